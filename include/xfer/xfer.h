@@ -1,0 +1,836 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * libxfer moves bytes between the memories of processes, on one host and across hosts.
+ *
+ * Life order, which is also the order of this file: version, status, engine, region, endpoint, put and get,
+ * batch, messages, observation.
+ *
+ * Rules that hold for every function and are not repeated:
+ *   - A function returns a status: XFER_OK (0) or a negative number. Counts leave through out-parameters.
+ *   - A call that started something and returned XFER_OK gets exactly one completion event; one that returned
+ *     an error gets none. No event is delivered from inside the call that caused it.
+ *   - Input structs begin with `size`, set to sizeof; every zero field means "default". "None", where a field
+ *     allows it, is UINT32_MAX. A struct longer than the library knows is XFER_E2BIG unless its tail is zero.
+ *   - Output structs are zero-filled and written up to the size that is passed beside them.
+ *   - `err` may be NULL. Otherwise all of it is written, on success too.
+ *   - Strings are UTF-8, NUL-terminated, and copied before the call returns.
+ *   - Calls on a handle between its close and its end return XFER_ECLOSED. Closing NULL does nothing.
+ *   - New enumerators and events may appear in later versions: ignore what you do not know.
+ */
+#ifndef XFER_XFER_H
+#define XFER_XFER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "version.h"
+
+#if defined(__GNUC__) && !defined(XFER_STATIC)
+#define XFER_API __attribute__((visibility("default")))
+#else
+#define XFER_API
+#endif
+
+/* "None" in the fields of 32 bits that allow it: no time limit, no thread. */
+#define XFER_NONE UINT32_MAX
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* cdef:begin */
+
+/* ---- version ---- */
+
+/* The version of the library that runs, as XFER_VERSION is that of the header.
+ * Returns: 0x00MMmmpp.
+ * Thread: any.
+ * In callback: yes.
+ * Ownership: nothing changes hands. */
+XFER_API uint32_t xfer_version(void);
+
+/* The version as text, such as "0.1.0".
+ * Returns: a static string.
+ * Thread: any.
+ * In callback: yes.
+ * Ownership: the library's, for ever. */
+XFER_API const char *xfer_version_string(void);
+
+/* ---- status ---- */
+
+typedef int32_t xfer_status_t;
+
+/* One flat list; a number keeps its meaning for ever and is never used again. */
+enum {
+    XFER_OK = 0,
+    XFER_EINVAL = -1,        /* an argument is wrong */
+    XFER_EBADHANDLE = -2,    /* not a live handle of that type */
+    XFER_E2BIG = -3,         /* an input struct has fields that this library does not know */
+    XFER_ENOMEM = -4,        /* out of memory */
+    XFER_EAGAIN = -5,        /* a queue is full now; a room event follows once */
+    XFER_ETOOBIG = -6,       /* past a limit that waiting does not move */
+    XFER_EDEGRADED = -7,     /* the path is being rebuilt */
+    XFER_EBUSY = -8,         /* in use: a batch in flight, a second poller */
+    XFER_ECLOSED = -9,       /* the handle, or its engine, is closed or draining */
+    XFER_EDEADLK = -10,      /* the call would wait for the thread that makes it */
+    XFER_EFORKED = -11,      /* the handle belongs to the parent of this process */
+    XFER_EUNSUPPORTED = -12, /* this build or this combination of options has no such thing */
+    XFER_EEXIST = -13,       /* the name is taken */
+    XFER_ENOTFOUND = -14,    /* no region of that name */
+    XFER_EACCESS = -15,      /* the region does not allow that access */
+    XFER_ERANGE = -16,       /* outside the region, or the range wraps */
+    XFER_ESTALE = -17,       /* the ref names a region or an incarnation that is gone */
+    XFER_ETIMEDOUT = -18,    /* the deadline passed, or nothing moved for the stall limit */
+    XFER_ECANCELED = -19,    /* canceled by the user, or by a close */
+    XFER_EPEERLOST = -20,    /* the connection ended while the operation was under way */
+    XFER_EUNREACHABLE = -21, /* no connection could be made */
+    XFER_ENAME = -22,        /* the host name has no address */
+    XFER_EADDRINUSE = -23,   /* the port, or every port of the range, is taken */
+    XFER_EADDR = -24,        /* the address is malformed or not one of this host */
+    XFER_EAUTH = -25,        /* the peer could not prove that it has the key */
+    XFER_EIDENTITY = -26,    /* another engine answered than the one expected, or ours is used twice */
+    XFER_EPROTO = -27,       /* the peer broke the protocol */
+    XFER_EVERSION = -28,     /* no common version or feature */
+    XFER_ETRUNC = -29,       /* the message was longer than the buffer */
+    XFER_ECHECKSUM = -30,    /* the payload changed on its way */
+    XFER_EMEMKIND = -31,     /* no path serves memory of that kind */
+    XFER_EOVERLOAD = -32,    /* the peer sheds load */
+    XFER_EREVOKED = -33,     /* the grant was revoked or its lease ended */
+    XFER_ENOFILES = -34,     /* out of file descriptors */
+    XFER_EIO = -35,          /* the operating system refused; see native_code */
+    XFER_ENOSPC = -36,       /* the caller's buffer is too small */
+    XFER_EINTERNAL = -37     /* a defect of this library */
+};
+
+/* Who a native_code comes from. */
+enum {
+    XFER_ORIGIN_NONE = 0,
+    XFER_ORIGIN_OS = 1,    /* native_code is an errno */
+    XFER_ORIGIN_UV = 2,    /* a libuv error */
+    XFER_ORIGIN_CARES = 3, /* a c-ares error */
+    XFER_ORIGIN_VERBS = 4,
+    XFER_ORIGIN_CUDA = 5,
+    XFER_ORIGIN_PEER = 6 /* the status was decided by the peer */
+};
+
+/* What went wrong in a call, in detail. 256 bytes for ever; nothing in it needs freeing. */
+typedef struct xfer_error {
+    int32_t status;
+    uint32_t origin;
+    int32_t native_code;
+    uint32_t reserved;
+    char message[240]; /* NUL-terminated, empty on success */
+} xfer_error_t;
+
+/* The name of a status, such as "XFER_ESTALE".
+ * Returns: a static string, "XFER_EUNKNOWN" for a number that is none.
+ * Thread: any.
+ * In callback: yes.
+ * Ownership: the library's, for ever. */
+XFER_API const char *xfer_status_name(xfer_status_t status);
+
+/* One sentence about a status.
+ * Returns: a static string.
+ * Thread: any.
+ * In callback: yes.
+ * Ownership: the library's, for ever. */
+XFER_API const char *xfer_status_text(xfer_status_t status);
+
+/* Enumerates every status this library can return, so that bindings can check theirs.
+ * Returns: XFER_OK, or XFER_ENOTFOUND past the last index.
+ * Thread: any.
+ * In callback: yes.
+ * Ownership: nothing changes hands. */
+XFER_API xfer_status_t xfer_status_at(uint32_t index, xfer_status_t *status);
+
+/* ---- engine ---- */
+
+typedef struct xfer_engine xfer_engine_t;
+typedef struct xfer_region xfer_region_t;
+typedef struct xfer_ep xfer_ep_t;
+typedef struct xfer_batch xfer_batch_t;
+typedef struct xfer_counter xfer_counter_t;
+struct uv_loop_s;
+
+/* Who an engine is: `bytes` is kept over restarts if the user gives it, `incarnation` is new at every open. */
+typedef struct xfer_id {
+    uint8_t bytes[16];
+    uint64_t incarnation;
+} xfer_id_t;
+
+/* The kind of an event. */
+enum {
+    XFER_EVENT_PUT = 1,          /* an xfer_put ended */
+    XFER_EVENT_GET = 2,          /* an xfer_get ended */
+    XFER_EVENT_BATCH = 3,        /* a submitted batch ended; object is the batch, index its first failed entry */
+    XFER_EVENT_SEND = 4,         /* an xfer_send ended */
+    XFER_EVENT_RECV = 5,         /* an xfer_recv ended; bytes is the full length of the message, tag its tag */
+    XFER_EVENT_LOOKUP = 6,       /* an xfer_ep_lookup ended; data is an xfer_ref_t, followed by the region's blob */
+    XFER_EVENT_PROBE = 7,        /* an xfer_ep_probe ended; bytes is the round trip in nanoseconds */
+    XFER_EVENT_CONNECT = 8,      /* an xfer_ep_connect ended */
+    XFER_EVENT_PEER = 9,         /* a peer connected to us; ep is a handle for it, the engine's unless kept */
+    XFER_EVENT_PEER_UP = 10,     /* an endpoint has a connection; data is an xfer_id_t, followed by the peer's blob */
+    XFER_EVENT_PEER_DOWN = 11,   /* that connection ended; status says why. Nothing of it lands any more */
+    XFER_EVENT_REGION_GONE = 12, /* a region that we had looked up was closed; data is its ref */
+    XFER_EVENT_NOTIFY = 13,      /* a peer's notification; tag is its key; a failed status: its batch did not end */
+    XFER_EVENT_COUNTER = 14,     /* a counter reached what it expects; object is the counter */
+    XFER_EVENT_REVOKED = 15,     /* a grant is quiet; tag is what the grant's options gave */
+    XFER_EVENT_ROOM = 16,        /* an endpoint that answered XFER_EAGAIN takes work again */
+    XFER_EVENT_STALLED = 17,     /* an ending operation waits for hardware that does not answer */
+    XFER_EVENT_DRAINED = 18,     /* an xfer_engine_drain ended */
+    XFER_EVENT_CLOSED = 19       /* the last event of object: a region, an endpoint or the engine */
+};
+
+/* Event flags. A completion that is not OK carries FENCED or MAYBE_APPLIED. */
+enum {
+    XFER_FENCED = 1,        /* the owner has confirmed that nothing of it can land any more (always set with OK) */
+    XFER_MAYBE_APPLIED = 2, /* parts may have landed, or may land until the owner sees the connection end */
+    XFER_RECONNECTED = 4,   /* PEER_UP: the same incarnation was connected before */
+    XFER_RESTARTED = 8      /* PEER_UP: another incarnation of the same identity; old refs are stale */
+};
+
+/* All that the engine tells the user. 128 bytes. Fields that an event does not name above are zero. */
+typedef struct xfer_event {
+    uint32_t type;
+    xfer_status_t status;
+    uint32_t flags;
+    uint32_t origin;
+    int32_t native_code;
+    uint32_t reserved0;
+    uint64_t user; /* the word that the operation was given */
+    xfer_ep_t *ep;
+    void *object;
+    uint64_t bytes; /* bytes that are known to have moved */
+    uint64_t tag;
+    uint64_t sequence; /* counts the events of this engine from 1 */
+    uint64_t index;
+    const void *data; /* valid until the callback returns, in POLL until the next poll begins */
+    uint64_t data_length;
+    uint64_t reserved[4];
+} xfer_event_t;
+
+/* The one callback of an engine; `user` is the engine's. It must not throw, longjmp or block. */
+typedef void (*xfer_event_cb)(const xfer_event_t *event, uint64_t user);
+
+/* Log lines, from any thread of the engine; must not call back into the library. */
+typedef void (*xfer_log_cb)(uint32_t level, const char *text, uint64_t user);
+
+enum { XFER_LOG_ERROR = 1, XFER_LOG_WARN = 2, XFER_LOG_INFO = 3, XFER_LOG_DEBUG = 4 };
+
+/* Where events arrive. */
+enum {
+    XFER_DISPATCH_THREAD = 1, /* on a thread of the engine (the default) */
+    XFER_DISPATCH_LOOP = 2,   /* on the caller's uv_loop_t, in its thread; open the engine there too */
+    XFER_DISPATCH_POLL = 3    /* in xfer_engine_poll */
+};
+
+enum {
+    XFER_ENGINE_INSECURE = 1, /* listening beyond loopback without a key is wanted */
+    XFER_ENGINE_CHECKSUM = 2  /* crc32c on every payload (a later release; XFER_EUNSUPPORTED until then) */
+};
+
+typedef struct xfer_engine_options {
+    uint32_t size;
+    uint32_t dispatch;      /* XFER_DISPATCH_*; default THREAD */
+    uint32_t io_threads;    /* threads that drive sockets; default 1; XFER_NONE: the dispatching side does it */
+    uint32_t spin_us;       /* how long to poll before sleeping; default 0 */
+    struct uv_loop_s *loop; /* for LOOP */
+    xfer_event_cb on_event; /* for THREAD and LOOP */
+    uint64_t user;          /* second argument of on_event */
+    xfer_log_cb on_log;     /* default: none, or stderr when XFER_LOG is set in the environment */
+    uint64_t log_user;
+    uint32_t log_level; /* XFER_LOG_*; default WARN */
+    uint32_t flags;     /* XFER_ENGINE_* */
+    uint8_t id[16];     /* identity kept over restarts; default: random */
+    const void *blob;   /* shown to peers, at most 1024 bytes */
+    uint64_t blob_length;
+    const void *key; /* shared secret of all members, 32 to 256 bytes; default: none */
+    uint64_t key_length;
+    const char *transports;   /* comma list that restricts, such as "loopback,tcp"; default: all */
+    const char *advertise;    /* comma list of URIs that peers should dial; default: the bound addresses */
+    uint32_t timeout_ms;      /* deadline of operations that give none; default and XFER_NONE: only the stall limit */
+    uint32_t stall_ms;        /* an operation that moves nothing for so long ends; default 30,000 */
+    uint32_t connect_ms;      /* one attempt to connect; default 5,000 */
+    uint32_t heartbeat_ms;    /* between signs of life; a peer silent for three of them is lost; default 5,000 */
+    uint32_t idle_ms;         /* a connection unused for so long ends, and reopens by itself; default 300,000 */
+    uint32_t lanes;           /* data lanes for each peer; default 1; XFER_NONE: the control channel carries all */
+    uint32_t max_connections; /* live connections; default 1,024 */
+    uint32_t max_operations;  /* operations queued or under way on one endpoint; default 1,024 */
+    uint32_t reserved[4];
+} xfer_engine_options_t;
+
+/* Opens an engine. It neither listens nor connects yet.
+ * Returns: XFER_OK; XFER_EINVAL, XFER_E2BIG, XFER_EUNSUPPORTED, XFER_ENOMEM, XFER_ENOFILES, XFER_EIO.
+ * Thread: any; for LOOP that of the loop.
+ * In callback: yes.
+ * Ownership: the caller has *engine until xfer_engine_join; options are copied. */
+XFER_API xfer_status_t xfer_engine_open(const xfer_engine_options_t *options, xfer_engine_t **engine,
+                                        xfer_error_t *err);
+
+/* Accepts peers at `uri`: tcp://127.0.0.1:0, tcp://[::1]:7000, tcp://host:15000-17000 (the first free port).
+ * The address that was bound is written to `bound`, of `cap` bytes, as a URI that peers can dial.
+ * Returns: XFER_OK; XFER_EADDR, XFER_EADDRINUSE, XFER_ENAME, XFER_ENOSPC, XFER_EAUTH (beyond loopback without a
+ *          key or XFER_ENGINE_INSECURE), XFER_EUNSUPPORTED (unix://, until shared memory is built).
+ * Thread: any. The name of the host must be numeric or "localhost": a listener names an interface.
+ * In callback: yes.
+ * Ownership: nothing changes hands. */
+XFER_API xfer_status_t xfer_engine_listen(xfer_engine_t *engine, const char *uri, char *bound, size_t cap,
+                                          xfer_error_t *err);
+
+/* Who this engine is.
+ * Returns: XFER_OK; XFER_EINVAL.
+ * Thread: any.
+ * In callback: yes.
+ * Ownership: nothing changes hands. */
+XFER_API xfer_status_t xfer_engine_id(xfer_engine_t *engine, xfer_id_t *id);
+
+/* The descriptor that is readable when xfer_engine_poll can make progress (POLL only).
+ * Returns: XFER_OK; XFER_EUNSUPPORTED in the other dispatch modes.
+ * Thread: any.
+ * In callback: yes.
+ * Ownership: the engine's; do not close it, nor read from it. */
+XFER_API xfer_status_t xfer_engine_fd(xfer_engine_t *engine, int32_t *fd);
+
+/* Takes up to `max` events into `events`, an array whose elements are `event_size` bytes apart; waits for the
+ * first one up to `timeout_ms` (0: do not wait; XFER_NONE: without limit). With io_threads none this also drives
+ * the sockets.
+ * Returns: XFER_OK, also when *count is 0; XFER_EBUSY while another thread polls; XFER_EUNSUPPORTED unless POLL.
+ * Thread: any, one at a time.
+ * In callback: no.
+ * Ownership: data of the events is the engine's and valid until the next poll begins. */
+XFER_API xfer_status_t xfer_engine_poll(xfer_engine_t *engine, xfer_event_t *events, uint32_t event_size, uint32_t max,
+                                        uint32_t timeout_ms, uint32_t *count);
+
+/* Refuses new work, tells peers, and lets what is under way end within `timeout_ms` (a later release).
+ * Returns: XFER_OK, then one DRAINED event; XFER_EUNSUPPORTED in this release.
+ * Thread: any.
+ * In callback: yes.
+ * Ownership: nothing changes hands. */
+XFER_API xfer_status_t xfer_engine_drain(xfer_engine_t *engine, uint32_t timeout_ms, uint64_t user);
+
+/* Starts the end: closes every child (their CLOSED events come), then delivers the engine's own, last.
+ * Returns: XFER_OK; XFER_ECLOSED the second time.
+ * Thread: any.
+ * In callback: yes.
+ * Ownership: the handle stays until xfer_engine_join. */
+XFER_API xfer_status_t xfer_engine_close(xfer_engine_t *engine);
+
+/* Closes if that was not done, waits for the end, ends the threads, frees. In POLL it drains and drops events;
+ * in LOOP the engine's CLOSED event must have come before.
+ * Returns: XFER_OK; XFER_EDEADLK on the dispatching thread; XFER_EBUSY in LOOP before CLOSED, or while polled.
+ * Thread: any but the dispatching one; in LOOP that of the loop.
+ * In callback: no.
+ * Ownership: takes the engine's handle. Handles of children that were not closed yet stay shells for their close. */
+XFER_API xfer_status_t xfer_engine_join(xfer_engine_t *engine);
+
+/* ---- region ---- */
+
+enum { XFER_READ = 1, XFER_WRITE = 2 }; /* what peers may do: get, put */
+
+/* Memory kinds; numbers for ever. HIP, Level Zero and files are reserved. */
+enum { XFER_MEM_HOST = 1, XFER_MEM_CUDA = 2, XFER_MEM_HIP = 3, XFER_MEM_ZE = 4, XFER_MEM_FILE = 5 };
+
+/* Transports; numbers for ever. */
+enum {
+    XFER_TRANSPORT_LOOPBACK = 1,
+    XFER_TRANSPORT_TCP = 2,
+    XFER_TRANSPORT_SHM = 3,
+    XFER_TRANSPORT_RDMA = 4,
+    XFER_TRANSPORT_CUDA = 5
+};
+
+/* Names a peer's region or a part of it, for as long as that region lives. Opaque and versioned; copy it as
+ * bytes, send it by any means. Who holds it and can authenticate may use it. */
+typedef struct xfer_ref {
+    uint8_t bytes[96];
+} xfer_ref_t;
+
+typedef struct xfer_region_options {
+    uint32_t size;
+    uint32_t access; /* XFER_READ | XFER_WRITE; default: none, local use only */
+    uint32_t kind;   /* XFER_MEM_*, a hint that is checked; default: ask the driver */
+    uint32_t reserved;
+    const char *name; /* 1 to 255 bytes, unique in the engine; needed if access is not none */
+    const void *blob; /* shown to peers that look it up (dtype, shape ...), at most 1024 bytes */
+    uint64_t blob_length;
+} xfer_region_options_t;
+
+typedef struct xfer_region_info {
+    uint64_t address;
+    uint64_t length;
+    uint64_t id; /* unique in the engine, never used again */
+    uint32_t generation;
+    uint32_t access;
+    uint32_t kind; /* what the driver said */
+    uint32_t reserved;
+} xfer_region_info_t;
+
+typedef struct xfer_ref_info {
+    xfer_id_t owner;
+    uint64_t region; /* the owner's region id */
+    uint64_t offset;
+    uint64_t length;
+    uint32_t generation;
+    uint32_t access;
+    uint32_t kind;
+    uint32_t reserved;
+} xfer_ref_info_t;
+
+typedef struct xfer_grant_options {
+    uint32_t size;
+    uint32_t access;
+    uint64_t offset;
+    uint64_t length;
+    uint32_t lease_ms; /* ends by itself unless renewed; default and XFER_NONE: never */
+    uint32_t reserved;
+    uint64_t user; /* comes back in the REVOKED event */
+} xfer_grant_options_t;
+
+/* Lends memory to the engine, and to peers as `access` says. It is found by its name from now on.
+ * Returns: XFER_OK; XFER_EINVAL, XFER_ERANGE (the range wraps), XFER_EEXIST, XFER_EMEMKIND (the hint is wrong, or
+ *          no transport serves that kind), XFER_ETOOBIG (too many regions), XFER_ENOMEM.
+ * Thread: any.
+ * In callback: yes.
+ * Ownership: the memory is borrowed until the CLOSED event of the region. */
+XFER_API xfer_status_t xfer_region_open(xfer_engine_t *engine, const xfer_region_options_t *options, void *address,
+                                        uint64_t length, xfer_region_t **region, xfer_error_t *err);
+
+/* Makes memory that peers on the same host can map and NICs can pin, and lends it (a later release).
+ * Returns: XFER_OK; XFER_EUNSUPPORTED in this release.
+ * Thread: any.
+ * In callback: yes.
+ * Ownership: the memory is the region's and ends with it. */
+XFER_API xfer_status_t xfer_region_alloc(xfer_engine_t *engine, const xfer_region_options_t *options, uint64_t length,
+                                         void **address, xfer_region_t **region, xfer_error_t *err);
+
+/* The ref of the whole region, to be carried to peers by the user's own means.
+ * Returns: XFER_OK; XFER_EACCESS if the region is for local use only.
+ * Thread: any.
+ * In callback: yes.
+ * Ownership: a value. */
+XFER_API xfer_status_t xfer_region_ref(xfer_region_t *region, xfer_ref_t *ref);
+
+/* A ref of a sub-range with its own access and lease, revocable by itself (a later release).
+ * Returns: XFER_OK; XFER_EUNSUPPORTED in this release.
+ * Thread: any.
+ * In callback: yes.
+ * Ownership: a value; it ends with the region. */
+XFER_API xfer_status_t xfer_region_grant(xfer_region_t *region, const xfer_grant_options_t *options, xfer_ref_t *ref);
+
+/* Renews the lease of a grant, counted from now (a later release).
+ * Returns: XFER_OK; XFER_EREVOKED; XFER_EUNSUPPORTED in this release.
+ * Thread: any.
+ * In callback: yes.
+ * Ownership: nothing changes hands. */
+XFER_API xfer_status_t xfer_region_renew(xfer_region_t *region, const xfer_ref_t *grant, uint32_t lease_ms);
+
+/* Revokes a grant; a REVOKED event follows when nothing can land by it any more (a later release).
+ * Returns: XFER_OK; XFER_EREVOKED; XFER_EUNSUPPORTED in this release.
+ * Thread: any.
+ * In callback: yes.
+ * Ownership: nothing changes hands. */
+XFER_API xfer_status_t xfer_region_revoke(xfer_region_t *region, const xfer_ref_t *grant);
+
+/* What a region is.
+ * Returns: XFER_OK.
+ * Thread: any.
+ * In callback: yes.
+ * Ownership: nothing changes hands. */
+XFER_API xfer_status_t xfer_region_info(xfer_region_t *region, xfer_region_info_t *info, uint32_t info_size);
+
+/* Takes the memory back. Peers' refs go stale at once, who looked it up is told; the CLOSED event says that
+ * neither peers nor the engine touch the memory any more.
+ * Returns: XFER_OK, then one CLOSED event; XFER_ECLOSED if the engine's end came first.
+ * Thread: any.
+ * In callback: yes.
+ * Ownership: takes the handle; the memory is the caller's again with the event. */
+XFER_API xfer_status_t xfer_region_close(xfer_region_t *region);
+
+/* What a ref says of itself, without asking its owner.
+ * Returns: XFER_OK; XFER_EINVAL if these bytes are no ref; XFER_EVERSION.
+ * Thread: any.
+ * In callback: yes.
+ * Ownership: nothing changes hands. */
+XFER_API xfer_status_t xfer_ref_info(const xfer_ref_t *ref, xfer_ref_info_t *info, uint32_t info_size);
+
+/* ---- endpoint ---- */
+
+enum {
+    XFER_EP_IDLE = 1,       /* no connection, none wanted */
+    XFER_EP_CONNECTING = 2, /* an attempt is under way, or the next one waits for its time */
+    XFER_EP_READY = 3,
+    XFER_EP_CLOSED = 4
+};
+
+typedef struct xfer_ep_options {
+    uint32_t size;
+    uint32_t reserved;
+    const xfer_id_t *peer; /* the identity expected (its incarnation is ignored); default: any */
+    uint64_t user;         /* comes back in PEER_UP, PEER_DOWN, REGION_GONE, ROOM and CLOSED of this handle */
+} xfer_ep_options_t;
+
+typedef struct xfer_lookup_options {
+    uint32_t size;
+    uint32_t wait;       /* not 0: if the name is not there, wait until it is, or the deadline */
+    uint32_t timeout_ms; /* default: the engine's */
+    uint32_t reserved;
+} xfer_lookup_options_t;
+
+typedef struct xfer_peer_info {
+    xfer_id_t id; /* all zero until the first connection */
+    uint32_t state;
+    uint32_t blob_length;
+    char address[256]; /* where we dial, or where it came from */
+    uint8_t blob[1024];
+} xfer_peer_info_t;
+
+/* A handle for the engine at `uri`. Does not connect: the first use does.
+ * Returns: XFER_OK; XFER_EADDR, XFER_EINVAL, XFER_EUNSUPPORTED (no such transport), XFER_ETOOBIG.
+ * Thread: any.
+ * In callback: yes.
+ * Ownership: the caller's until xfer_ep_close. */
+XFER_API xfer_status_t xfer_ep_open(xfer_engine_t *engine, const char *uri, const xfer_ep_options_t *options,
+                                    xfer_ep_t **ep, xfer_error_t *err);
+
+/* Keeps the handle of a PEER event past its PEER_DOWN; from then on it is like one that was opened.
+ * Returns: XFER_OK; XFER_EINVAL if it is the caller's already.
+ * Thread: any, before the PEER_DOWN event was delivered.
+ * In callback: yes.
+ * Ownership: the handle is the caller's until xfer_ep_close. */
+XFER_API xfer_status_t xfer_ep_keep(xfer_ep_t *ep);
+
+/* Connects now, so that the first operation need not.
+ * Returns: XFER_OK, then one CONNECT event; XFER_EAGAIN, XFER_ECLOSED.
+ * Thread: any.
+ * In callback: yes.
+ * Ownership: nothing changes hands. */
+XFER_API xfer_status_t xfer_ep_connect(xfer_ep_t *ep, uint32_t timeout_ms, uint64_t user);
+
+/* Asks the peer for the ref and blob of its region `name`.
+ * Returns: XFER_OK, then one LOOKUP event (XFER_ENOTFOUND if there is none); XFER_EINVAL, XFER_EAGAIN.
+ * Thread: any.
+ * In callback: yes.
+ * Ownership: nothing changes hands. */
+XFER_API xfer_status_t xfer_ep_lookup(xfer_ep_t *ep, const char *name, const xfer_lookup_options_t *options,
+                                      uint64_t user);
+
+/* Measures a round trip to the peer's engine and back.
+ * Returns: XFER_OK, then one PROBE event; XFER_EAGAIN, XFER_ECLOSED.
+ * Thread: any.
+ * In callback: yes.
+ * Ownership: nothing changes hands. */
+XFER_API xfer_status_t xfer_ep_probe(xfer_ep_t *ep, uint32_t timeout_ms, uint64_t user);
+
+/* Writes XFER_EP_* to *state.
+ * Returns: XFER_OK.
+ * Thread: any.
+ * In callback: yes.
+ * Ownership: nothing changes hands. */
+XFER_API xfer_status_t xfer_ep_state(xfer_ep_t *ep, uint32_t *state);
+
+/* Who the peer is, as far as is known.
+ * Returns: XFER_OK.
+ * Thread: any.
+ * In callback: yes.
+ * Ownership: nothing changes hands. */
+XFER_API xfer_status_t xfer_ep_peer(xfer_ep_t *ep, xfer_peer_info_t *info, uint32_t info_size);
+
+/* Ends the handle: its operations end with XFER_ECANCELED, then comes CLOSED. The connection lives on while
+ * another handle uses it.
+ * Returns: XFER_OK, then one CLOSED event; XFER_ECLOSED if the engine's end came first.
+ * Thread: any.
+ * In callback: yes.
+ * Ownership: takes the handle. */
+XFER_API xfer_status_t xfer_ep_close(xfer_ep_t *ep);
+
+/* ---- put and get ---- */
+
+typedef struct xfer_op_options {
+    uint32_t size;
+    uint32_t timeout_ms; /* default: the engine's; XFER_NONE: only the stall limit */
+    uint32_t flags;      /* none yet */
+    uint32_t priority;   /* a hint; none is used yet */
+    uint64_t trace;      /* shown in logs */
+    uint64_t reserved[2];
+} xfer_op_options_t;
+
+/* Writes `length` bytes from `local` to `offset` of what `remote` names.
+ * Returns: XFER_OK, then one PUT event; XFER_EINVAL, XFER_ERANGE, XFER_EACCESS, XFER_EMEMKIND, XFER_EAGAIN.
+ * Thread: any.
+ * In callback: yes.
+ * Ownership: the bytes at `local` are borrowed until the event, and no longer. */
+XFER_API xfer_status_t xfer_put(xfer_ep_t *ep, const void *local, const xfer_ref_t *remote, uint64_t offset,
+                                uint64_t length, uint64_t user, const xfer_op_options_t *options);
+
+/* Reads `length` bytes at `offset` of what `remote` names into `local`.
+ * Returns: XFER_OK, then one GET event; XFER_EINVAL, XFER_ERANGE, XFER_EACCESS, XFER_EMEMKIND, XFER_EAGAIN.
+ * Thread: any.
+ * In callback: yes.
+ * Ownership: the bytes at `local` are borrowed until the event, and no longer. */
+XFER_API xfer_status_t xfer_get(xfer_ep_t *ep, void *local, const xfer_ref_t *remote, uint64_t offset, uint64_t length,
+                                uint64_t user, const xfer_op_options_t *options);
+
+/* ---- batch ---- */
+
+enum { XFER_OP_PUT = 1, XFER_OP_GET = 2 };
+
+typedef struct xfer_span {
+    uint64_t local;  /* an address of this process */
+    uint64_t offset; /* in what the ref names */
+    uint64_t length;
+} xfer_span_t;
+
+/* `count` blocks of `length` bytes, `local_stride` and `remote_stride` bytes from one to the next. */
+typedef struct xfer_strided {
+    uint32_t size;
+    uint32_t reserved;
+    uint64_t local;
+    uint64_t local_stride;
+    const xfer_ref_t *remote;
+    uint64_t offset;
+    uint64_t remote_stride;
+    uint64_t length;
+    uint64_t count;
+} xfer_strided_t;
+
+/* One pair of bases that a page table applies to, such as one layer of a KV cache. */
+typedef struct xfer_page_base {
+    uint64_t local;           /* the address of local page 0 */
+    const xfer_ref_t *remote; /* what holds the remote pages */
+    uint64_t offset;          /* of remote page 0 in it */
+} xfer_page_base_t;
+
+/* For every base, and every i below `count`: local page local_pages[i] <-> remote page remote_pages[i].
+ * Entries are numbered base by base: entry b * count + i. */
+typedef struct xfer_pages {
+    uint32_t size;
+    uint32_t base_size; /* sizeof(xfer_page_base_t) */
+    uint64_t page_size; /* bytes */
+    uint64_t count;
+    const uint64_t *local_pages;
+    const uint64_t *remote_pages;
+    const xfer_page_base_t *bases;
+    uint64_t base_count;
+} xfer_pages_t;
+
+typedef struct xfer_batch_options {
+    uint32_t size;
+    uint32_t flags; /* none yet */
+} xfer_batch_options_t;
+
+enum { XFER_SUBMIT_NOTIFY = 1, XFER_SUBMIT_ORDERED = 2 }; /* both in a later release */
+
+typedef struct xfer_submit_options {
+    uint32_t size;
+    uint32_t timeout_ms; /* default: the engine's; XFER_NONE: only the stall limit */
+    uint32_t flags;      /* XFER_SUBMIT_* */
+    uint32_t priority;   /* a hint; none is used yet */
+    uint64_t notify_key; /* with XFER_SUBMIT_NOTIFY */
+    uint64_t trace;      /* shown in logs */
+    uint64_t stream[2];  /* for device streams */
+} xfer_submit_options_t;
+
+/* An empty batch of operations with one endpoint, to be filled, submitted, and submitted again.
+ * Returns: XFER_OK; XFER_EINVAL, XFER_E2BIG, XFER_ECLOSED, XFER_ENOMEM.
+ * Thread: any. All calls on one batch but cancel: one thread at a time, else XFER_EBUSY.
+ * In callback: yes.
+ * Ownership: the caller's until xfer_batch_close. */
+XFER_API xfer_status_t xfer_batch_open(xfer_ep_t *ep, const xfer_batch_options_t *options, xfer_batch_t **batch,
+                                       xfer_error_t *err);
+
+/* Adds one put, as one entry.
+ * Returns: XFER_OK; XFER_EINVAL, XFER_ERANGE, XFER_EACCESS, XFER_EMEMKIND, XFER_ETOOBIG; XFER_EBUSY in flight.
+ * Thread: any, one at a time.
+ * In callback: yes.
+ * Ownership: the ref is copied; the memory is borrowed only from submit to completion. */
+XFER_API xfer_status_t xfer_batch_put(xfer_batch_t *batch, const void *local, const xfer_ref_t *remote, uint64_t offset,
+                                      uint64_t length);
+
+/* Adds one get, as one entry.
+ * Returns: as xfer_batch_put.
+ * Thread: any, one at a time.
+ * In callback: yes.
+ * Ownership: as xfer_batch_put. */
+XFER_API xfer_status_t xfer_batch_get(xfer_batch_t *batch, void *local, const xfer_ref_t *remote, uint64_t offset,
+                                      uint64_t length);
+
+/* Adds `count` spans of one ref, `span_size` bytes apart; each is an entry. `op` is XFER_OP_*.
+ * Returns: as xfer_batch_put; after an error nothing was added.
+ * Thread: any, one at a time.
+ * In callback: yes.
+ * Ownership: the array is copied. */
+XFER_API xfer_status_t xfer_batch_add_spans(xfer_batch_t *batch, uint32_t op, const xfer_ref_t *remote,
+                                            const xfer_span_t *spans, uint32_t span_size, uint64_t count);
+
+/* Adds equal blocks at equal distances; each block is an entry.
+ * Returns: as xfer_batch_put; after an error nothing was added.
+ * Thread: any, one at a time.
+ * In callback: yes.
+ * Ownership: the struct is copied. */
+XFER_API xfer_status_t xfer_batch_add_strided(xfer_batch_t *batch, uint32_t op, const xfer_strided_t *strided);
+
+/* Adds the pages of a page table, for one or many pairs of bases; each page of each base is an entry.
+ * Returns: as xfer_batch_put; after an error nothing was added.
+ * Thread: any, one at a time.
+ * In callback: yes.
+ * Ownership: the index lists are copied once for all bases. */
+XFER_API xfer_status_t xfer_batch_add_pages(xfer_batch_t *batch, uint32_t op, const xfer_pages_t *pages);
+
+/* Starts the batch. It may be submitted again after its event, unchanged or with more added.
+ * Returns: XFER_OK, then one BATCH event; XFER_EBUSY in flight, XFER_EAGAIN, XFER_ECLOSED, XFER_EUNSUPPORTED.
+ * Thread: any, one at a time.
+ * In callback: yes.
+ * Ownership: local memory of all entries is borrowed until the event, and no longer. */
+XFER_API xfer_status_t xfer_batch_submit(xfer_batch_t *batch, uint64_t user, const xfer_submit_options_t *options);
+
+/* Asks for an early end. The event still comes, with XFER_ECANCELED, or as it would have come anyway.
+ * Returns: XFER_OK; XFER_EINVAL if the batch is not in flight.
+ * Thread: any.
+ * In callback: yes.
+ * Ownership: nothing changes hands before the event. */
+XFER_API xfer_status_t xfer_batch_cancel(xfer_batch_t *batch);
+
+/* The statuses of entries `first` to `first + count - 1` of the last completed submit; XFER_ECANCELED stands for
+ * what was not attempted.
+ * Returns: XFER_OK; XFER_EBUSY in flight, XFER_EINVAL never submitted, XFER_ERANGE.
+ * Thread: any, one at a time.
+ * In callback: yes.
+ * Ownership: nothing changes hands. */
+XFER_API xfer_status_t xfer_batch_entries(xfer_batch_t *batch, uint64_t first, uint64_t count, xfer_status_t *statuses);
+
+/* Empties the batch, so that other entries can be added.
+ * Returns: XFER_OK; XFER_EBUSY in flight.
+ * Thread: any, one at a time.
+ * In callback: yes.
+ * Ownership: nothing changes hands. */
+XFER_API xfer_status_t xfer_batch_reset(xfer_batch_t *batch);
+
+/* Ends the batch. In flight it is canceled first, and its completion is its last event.
+ * Returns: XFER_OK; XFER_ECLOSED if the engine's end came first.
+ * Thread: any.
+ * In callback: yes.
+ * Ownership: takes the handle. */
+XFER_API xfer_status_t xfer_batch_close(xfer_batch_t *batch);
+
+/* ---- messages (a later release: every function answers XFER_EUNSUPPORTED) ---- */
+
+enum { XFER_SEND_SYNC = 1 }; /* complete when matched, not when held */
+
+/* Sends a message to the peer's application.
+ * Returns: XFER_OK, then one SEND event; XFER_ETOOBIG, XFER_EAGAIN.
+ * Thread: any.
+ * In callback: yes.
+ * Ownership: the bytes are borrowed until the event. */
+XFER_API xfer_status_t xfer_send(xfer_ep_t *ep, const void *data, uint64_t length, uint64_t tag, uint64_t user,
+                                 const xfer_op_options_t *options);
+
+/* Receives the next message whose tag equals `tag` in the bits of `mask`, from `ep`, or from any if it is NULL.
+ * Returns: XFER_OK, then one RECV event (XFER_ETRUNC if the message was longer); XFER_EAGAIN.
+ * Thread: any.
+ * In callback: yes.
+ * Ownership: the buffer is borrowed until the event. */
+XFER_API xfer_status_t xfer_recv(xfer_engine_t *engine, xfer_ep_t *ep, void *buffer, uint64_t capacity, uint64_t tag,
+                                 uint64_t mask, uint64_t user, const xfer_op_options_t *options);
+
+/* Asks for an early end of the puts and gets of `ep` (in a later release also sends and recvs) that were given
+ * `user`. Their events still come.
+ * Returns: XFER_OK, also if there is none.
+ * Thread: any.
+ * In callback: yes.
+ * Ownership: nothing changes hands before the events. */
+XFER_API xfer_status_t xfer_cancel(xfer_ep_t *ep, uint64_t user);
+
+/* Raises a NOTIFY event with `key` in the peer's application.
+ * Returns: XFER_OK, then one SEND event when the peer's engine has it; XFER_EAGAIN.
+ * Thread: any.
+ * In callback: yes.
+ * Ownership: nothing changes hands. */
+XFER_API xfer_status_t xfer_notify(xfer_ep_t *ep, uint64_t key, uint64_t user, const xfer_op_options_t *options);
+
+/* Counts notifications with `key` from any peers; one COUNTER event when there were `expected` of them.
+ * Returns: XFER_OK; XFER_EEXIST, XFER_EINVAL.
+ * Thread: any.
+ * In callback: yes.
+ * Ownership: the caller's until xfer_counter_close. */
+XFER_API xfer_status_t xfer_counter_open(xfer_engine_t *engine, uint64_t key, uint64_t expected, uint64_t user,
+                                         xfer_counter_t **counter, xfer_error_t *err);
+
+/* Ends a counter; later notifications with its key are ordinary events again.
+ * Returns: XFER_OK.
+ * Thread: any.
+ * In callback: yes.
+ * Ownership: takes the handle. */
+XFER_API xfer_status_t xfer_counter_close(xfer_counter_t *counter);
+
+/* ---- observation ---- */
+
+/* Counted since open. Histogram bucket b counts operations that took from 2^b to 2^(b+1) - 1 nanoseconds. */
+typedef struct xfer_op_stats {
+    uint64_t submitted;
+    uint64_t completed; /* OK */
+    uint64_t failed;    /* neither OK, expired nor canceled */
+    uint64_t expired;   /* XFER_ETIMEDOUT */
+    uint64_t canceled;
+    uint64_t bytes; /* moved by operations that completed OK */
+    uint64_t latency[40];
+} xfer_op_stats_t;
+
+typedef struct xfer_engine_stats {
+    xfer_op_stats_t put;
+    xfer_op_stats_t get;
+    xfer_op_stats_t batch;
+    uint64_t errors[64];    /* by status: errors[-status] */
+    uint64_t served_put;    /* bytes that peers put here */
+    uint64_t served_get;    /* bytes that peers got from here */
+    uint64_t refused;       /* requests of peers that were refused */
+    uint64_t queued;        /* operations waiting for a connection or for credit, now */
+    uint64_t inflight;      /* operations under way, now */
+    uint64_t events_queued; /* events not yet delivered, now */
+    uint64_t events;        /* delivered */
+    uint64_t connects;      /* attempts made */
+    uint64_t accepts;       /* attempts of peers */
+    uint64_t connections;   /* live, now */
+    uint64_t connection_ends;
+    uint64_t wakeups; /* of the loops, from sleep */
+    uint64_t regions; /* open, now */
+} xfer_engine_stats_t;
+
+typedef struct xfer_ep_stats {
+    xfer_op_stats_t put;
+    xfer_op_stats_t get;
+    xfer_op_stats_t batch;
+    uint64_t queued;
+    uint64_t inflight;
+    uint64_t connections; /* how many there were */
+    uint64_t rtt_ns;      /* of the last probe or heartbeat */
+} xfer_ep_stats_t;
+
+/* Counters of the engine. They are read one by one while they move.
+ * Returns: XFER_OK.
+ * Thread: any.
+ * In callback: yes.
+ * Ownership: nothing changes hands. */
+XFER_API xfer_status_t xfer_engine_stats(xfer_engine_t *engine, xfer_engine_stats_t *stats, uint32_t stats_size);
+
+/* Counters of one endpoint.
+ * Returns: XFER_OK.
+ * Thread: any.
+ * In callback: yes.
+ * Ownership: nothing changes hands. */
+XFER_API xfer_status_t xfer_ep_stats(xfer_ep_t *ep, xfer_ep_stats_t *stats, uint32_t stats_size);
+
+/* The engine as JSON: identity, options as they took effect, listeners, peers, connections and lanes, regions.
+ * *needed is the length with the NUL; call with cap 0 to learn it.
+ * Returns: XFER_OK; XFER_ENOSPC if `cap` is too small (then `text` holds what fits).
+ * Thread: any; with io_threads none it is the state at the last turn of the loop.
+ * In callback: yes.
+ * Ownership: nothing changes hands. */
+XFER_API xfer_status_t xfer_engine_describe(xfer_engine_t *engine, char *text, size_t cap, size_t *needed);
+
+/* cdef:end */
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

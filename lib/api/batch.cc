@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "api/transfer_check.h"
+#include "core/limits.h"
+
+using namespace xfer;
+
+namespace {
+
+// One thread at a time fills or submits a batch, and none while it is in flight.
+class Building {
+public:
+    explicit Building(xfer_batch_t *handle) : batch(of(handle)) {
+        status = check(batch);
+        if (status != XFER_OK) return;
+        if (batch->closed.load()) status = XFER_ECLOSED;
+        if (status == XFER_OK) status = check_open(batch->ep);
+        if (status != XFER_OK) return;
+        Batch::State expected = Batch::State::idle;
+        if (!batch->state.compare_exchange_strong(expected, Batch::State::building)) {
+            status = XFER_EBUSY;
+            return;
+        }
+        held_ = true;
+    }
+    ~Building() {
+        if (held_) batch->state.store(Batch::State::idle);
+    }
+    void keep_busy() { held_ = false; }  // the flight has begun
+
+    Batch *const batch;
+    Status status;
+
+private:
+    bool held_ = false;
+};
+
+bool same(const Remote &a, const Remote &b) {
+    return a.owner == b.owner && a.incarnation == b.incarnation &&
+           a.access.region == b.access.region && a.access.generation == b.access.generation &&
+           a.access.key == b.access.key;
+}
+
+// Refs mostly come in runs, or a few take turns: the last ones are looked through, the rest may be
+// listed twice.
+Status index_of(Batch &batch, const RemoteRegion &region, uint32_t &index) {
+    const Remote remote = remote_of(region);
+    const size_t count = batch.remotes.size();
+    for (size_t back = 1; back <= std::min<size_t>(count, 64); ++back)
+        if (same(batch.remotes[count - back], remote)) {
+            index = static_cast<uint32_t>(count - back);
+            return XFER_OK;
+        }
+    if (count >= kMaxRemotes) return XFER_ETOOBIG;
+    batch.remotes.push_back(remote);
+    index = static_cast<uint32_t>(count);
+    return XFER_OK;
+}
+
+Status resolve(const xfer_ref_t *ref, Dir dir, RemoteRegion &out) {
+    if (!ref) return XFER_EINVAL;
+    auto remote = decode_ref(*ref);
+    if (!remote) return remote.error().status;
+    out = *remote;
+    return check_access(out, dir);
+}
+
+Status check_room(const Batch &batch, uint64_t count) {
+    return count > kMaxEntries - batch.list.entries() ? XFER_ETOOBIG : XFER_OK;
+}
+
+Status check_dir(uint32_t op) {
+    return op == XFER_OP_PUT || op == XFER_OP_GET ? XFER_OK : XFER_EINVAL;
+}
+
+// One entry, checked.
+Status check_piece(const Engine &engine, const RemoteRegion &remote, const Piece &piece) {
+    if (Status status = check_range(piece.offset, piece.length, remote.length); status != XFER_OK)
+        return status;
+    return check_local(engine, piece.local, piece.length);
+}
+
+Status add_one(xfer_batch_t *handle, Dir dir, uint64_t local, const xfer_ref_t *ref,
+               uint64_t offset, uint64_t length) {
+    Building building(handle);
+    if (building.status != XFER_OK) return building.status;
+    Batch &batch = *building.batch;
+    RemoteRegion remote;
+    if (Status status = resolve(ref, dir, remote); status != XFER_OK) return status;
+    if (Status status = check_piece(batch.ep->engine, remote, {local, offset, length});
+        status != XFER_OK)
+        return status;
+    if (Status status = check_room(batch, 1); status != XFER_OK) return status;
+    uint32_t index = 0;
+    if (Status status = index_of(batch, remote, index); status != XFER_OK) return status;
+    batch.list.add(dir, index, {local, remote.offset + offset, length});
+    return XFER_OK;
+}
+
+Status add_spans(xfer_batch_t *handle, uint32_t op, const xfer_ref_t *ref, const xfer_span_t *spans,
+                 uint32_t span_size, uint64_t count) {
+    Building building(handle);
+    if (building.status != XFER_OK) return building.status;
+    Batch &batch = *building.batch;
+    if (check_dir(op) != XFER_OK || (!spans && count) || span_size < sizeof(xfer_span_t))
+        return XFER_EINVAL;
+    const Dir dir = static_cast<Dir>(op);
+    RemoteRegion remote;
+    if (Status status = resolve(ref, dir, remote); status != XFER_OK) return status;
+    if (Status status = check_room(batch, count); status != XFER_OK) return status;
+    const auto *bytes = reinterpret_cast<const uint8_t *>(spans);
+    const auto span = [&](uint64_t i) {
+        xfer_span_t at;
+        std::memcpy(&at, bytes + i * span_size, sizeof at);
+        return Piece{at.local, at.offset, at.length};
+    };
+    for (uint64_t i = 0; i < count; ++i)
+        if (Status status = check_piece(batch.ep->engine, remote, span(i)); status != XFER_OK)
+            return status;
+    uint32_t index = 0;
+    if (Status status = index_of(batch, remote, index); status != XFER_OK) return status;
+    for (uint64_t i = 0; i < count; ++i) {
+        Piece piece = span(i);
+        piece.offset += remote.offset;
+        batch.list.add(dir, index, piece);
+    }
+    return XFER_OK;
+}
+
+// The last block ends highest: if that is in range without wrapping, so are all.
+Status check_stride(uint64_t start, uint64_t stride, uint64_t length, uint64_t count,
+                    uint64_t limit) {
+    uint64_t last = 0, end = 0;
+    if (__builtin_mul_overflow(stride, count - 1, &last) ||
+        __builtin_add_overflow(last, start, &last) || __builtin_add_overflow(last, length, &end))
+        return XFER_ERANGE;
+    return end > limit ? XFER_ERANGE : XFER_OK;
+}
+
+Status add_strided(xfer_batch_t *handle, uint32_t op, const xfer_strided_t *given) {
+    Building building(handle);
+    if (building.status != XFER_OK) return building.status;
+    Batch &batch = *building.batch;
+    if (!given || check_dir(op) != XFER_OK) return XFER_EINVAL;
+    xfer_strided_t strided;
+    if (Status status = copy_options(given, strided); status != XFER_OK) return status;
+    if (strided.count == 0) return XFER_OK;
+    const Dir dir = static_cast<Dir>(op);
+    RemoteRegion remote;
+    if (Status status = resolve(strided.remote, dir, remote); status != XFER_OK) return status;
+    if (Status status = check_room(batch, strided.count); status != XFER_OK) return status;
+    if (Status status = check_stride(strided.offset, strided.remote_stride, strided.length,
+                                     strided.count, remote.length);
+        status != XFER_OK)
+        return status;
+    if (Status status = check_stride(strided.local, strided.local_stride, strided.length,
+                                     strided.count, UINT64_MAX);
+        status != XFER_OK)
+        return status;
+    if (Status status = check_local(batch.ep->engine, strided.local, strided.length);
+        status != XFER_OK)
+        return status;
+    uint32_t index = 0;
+    if (Status status = index_of(batch, remote, index); status != XFER_OK) return status;
+    batch.list.add_strided(dir, index,
+                           {strided.local, remote.offset + strided.offset, strided.length},
+                           strided.local_stride, strided.remote_stride, strided.count);
+    return XFER_OK;
+}
+
+// The bases of a page table, checked against its highest pages.
+Status check_bases(const Batch &batch, Dir dir, const xfer_pages_t &pages,
+                   std::vector<RemoteRegion> &remotes) {
+    const uint64_t top_local =
+        *std::max_element(pages.local_pages, pages.local_pages + pages.count);
+    const uint64_t top_remote =
+        *std::max_element(pages.remote_pages, pages.remote_pages + pages.count);
+    const auto *bytes = reinterpret_cast<const uint8_t *>(pages.bases);
+    for (uint64_t b = 0; b < pages.base_count; ++b) {
+        xfer_page_base_t base;
+        std::memcpy(&base, bytes + b * pages.base_size, sizeof base);
+        RemoteRegion remote;
+        if (Status status = resolve(base.remote, dir, remote); status != XFER_OK) return status;
+        const uint64_t size = pages.page_size;
+        if (top_local == UINT64_MAX || top_remote == UINT64_MAX) return XFER_ERANGE;
+        if (Status status = check_stride(base.offset, size, size, top_remote + 1, remote.length);
+            status != XFER_OK)
+            return status;
+        if (Status status = check_stride(base.local, size, size, top_local + 1, UINT64_MAX);
+            status != XFER_OK)
+            return status;
+        if (Status status = check_local(batch.ep->engine, base.local, size); status != XFER_OK)
+            return status;
+        remote.offset += base.offset;
+        remotes.push_back(remote);
+    }
+    return XFER_OK;
+}
+
+Status add_pages(xfer_batch_t *handle, uint32_t op, const xfer_pages_t *given) {
+    Building building(handle);
+    if (building.status != XFER_OK) return building.status;
+    Batch &batch = *building.batch;
+    if (!given || check_dir(op) != XFER_OK) return XFER_EINVAL;
+    xfer_pages_t pages;
+    if (Status status = copy_options(given, pages); status != XFER_OK) return status;
+    if (pages.page_size == 0 || pages.base_size < sizeof(xfer_page_base_t)) return XFER_EINVAL;
+    if (pages.count == 0 || pages.base_count == 0) return XFER_OK;
+    if (!pages.local_pages || !pages.remote_pages || !pages.bases) return XFER_EINVAL;
+    uint64_t entries = 0;
+    if (__builtin_mul_overflow(pages.count, pages.base_count, &entries)) return XFER_ETOOBIG;
+    if (Status status = check_room(batch, entries); status != XFER_OK) return status;
+    const Dir dir = static_cast<Dir>(op);
+    std::vector<RemoteRegion> remotes;
+    if (Status status = check_bases(batch, dir, pages, remotes); status != XFER_OK) return status;
+    std::vector<uint32_t> indexes(remotes.size());
+    for (size_t b = 0; b < remotes.size(); ++b)
+        if (Status status = index_of(batch, remotes[b], indexes[b]); status != XFER_OK)
+            return status;
+    auto table = std::make_shared<PieceList::PageTable>();
+    table->local.assign(pages.local_pages, pages.local_pages + pages.count);
+    table->remote.assign(pages.remote_pages, pages.remote_pages + pages.count);
+    const auto *bytes = reinterpret_cast<const uint8_t *>(pages.bases);
+    for (size_t b = 0; b < remotes.size(); ++b) {
+        xfer_page_base_t base;
+        std::memcpy(&base, bytes + b * pages.base_size, sizeof base);
+        batch.list.add_pages(dir, indexes[b], {base.local, remotes[b].offset, pages.page_size},
+                             table);
+    }
+    return XFER_OK;
+}
+
+Status submit(xfer_batch_t *handle, uint64_t user, const xfer_submit_options_t *given) {
+    Building building(handle);
+    if (building.status != XFER_OK) return building.status;
+    Batch &batch = *building.batch;
+    xfer_submit_options_t options;
+    if (Status status = copy_options(given, options); status != XFER_OK) return status;
+    if (options.flags & (XFER_SUBMIT_NOTIFY | XFER_SUBMIT_ORDERED)) return XFER_EUNSUPPORTED;
+    if (options.flags || options.stream[0] || options.stream[1]) return XFER_EINVAL;
+    if (!batch.ep->admit()) return XFER_EAGAIN;
+    batch.timeout_ms = resolve_timeout(*batch.ep, options.timeout_ms);
+    batch.event = {};
+    batch.event.type = XFER_EVENT_BATCH;
+    batch.event.user = user;
+    batch.event.ep = reinterpret_cast<xfer_ep_t *>(batch.ep);
+    batch.event.object = handle;
+    batch.submitted = true;
+    batch.flight.fetch_add(1);
+    batch.retain();  // the flight's
+    batch.state.store(Batch::State::inflight);
+    building.keep_busy();
+    if (batch.ep->shard.load()->post(batch)) return XFER_OK;
+    batch.state.store(Batch::State::idle);
+    batch.ep->outstanding.fetch_sub(1);
+    batch.release();
+    return XFER_ECLOSED;
+}
+
+void ask_cancel(Batch &batch) {
+    if (batch.state.load() != Batch::State::inflight || batch.cancel_wanted.exchange(true)) return;
+    batch.cancel.flight = batch.flight.load();
+    batch.retain();  // the message's
+    if (batch.ep->shard.load()->post(batch.cancel)) return;
+    batch.cancel_wanted.store(false);
+    batch.release();
+}
+
+}  // namespace
+
+xfer_status_t xfer_batch_open(xfer_ep_t *ep, const xfer_batch_options_t *given,
+                              xfer_batch_t **batch, xfer_error_t *err) {
+    return guarded(err, [&]() -> Failure {
+        if (Status status = check_open(of(ep)); status != XFER_OK) return {status, 0, 0, ""};
+        if (!batch) return {XFER_EINVAL, 0, 0, "batch is NULL"};
+        *batch = nullptr;
+        xfer_batch_options_t options;
+        if (Status status = copy_options(given, options); status != XFER_OK)
+            return {status, 0, 0, ""};
+        if (options.flags) return {XFER_EINVAL, 0, 0, "unknown flags"};
+        *batch = reinterpret_cast<xfer_batch_t *>(new Batch(*of(ep)));
+        return {};
+    });
+}
+
+xfer_status_t xfer_batch_put(xfer_batch_t *batch, const void *local, const xfer_ref_t *remote,
+                             uint64_t offset, uint64_t length) {
+    return guarded([&]() -> xfer_status_t {
+        return add_one(batch, Dir::put, reinterpret_cast<uint64_t>(local), remote, offset, length);
+    });
+}
+
+xfer_status_t xfer_batch_get(xfer_batch_t *batch, void *local, const xfer_ref_t *remote,
+                             uint64_t offset, uint64_t length) {
+    return guarded([&]() -> xfer_status_t {
+        return add_one(batch, Dir::get, reinterpret_cast<uint64_t>(local), remote, offset, length);
+    });
+}
+
+xfer_status_t xfer_batch_add_spans(xfer_batch_t *batch, uint32_t op, const xfer_ref_t *remote,
+                                   const xfer_span_t *spans, uint32_t span_size, uint64_t count) {
+    return guarded(
+        [&]() -> xfer_status_t { return add_spans(batch, op, remote, spans, span_size, count); });
+}
+
+xfer_status_t xfer_batch_add_strided(xfer_batch_t *batch, uint32_t op,
+                                     const xfer_strided_t *strided) {
+    return guarded([&]() -> xfer_status_t { return add_strided(batch, op, strided); });
+}
+
+xfer_status_t xfer_batch_add_pages(xfer_batch_t *batch, uint32_t op, const xfer_pages_t *pages) {
+    return guarded([&]() -> xfer_status_t { return add_pages(batch, op, pages); });
+}
+
+xfer_status_t xfer_batch_submit(xfer_batch_t *batch, uint64_t user,
+                                const xfer_submit_options_t *options) {
+    return guarded([&]() -> xfer_status_t { return submit(batch, user, options); });
+}
+
+xfer_status_t xfer_batch_cancel(xfer_batch_t *handle) {
+    Batch *batch = of(handle);
+    if (Status status = check(batch); status != XFER_OK) return status;
+    if (batch->closed.load()) return XFER_ECLOSED;
+    if (batch->state.load() != Batch::State::inflight) return XFER_EINVAL;
+    return guarded([&]() -> xfer_status_t {
+        ask_cancel(*batch);
+        return XFER_OK;
+    });
+}
+
+xfer_status_t xfer_batch_entries(xfer_batch_t *handle, uint64_t first, uint64_t count,
+                                 xfer_status_t *statuses) {
+    Building building(handle);
+    if (building.status != XFER_OK) return building.status;
+    const Batch &batch = *building.batch;
+    if (!batch.submitted || (!statuses && count)) return XFER_EINVAL;
+    if (check_range(first, count, batch.list.entries()) != XFER_OK) return XFER_ERANGE;
+    for (uint64_t i = 0; i < count; ++i)
+        statuses[i] = batch.entry_status(first + i);
+    return XFER_OK;
+}
+
+xfer_status_t xfer_batch_reset(xfer_batch_t *handle) {
+    Building building(handle);
+    if (building.status != XFER_OK) return building.status;
+    building.batch->list.clear();
+    building.batch->remotes.clear();
+    building.batch->runs.clear();
+    building.batch->submitted = false;
+    return XFER_OK;
+}
+
+xfer_status_t xfer_batch_close(xfer_batch_t *handle) {
+    if (!handle) return XFER_OK;
+    Batch *batch = of(handle);
+    const Status status = check(batch);
+    if (status != XFER_OK && status != XFER_EFORKED) return status;
+    if (batch->closed.exchange(true)) return XFER_ECLOSED;
+    return guarded([&]() -> xfer_status_t {
+        const bool over = batch->ep->engine.delivery().ended();
+        if (status == XFER_OK) ask_cancel(*batch);
+        batch->release();
+        return status != XFER_OK ? status : over ? XFER_ECLOSED : XFER_OK;
+    });
+}

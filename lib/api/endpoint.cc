@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "api/transfer_check.h"
+#include "core/limits.h"
+
+using namespace xfer;
+
+namespace {
+
+Failure open_endpoint(xfer_engine_t *handle, const char *text, const xfer_ep_options_t *given,
+                      xfer_ep_t **out) {
+    Engine *engine = of(handle);
+    if (Status status = check(engine); status != XFER_OK) return {status, 0, 0, ""};
+    if (!out || !text) return {XFER_EINVAL, 0, 0, "uri or ep is NULL"};
+    *out = nullptr;
+    if (engine->closing()) return {XFER_ECLOSED, 0, 0, ""};
+    xfer_ep_options_t options;
+    if (Status status = copy_options(given, options); status != XFER_OK) return {status, 0, 0, ""};
+    auto uri = parse_uri(text);
+    if (!uri) return uri.error();
+    if (!engine->first_shard().transport_for(*uri))
+        return {XFER_EUNSUPPORTED, 0, 0, "no transport of this engine serves " + std::string(text)};
+    if (!is_dialable(*uri)) return {XFER_EADDR, 0, 0, "a peer is at one port"};
+    auto *ep = new Endpoint(*engine, to_string(*uri), options.user);
+    if (options.peer) {
+        ep->expected.emplace();
+        std::memcpy(ep->expected->data(), options.peer->bytes, ep->expected->size());
+    }
+    Shard &shard = ep->expected ? engine->home(*ep->expected) : engine->first_shard();
+    ep->shard.store(&shard);
+    ep->retain();  // the loop's
+    if (!shard.post(ep->open)) {
+        ep->release();
+        ep->release();
+        return {XFER_ECLOSED, 0, 0, ""};
+    }
+    *out = reinterpret_cast<xfer_ep_t *>(ep);
+    return {};
+}
+
+// Hands a question to the loop, if the endpoint has room for it.
+Status ask(Endpoint &ep, Request *request) {
+    if (!ep.admit()) {
+        delete request;
+        return XFER_EAGAIN;
+    }
+    if (ep.shard.load()->post(*request)) return XFER_OK;
+    ep.outstanding.fetch_sub(1);
+    delete request;
+    return XFER_ECLOSED;
+}
+
+// Questions have no bytes that could stall: the stall limit is their deadline if nobody gave one.
+uint32_t question_timeout(const Endpoint &ep, uint32_t timeout_ms) {
+    const uint32_t resolved = resolve_timeout(ep, timeout_ms);
+    return resolved ? resolved : ep.engine.options().stall_ms;
+}
+
+}  // namespace
+
+xfer_status_t xfer_ep_open(xfer_engine_t *engine, const char *uri, const xfer_ep_options_t *options,
+                           xfer_ep_t **ep, xfer_error_t *err) {
+    return guarded(err, [&] { return open_endpoint(engine, uri, options, ep); });
+}
+
+xfer_status_t xfer_ep_keep(xfer_ep_t *handle) {
+    Endpoint *ep = of(handle);
+    if (Status status = check_open(ep); status != XFER_OK) return status;
+    if (ep->of_user.exchange(true)) return XFER_EINVAL;
+    ep->retain();
+    return XFER_OK;
+}
+
+xfer_status_t xfer_ep_connect(xfer_ep_t *handle, uint32_t timeout_ms, uint64_t user) {
+    Endpoint *ep = of(handle);
+    if (Status status = check_open(ep); status != XFER_OK) return status;
+    return guarded([&]() -> xfer_status_t {
+        return ask(*ep,
+                   new Request(*ep, XFER_EVENT_CONNECT, user, question_timeout(*ep, timeout_ms)));
+    });
+}
+
+xfer_status_t xfer_ep_lookup(xfer_ep_t *handle, const char *name,
+                             const xfer_lookup_options_t *given, uint64_t user) {
+    Endpoint *ep = of(handle);
+    if (Status status = check_open(ep); status != XFER_OK) return status;
+    xfer_lookup_options_t options;
+    if (Status status = copy_options(given, options); status != XFER_OK) return status;
+    const size_t length = name ? strnlen(name, kMaxName + 1) : 0;
+    if (length == 0 || length > kMaxName) return XFER_EINVAL;
+    return guarded([&]() -> xfer_status_t {
+        // Waiting for a name may take as long as the user likes.
+        const uint32_t timeout = options.wait && options.timeout_ms == XFER_NONE
+                                     ? 0
+                                     : question_timeout(*ep, options.timeout_ms);
+        auto *request = new Request(*ep, XFER_EVENT_LOOKUP, user, timeout);
+        request->name = name;
+        request->wait = options.wait != 0;
+        return ask(*ep, request);
+    });
+}
+
+xfer_status_t xfer_ep_probe(xfer_ep_t *handle, uint32_t timeout_ms, uint64_t user) {
+    Endpoint *ep = of(handle);
+    if (Status status = check_open(ep); status != XFER_OK) return status;
+    return guarded([&]() -> xfer_status_t {
+        return ask(*ep,
+                   new Request(*ep, XFER_EVENT_PROBE, user, question_timeout(*ep, timeout_ms)));
+    });
+}
+
+xfer_status_t xfer_ep_state(xfer_ep_t *handle, uint32_t *state) {
+    Endpoint *ep = of(handle);
+    if (Status status = check(ep); status != XFER_OK) return status;
+    if (!state) return XFER_EINVAL;
+    *state = ep->closed.load() ? static_cast<uint32_t>(XFER_EP_CLOSED) : ep->state.load();
+    return XFER_OK;
+}
+
+xfer_status_t xfer_ep_peer(xfer_ep_t *handle, xfer_peer_info_t *info, uint32_t info_size) {
+    Endpoint *ep = of(handle);
+    if (Status status = check(ep); status != XFER_OK) return status;
+    return guarded([&]() -> xfer_status_t {
+        xfer_peer_info_t now{};
+        ep->face(now);
+        return copy_out(now, info, info_size);
+    });
+}
+
+xfer_status_t xfer_ep_stats(xfer_ep_t *handle, xfer_ep_stats_t *stats, uint32_t stats_size) {
+    Endpoint *ep = of(handle);
+    if (Status status = check(ep); status != XFER_OK) return status;
+    xfer_ep_stats_t now{};
+    ep->counters.put.add_to(now.put);
+    ep->counters.get.add_to(now.get);
+    ep->counters.batch.add_to(now.batch);
+    now.queued = ep->counters.queued.get();
+    now.inflight = ep->counters.inflight.get();
+    now.connections = ep->connections.get();
+    now.rtt_ns = ep->rtt_ns.get();
+    return copy_out(now, stats, stats_size);
+}
+
+// The reference of the handle goes over to the message.
+xfer_status_t xfer_ep_close(xfer_ep_t *handle) {
+    if (!handle) return XFER_OK;
+    Endpoint *ep = of(handle);
+    const Status status = check(ep);
+    if (status != XFER_OK && status != XFER_EFORKED) return status;
+    if (!ep->of_user.load()) return XFER_EINVAL;
+    if (ep->closed.exchange(true)) return XFER_ECLOSED;
+    return guarded([&]() -> xfer_status_t {
+        const bool over = ep->ended.load();
+        if (status == XFER_OK && ep->shard.load()->post(ep->close))
+            return over ? XFER_ECLOSED : XFER_OK;
+        ep->release();
+        return status == XFER_OK ? XFER_ECLOSED : status;
+    });
+}

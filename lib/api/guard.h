@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every function of the C ABI does first and last: no exception leaves, handles are checked,
+// option structs of other versions are brought to our size.
+#pragma once
+
+#include <cstring>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "core/engine.h"
+
+namespace xfer {
+
+// The only place where exceptions end. Below, only allocation throws.
+template <typename Call>
+xfer_status_t guarded(Call call) noexcept {
+    try {
+        return static_cast<xfer_status_t>(call());
+    } catch (const std::bad_alloc &) {
+        return XFER_ENOMEM;
+    } catch (...) {
+        return XFER_EINTERNAL;
+    }
+}
+
+inline xfer_status_t report(xfer_error_t *err, const Failure &failure) {
+    if (!err) return failure.status;
+    *err = {};
+    err->status = failure.status;
+    err->origin = failure.origin;
+    err->native_code = failure.native;
+    const std::string &text = failure.message.empty() && failure.status
+                                  ? std::string(xfer_status_text(failure.status))
+                                  : failure.message;
+    std::memcpy(err->message, text.data(), std::min(text.size(), sizeof err->message - 1));
+    return failure.status;
+}
+
+// As guarded(), with the detail written to `err` whatever happens.
+template <typename Call>
+xfer_status_t guarded(xfer_error_t *err, Call call) noexcept {
+    Failure failure;
+    const xfer_status_t status = guarded([&] {
+        failure = call();
+        return failure.status;
+    });
+    if (status != failure.status) return guarded([&] { return report(err, {status, 0, 0, ""}); });
+    return guarded([&] { return report(err, failure); });
+}
+
+inline Engine *of(xfer_engine_t *handle) {
+    return reinterpret_cast<Engine *>(handle);
+}
+inline Region *of(xfer_region_t *handle) {
+    return reinterpret_cast<Region *>(handle);
+}
+inline Endpoint *of(xfer_ep_t *handle) {
+    return reinterpret_cast<Endpoint *>(handle);
+}
+inline Batch *of(xfer_batch_t *handle) {
+    return reinterpret_cast<Batch *>(handle);
+}
+
+inline Status check(const Engine *engine) {
+    if (!engine || !engine->is(Magic::engine)) return XFER_EBADHANDLE;
+    return engine->forked() ? XFER_EFORKED : XFER_OK;
+}
+inline Status check(const Region *region) {
+    if (!region || !region->is(Magic::region)) return XFER_EBADHANDLE;
+    return region->engine.forked() ? XFER_EFORKED : XFER_OK;
+}
+inline Status check(const Endpoint *ep) {
+    if (!ep || !ep->is(Magic::endpoint)) return XFER_EBADHANDLE;
+    return ep->engine.forked() ? XFER_EFORKED : XFER_OK;
+}
+inline Status check(const Batch *batch) {
+    if (!batch || !batch->is(Magic::batch)) return XFER_EBADHANDLE;
+    return batch->ep->engine.forked() ? XFER_EFORKED : XFER_OK;
+}
+
+// New work is taken neither by a handle that was closed nor by one whose engine ends.
+inline Status check_open(const Endpoint *ep) {
+    if (Status status = check(ep); status != XFER_OK) return status;
+    return ep->closed.load() || ep->ended.load() || ep->engine.closing() ? XFER_ECLOSED : XFER_OK;
+}
+
+// Shorter: the rest is zero, so default. Longer: its tail must be zero. Null: all default.
+template <typename T>
+Status copy_options(const T *from, T &to) {
+    to = {};
+    if (!from) return XFER_OK;
+    if (from->size < sizeof(uint32_t)) return XFER_EINVAL;
+    const auto *bytes = reinterpret_cast<const unsigned char *>(from);
+    for (size_t i = sizeof(T); i < from->size; ++i)
+        if (bytes[i]) return XFER_E2BIG;
+    std::memcpy(&to, from, std::min<size_t>(from->size, sizeof(T)));
+    return XFER_OK;
+}
+
+// Writes what the caller has room for, and zeroes what it knows beyond us.
+template <typename T>
+Status copy_out(const T &from, T *to, uint32_t size) {
+    if (!to || size < sizeof(uint32_t)) return XFER_EINVAL;
+    std::memset(static_cast<void *>(to), 0, size);
+    std::memcpy(static_cast<void *>(to), &from, std::min<size_t>(size, sizeof(T)));
+    return XFER_OK;
+}
+
+}  // namespace xfer

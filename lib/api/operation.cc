@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// xfer_put, xfer_get, xfer_cancel.
+#include "api/transfer_check.h"
+
+using namespace xfer;
+
+namespace {
+
+Status start(xfer_ep_t *handle, Dir dir, uint64_t local, const xfer_ref_t *ref, uint64_t offset,
+             uint64_t length, uint64_t user, const xfer_op_options_t *given) {
+    Endpoint *ep = of(handle);
+    if (Status status = check_open(ep); status != XFER_OK) return status;
+    if (!ref) return XFER_EINVAL;
+    xfer_op_options_t options;
+    if (Status status = copy_options(given, options); status != XFER_OK) return status;
+    if (options.flags) return XFER_EINVAL;
+    auto remote = decode_ref(*ref);
+    if (!remote) return remote.error().status;
+    if (Status status = check_range(offset, length, remote->length); status != XFER_OK)
+        return status;
+    if (Status status = check_access(*remote, dir); status != XFER_OK) return status;
+    if (Status status = check_local(ep->engine, local, length); status != XFER_OK) return status;
+    if (!ep->admit()) return XFER_EAGAIN;
+    Single *single = ep->engine.take_single();
+    ep->retain();
+    single->ep = ep;
+    single->timeout_ms = resolve_timeout(*ep, options.timeout_ms);
+    single->remotes.assign(1, remote_of(*remote));
+    single->list.add_strided(dir, 0, {local, remote->offset + offset, length}, 0, 0, 1);
+    single->event = {};
+    single->event.type = dir == Dir::put ? XFER_EVENT_PUT : XFER_EVENT_GET;
+    single->event.user = user;
+    single->event.ep = handle;
+    if (ep->shard.load()->post(*single)) return XFER_OK;
+    ep->outstanding.fetch_sub(1);
+    ep->engine.give_single(*single);
+    return XFER_ECLOSED;
+}
+
+class CancelSingles final : public Message {
+public:
+    CancelSingles(Endpoint &ep, uint64_t user) : ep_(ep), user_(user) {}
+    void arrive(Shard &shard) override {
+        Shard *home = ep_->shard.load();
+        if (home != &shard && home->post(*this)) return;
+        shard.cancel(*ep_, user_);
+        delete this;
+    }
+
+private:
+    Ref<Endpoint> ep_;
+    const uint64_t user_;
+};
+
+}  // namespace
+
+xfer_status_t xfer_put(xfer_ep_t *ep, const void *local, const xfer_ref_t *remote, uint64_t offset,
+                       uint64_t length, uint64_t user, const xfer_op_options_t *options) {
+    return guarded([&]() -> xfer_status_t {
+        return start(ep, Dir::put, reinterpret_cast<uint64_t>(local), remote, offset, length, user,
+                     options);
+    });
+}
+
+xfer_status_t xfer_get(xfer_ep_t *ep, void *local, const xfer_ref_t *remote, uint64_t offset,
+                       uint64_t length, uint64_t user, const xfer_op_options_t *options) {
+    return guarded([&]() -> xfer_status_t {
+        return start(ep, Dir::get, reinterpret_cast<uint64_t>(local), remote, offset, length, user,
+                     options);
+    });
+}
+
+xfer_status_t xfer_cancel(xfer_ep_t *handle, uint64_t user) {
+    Endpoint *ep = of(handle);
+    if (Status status = check_open(ep); status != XFER_OK) return status;
+    return guarded([&]() -> xfer_status_t {
+        auto *cancel = new CancelSingles(*ep, user);
+        if (!ep->shard.load()->post(*cancel)) delete cancel;
+        return XFER_OK;
+    });
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "api/guard.h"
+#include "core/limits.h"
+
+using namespace xfer;
+
+namespace {
+
+Failure open_region(xfer_engine_t *handle, const xfer_region_options_t *given, void *address,
+                    uint64_t length, xfer_region_t **region) {
+    Engine *engine = of(handle);
+    if (Status status = check(engine); status != XFER_OK) return {status, 0, 0, ""};
+    if (!region) return {XFER_EINVAL, 0, 0, "region is NULL"};
+    *region = nullptr;
+    xfer_region_options_t options;
+    if (Status status = copy_options(given, options); status != XFER_OK) return {status, 0, 0, ""};
+    if (!address && length) return {XFER_EINVAL, 0, 0, "address is NULL"};
+    if (reinterpret_cast<uint64_t>(address) + length < length)
+        return {XFER_ERANGE, 0, 0, "the range wraps around"};
+    if (options.access & ~static_cast<uint32_t>(XFER_READ | XFER_WRITE))
+        return {XFER_EINVAL, 0, 0, "unknown access"};
+    const size_t name = options.name ? strnlen(options.name, kMaxName + 1) : 0;
+    if (name > kMaxName || (options.name && !name))
+        return {XFER_EINVAL, 0, 0, "a name has 1 to 255 bytes"};
+    if (options.access && !name)
+        return {XFER_EINVAL, 0, 0, "a region that peers may use needs a name"};
+    if (options.blob_length > kMaxBlob || (options.blob_length && !options.blob))
+        return {XFER_EINVAL, 0, 0, "the blob is longer than 1024 bytes, or missing"};
+    uint32_t kind = 0;
+    const Status served = engine->kind_of(address, length, kind);
+    if (options.kind && options.kind != kind)
+        return {XFER_EMEMKIND, 0, 0, "the memory is not of the kind given"};
+    if (served != XFER_OK) return {served, 0, 0, "no transport of this build serves device memory"};
+    auto opened = engine->open_region(options, static_cast<uint8_t *>(address), length);
+    if (!opened) return opened.error();
+    *region = reinterpret_cast<xfer_region_t *>(*opened);
+    return {};
+}
+
+}  // namespace
+
+xfer_status_t xfer_region_open(xfer_engine_t *engine, const xfer_region_options_t *options,
+                               void *address, uint64_t length, xfer_region_t **region,
+                               xfer_error_t *err) {
+    return guarded(err, [&] { return open_region(engine, options, address, length, region); });
+}
+
+xfer_status_t xfer_region_alloc(xfer_engine_t *engine, const xfer_region_options_t *, uint64_t,
+                                void **, xfer_region_t **, xfer_error_t *err) {
+    return guarded(err, [&]() -> Failure {
+        const Status status = check(of(engine));
+        return {status != XFER_OK ? status : XFER_EUNSUPPORTED, 0, 0,
+                "shared memory comes in a later release"};
+    });
+}
+
+xfer_status_t xfer_region_ref(xfer_region_t *handle, xfer_ref_t *ref) {
+    Region *region = of(handle);
+    if (Status status = check(region); status != XFER_OK) return status;
+    if (!ref) return XFER_EINVAL;
+    if (region->closed.load() || region->ended.load()) return XFER_ECLOSED;
+    if (!region->access) return XFER_EACCESS;
+    *ref = encode_ref(region->describe());
+    return XFER_OK;
+}
+
+xfer_status_t xfer_region_grant(xfer_region_t *region, const xfer_grant_options_t *, xfer_ref_t *) {
+    const Status status = check(of(region));
+    return status != XFER_OK ? status : XFER_EUNSUPPORTED;
+}
+
+xfer_status_t xfer_region_renew(xfer_region_t *region, const xfer_ref_t *, uint32_t) {
+    const Status status = check(of(region));
+    return status != XFER_OK ? status : XFER_EUNSUPPORTED;
+}
+
+xfer_status_t xfer_region_revoke(xfer_region_t *region, const xfer_ref_t *) {
+    const Status status = check(of(region));
+    return status != XFER_OK ? status : XFER_EUNSUPPORTED;
+}
+
+xfer_status_t xfer_region_info(xfer_region_t *handle, xfer_region_info_t *info,
+                               uint32_t info_size) {
+    Region *region = of(handle);
+    if (Status status = check(region); status != XFER_OK) return status;
+    xfer_region_info_t now{};
+    now.address = reinterpret_cast<uint64_t>(region->base);
+    now.length = region->length;
+    now.id = region->id;
+    now.generation = region->generation;
+    now.access = region->access;
+    now.kind = region->kind;
+    return copy_out(now, info, info_size);
+}
+
+xfer_status_t xfer_region_close(xfer_region_t *handle) {
+    if (!handle) return XFER_OK;
+    Region *region = of(handle);
+    const Status status = check(region);
+    if (status != XFER_OK && status != XFER_EFORKED) return status;
+    if (region->closed.exchange(true)) return XFER_ECLOSED;
+    return guarded([&]() -> xfer_status_t {
+        const Status ended = status == XFER_OK ? region->engine.end_region(*region) : status;
+        region->release();
+        return ended;
+    });
+}
+
+xfer_status_t xfer_ref_info(const xfer_ref_t *ref, xfer_ref_info_t *info, uint32_t info_size) {
+    if (!ref) return XFER_EINVAL;
+    return guarded([&]() -> xfer_status_t {
+        auto remote = decode_ref(*ref);
+        if (!remote) return remote.error().status;
+        xfer_ref_info_t now{};
+        std::memcpy(now.owner.bytes, remote->id.data(), sizeof now.owner.bytes);
+        now.owner.incarnation = remote->incarnation;
+        now.region = remote->region;
+        now.offset = remote->offset;
+        now.length = remote->length;
+        now.generation = remote->generation;
+        now.access = remote->access;
+        now.kind = remote->kind;
+        return copy_out(now, info, info_size);
+    });
+}

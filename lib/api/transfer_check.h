@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Is what the user asks for within what the ref allows? Checked here so that mistakes are told at
+// the call; the owner checks again.
+#pragma once
+
+#include "api/guard.h"
+
+namespace xfer {
+
+inline Status check_range(uint64_t offset, uint64_t length, uint64_t limit) {
+    return offset > limit || length > limit - offset ? XFER_ERANGE : XFER_OK;
+}
+
+inline Status check_access(const RemoteRegion &remote, Dir dir) {
+    return remote.access & (dir == Dir::put ? XFER_WRITE : XFER_READ) ? XFER_OK : XFER_EACCESS;
+}
+
+inline Status check_local(const Engine &engine, uint64_t address, uint64_t length) {
+    if (length == 0) return XFER_OK;
+    if (!address) return XFER_EINVAL;
+    if (address + length < address) return XFER_ERANGE;
+    uint32_t kind = 0;
+    return engine.kind_of(reinterpret_cast<const void *>(address), length, kind);
+}
+
+inline Remote remote_of(const RemoteRegion &region) {
+    return {region.id, region.incarnation, {region.region, region.generation, region.key}, XFER_OK};
+}
+
+inline uint32_t resolve_timeout(const Endpoint &ep, uint32_t timeout_ms) {
+    if (timeout_ms == XFER_NONE) return 0;
+    return timeout_ms ? timeout_ms : ep.engine.options().timeout_ms;
+}
+
+}  // namespace xfer

@@ -1,0 +1,437 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/connection.h"
+
+#include <algorithm>
+
+#include "core/engine.h"
+#include "core/peer.h"
+#include "core/shard.h"
+
+namespace xfer {
+
+Connection::Connection(Shard &owner, Side initiator, uint64_t local_number, uint64_t count)
+    : shard(owner),
+      side(initiator),
+      number(local_number),
+      sequence(count),
+      handshake(owner.engine.self(), initiator, count),
+      limit_(*this) {
+    lanes_.push_back(std::make_unique<Lane>(*this, 0));
+    const uint64_t patience =
+        side == Side::ours ? shard.engine.options().connect_ms * kNsPerMs : kStrangerNs;
+    shard.loop.arm(limit_, shard.now() + patience);
+}
+
+Connection::~Connection() {
+    shard.loop.disarm(limit_);
+}
+
+Status Connection::dial(const Uri &address) {
+    uri = to_string(address);
+    Transport *transport = shard.transport_for(address);
+    if (!transport) return XFER_EUNSUPPORTED;
+    auto link = transport->connect(address, control());
+    if (!link) {
+        why = link.error();
+        return why.status;
+    }
+    control().link = std::move(*link);
+    return XFER_OK;
+}
+
+void Connection::send_hello(const Statement &statement) {
+    control().link->send_hello(handshake.hello(statement));
+}
+
+void Connection::send_reply(const Statement &statement) {
+    control().link->send_hello(handshake.reply(statement));
+}
+
+void Connection::send_proof(const Statement &statement) {
+    control().link->send_hello(handshake.proof(statement));
+}
+
+void Connection::send_ready(const Statement &statement) {
+    control().link->send_hello(handshake.ready(statement));
+}
+
+void Connection::go_live() {
+    shard.loop.disarm(limit_);
+    live_ = true;
+    last_use_ = shard.now();
+    start(control());
+    if (shard.engine.options().lanes != XFER_NONE) control().window = kLaneWindow / 8;
+}
+
+void Connection::start(Lane &lane) {
+    lane.state = Lane::State::ready;
+    lane.max_ops = std::min(handshake.peer_terms().max_ops, kLaneOps);
+    lane.window = kLaneWindow;
+    lane.link->start(lane.max_ops, kLaneOps);
+}
+
+void Connection::on_up(Lane &lane) {
+    if (closing_) return;
+    if (lane.number == 0) return peer->hear(*this, {Input::up, number, 0, 0, {}});
+    lane.state = Lane::State::joining;
+    lane.link->send_hello(handshake.lane(lane.number));
+}
+
+void Connection::on_hello(Lane &lane, ConstBytes raw) {
+    if (closing_) return;
+    auto message = decode_hello(raw);
+    if (!message) return refuse(message.error().status);
+    hear(lane, *message, raw);
+}
+
+void Connection::hear(Lane &lane, const Hello &message, ConstBytes raw) {
+    if (message.kind == HelloKind::refuse) {
+        const Status status = message.status < 0 ? message.status : XFER_EPROTO;
+        if (lane.number != 0)
+            return lane.link->close({status, XFER_ORIGIN_PEER, 0, "lane refused"});
+        return close({status, XFER_ORIGIN_PEER, 0, "the peer refused the connection"});
+    }
+    if (lane.number != 0) {
+        if (message.kind != HelloKind::lane_ready || lane.state != Lane::State::joining)
+            return close({XFER_EPROTO, 0, 0, "unexpected words on a joining lane"});
+        start(lane);
+        return peer->flow.pump();
+    }
+    if (!peer) return hear_stranger(message, raw);
+    const Status status = handshake.hear(message, raw);
+    if (status != XFER_OK) return refuse(status);
+    switch (message.kind) {
+    case HelloKind::reply:
+        return peer->hear_reply(*this, message, raw);
+    case HelloKind::proof:
+        return peer->hear(*this, {Input::proof, number, 0, 0, message.statement});
+    case HelloKind::ready:
+        return peer->hear(*this, {Input::ready, number, 0, 0, message.statement});
+    default:
+        return refuse(XFER_EPROTO);
+    }
+}
+
+// The first words on a link that was accepted: a new connection, or a lane of one that lives.
+void Connection::hear_stranger(const Hello &message, ConstBytes raw) {
+    if (message.kind == HelloKind::lane) return shard.admit_lane(*this, message, raw);
+    if (message.kind != HelloKind::hello) return refuse(XFER_EPROTO);
+    const Status status = handshake.hear(message, raw);
+    if (status != XFER_OK) return refuse(status);
+    sequence = message.identity.sequence;
+    shard.admit(*this, message.identity, raw);
+}
+
+void Connection::refuse(Status status) {
+    if (side == Side::theirs && !live_) {
+        Hello message;
+        message.kind = HelloKind::refuse;
+        message.status = status;
+        control().link->send_hello(encode_hello(message));
+    }
+    close({status, 0, 0, std::string("handshake: ") + xfer_status_text(status)});
+}
+
+void Connection::close(const Failure &reason) {
+    if (closing_) return;
+    closing_ = true;
+    why = reason;
+    if (live_) {
+        Frame bye;
+        bye.type = FrameType::bye;
+        bye.status = reason.status < 0 ? reason.status : XFER_ECLOSED;
+        control().link->send(bye, {});
+    }
+    for (auto &lane : lanes_)
+        if (lane->link && lane->state != Lane::State::down)
+            lane->link->close(reason);
+        else
+            lane->state = Lane::State::down;
+    finish();
+}
+
+void Connection::on_lane_down(Lane &lane, const Failure &reason) {
+    const bool was_ready = lane.state == Lane::State::ready;
+    lane.state = Lane::State::down;
+    if (!closing_ && lane.number != 0 && !was_ready) {
+        shard.log().warn("lane {} to {} failed: {}", lane.number, control().link->remote(),
+                         reason.message);
+        return;
+    }
+    close(reason);
+    finish();
+}
+
+void Connection::finish() {
+    if (!std::all_of(lanes_.begin(), lanes_.end(),
+                     [](const auto &lane) { return lane->state == Lane::State::down; }))
+        return;
+    ended_ = true;
+    shard.loop.disarm(limit_);
+    shard.loop.defer(*this);
+}
+
+// Deferred: more credit, or the end of it all.
+void Connection::run() {
+    if (ended_) {
+        for (auto &[id, held] : retiring_)
+            shard.region_quiet(*held.first);
+        retiring_.clear();
+        return peer ? peer->ended(*this) : shard.stranger_gone(*this);
+    }
+    if (usable()) peer->flow.pump();
+}
+
+void Connection::pump_soon() {
+    if (peer->flow.waiting()) shard.loop.defer(*this);
+}
+
+void Connection::on_timer(Timer &) {
+    if (!live_) return close({XFER_EUNREACHABLE, 0, 0, "the handshake did not end in time"});
+    close({XFER_EPEERLOST, 0, 0,
+           probing_ ? "an old connection did not answer" : "a reader of a closed region stalls"});
+}
+
+// ---- live
+
+Status Connection::refusal(const EngineId &owner, uint64_t incarnation) const {
+    const Identity &identity = handshake.peer();
+    if (owner != identity.id) return XFER_EIDENTITY;
+    return incarnation == identity.incarnation ? XFER_OK : XFER_ESTALE;
+}
+
+Lane &Connection::bulk_lane() {
+    Lane *best = nullptr;
+    for (size_t i = 1; i < lanes_.size(); ++i) {
+        Lane &lane = *lanes_[i];
+        if (lane.state == Lane::State::ready && (!best || lane.bytes < best->bytes)) best = &lane;
+    }
+    if (best) return *best;
+    if (!lanes_wanted_ && shard.engine.options().lanes != XFER_NONE) {
+        lanes_wanted_ = true;
+        open_lanes();
+    }
+    return control();
+}
+
+// Only who dialed knows an address that answers; the other end asks.
+void Connection::open_lanes() {
+    if (side == Side::theirs) {
+        Frame ask;
+        ask.type = FrameType::lanes;
+        send(ask);
+        return;
+    }
+    auto address = parse_uri(control().link->remote());
+    Transport *transport = address ? shard.transport_for(*address) : nullptr;
+    for (uint32_t i = 1; transport && i <= shard.engine.options().lanes; ++i) {
+        auto lane = std::make_unique<Lane>(*this, i);
+        auto link = transport->connect(*address, *lane);
+        if (!link) {
+            shard.log().warn("lane {} to {}: {}", i, uri, link.error().message);
+            break;
+        }
+        lane->link = std::move(*link);
+        lanes_.push_back(std::move(lane));
+    }
+}
+
+bool Connection::join_lane(Connection &stranger, const Hello &message, ConstBytes raw) {
+    if (!usable() || side == Side::ours || message.lane != lanes_.size() ||
+        message.lane > kMaxLanes)
+        return false;
+    if (!handshake.hear_lane(message, raw)) return false;
+    lanes_.push_back(std::make_unique<Lane>(*this, message.lane));
+    Lane &lane = *lanes_.back();
+    lane.link = std::move(stranger.control().link);
+    lane.link->set_sink(lane);
+    Hello welcome;
+    welcome.kind = HelloKind::lane_ready;
+    welcome.lane = message.lane;
+    lane.link->send_hello(encode_hello(welcome));
+    start(lane);
+    pump_soon();
+    return true;
+}
+
+void Connection::flush() {
+    for (auto &lane : lanes_)
+        if (lane->unflushed) {
+            lane->unflushed = false;
+            last_use_ = shard.now();
+            lane->link->flush();
+        }
+}
+
+bool Connection::send(const Frame &frame, ConstBytes body) {
+    if (closing_) return false;
+    if (control().link->send(frame, body)) return true;
+    close({XFER_EPEERLOST, 0, 0, "the peer does not read its control channel"});
+    return false;
+}
+
+void Connection::ask(Request &request) {
+    request.seq = ++last_question_;
+    request.asked = shard.now();
+    last_use_ = shard.now();
+    Frame frame;
+    frame.seq = request.seq;
+    if (request.type() == XFER_EVENT_PROBE) {
+        frame.type = FrameType::ping;
+        asked_.push_back(request);
+        send(frame);
+        return;
+    }
+    frame.type = FrameType::lookup;
+    frame.flags = request.wait ? kLookupWait : 0;
+    frame.length = static_cast<uint32_t>(request.name.size());
+    asked_.push_back(request);
+    send(frame, {reinterpret_cast<const uint8_t *>(request.name.data()), request.name.size()});
+}
+
+void Connection::forget(Request &request) {
+    if (request.type() != XFER_EVENT_LOOKUP || !request.seq) return;
+    Frame frame;
+    frame.type = FrameType::forget;
+    frame.seq = request.seq;
+    send(frame);
+}
+
+void Connection::on_control(const Frame &frame, ConstBytes body) {
+    if (closing_) return;
+    switch (frame.type) {
+    case FrameType::lookup:
+        last_use_ = shard.now();
+        return serving.lookup(frame, body);
+    case FrameType::forget:
+        return serving.forget(frame.seq);
+    case FrameType::found:
+        return answer(frame, body);
+    case FrameType::gone:
+        return peer->tell_gone(body);
+    case FrameType::ping: {
+        Frame pong;
+        pong.type = FrameType::pong;
+        pong.seq = frame.seq;
+        send(pong);
+        return;
+    }
+    case FrameType::pong:
+        return on_pong(frame);
+    case FrameType::lanes:
+        if (side == Side::ours && !lanes_wanted_) {
+            lanes_wanted_ = true;
+            if (shard.engine.options().lanes != XFER_NONE) open_lanes();
+        }
+        return;
+    case FrameType::bye:
+        return on_leave(frame);
+    default:
+        return close({XFER_EPROTO, 0, 0, "a frame that does not belong on the control channel"});
+    }
+}
+
+void Connection::answer(const Frame &frame, ConstBytes body) {
+    const bool whole = frame.status != XFER_OK || body.size() >= sizeof(xfer_ref_t);
+    if (!whole || body.size() > sizeof(xfer_ref_t) + kMaxBlob)
+        return close({XFER_EPROTO, 0, 0, "a malformed answer to a lookup"});
+    for (Request &request : asked_)
+        if (request.seq == frame.seq && request.type() == XFER_EVENT_LOOKUP) {
+            request.answer.assign(body.begin(), body.end());
+            return peer->finish(request, frame.status, frame.status ? XFER_ORIGIN_PEER : 0);
+        }
+}
+
+void Connection::on_pong(const Frame &frame) {
+    if (probing_) {
+        probing_ = false;
+        shard.loop.disarm(limit_);
+        peer->hear(*this, {Input::answered, number, 0, 0, {}});
+    }
+    for (Request &request : asked_)
+        if (request.seq == frame.seq && request.type() == XFER_EVENT_PROBE) {
+            rtt_ns = shard.now() - request.asked;
+            request.event.bytes = rtt_ns;
+            request.ep->rtt_ns.set(rtt_ns);
+            return peer->finish(request, XFER_OK);
+        }
+}
+
+// An offer to end an idle connection, the answer to ours, or the peer's last words.
+void Connection::on_leave(const Frame &frame) {
+    if (frame.status == XFER_EBUSY) {
+        leaving_ = false;
+        last_use_ = shard.now();
+        return peer->flow.pump();
+    }
+    if (frame.status != XFER_EAGAIN)
+        return close({frame.status, XFER_ORIGIN_PEER, 0, "the peer closed"});
+    if (idle() && peer->reachable()) {
+        leaving_ = true;
+        return close({XFER_ECLOSED, 0, 0, "idle"});
+    }
+    Frame no;
+    no.type = FrameType::bye;
+    no.status = XFER_EBUSY;
+    send(no);
+}
+
+bool Connection::idle() const {
+    return live_ && !peer->flow.busy() && const_cast<RequestList &>(asked_).empty();
+}
+
+void Connection::probe() {
+    probing_ = true;
+    shard.loop.arm(limit_, shard.now() + kProbeNs);
+    Frame ping;
+    ping.type = FrameType::ping;
+    send(ping);
+}
+
+void Connection::beat(uint64_t now) {
+    if (closing_ || !live_) return;
+    const uint64_t heard = control().link->last_heard();
+    const auto &options = shard.engine.options();
+    // Who is driven by its user only when it has time says 0: it can't be judged. The others answer
+    // each of our pings, so that our own patience counts as well as what the peer asks for.
+    const uint64_t silence_ms =
+        std::min(handshake.peer_terms().silence_ms, kSilentHeartbeats * options.heartbeat_ms);
+    if (silence_ms && now > heard + silence_ms * kNsPerMs)
+        return close({XFER_EPEERLOST, 0, 0, "the peer is silent"});
+    if (side == Side::ours && !leaving_ && idle() &&
+        now >= last_use_ + options.idle_ms * kNsPerMs) {
+        leaving_ = true;
+        Frame offer;
+        offer.type = FrameType::bye;
+        offer.status = XFER_EAGAIN;
+        send(offer);
+        return;
+    }
+    if (now >= heard + options.heartbeat_ms * kNsPerMs / 2) {
+        Frame ping;
+        ping.type = FrameType::ping;
+        send(ping);
+    }
+}
+
+void Connection::retire(Region &region) {
+    uint32_t waits = 0;
+    for (auto &lane : lanes_)
+        if (lane->state == Lane::State::ready && !lane->link->retire(region.id)) ++waits;
+    serving.removed(region);
+    if (!waits) return;
+    region.shards.fetch_add(1);
+    retiring_.emplace(region.id, std::pair{Ref(region), waits});
+    if (!limit_.armed()) shard.loop.arm(limit_, shard.now() + kRetireNs);
+}
+
+void Connection::on_quiet(uint64_t region) {
+    auto at = retiring_.find(region);
+    if (at == retiring_.end() || --at->second.second) return;
+    Ref<Region> held = at->second.first;
+    retiring_.erase(at);
+    if (retiring_.empty() && !probing_) shard.loop.disarm(limit_);
+    shard.region_quiet(*held);
+}
+
+}  // namespace xfer

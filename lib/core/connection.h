@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// One attempt to be connected, and if it lives the connection: a control link, and data lanes that
+// join it. It speaks; Peer decides.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "core/handshake.h"
+#include "core/limits.h"
+#include "core/request.h"
+#include "core/serving.h"
+#include "transport/transport.h"
+
+namespace xfer {
+
+class Connection;
+class Peer;
+
+// A link as its connection sees it. Lane 0 is the control channel.
+class Lane final : public LinkSink {
+public:
+    enum class State : uint8_t { dialing, joining, ready, down };
+
+    Lane(Connection &connection, uint32_t number) : connection(connection), number(number) {}
+
+    bool has_room() const { return state == State::ready && ops < max_ops && bytes < window; }
+    void post(Op &op);
+    bool cancel(Op &op) { return link->cancel(op); }
+
+    void on_up() override;
+    void on_hello(ConstBytes message) override;
+    void on_control(const Frame &frame, ConstBytes body) override;
+    void on_done(Op &op, Status status) override;
+    Status on_access(Dir dir, const Access &access, std::span<const WirePiece> pieces,
+                     std::vector<iovec> &out) override;
+    void on_served(Dir dir, uint64_t bytes) override;
+    void on_quiet(uint64_t region) override;
+    void on_down(const Failure &why) override;
+
+    Connection &connection;
+    const uint32_t number;
+    std::unique_ptr<Link> link;
+    State state = State::dialing;
+    uint32_t ops = 0, max_ops = 0;
+    uint64_t bytes = 0, window = 0;
+    bool unflushed = false;
+};
+
+class Connection final : public TimerSink, public Task {
+public:
+    Connection(Shard &shard, Side side, uint64_t number, uint64_t sequence);
+    ~Connection();
+
+    // ---- what the state machine orders
+    Status dial(const Uri &uri);
+    void send_hello(const Statement &statement);
+    void send_reply(const Statement &statement);
+    void send_proof(const Statement &statement);
+    void send_ready(const Statement &statement);
+    void go_live();
+    void probe();
+    void close(const Failure &why);  // Peer hears of the end when all lanes are down
+
+    // ---- once it is live
+    bool usable() const { return live_ && !closing_ && !leaving_; }
+    Lane &control() { return *lanes_[0]; }
+    Lane &bulk_lane();
+    void flush();
+    void pump_soon();
+    Status refusal(const EngineId &owner,
+                   uint64_t incarnation) const;  // of work that names another engine
+    void ask(Request &request);                  // or puts it back where it waits
+    RequestList &asked() { return asked_; }
+    void forget(Request &request);
+    bool send(const Frame &frame, ConstBytes body = {});
+    void retire(Region &region);
+    bool join_lane(Connection &stranger, const Hello &message,
+                   ConstBytes raw);  // takes its link, or refuses
+    void beat(uint64_t now);         // heartbeat: silence, idleness
+    bool idle() const;
+
+    // ---- from lanes
+    void on_up(Lane &lane);
+    void on_hello(Lane &lane, ConstBytes raw);
+    void on_control(const Frame &frame, ConstBytes body);
+    void on_lane_down(Lane &lane, const Failure &why);
+    void on_quiet(uint64_t region);
+    void on_timer(Timer &timer) override;
+    void run() override;
+
+    Shard &shard;
+    const Side side;
+    const uint64_t number;
+    uint64_t sequence;
+    Peer *peer = nullptr;
+    std::string uri;  // that was dialed
+    Handshake handshake;
+    Serving serving{*this};
+    Failure why;  // it ended
+    bool live() const { return live_; }
+    bool closing() const { return closing_; }
+    bool left_idle() const { return leaving_; }
+    const std::vector<std::unique_ptr<Lane>> &lanes() const { return lanes_; }
+    uint64_t rtt_ns = 0;
+
+private:
+    friend class Shard;
+    friend class Peer;
+    void hear(Lane &lane, const Hello &message, ConstBytes raw);
+    void hear_stranger(const Hello &message, ConstBytes raw);
+    void refuse(Status status);
+    void open_lanes();
+    void start(Lane &lane);
+    void answer(const Frame &frame, ConstBytes body);
+    void on_pong(const Frame &frame);
+    void on_leave(const Frame &frame);
+    void finish();
+
+    std::vector<std::unique_ptr<Lane>> lanes_;
+    RequestList asked_;
+    uint64_t last_question_ = 0;
+    std::unordered_map<uint64_t, std::pair<Ref<Region>, uint32_t>>
+        retiring_;  // lanes that still send from it
+    Timer limit_;   // of the handshake, a probe, a retirement
+    uint64_t last_use_ = 0;
+    bool live_ = false, closing_ = false, ended_ = false;
+    bool leaving_ = false;  // we offered to end an idle connection
+    bool probing_ = false;
+    bool lanes_wanted_ = false;
+};
+
+}  // namespace xfer

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/delivery.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+
+#include "core/limits.h"
+
+namespace xfer {
+
+Delivery::~Delivery() {
+    stop();
+}
+
+Failure Delivery::open(UvLoop *io) {
+    if (options_.dispatch == XFER_DISPATCH_POLL) {
+        mode_ = io ? Mode::turns : Mode::queue;
+        loop_ = io;
+        if (io) {
+            auto fd = io->fd();
+            return fd ? Failure{} : fd.error();
+        }
+        bell_ = Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+        return bell_ ? Failure{} : os_failure(errno, "eventfd");
+    }
+    if (io) {
+        loop_ = io;
+        return {};
+    }
+    mode_ = Mode::own_loop;
+    auto loop = options_.dispatch == XFER_DISPATCH_LOOP ? UvLoop::embedded(options_.loop)
+                                                        : UvLoop::own(options_.spin_us);
+    if (!loop) return loop.error();
+    own_ = std::move(*loop);
+    loop_ = own_.get();
+    loop_->set_wake_sink(*this);
+    return {};
+}
+
+void Delivery::start() {
+    if (own_ && options_.dispatch == XFER_DISPATCH_THREAD)
+        thread_ = std::thread([this] { own_->run(); });
+}
+
+void Delivery::stop() {
+    if (!thread_.joinable()) return;
+    own_->stop();
+    thread_.join();
+}
+
+// ---- callbacks
+
+void Delivery::dispatch(EventNode &node) {
+    if (&node == &last_ && options_.dispatch == XFER_DISPATCH_LOOP && loop_)
+        return loop_->close(*this);
+    call(node);
+}
+
+// The caller's loop has let go of ours: the engine's end may be told, and the engine joined from
+// the callback's loop.
+void Delivery::on_loop_closed() {
+    call(last_);
+}
+
+void Delivery::call(EventNode &node) {
+    const bool last = &node == &last_;
+    node.event.sequence = sequence_.fetch_add(1, std::memory_order_relaxed) + 1;
+    const xfer_event_t event = node.event;
+    node.taken();
+    if (options_.on_event) options_.on_event(&event, options_.user);
+    node.told();
+    if (!last) return;
+    std::lock_guard lock(mutex_);
+    ended_.store(true, std::memory_order_release);
+    ended_cv_.notify_all();
+}
+
+void Delivery::hand_over(EventList &events, uint64_t count) {
+    if (!queue_.push(events, count)) return;
+    if (mode_ == Mode::queue)
+        ring();
+    else if (mode_ == Mode::own_loop || !polling_.load())
+        loop_->wake();
+}
+
+void Delivery::on_wake() {
+    run();
+}
+
+void Delivery::run() {
+    for (uint32_t i = 0; i < kEventsPerTurn; ++i) {
+        EventNode *node = queue_.pop();
+        if (!node) return;
+        dispatch(*node);
+    }
+    loop_->defer(*this);
+}
+
+bool Delivery::on_thread() const {
+    return options_.dispatch != XFER_DISPATCH_POLL && loop_ && !ended() && loop_->on_thread();
+}
+
+void Delivery::wait_ended() {
+    std::unique_lock lock(mutex_);
+    ended_cv_.wait(lock, [this] { return ended(); });
+}
+
+// ---- polls
+
+void Delivery::ring() {
+    const uint64_t one = 1;
+    [[maybe_unused]] ssize_t written =
+        ::write(bell_.get(), &one, sizeof one);  // full is as good as rung
+}
+
+uint32_t Delivery::take(xfer_event_t *events, uint32_t event_size, uint32_t max) {
+    uint32_t count = 0;
+    while (count < max) {
+        EventNode *node = queue_.pop();
+        if (!node) break;
+        node->event.sequence = sequence_.fetch_add(1, std::memory_order_relaxed) + 1;
+        if (events) {
+            auto *to = reinterpret_cast<uint8_t *>(events) + size_t{count} * event_size;
+            const size_t known = std::min<size_t>(event_size, sizeof(xfer_event_t));
+            std::memcpy(to, &node->event, known);
+            std::memset(to + known, 0, event_size - known);
+        }
+        ++count;
+        const bool last = node == &last_, data = node->event.data != nullptr;
+        node->taken();
+        if (data)
+            told_later_.push_back(*node);
+        else
+            node->told();
+        if (last) ended_.store(true, std::memory_order_release);
+    }
+    return count;
+}
+
+void Delivery::wait(uint32_t timeout_ms) {
+    uint64_t rung;
+    [[maybe_unused]] ssize_t got = ::read(bell_.get(), &rung, sizeof rung);
+    if (queue_.size()) return;  // pushed before the bell was silenced
+    const int wait_ms = timeout_ms > INT32_MAX ? -1 : static_cast<int>(timeout_ms);
+    pollfd bell{bell_.get(), POLLIN, 0};
+    ::poll(&bell, 1, wait_ms);
+}
+
+Status Delivery::poll(xfer_event_t *events, uint32_t event_size, uint32_t max, uint32_t timeout_ms,
+                      uint32_t &count) {
+    using Clock = std::chrono::steady_clock;
+    count = 0;
+    if (polling_.exchange(true)) return XFER_EBUSY;
+    while (EventNode *node = told_later_.pop_front())
+        node->told();
+    Clock::time_point end{};
+    if (timeout_ms && timeout_ms != XFER_NONE)
+        end = Clock::now() + std::chrono::milliseconds(timeout_ms);
+    uint32_t left_ms = queue_.size() ? 0 : timeout_ms;
+    for (;;) {
+        if (mode_ == Mode::turns) loop_->turn(left_ms == XFER_NONE ? kNever : left_ms * kNsPerMs);
+        count = take(events, event_size, max);
+        if (count || left_ms == 0 || ended()) break;
+        if (mode_ == Mode::queue) wait(left_ms);
+        if (timeout_ms == XFER_NONE) continue;
+        const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
+        left_ms = left > 0 ? static_cast<uint32_t>(left) : 0;
+    }
+    if (mode_ == Mode::queue && count < max) {
+        uint64_t rung;
+        [[maybe_unused]] ssize_t got = ::read(bell_.get(), &rung, sizeof rung);
+        if (queue_.size()) ring();
+    }
+    if (mode_ == Mode::turns) loop_->settle();
+    polling_.store(false);
+    if (mode_ == Mode::turns && queue_.size()) loop_->wake();  // the descriptor stays readable
+    return XFER_OK;
+}
+
+Status Delivery::fd(int &fd) {
+    if (mode_ == Mode::queue) {
+        fd = bell_.get();
+        return XFER_OK;
+    }
+    if (mode_ != Mode::turns) return XFER_EUNSUPPORTED;
+    auto result = loop_->fd();
+    if (!result) return result.error().status;
+    fd = *result;
+    return XFER_OK;
+}
+
+Status Delivery::drain() {
+    xfer_event_t dropped[64];
+    while (!ended()) {
+        uint32_t count = 0;
+        if (Status status = poll(dropped, sizeof dropped[0], 64, 100, count); status != XFER_OK)
+            return status;
+    }
+    while (EventNode *node = told_later_.pop_front())
+        node->told();
+    return XFER_OK;
+}
+
+}  // namespace xfer

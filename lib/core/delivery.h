@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Brings events to the user: on a loop that also drives sockets, on a loop of its own, or when
+// polled.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "core/event.h"
+#include "core/options.h"
+#include "loop/uv_loop.h"
+
+namespace xfer {
+
+class Delivery final : public WakeSink, public Task, public LoopClosedSink {
+public:
+    enum class Mode {
+        with_io,   // callbacks on the only I/O loop
+        own_loop,  // callbacks on a loop and thread of its own, or embedded in the caller's
+        turns,     // polled; the poll drives the I/O loop
+        queue,     // polled; I/O has its own threads
+    };
+
+    Delivery(const Options &options, EventNode &last) : options_(options), last_(last) {}
+    ~Delivery();
+
+    // `io`: the only I/O loop if it is driven by the dispatching side, else null.
+    Failure open(UvLoop *io);
+    void start();                     // the thread
+    void stop();                      // and waits for it
+    void release() { own_.reset(); }  // after the end
+    void forked() {                   // in the child of a fork
+        if (own_) own_->forked();
+    }
+
+    Mode mode() const { return mode_; }
+    void dispatch(EventNode &node);                     // on the dispatching thread
+    void hand_over(EventList &events, uint64_t count);  // from I/O
+    Status poll(xfer_event_t *events, uint32_t event_size, uint32_t max, uint32_t timeout_ms,
+                uint32_t &count);
+    Status fd(int &fd);
+
+    bool ended() const { return ended_.load(std::memory_order_acquire); }
+    void wait_ended();
+    Status drain();  // polls and drops until the end
+    bool polled() const { return polling_.load(); }
+    bool on_thread() const;  // a callback is running, on the calling thread
+    uint64_t queued() const { return queue_.size(); }
+    uint64_t delivered() const { return sequence_.load(std::memory_order_relaxed); }
+    UvLoop *loop() const { return loop_; }
+
+    void on_wake() override;
+    void run() override;
+    void on_loop_closed() override;
+
+private:
+    void call(EventNode &node);
+    uint32_t take(xfer_event_t *events, uint32_t event_size, uint32_t max);
+    void wait(uint32_t timeout_ms);
+    void ring();
+
+    const Options &options_;
+    EventNode &last_;  // the engine's own end
+    Mode mode_ = Mode::with_io;
+    UvLoop *loop_ = nullptr;  // that dispatches or is turned
+    std::unique_ptr<UvLoop> own_;
+    std::thread thread_;
+    EventQueue queue_;
+    Fd bell_;               // queue mode: readable while something is queued
+    EventList told_later_;  // whose data the last poll gave out
+    std::atomic<bool> polling_{false};
+    std::atomic<uint64_t> sequence_{0};
+    std::atomic<bool> ended_{false};
+    std::mutex mutex_;
+    std::condition_variable ended_cv_;
+};
+
+}  // namespace xfer

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/describe.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "core/engine.h"
+
+namespace xfer {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string hex(const EngineId &id) {
+    std::string text;
+    for (uint8_t byte : id)
+        text += fmt::format("{:02x}", byte);
+    return text;
+}
+
+Json options_of(const Options &options) {
+    constexpr const char *kDispatch[] = {"", "thread", "loop", "poll"};
+    return {{"dispatch", kDispatch[options.dispatch]},
+            {"io_threads", options.io_threads},
+            {"spin_us", options.spin_us},
+            {"keyed", !options.key.empty()},
+            {"timeout_ms", options.timeout_ms},
+            {"stall_ms", options.stall_ms},
+            {"connect_ms", options.connect_ms},
+            {"heartbeat_ms", options.heartbeat_ms},
+            {"idle_ms", options.idle_ms},
+            {"lanes", options.lanes == XFER_NONE ? 0 : options.lanes},
+            {"advertise", options.advertise},
+            {"max_connections", options.max_connections},
+            {"max_operations", options.max_operations}};
+}
+
+Json connection_of(const Connection &connection) {
+    Json lanes = Json::array();
+    for (const auto &lane : connection.lanes()) {
+        constexpr const char *kState[] = {"dialing", "joining", "ready", "down"};
+        lanes.push_back({{"lane", lane->number},
+                         {"state", kState[static_cast<int>(lane->state)]},
+                         {"remote", lane->link ? lane->link->remote() : ""},
+                         {"operations", lane->ops},
+                         {"bytes", lane->bytes}});
+    }
+    return {{"initiator", connection.side == Side::ours ? "us" : "peer"},
+            {"sequence", connection.sequence},
+            {"live", connection.live()},
+            {"rtt_ns", connection.rtt_ns},
+            {"lanes", lanes}};
+}
+
+Json peer_of(Peer &peer) {
+    Json connections = Json::array();
+    for (const auto &connection : peer.connections())
+        connections.push_back(connection_of(*connection));
+    uint32_t endpoints = 0;
+    for ([[maybe_unused]] Endpoint &ep : peer.endpoints())
+        ++endpoints;
+    Json out = {{"id", peer.id ? hex(*peer.id) : ""},
+                {"addresses", peer.addresses()},
+                {"endpoints", endpoints},
+                {"connections", connections}};
+    if (peer.last_failure().status)
+        out["last_failure"] = {{"status", xfer_status_name(peer.last_failure().status)},
+                               {"message", peer.last_failure().message}};
+    return out;
+}
+
+Json shard_of(Shard &shard) {
+    Json listeners = Json::array(), transports = Json::array(), peers = Json::array();
+    for (const auto &listener : shard.listeners())
+        listeners.push_back(listener->bound());
+    for (const auto &transport : shard.transports)
+        transports.push_back(transport->name());
+    for (const auto &peer : shard.peers())
+        peers.push_back(peer_of(*peer));
+    return {{"transports", transports}, {"listeners", listeners}, {"peers", peers}};
+}
+
+}  // namespace
+
+std::string describe(Engine &engine) {
+    Json loops = Json::array();
+    engine.inside_each([&](Shard &shard) { loops.push_back(shard_of(shard)); });
+    Json regions = Json::array();
+    engine.each_region([&](const Region &region) {
+        regions.push_back({{"id", region.id},
+                           {"name", region.name},
+                           {"length", region.length},
+                           {"access", region.access},
+                           {"kind", region.kind}});
+    });
+    const Json all = {{"version", xfer_version_string()},
+                      {"id", hex(engine.identity().id)},
+                      {"incarnation", engine.identity().incarnation},
+                      {"options", options_of(engine.options())},
+                      {"loops", loops},
+                      {"regions", regions}};
+    // Names and blobs come from users and peers: bytes that are no UTF-8 are replaced, not thrown
+    // at.
+    return all.dump(2, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace xfer

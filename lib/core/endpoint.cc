@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/endpoint.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/engine.h"
+#include "core/limits.h"
+#include "core/shard.h"
+
+namespace xfer {
+
+Endpoint::Endpoint(Engine &owner, std::string address, uint64_t word)
+    : Handle(Magic::endpoint), engine(owner), uri(std::move(address)), user(word), address_(uri) {
+    engine.retain();
+}
+
+Endpoint::~Endpoint() {
+    engine.release();
+}
+
+bool Endpoint::admit() {
+    const uint32_t limit = engine.options().max_operations;
+    if (outstanding.fetch_add(1, std::memory_order_relaxed) < limit) return true;
+    room_wanted.store(true);
+    // Room may have come between the two: then this caller takes its own wish back, or the loop has
+    // taken it.
+    if (outstanding.fetch_sub(1) <= limit && room_wanted.exchange(false)) {
+        if (outstanding.fetch_add(1) < limit) return true;
+        room_wanted.store(true);
+        outstanding.fetch_sub(1);
+    }
+    return false;
+}
+
+void Endpoint::set_face(const Identity &identity, const std::vector<uint8_t> &blob,
+                        const std::string &address) {
+    std::lock_guard lock(face_mutex_);
+    identity_ = identity;
+    blob_ = blob;
+    address_ = address;
+}
+
+void Endpoint::face(xfer_peer_info_t &info) const {
+    std::lock_guard lock(face_mutex_);
+    std::copy(identity_.id.begin(), identity_.id.end(), info.id.bytes);
+    info.id.incarnation = identity_.incarnation;
+    info.state = state.load();
+    info.blob_length = static_cast<uint32_t>(blob_.size());
+    std::copy(blob_.begin(), blob_.end(), info.blob);
+    const size_t length = std::min(address_.size(), sizeof info.address - 1);
+    std::memcpy(info.address, address_.data(), length);
+}
+
+void Endpoint::Open::arrive(Shard &shard) {
+    shard.open(ep);
+}
+
+// Carries a reference of its own.
+void Endpoint::Close::arrive(Shard &shard) {
+    Shard *home = ep.shard.load();
+    if (home != &shard && home->post(*this)) return;
+    shard.close(ep);
+    ep.release();
+}
+
+void Endpoint::Closed::told() {
+    ep.ended.store(true);
+    ep.release();  // the loop's count
+}
+
+Notice::Notice(Endpoint &endpoint, uint32_t type, std::vector<uint8_t> bytes)
+    : ep_(endpoint), data_(std::move(bytes)) {
+    event.type = type;
+    event.ep = reinterpret_cast<xfer_ep_t *>(&endpoint);
+    event.user = endpoint.user;
+    if (!data_.empty()) {
+        event.data = data_.data();
+        event.data_length = data_.size();
+    }
+}
+
+Notice *Notice::make(Endpoint &endpoint, uint32_t type, std::vector<uint8_t> bytes) {
+    if (endpoint.notices.fetch_add(1) < kMaxNotices)
+        return new Notice(endpoint, type, std::move(bytes));
+    endpoint.notices.fetch_sub(1);
+    return nullptr;
+}
+
+void Notice::told() {
+    ep_->notices.fetch_sub(1);
+    // Once: the peer may have come back, and gone again, before its first end was told.
+    if (event.type == XFER_EVENT_PEER_DOWN && !ep_->of_user.load() && !ep_->closed.exchange(true))
+        ep_->engine.close_silently(*ep_);
+    delete this;
+}
+
+}  // namespace xfer

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// The user's handle on a peer. Its face (state, peer, counters) is read from any thread; the rest
+// belongs to the loop that owns the peer.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/counters.h"
+#include "core/event.h"
+#include "core/handle.h"
+#include "core/mailbox.h"
+#include "util/ref.h"
+#include "wire/hello.h"
+
+namespace xfer {
+
+class Engine;
+class Peer;
+struct InPeer;
+
+class Endpoint final : public Handle, public RefCounted<Endpoint>, public ListNode<InPeer> {
+public:
+    Endpoint(Engine &engine, std::string uri, uint64_t user);
+    ~Endpoint();
+
+    // ---- any thread
+    Engine &engine;
+    const std::string uri;  // empty: the peer came to us
+    const uint64_t user;
+    std::optional<EngineId> expected;
+    std::atomic<Shard *> shard{
+        nullptr};  // whose loop owns the peer; moves when the identity is learnt
+    std::atomic<uint32_t> state{XFER_EP_IDLE};
+    std::atomic<bool> closed{false};  // the user called close
+    std::atomic<bool> ended{false};   // no new work
+    std::atomic<bool> of_user{true};  // false: the engine's own, from a PEER event
+    std::atomic<uint32_t> outstanding{0};
+    std::atomic<bool> room_wanted{false};
+    std::atomic<uint32_t> notices{0};  // undelivered
+    TrafficCounters counters;
+    Counter connections, rtt_ns;
+
+    bool admit();  // counts one operation; false: XFER_EAGAIN, and a ROOM event will follow
+    void set_face(const Identity &identity, const std::vector<uint8_t> &blob,
+                  const std::string &address);
+    void face(xfer_peer_info_t &info) const;
+
+    // ---- the loop
+    Peer *peer = nullptr;
+    uint32_t busy = 0;  // transfers and requests that have not ended
+    bool closing = false;
+
+    class Open final : public Message {
+    public:
+        explicit Open(Endpoint &owner) : ep(owner) {}
+        void arrive(Shard &shard) override;
+        Endpoint &ep;
+    } open{*this};
+    class Close final : public Message {
+    public:
+        explicit Close(Endpoint &owner) : ep(owner) {}
+        void arrive(Shard &shard) override;
+        Endpoint &ep;
+    } close{*this};
+    class Closed final : public EventNode {
+    public:
+        explicit Closed(Endpoint &owner) : ep(owner) {}
+        void told() override;
+        Endpoint &ep;
+    } closed_event{*this};
+
+private:
+    mutable std::mutex face_mutex_;
+    Identity identity_;
+    std::vector<uint8_t> blob_;
+    std::string address_;
+};
+
+// An event about an endpoint that is not the end of something: PEER, PEER_UP, PEER_DOWN,
+// REGION_GONE, ROOM.
+class Notice final : public EventNode {
+public:
+    // Null if so many wait already that one more would be growth: the user has stopped listening.
+    static Notice *make(Endpoint &endpoint, uint32_t type, std::vector<uint8_t> bytes);
+    void told() override;
+
+private:
+    Notice(Endpoint &endpoint, uint32_t type, std::vector<uint8_t> bytes);
+    Ref<Endpoint> ep_;
+    std::vector<uint8_t> data_;
+};
+
+}  // namespace xfer

@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/engine.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "core/limits.h"
+#include "transport/builtin.h"
+
+namespace xfer {
+
+// One region's coming or going, on its way to one shard.
+class Engine::RegionChange final : public Message {
+public:
+    RegionChange(Region &region, bool comes) : region_(region), comes_(comes) {}
+    void arrive(Shard &shard) override {
+        if (comes_)
+            shard.add(*region_);
+        else
+            shard.remove(*region_);
+        delete this;
+    }
+
+private:
+    Ref<Region> region_;
+    const bool comes_;
+};
+
+Engine::Engine(Options options, const Seams &seams)
+    : Handle(Magic::engine),
+      options_(std::move(options)),
+      seams_(seams),
+      pid_(::getpid()),
+      own_device_(seams.device ? nullptr : make_device()),
+      device_(seams.device ? seams.device : own_device_.get()),
+      delivery_(options_, end_) {
+    self_.random = seams_.random ? seams_.random : [](void *, Bytes out) { random_bytes(out); };
+    self_.random_context = seams_.context;
+    identity_.id = options_.id;
+    if (!options_.own_id) self_.random(self_.random_context, identity_.id);
+    while (identity_.incarnation == 0)
+        identity_.incarnation = random_u64();
+    self_.id = identity_.id;
+    self_.incarnation = identity_.incarnation;
+    self_.key = options_.key;
+    Terms terms;
+    terms.max_ops = kLaneOps;
+    // Where the user's own thread drives us, our silence says nothing.
+    const bool threads = options_.io_threads || options_.dispatch == XFER_DISPATCH_THREAD;
+    terms.silence_ms = threads ? kSilentHeartbeats * options_.heartbeat_ms : 0;
+    terms.blob = options_.blob;
+    terms.listens = options_.advertise;
+    self_.set_terms(std::move(terms));
+    end_.event.type = XFER_EVENT_CLOSED;
+    end_.event.object = this;
+}
+
+Engine::~Engine() = default;
+
+Result<Engine *> Engine::open(Options options, const Seams &seams) {
+    if (!crypto_ready()) return Failure{XFER_EIO, 0, 0, "no source of random numbers"};
+    auto engine = Ref<Engine>::adopt(new Engine(std::move(options), seams));
+    if (Failure failure = engine->start(); failure.status != XFER_OK) {
+        engine->join_threads();
+        return failure;
+    }
+    engine->retain();  // the handle's
+    return engine.get();
+}
+
+Failure Engine::make_shard(Loop &loop, uint32_t index) {
+    shards_.push_back(std::make_unique<Shard>(*this, loop, index));
+    Shard &shard = *shards_.back();
+    shard.transports = seams_.transports ? seams_.transports(seams_.context, loop)
+                                         : builtin_transports(loop, log(), options_.transports);
+    Terms terms = self_.terms();
+    terms.transports.clear();
+    for (auto &transport : shard.transports)
+        terms.transports.emplace_back(transport->name());
+    self_.set_terms(std::move(terms));
+    return {};
+}
+
+Failure Engine::start() {
+    UvLoop *driven = nullptr;
+    const uint32_t count = std::max(options_.io_threads, 1u);
+    closings_ = std::make_unique<Closing[]>(count);
+    shards_left_ = count;
+    if (seams_.loop) return make_shard(*seams_.loop, 0);
+    for (uint32_t i = 0; i < count; ++i) {
+        const bool embedded = options_.io_threads == 0 && options_.dispatch == XFER_DISPATCH_LOOP;
+        auto loop = embedded ? UvLoop::embedded(options_.loop) : UvLoop::own(options_.spin_us);
+        if (!loop) return loop.error();
+        loops_.push_back(std::move(*loop));
+        UvLoop::Inside inside(*loops_.back());
+        make_shard(*loops_.back(), i);
+    }
+    if (options_.io_threads == 0) driven = loops_[0].get();
+    if (Failure failure = delivery_.open(driven); failure.status != XFER_OK) return failure;
+    const bool threads = options_.io_threads || options_.dispatch == XFER_DISPATCH_THREAD;
+    for (size_t i = 0; threads && i < loops_.size(); ++i)
+        threads_.emplace_back([loop = loops_[i].get()] { loop->run(); });
+    delivery_.start();
+    return {};
+}
+
+uint64_t Engine::random_u64() {
+    std::array<uint8_t, 8> bytes;
+    self_.random(self_.random_context, bytes);
+    return load<uint64_t>(bytes.data());
+}
+
+Shard &Engine::home(const EngineId &id) {
+    return *shards_[load<uint64_t>(id.data()) % shards_.size()];
+}
+
+uint64_t Engine::connections() const {
+    uint64_t sum = 0;
+    for (auto &shard : shards_)
+        sum += shard->counters.connections.get();
+    return sum;
+}
+
+bool Engine::forked() const {
+    return ::getpid() != pid_;
+}
+
+Status Engine::kind_of(const void *address, uint64_t length, uint32_t &kind) const {
+    kind = device_->kind_of(address, length);
+    return kind == XFER_MEM_HOST ? XFER_OK : XFER_EMEMKIND;
+}
+
+Status Engine::listen(const Uri &uri, size_t room, std::string &bound, Failure &why) {
+    if (options_.key.empty() && !options_.insecure && uri.scheme == "tcp" && !is_loopback(uri)) {
+        why = {XFER_EAUTH, 0, 0, "listening beyond loopback needs a key, or XFER_ENGINE_INSECURE"};
+        return why.status;
+    }
+    Shard &shard = first_shard();
+    std::unique_ptr<UvLoop::Inside> inside;
+    if (!loops_.empty()) inside = std::make_unique<UvLoop::Inside>(*loops_[0]);
+    if (closing_.load()) return XFER_ECLOSED;
+    if (shard.listen(uri, room, bound, why) != XFER_OK) return why.status;
+    if (options_.advertise.empty()) {
+        Terms terms = self_.terms();
+        if (terms.listens.size() < kMaxListenUris) terms.listens.push_back(bound);
+        self_.set_terms(std::move(terms));
+    }
+    return XFER_OK;
+}
+
+// ---- regions
+
+Result<Region *> Engine::open_region(const xfer_region_options_t &options, uint8_t *address,
+                                     uint64_t length) {
+    auto region = Ref<Region>::adopt(
+        new Region(*this, last_region_.fetch_add(1) + 1, random_u64(), address, length));
+    region->access = options.access;
+    if (options.name) region->name = options.name;
+    const auto *blob = static_cast<const uint8_t *>(options.blob);
+    if (options.blob_length) region->blob.assign(blob, blob + options.blob_length);
+    region->shards = static_cast<uint32_t>(shards_.size());
+    std::lock_guard lock(registry_mutex_);
+    if (closing_.load()) return Failure{XFER_ECLOSED, 0, 0, "the engine is closing"};
+    if (regions_.size() >= kMaxRegions) return Failure{XFER_ETOOBIG, 0, 0, "too many regions"};
+    if (!region->name.empty() && !names_.emplace(region->name, region->id).second)
+        return Failure{XFER_EEXIST, 0, 0, "a region is called \"" + region->name + "\" already"};
+    regions_.emplace(region->id, region);
+    for (auto &shard : shards_) {
+        auto *change = new RegionChange(*region, true);
+        if (!shard->post(*change)) delete change;
+    }
+    region->retain();  // the handle's
+    return region.get();
+}
+
+// The reference of regions_ goes over to the CLOSED event.
+Status Engine::end_region(Region &region) {
+    std::lock_guard lock(registry_mutex_);
+    if (region.ended.exchange(true)) return XFER_ECLOSED;
+    if (!region.name.empty()) names_.erase(region.name);
+    region.retain();
+    regions_.erase(region.id);
+    for (auto &shard : shards_) {
+        auto *change = new RegionChange(region, false);
+        if (shard->post(*change)) continue;
+        delete change;
+        if (region.shards.fetch_sub(1) == 1) region.release();
+    }
+    return XFER_OK;
+}
+
+// No connection is left, so nothing touches the memory of those that are still open.
+void Engine::end_regions(Shard &last) {
+    std::lock_guard lock(registry_mutex_);
+    for (auto &[id, region] : regions_) {
+        region->ended.store(true);
+        region->event.type = XFER_EVENT_CLOSED;
+        region->event.object = region.get();
+        region->retain();
+        last.tell(*region);
+    }
+    regions_.clear();
+    names_.clear();
+}
+
+// ---- operations
+
+Single *Engine::take_single() {
+    {
+        std::lock_guard lock(singles_mutex_);
+        if (!free_singles_.empty()) {
+            Single *single = free_singles_.back().release();
+            free_singles_.pop_back();
+            return single;
+        }
+    }
+    return new Single(*this);
+}
+
+void Engine::give_single(Single &single) {
+    Endpoint *ep = single.ep;
+    single.list.clear();
+    {
+        std::lock_guard lock(singles_mutex_);
+        free_singles_.emplace_back(&single);
+    }
+    ep->release();
+}
+
+bool Engine::drive(Shard &shard) {
+    if (seams_.loop || delivery_.mode() != Delivery::Mode::turns || loops_.empty()) return false;
+    UvLoop &loop = *loops_[0];
+    if (loop.on_thread()) return false;
+    UvLoop::Inside inside(loop, std::try_to_lock);
+    if (!inside) return false;
+    shard.drain_mailbox();
+    return true;
+}
+
+void Engine::close_silently(Endpoint &ep) {
+    ep.retain();
+    if (!ep.shard.load()->post(ep.close)) ep.release();
+}
+
+// ---- events
+
+bool Engine::dispatches_on(const Shard &) const {
+    return seams_.loop || delivery_.mode() == Delivery::Mode::with_io;
+}
+
+void Engine::dispatch(EventNode &node) {
+    delivery_.dispatch(node);
+}
+
+void Engine::hand_over(EventList &events, uint64_t count) {
+    delivery_.hand_over(events, count);
+}
+
+// ---- the end
+
+Status Engine::close() {
+    if (closing_.exchange(true)) return XFER_ECLOSED;
+    for (size_t i = 0; i < shards_.size(); ++i)
+        shards_[i]->post(closings_[i]);
+    return XFER_OK;
+}
+
+void Engine::shard_ended(Shard &last) {
+    if (shards_left_.fetch_sub(1) != 1) return;
+    end_regions(last);
+    last.tell(end_);
+}
+
+void Engine::join_threads() {
+    for (size_t i = 0; i < threads_.size(); ++i) {
+        loops_[i]->stop();
+        threads_[i].join();
+    }
+    threads_.clear();
+    delivery_.stop();
+}
+
+Status Engine::join() {
+    if (delivery_.on_thread()) return XFER_EDEADLK;
+    if (options_.dispatch == XFER_DISPATCH_LOOP && !delivery_.ended()) return XFER_EBUSY;
+    if (options_.dispatch == XFER_DISPATCH_POLL && delivery_.polled()) return XFER_EBUSY;
+    close();
+    if (options_.dispatch == XFER_DISPATCH_POLL) {
+        if (Status status = delivery_.drain(); status != XFER_OK) return status;
+    } else {
+        delivery_.wait_ended();
+    }
+    join_threads();
+    // What is left of the shards refuses the calls of handles that were not closed yet.
+    for (auto &shard : shards_)
+        shard->transports.clear();
+    loops_.clear();
+    delivery_.release();
+    release();
+    return XFER_OK;
+}
+
+// The threads are the parent's, and what they own can't be taken apart without them: it is left to
+// the end of the child, but for the descriptors that the loops share with the parent.
+Status Engine::join_forked() {
+    for (auto &loop : loops_)
+        loop->forked();
+    delivery_.forked();
+    return XFER_OK;
+}
+
+void Engine::stats(xfer_engine_stats_t &stats) const {
+    for (auto &shard : shards_) {
+        const ShardCounters &counters = shard->counters;
+        counters.put.add_to(stats.put);
+        counters.get.add_to(stats.get);
+        counters.batch.add_to(stats.batch);
+        for (size_t i = 0; i < 64; ++i)
+            stats.errors[i] += counters.errors[i].get();
+        stats.served_put += counters.served_put.get();
+        stats.served_get += counters.served_get.get();
+        stats.refused += counters.refused.get();
+        stats.queued += counters.queued.get();
+        stats.inflight += counters.inflight.get();
+        stats.connects += counters.connects.get();
+        stats.accepts += counters.accepts.get();
+        stats.connections += counters.connections.get();
+        stats.connection_ends += counters.connection_ends.get();
+    }
+    for (auto &loop : loops_)
+        stats.wakeups += loop->wakeups();
+    stats.events_queued = delivery_.queued();
+    stats.events = delivery_.delivered();
+    std::lock_guard lock(registry_mutex_);
+    stats.regions = regions_.size();
+}
+
+}  // namespace xfer

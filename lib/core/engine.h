@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// An engine: identity, options, loops, regions by name, and the order in which all of it starts and
+// ends.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/delivery.h"
+#include "core/options.h"
+#include "core/shard.h"
+#include "core/transfer.h"
+#include "device/device.h"
+
+namespace xfer {
+
+// What the tests replace to run the same engine in a simulated world. All null in production.
+struct Seams {
+    Loop *loop =
+        nullptr;  // drives everything, and dispatches: as XFER_DISPATCH_LOOP without I/O threads
+    std::vector<std::unique_ptr<Transport>> (*transports)(void *context, Loop &loop) = nullptr;
+    void (*random)(void *context, Bytes out) = nullptr;
+    void *context = nullptr;
+    const Device *device = nullptr;
+};
+
+class Engine final : public Handle, public RefCounted<Engine> {
+public:
+    static Result<Engine *> open(Options options, const Seams &seams = {});
+    ~Engine();
+
+    // ---- any thread
+    struct Name {
+        EngineId id{};
+        uint64_t incarnation = 0;
+    };
+    const Name &identity() const { return identity_; }
+    const Self &self() const { return self_; }
+    const Options &options() const { return options_; }
+    const Log &log() const { return options_.log; }
+    Shard &home(const EngineId &id);
+    Shard &first_shard() { return *shards_[0]; }
+    const std::vector<std::unique_ptr<Shard>> &shards() const { return shards_; }
+    uint64_t next_sequence() { return sequence_.fetch_add(1) + 1; }
+    uint64_t random_u64();
+    uint64_t connections() const;
+    Status kind_of(const void *address, uint64_t length,
+                   uint32_t &kind) const;  // XFER_EMEMKIND if nobody serves it
+    bool forked() const;
+    bool closing() const { return closing_.load(); }
+
+    // `room`: bytes for `bound` and its NUL; too few of them, and nothing listens.
+    Status listen(const Uri &uri, size_t room, std::string &bound, Failure &why);
+    Result<Region *> open_region(const xfer_region_options_t &options, uint8_t *address,
+                                 uint64_t length);
+    Status end_region(Region &region);
+    Single *take_single();
+    void give_single(Single &single);
+    void close_silently(Endpoint &ep);
+    Status close();
+    Status join();
+    Status join_forked();  // in the child of a fork: only lets go of what it shares with the parent
+    void stats(xfer_engine_stats_t &stats) const;
+    template <typename Visit>
+    void inside_each(Visit visit) {
+        for (size_t i = 0; i < shards_.size(); ++i) {
+            if (i >= loops_.size()) {
+                visit(*shards_[i]);
+                continue;
+            }
+            UvLoop::Inside inside(*loops_[i]);
+            visit(*shards_[i]);
+        }
+    }
+    template <typename Visit>
+    void each_region(Visit visit) const {
+        std::lock_guard lock(registry_mutex_);
+        for (const auto &[id, region] : regions_)
+            visit(*region);
+    }
+    Delivery &delivery() { return delivery_; }
+    // POLL without I/O threads: what was just posted leaves at once. False if somebody else is
+    // inside, or must be woken.
+    bool drive(Shard &shard);
+
+    // ---- the loops
+    bool dispatches_on(const Shard &shard) const;
+    void dispatch(EventNode &node);
+    void hand_over(EventList &events, uint64_t count);
+    void shard_ended(Shard &shard);
+
+private:
+    class End final : public EventNode {};
+    class RegionChange;
+    class Closing final : public Message {
+    public:
+        void arrive(Shard &shard) override { shard.begin_close(); }
+    };
+
+    Engine(Options options, const Seams &seams);
+    Failure start();
+    Failure make_shard(Loop &loop, uint32_t index);
+    void end_regions(Shard &last);
+    void join_threads();
+
+    Options options_;
+    const Seams seams_;
+    const int pid_;
+    Name identity_;
+    Self self_;
+    std::atomic<uint64_t> sequence_{0};
+    std::atomic<uint64_t> last_region_{0};
+    std::unique_ptr<Device> own_device_;
+    const Device *device_;
+
+    End end_;
+    Delivery delivery_;
+    std::vector<std::unique_ptr<UvLoop>> loops_;
+    std::vector<std::unique_ptr<Shard>> shards_;
+    std::vector<std::thread> threads_;
+    std::unique_ptr<Closing[]> closings_;
+    std::atomic<bool> closing_{false};
+    std::atomic<uint32_t> shards_left_{0};
+
+    mutable std::mutex registry_mutex_;  // names are unique in the engine; not on the way of data
+    std::map<uint64_t, Ref<Region>> regions_;
+    std::map<std::string, uint64_t> names_;
+
+    std::mutex singles_mutex_;
+    std::vector<std::unique_ptr<Single>> free_singles_;
+};
+
+}  // namespace xfer

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Events wait inside the objects that they are about: nothing is allocated to tell that something
+// ended, and a queue of events can't outgrow the objects.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+
+#include "util/list.h"
+#include "xfer/xfer.h"
+
+namespace xfer {
+
+class EventNode : public ListNode<EventNode> {
+public:
+    virtual void taken() {
+    }  // the user is about to see it: the object may be used again from inside the callback
+    virtual void told() {}  // the user is done with `event.data`; may destroy the object
+
+    xfer_event_t event{};
+
+protected:
+    ~EventNode() = default;
+};
+
+using EventList = List<EventNode, EventNode>;
+
+// From the loops to the dispatching side. Thread: any.
+class EventQueue {
+public:
+    // True if the queue was empty: who waits must be woken.
+    bool push(EventList &events, uint64_t count) {
+        std::lock_guard lock(mutex_);
+        bool was_empty = list_.empty();
+        list_.append(events);
+        count_.fetch_add(count, std::memory_order_relaxed);
+        return was_empty;
+    }
+    EventNode *pop() {
+        std::lock_guard lock(mutex_);
+        EventNode *node = list_.pop_front();
+        if (node) count_.fetch_sub(1, std::memory_order_relaxed);
+        return node;
+    }
+    uint64_t size() const { return count_.load(std::memory_order_relaxed); }
+
+private:
+    std::mutex mutex_;
+    EventList list_;
+    std::atomic<uint64_t> count_{0};
+};
+
+}  // namespace xfer

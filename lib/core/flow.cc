@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/flow.h"
+
+#include <algorithm>
+
+#include "core/connection.h"
+#include "core/engine.h"
+#include "core/shard.h"
+
+namespace xfer {
+
+Flow::Queue &Flow::queue_of(Transfer &transfer) {
+    return transfer.list.bytes() <= kSmall ? small_ : bulk_;
+}
+
+void Flow::submit(Transfer &transfer) {
+    transfer.flow = this;
+    transfer.begin(shard_.now());
+    all_.push_back(transfer);
+    ++transfer.ep->busy;
+    transfer.counters(shard_.counters).submitted.add();
+    transfer.counters(transfer.ep->counters).submitted.add();
+    shard_.counters.queued.add();
+    transfer.ep->counters.queued.add();
+    if (transfer.list.entries() == 0) return complete(transfer);
+    queue_of(transfer).push_back(transfer);
+    arm(transfer);
+}
+
+void Flow::arm(Transfer &transfer) {
+    const uint64_t stall = transfer.progress + shard_.engine.options().stall_ms * kNsPerMs;
+    shard_.loop.arm(transfer.timer, std::min(transfer.deadline, stall));
+}
+
+void Flow::on_transfer_timer(Transfer &transfer) {
+    if (transfer.fencing) {
+        for (Op &op : transfer.inflight) {
+            transfer.maybe_applied = true;
+            orphan(transfer, op);
+        }
+        return complete(transfer);
+    }
+    const uint64_t stall = transfer.progress + shard_.engine.options().stall_ms * kNsPerMs;
+    if (shard_.now() < std::min(transfer.deadline, stall)) return arm(transfer);
+    transfer.flow->shard_.explain_timeout(transfer);
+    end(transfer, XFER_ETIMEDOUT);
+}
+
+void Flow::attach(Connection &connection) {
+    connection_ = &connection;
+    pump();
+}
+
+void Flow::pump() {
+    if (!connection_ || !connection_->usable()) return;
+    while (!small_.empty() && feed(small_.front(), connection_->control())) {}
+    while (!bulk_.empty() && connection_ && feed(bulk_.front(), connection_->bulk_lane())) {}
+    connection_->flush();
+}
+
+bool Flow::feed(Transfer &transfer, Lane &lane) {
+    while (!transfer.drawn()) {
+        if (refuse(transfer)) continue;
+        if (!lane.has_room()) return false;
+        Op *op = transfer.unsent.pop_front();
+        if (!op) op = &draw(transfer);
+        transfer.inflight.push_back(*op);
+        if (transfer.inflight_count++ == 0) {
+            shard_.counters.inflight.add();
+            transfer.ep->counters.inflight.add();
+        }
+        op->last = transfer.unsent.empty() && transfer.list.at_end(transfer.next);
+        lane.post(*op);
+    }
+    transfer.ListNode<InQueue>::unlink();
+    if (transfer.inflight_count == 0) complete(transfer);
+    return true;
+}
+
+// True if something was skipped.
+bool Flow::refuse(Transfer &transfer) {
+    Op *unsent = transfer.unsent.empty() ? nullptr : &transfer.unsent.front();
+    Remote &remote = transfer.remotes[transfer.list.remote(unsent ? unsent->begin : transfer.next)];
+    if (remote.refused == XFER_OK)
+        remote.refused = connection_->refusal(remote.owner, remote.incarnation);
+    if (remote.refused == XFER_OK) return false;
+    if (transfer.status == XFER_OK) transfer.status = remote.refused;
+    if (unsent) {
+        transfer.fail_entries(*unsent, remote.refused);
+        shard_.give_op(*transfer.unsent.pop_front());
+        return true;
+    }
+    const uint64_t first = transfer.list.entry_index(transfer.next);
+    transfer.list.skip_remote(transfer.next);
+    transfer.runs.push_back({first, transfer.list.entry_index(transfer.next) - 1, remote.refused});
+    return true;
+}
+
+Op &Flow::draw(Transfer &transfer) {
+    Op &op = shard_.take_op();
+    op.dir = transfer.list.dir(transfer.next);
+    op.remote = transfer.remotes[transfer.list.remote(transfer.next)].access;
+    op.list = &transfer.list;
+    op.begin = transfer.next;
+    op.transfer = &transfer;
+    auto &pieces = shard_.scratch;
+    pieces.clear();
+    op.bytes =
+        static_cast<uint32_t>(transfer.list.draw(transfer.next, kMaxChunk, kMaxPieces, pieces));
+    op.pieces = static_cast<uint32_t>(pieces.size());
+    return op;
+}
+
+void Flow::done(Op &op, Status status) {
+    auto *transfer = static_cast<Transfer *>(op.transfer);
+    if (!transfer) return shard_.give_op(op);
+    op.ListNode<InTransfer>::unlink();
+    if (--transfer->inflight_count == 0) {
+        shard_.counters.inflight.sub();
+        transfer->ep->counters.inflight.sub();
+    }
+    transfer->progress = shard_.now();
+    if (status == XFER_EPEERLOST && !op.sent && !transfer->stopped) {
+        transfer->unsent.push_back(op);
+        if (!transfer->ListNode<InQueue>::linked()) queue_of(*transfer).push_front(*transfer);
+        return;
+    }
+    if (op.canceled && status == XFER_OK)
+        transfer->fail_entries(op, transfer->status);  // some of it may have left as zeros
+    else if (status == XFER_OK)
+        transfer->moved += op.bytes;
+    else
+        fail(*transfer, op, status);
+    shard_.give_op(op);
+    if (transfer->inflight_count == 0 && transfer->drawn()) complete(*transfer);
+}
+
+void Flow::fail(Transfer &transfer, Op &op, Status status) {
+    transfer.fail_entries(op, status);
+    if (status == XFER_EPEERLOST && op.sent && op.dir == Dir::put) transfer.maybe_applied = true;
+    if (transfer.status == XFER_OK) {
+        transfer.status = status;
+        transfer.origin = status == XFER_EPEERLOST ? XFER_ORIGIN_NONE : XFER_ORIGIN_PEER;
+    }
+    if (status == XFER_EPEERLOST)
+        stop(transfer);
+    else
+        transfer.remotes[transfer.list.remote(op.begin)].refused = status;
+}
+
+// Nothing more of it is drawn; what was drawn and never left is withdrawn.
+void Flow::stop(Transfer &transfer) {
+    transfer.stopped = true;
+    transfer.ListNode<InQueue>::unlink();
+    while (Op *op = transfer.unsent.pop_front()) {
+        transfer.fail_entries(*op, XFER_ECANCELED);
+        shard_.give_op(*op);
+    }
+}
+
+void Flow::orphan(Transfer &transfer, Op &op) {
+    transfer.fail_entries(op, transfer.status);
+    op.ListNode<InTransfer>::unlink();
+    op.transfer = nullptr;
+    op.list = nullptr;
+    if (--transfer.inflight_count == 0) {
+        shard_.counters.inflight.sub();
+        transfer.ep->counters.inflight.sub();
+    }
+}
+
+void Flow::end(Transfer &transfer, Status why) {
+    if (transfer.fencing) return;
+    stop(transfer);
+    if (transfer.status == XFER_OK) transfer.status = why;
+    transfer.fencing = true;
+    bool quiet = true;
+    for (Op &op : transfer.inflight) {
+        const bool local_quiet = static_cast<Lane *>(op.lane)->cancel(op);
+        quiet = quiet && local_quiet;
+        if (local_quiet && op.dir == Dir::get) orphan(transfer, op);  // nothing lands at the owner
+    }
+    if (transfer.inflight_count == 0) return complete(transfer);
+    if (quiet)
+        shard_.loop.arm(transfer.timer, shard_.now() + kFenceNs);
+    else
+        shard_.loop.disarm(transfer.timer);
+}
+
+void Flow::end_all(const Endpoint *ep, Status why, uint32_t origin, int32_t native) {
+    // One by one from the start: an end may complete, and so unlink, the transfer.
+    List<Transfer, InFlow> keep;
+    while (Transfer *transfer = all_.pop_front()) {
+        keep.push_back(*transfer);
+        if ((ep && transfer->ep != ep) || transfer->fencing) continue;
+        if (transfer->status == XFER_OK) {
+            transfer->origin = origin;
+            transfer->native = native;
+        }
+        end(*transfer, why);
+    }
+    all_.append(keep);
+}
+
+void Flow::cancel(const Endpoint &ep, uint64_t user) {
+    List<Transfer, InFlow> keep;
+    while (Transfer *transfer = all_.pop_front()) {
+        keep.push_back(*transfer);
+        if (transfer->ep == &ep && transfer->event.user == user &&
+            transfer->event.type != XFER_EVENT_BATCH)
+            end(*transfer, XFER_ECANCELED);
+    }
+    all_.append(keep);
+}
+
+void Flow::give_up(const Endpoint &ep, List<Transfer, InFlow> &out) {
+    List<Transfer, InFlow> stay;
+    while (Transfer *transfer = all_.pop_front()) {
+        if (transfer->ep != &ep || transfer->inflight_count) {
+            stay.push_back(*transfer);
+            continue;
+        }
+        transfer->ListNode<InQueue>::unlink();
+        shard_.loop.disarm(transfer->timer);
+        out.push_back(*transfer);
+    }
+    all_.append(stay);
+}
+
+void Flow::adopt(List<Transfer, InFlow> &transfers) {
+    while (Transfer *transfer = transfers.pop_front()) {
+        transfer->flow = this;
+        all_.push_back(*transfer);
+        queue_of(*transfer).push_back(*transfer);
+        arm(*transfer);
+    }
+    pump();
+}
+
+void Flow::complete(Transfer &transfer) {
+    shard_.loop.disarm(transfer.timer);
+    transfer.ListNode<InFlow>::unlink();
+    transfer.ListNode<InQueue>::unlink();
+    if (!transfer.list.at_end(transfer.next))
+        transfer.runs.push_back({transfer.list.entry_index(transfer.next),
+                                 transfer.list.entries() - 1, XFER_ECANCELED});
+    xfer_event_t &event = transfer.event;
+    event.status = transfer.status;
+    event.flags = transfer.maybe_applied ? XFER_MAYBE_APPLIED : XFER_FENCED;
+    event.origin = transfer.origin;
+    event.native_code = transfer.native;
+    event.bytes = transfer.moved;
+    event.index = 0;
+    if (!transfer.runs.empty()) {
+        event.index = transfer.runs[0].first;
+        for (const EntryRun &run : transfer.runs)
+            event.index = std::min(event.index, run.first);
+    }
+    const uint64_t took = shard_.now() - transfer.started;
+    transfer.counters(shard_.counters).end(transfer.status, transfer.moved, took);
+    transfer.counters(transfer.ep->counters).end(transfer.status, transfer.moved, took);
+    shard_.counters.queued.sub();
+    transfer.ep->counters.queued.sub();
+    Endpoint &ep = *transfer.ep;
+    transfer.flow = nullptr;
+    shard_.tell(transfer);
+    shard_.operation_ended(ep);
+}
+
+}  // namespace xfer

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// The transfers of one peer: they queue while there is no connection or no credit, leave in order
+// as chunks, and end exactly once. Small ones have a queue and a lane of their own and never wait
+// for bulk.
+#pragma once
+
+#include "core/transfer.h"
+
+namespace xfer {
+
+class Connection;
+class Lane;
+class Shard;
+
+class Flow {
+public:
+    explicit Flow(Shard &shard) : shard_(shard) {}
+    ~Flow() { XFER_CHECK(all_.empty()); }
+
+    void submit(Transfer &transfer);
+    void end(Transfer &transfer,
+             Status why);  // cancel, deadline, close: as soon as buffers are quiet
+    void end_all(const Endpoint *ep, Status why, uint32_t origin = 0,
+                 int32_t native = 0);                // null: of all endpoints
+    void cancel(const Endpoint &ep, uint64_t user);  // single operations that carry this word
+    // What an endpoint has here and has never sent, on its way to another flow, perhaps of another
+    // loop.
+    void give_up(const Endpoint &ep, List<Transfer, InFlow> &out);
+    void adopt(List<Transfer, InFlow> &transfers);
+
+    void attach(Connection &connection);  // it is ready
+    void detach() { connection_ = nullptr; }
+    void pump();                       // sends what there is credit for
+    void done(Op &op, Status status);  // a link's answer
+
+    bool waiting() { return !small_.empty() || !bulk_.empty(); }
+    bool busy() { return !all_.empty(); }
+    void on_transfer_timer(Transfer &transfer);
+
+private:
+    using Queue = List<Transfer, InQueue>;
+    Queue &queue_of(Transfer &transfer);
+    bool feed(Transfer &transfer, Lane &lane);  // false: the lane is full
+    bool refuse(Transfer &transfer);  // skips what is for another engine than the one connected
+    Op &draw(Transfer &transfer);
+    void fail(Transfer &transfer, Op &op, Status status);
+    void stop(Transfer &transfer);
+    void orphan(Transfer &transfer, Op &op);
+    void arm(Transfer &transfer);
+    void complete(Transfer &transfer);
+
+    Shard &shard_;
+    Connection *connection_ = nullptr;
+    List<Transfer, InFlow> all_;
+    Queue small_, bulk_;
+};
+
+}  // namespace xfer

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every queue, count and wait inside an engine has its bound here; those of the wire are in
+// wire/limits.h, those a user may change are in xfer_engine_options_t and start from the defaults
+// below.
+#pragma once
+
+#include <cstdint>
+
+#include "loop/loop.h"
+#include "wire/limits.h"
+
+namespace xfer {
+
+// Defaults and ranges of the options.
+constexpr uint32_t kDefaultStallMs = 30'000;
+constexpr uint32_t kDefaultConnectMs = 5'000;
+constexpr uint32_t kDefaultHeartbeatMs = 5'000;
+constexpr uint32_t kDefaultIdleMs = 300'000;
+constexpr uint32_t kDefaultLanes = 1, kMaxLanes = 16;
+constexpr uint32_t kDefaultConnections = 1'024, kMaxConnections = 1'048'576;
+constexpr uint32_t kDefaultOperations = 1'024, kMaxOperations = 1'048'576;
+constexpr uint32_t kMaxIoThreads = 64;
+constexpr uint32_t kMaxSpinUs = 1'000'000;
+
+// Objects.
+constexpr uint32_t kMaxRegions = 1'048'576;
+constexpr uint64_t kMaxEntries = 1ull << 32;  // of one batch
+constexpr uint32_t kMaxRemotes = 65'536;      // different refs in one batch
+constexpr uint32_t kMaxNotices = 64;  // undelivered PEER_UP, PEER_DOWN, REGION_GONE of one endpoint
+constexpr uint32_t kEventsPerTurn = 256;  // callbacks between two looks at the sockets
+
+// One lane.
+constexpr uint32_t kLaneOps = 64;           // unanswered puts and gets, each way
+constexpr uint64_t kLaneWindow = 8u << 20;  // unanswered bytes
+constexpr uint64_t kSmall = 64 * 1024;      // batches up to this stay on the control channel
+
+// What a peer may make us hold.
+constexpr uint32_t kMaxStrangers = 4'096;  // connections that have not proved themselves
+constexpr uint32_t kMaxWaiting = 1'024;    // lookups of one connection that wait for a name
+constexpr uint32_t kMaxWatched = 65'536;   // regions of which one connection is told when they go
+
+constexpr uint32_t kMaxDialing = 64;  // attempts of one loop under way at once
+
+// Waits.
+constexpr uint64_t kStrangerNs = 5'000 * kNsPerMs;  // to prove itself
+constexpr uint64_t kBackoffFirstNs =
+    20 * kNsPerMs;  // after the first failed attempt, doubled up to
+constexpr uint64_t kBackoffLastNs = 2'000 * kNsPerMs;
+constexpr uint64_t kProbeNs =
+    500 * kNsPerMs;  // for an old connection to answer when a newcomer has its name
+constexpr uint64_t kFenceNs =
+    100 * kNsPerMs;  // for the owner to confirm a cancel, before MAYBE_APPLIED
+constexpr uint64_t kRetireNs =
+    1'000 * kNsPerMs;  // for a reader of a closing region to take its last chunk
+constexpr uint64_t kByeNs = 200 * kNsPerMs;  // for last words to leave at a close
+constexpr uint32_t kSilentHeartbeats = 3;    // then the peer is lost
+
+}  // namespace xfer

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/options.h"
+
+#include <algorithm>
+
+#include "core/limits.h"
+#include "transport/builtin.h"
+#include "util/uri.h"
+
+namespace xfer {
+namespace {
+
+Failure invalid(std::string message) {
+    return {XFER_EINVAL, 0, 0, std::move(message)};
+}
+
+std::vector<std::string> split(const char *list) {
+    std::vector<std::string> parts;
+    std::string_view rest = list ? list : "";
+    while (!rest.empty()) {
+        const size_t comma = std::min(rest.find(','), rest.size());
+        if (comma) parts.emplace_back(rest.substr(0, comma));
+        rest.remove_prefix(std::min(comma + 1, rest.size()));
+    }
+    return parts;
+}
+
+Status take_dispatch(const xfer_engine_options_t &given, Options &options, std::string &why) {
+    if (given.dispatch) options.dispatch = given.dispatch;
+    if (options.dispatch < XFER_DISPATCH_THREAD || options.dispatch > XFER_DISPATCH_POLL)
+        why = "unknown dispatch mode";
+    const bool loop = options.dispatch == XFER_DISPATCH_LOOP,
+               poll = options.dispatch == XFER_DISPATCH_POLL;
+    if (loop != (given.loop != nullptr))
+        why = "a loop is needed for XFER_DISPATCH_LOOP, and only there";
+    if (poll == (given.on_event != nullptr))
+        why = "on_event is needed unless dispatch is XFER_DISPATCH_POLL";
+    if (given.io_threads) options.io_threads = given.io_threads == XFER_NONE ? 0 : given.io_threads;
+    if (options.io_threads > kMaxIoThreads) why = "too many I/O threads";
+    if (given.spin_us > kMaxSpinUs) why = "spin_us is more than a second";
+    options.spin_us = given.spin_us;
+    options.loop = given.loop;
+    options.on_event = given.on_event;
+    options.user = given.user;
+    return why.empty() ? XFER_OK : XFER_EINVAL;
+}
+
+Status take_identity(const xfer_engine_options_t &given, Options &options, std::string &why) {
+    std::copy(std::begin(given.id), std::end(given.id), options.id.begin());
+    options.own_id = options.id != EngineId{};
+    if (given.blob_length > kMaxBlob || (given.blob_length && !given.blob))
+        why = "the blob is longer than 1024 bytes, or missing";
+    const bool no_key = given.key_length == 0 && !given.key;
+    if (!no_key && (!given.key || given.key_length < kMinKey || given.key_length > kMaxKey))
+        why = "a key has 32 to 256 bytes";
+    if (!why.empty()) return XFER_EINVAL;
+    const auto *blob = static_cast<const uint8_t *>(given.blob);
+    if (given.blob_length) options.blob.assign(blob, blob + given.blob_length);
+    if (!no_key) options.key = Secret({static_cast<const uint8_t *>(given.key), given.key_length});
+    return XFER_OK;
+}
+
+Status take_paths(const xfer_engine_options_t &given, Options &options, std::string &why) {
+    options.transports = split(given.transports);
+    for (const std::string &name : options.transports)
+        if (!builtin_knows(name)) {
+            why = "no transport is called \"" + name + "\" in this build";
+            return XFER_EUNSUPPORTED;
+        }
+    options.advertise = split(given.advertise);
+    if (options.advertise.size() > kMaxListenUris) why = "at most 8 addresses can be advertised";
+    for (const std::string &uri : options.advertise)
+        if (auto parsed = parse_uri(uri); !parsed)
+            why = "advertise: " + parsed.error().message;
+        else if (!is_dialable(*parsed))
+            why = "advertise: no peer can dial " + uri;
+    return why.empty() ? XFER_OK : XFER_EINVAL;
+}
+
+void take_times(const xfer_engine_options_t &given, Options &options) {
+    const auto or_default = [](uint32_t value, uint32_t standard) {
+        return value ? value : standard;
+    };
+    options.timeout_ms = given.timeout_ms == XFER_NONE ? 0 : given.timeout_ms;
+    options.stall_ms = or_default(given.stall_ms, kDefaultStallMs);
+    options.connect_ms = or_default(given.connect_ms, kDefaultConnectMs);
+    options.heartbeat_ms = or_default(given.heartbeat_ms, kDefaultHeartbeatMs);
+    options.idle_ms = or_default(given.idle_ms, kDefaultIdleMs);
+    options.lanes = or_default(given.lanes, kDefaultLanes);
+    options.max_connections = or_default(given.max_connections, kDefaultConnections);
+    options.max_operations = or_default(given.max_operations, kDefaultOperations);
+}
+
+}  // namespace
+
+Result<Options> resolve_options(const xfer_engine_options_t &given) {
+    Options options;
+    std::string why;
+    if (given.flags & ~static_cast<uint32_t>(XFER_ENGINE_INSECURE | XFER_ENGINE_CHECKSUM))
+        return invalid("unknown flags");
+    if (given.flags & XFER_ENGINE_CHECKSUM)
+        return Failure{XFER_EUNSUPPORTED, 0, 0, "payload checksums come in a later release"};
+    options.insecure = given.flags & XFER_ENGINE_INSECURE;
+    options.log = {given.on_log, given.log_user,
+                   given.log_level ? given.log_level : uint32_t{XFER_LOG_WARN}};
+    for (auto take : {take_dispatch, take_identity, take_paths})
+        if (Status status = take(given, options, why); status != XFER_OK)
+            return Failure{status, 0, 0, why};
+    take_times(given, options);
+    if (options.lanes != XFER_NONE && options.lanes > kMaxLanes) return invalid("at most 16 lanes");
+    if (options.max_connections > kMaxConnections || options.max_operations > kMaxOperations)
+        return invalid("a limit is past what the engine can hold");
+    return options;
+}
+
+}  // namespace xfer

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// The options of an engine as they took effect: checked, defaults filled in, everything owned.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "util/log.h"
+#include "util/status.h"
+#include "wire/proof.h"
+
+struct uv_loop_s;
+
+namespace xfer {
+
+struct Options {
+    uint32_t dispatch = XFER_DISPATCH_THREAD;
+    uint32_t io_threads = 1;  // 0: none
+    uint32_t spin_us = 0;
+    uv_loop_s *loop = nullptr;
+    xfer_event_cb on_event = nullptr;
+    uint64_t user = 0;
+    Log log;
+    bool insecure = false;
+    bool own_id = false;
+    EngineId id{};
+    std::vector<uint8_t> blob;
+    Secret key;
+    std::vector<std::string> transports;  // empty: all
+    std::vector<std::string> advertise;   // empty: what is bound
+    uint32_t timeout_ms = 0;              // 0: none
+    uint32_t stall_ms = 0, connect_ms = 0, heartbeat_ms = 0, idle_ms = 0;
+    uint32_t lanes = 1;  // XFER_NONE: none
+    uint32_t max_connections = 0, max_operations = 0;
+};
+
+// `given` has been brought to the library's own size before.
+Result<Options> resolve_options(const xfer_engine_options_t &given);
+
+}  // namespace xfer

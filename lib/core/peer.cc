@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/peer.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "core/engine.h"
+#include "core/shard.h"
+
+namespace xfer {
+
+Peer::Peer(Shard &owner) : shard(owner), flow(owner), redial_(*this) {}
+
+Peer::~Peer() {
+    shard.loop.disarm(redial_);
+    if (dialing_) shard.dial_ended(*this);
+}
+
+void Peer::name(const EngineId &identity) {
+    id = identity;
+    state_.ours_smaller = shard.engine.identity().id < identity;
+}
+
+// ---- wishes
+
+void Peer::add(Endpoint &ep) {
+    ep.peer = this;
+    eps_.push_back(ep);
+    if (!ep.uri.empty() &&
+        std::find(addresses_.begin(), addresses_.end(), ep.uri) == addresses_.end())
+        addresses_.push_back(ep.uri);
+    ep.state.store(live_ ? XFER_EP_READY : XFER_EP_IDLE);
+    if (live_) {
+        const Handshake &words = live_->handshake;
+        ep.set_face(words.peer(), words.peer_terms().blob, live_->control().link->remote());
+    }
+}
+
+void Peer::remove(Endpoint &ep) {
+    ep.ListNode<InPeer>::unlink();
+    ep.peer = nullptr;
+    shard.review(*this);
+}
+
+void Peer::submit(Transfer &transfer) {
+    flow.submit(transfer);
+    if (live_)
+        flow.pump();
+    else
+        want();
+}
+
+void Peer::submit(Request &request) {
+    request.peer = this;
+    ++request.ep->busy;
+    if (!request.deadline) request.deadline = shard.now() + request.timeout_ms * kNsPerMs;
+    if (request.timeout_ms) shard.loop.arm(request.timer, request.deadline);
+    if (live_ && request.type() == XFER_EVENT_CONNECT) {
+        requests_.push_back(request);
+        return finish(request, XFER_OK);
+    }
+    if (live_ && live_->usable()) return live_->ask(request);
+    requests_.push_back(request);
+    want();
+}
+
+void Peer::finish(Request &request, Status status, uint32_t origin) {
+    if (live_ && request.seq && status != XFER_OK && origin == 0) live_->forget(request);
+    shard.loop.disarm(request.timer);
+    request.ListNode<InRequests>::unlink();
+    request.event.status = status;
+    request.event.origin = origin;
+    request.event.flags = XFER_FENCED;
+    if (status == XFER_OK && !request.answer.empty()) {
+        request.event.data = request.answer.data();
+        request.event.data_length = request.answer.size();
+    }
+    if (status != XFER_OK && !live_ && !origin) {
+        request.event.origin = last_failure_.origin;
+        request.event.native_code = last_failure_.native;
+    }
+    shard.tell(request);
+    shard.operation_ended(*request.ep);
+}
+
+void Peer::end_all(Endpoint &ep, Status why) {
+    flow.end_all(&ep, why);
+    for (Request &request : requests_)
+        if (request.ep.get() == &ep) finish(request, why);
+    if (!live_) return;
+    for (Request &request : live_->asked())
+        if (request.ep.get() == &ep) finish(request, why);
+}
+
+void Peer::fail_waiting(Status status, uint32_t origin, int32_t native) {
+    flow.end_all(nullptr, status, origin, native);
+    while (!requests_.empty())
+        finish(requests_.front(), status, origin);
+}
+
+void Peer::move_wishes(Endpoint &ep, PeerMove &into) {
+    flow.give_up(ep, into.transfers);
+    for (Request &request : requests_)
+        if (request.ep.get() == &ep) {
+            shard.loop.disarm(request.timer);
+            request.ListNode<InRequests>::unlink();
+            into.requests.push_back(request);
+        }
+    ep.ListNode<InPeer>::unlink();
+    ep.peer = nullptr;
+    into.eps.push_back(ep);
+}
+
+void Peer::adopt_wishes(PeerMove &from) {
+    while (Endpoint *ep = from.eps.pop_front())
+        add(*ep);
+    flow.adopt(from.transfers);
+    while (Request *request = from.requests.pop_front()) {
+        --request->ep->busy;  // submit() counts it again
+        submit(*request);
+    }
+}
+
+void Peer::want() {
+    if (live_ || !wanted() || shard.closing() || !reachable() || redial_.armed() || dialing_ ||
+        !may_dial(state_))
+        return;
+    set_states(XFER_EP_CONNECTING);
+    dialing_ = true;
+    shard.dial_when_free(*this);
+}
+
+void Peer::on_timer(Timer &) {
+    want();
+}
+
+void Peer::dial() {
+    auto uri = parse_uri(addresses_[next_address_++ % addresses_.size()]);
+    const uint64_t sequence = shard.engine.next_sequence();
+    auto connection =
+        std::make_unique<Connection>(shard, Side::ours, shard.next_number(), sequence);
+    Connection &attempt = *connection;
+    shard.counters.connects.add();
+    adopt(std::move(connection));
+    hear(attempt, {Input::dial, attempt.number, sequence, 0, {}});
+    const Status status = uri ? attempt.dial(*uri) : uri.error().status;
+    if (status != XFER_OK)
+        attempt.close({status, attempt.why.origin, attempt.why.native, attempt.why.message});
+}
+
+void Peer::close(const Failure &why) {
+    shard.loop.disarm(redial_);
+    for (auto &connection : connections_)
+        connection->close(why);
+}
+
+void Peer::set_states(uint32_t state) {
+    for (Endpoint &ep : eps_)
+        ep.state.store(state);
+}
+
+// ---- connections
+
+void Peer::adopt(std::unique_ptr<Connection> connection) {
+    connection->peer = this;
+    connections_.push_back(std::move(connection));
+}
+
+std::unique_ptr<Connection> Peer::release(Connection &connection) {
+    auto at = std::find_if(connections_.begin(), connections_.end(),
+                           [&](const auto &held) { return held.get() == &connection; });
+    auto released = std::move(*at);
+    connections_.erase(at);
+    released->peer = nullptr;
+    return released;
+}
+
+Connection *Peer::find(uint64_t number) {
+    for (auto &connection : connections_)
+        if (connection->number == number) return connection.get();
+    return nullptr;
+}
+
+void Peer::hear(Connection &, const Input &input) {
+    auto [state, outputs] = step(std::move(state_), input);
+    state_ = std::move(state);
+    for (const Output &output : outputs)
+        perform(output);
+}
+
+void Peer::perform(const Output &output) {
+    Connection *connection = find(output.number);
+    if (!connection || connection->closing()) return;
+    switch (output.kind) {
+    case Output::send_hello:
+        return connection->send_hello(statement_of(state_));
+    case Output::send_reply:
+        return connection->send_reply(statement_of(state_));
+    case Output::send_proof:
+        return connection->send_proof(statement_of(state_));
+    case Output::send_ready:
+        return connection->send_ready(statement_of(state_));
+    case Output::live:
+        return go_live(*connection);
+    case Output::probe:
+        return connection->probe();
+    case Output::close:
+        if (connection->side == Side::theirs && !connection->live())
+            return connection->refuse(output.why);
+        return connection->close({output.why, 0, 0, xfer_status_text(output.why)});
+    }
+}
+
+// Who is it that answered? True if the connection stays here, by the name that it gave.
+bool Peer::settle(Connection &connection, const Identity &identity, ConstBytes raw) {
+    if (id == identity.id) return true;
+    PeerMove move;
+    for (Endpoint &ep : eps_) {
+        if (ep.uri != connection.uri && id) continue;
+        if (ep.expected && *ep.expected != identity.id)
+            end_all(ep, XFER_EIDENTITY);
+        else
+            move_wishes(ep, move);
+    }
+    const auto still_wanted = [&] {
+        for (Endpoint &ep : eps_)
+            if (ep.uri == connection.uri) return true;
+        return false;
+    };
+    if (id && !still_wanted()) std::erase(addresses_, connection.uri);
+    if (move.eps.empty() && !eps_.empty()) {
+        connection.close({XFER_EIDENTITY, 0, 0, "another engine answered than the one expected"});
+        return false;
+    }
+    hear(connection, {Input::lost, connection.number, 0, 0, {}});
+    if (dialing_) {
+        dialing_ = false;
+        shard.dial_ended(*this);
+    }
+    shard.rehome(release(connection), identity, move, raw);
+    shard.review(*this);
+    return false;
+}
+
+void Peer::adopt_greeted(std::unique_ptr<Connection> connection) {
+    state_.contacts.push_back(
+        {connection->number, Side::ours, Phase::greeted, connection->sequence, 0});
+    state_.last_sequence = std::max(state_.last_sequence, connection->sequence);
+    adopt(std::move(connection));
+}
+
+void Peer::hear_reply(Connection &connection, const Hello &message, ConstBytes raw) {
+    const Identity &identity = message.identity;
+    if (!settle(connection, identity, raw)) return;
+    if (identity.id == shard.engine.identity().id) {
+        const bool self = identity.incarnation == shard.engine.identity().incarnation;
+        if (self) return connect_to_self();
+        fail_waiting(XFER_EIDENTITY, 0, 0);
+        return connection.close({XFER_EIDENTITY, 0, 0, "another engine uses our identity"});
+    }
+    hear(connection, {Input::reply, connection.number, 0, identity.incarnation, message.statement});
+}
+
+void Peer::connect_to_self() {
+    for (auto &connection : connections_)
+        connection->close({kDuplicate, 0, 0, "loopback"});
+    auto connection = std::make_unique<Connection>(shard, Side::ours, shard.next_number(),
+                                                   shard.engine.next_sequence());
+    Connection &loopback = *connection;
+    loopback.control().link = shard.make_loopback(loopback.control());
+    if (!loopback.control().link) return fail_waiting(XFER_EUNSUPPORTED, 0, 0);
+    state_.contacts.clear();
+    loopback.handshake.be_own_peer();
+    state_.contacts.push_back({loopback.number, Side::ours, Phase::ready, loopback.sequence,
+                               shard.engine.identity().incarnation});
+    adopt(std::move(connection));
+    go_live(loopback);
+}
+
+void Peer::go_live(Connection &connection) {
+    if (live_ && live_ != &connection) went_down(*live_);  // the peer has given it up
+    live_ = &connection;
+    failed_attempts_ = 0;
+    last_failure_ = {};
+    shard.loop.disarm(redial_);
+    if (dialing_) {
+        dialing_ = false;
+        shard.dial_ended(*this);
+    }
+    connection.go_live();
+    shard.connected();
+    const Identity &identity = connection.handshake.peer();
+    const Terms &terms = connection.handshake.peer_terms();
+    learn(terms.listens);
+    const bool known = last_incarnation_ == identity.incarnation;
+    const uint32_t flags = known ? XFER_RECONNECTED : last_incarnation_ ? XFER_RESTARTED : 0;
+    const bool silent = left_idle_ && known;
+    last_incarnation_ = identity.incarnation;
+    left_idle_ = false;
+    if (eps_.empty()) shard.greet(*this);
+    for (Endpoint &ep : eps_) {
+        ep.set_face(identity, terms.blob, connection.control().link->remote());
+        ep.state.store(XFER_EP_READY);
+        ep.connections.add();
+        if (!silent) shard.notify_peer_up(ep, identity, terms.blob, flags);
+    }
+    shard.log().info("connected to {}", connection.control().link->remote());
+    flow.attach(connection);
+    RequestList waiting;
+    waiting.append(requests_);
+    while (Request *request = waiting.pop_front()) {
+        if (request->type() == XFER_EVENT_CONNECT) {
+            requests_.push_back(*request);
+            finish(*request, XFER_OK);
+        } else {
+            connection.ask(*request);
+        }
+    }
+}
+
+void Peer::learn(const std::vector<std::string> &listens) {
+    for (const std::string &uri : listens)
+        if (addresses_.size() < kMaxListenUris &&
+            std::find(addresses_.begin(), addresses_.end(), uri) == addresses_.end())
+            addresses_.push_back(uri);
+}
+
+// All lanes are down: nothing of it lands any more.
+void Peer::ended(Connection &connection) {
+    const bool lived = connection.live();
+    if (live_ == &connection) went_down(connection);
+    const Failure why = connection.why;
+    const bool ours = connection.side == Side::ours;
+    const uint64_t number = connection.number;
+    shard.bury(release(connection));
+    auto [state, outputs] = step(std::move(state_), {Input::lost, number, 0, 0, {}});
+    state_ = std::move(state);
+    for (const Output &output : outputs)
+        perform(output);
+    if (ours && dialing_ && !lived) {
+        dialing_ = false;
+        shard.dial_ended(*this);
+        if (!live_ && !shard.closing()) attempt_failed(why);
+    }
+    want();
+    shard.review(*this);
+}
+
+void Peer::went_down(Connection &connection) {
+    live_ = nullptr;
+    flow.detach();
+    shard.counters.connections.sub();
+    shard.counters.connection_ends.add();
+    left_idle_ = connection.left_idle();
+    while (Request *request = connection.asked().pop_front()) {
+        request->seq = 0;
+        requests_.push_back(*request);
+    }
+    shard.log().info("connection ended: {}", connection.why.message);
+    for (Endpoint &ep : eps_) {
+        ep.state.store(XFER_EP_IDLE);
+        if (!left_idle_) shard.notify_peer_down(ep, connection.why);
+    }
+}
+
+void Peer::attempt_failed(const Failure &why) {
+    last_failure_ = why;
+    ++failed_attempts_;
+    shard.log().info("attempt {} failed: {}", failed_attempts_, why.message);
+    const Status status = why.status;
+    if (status == XFER_EAUTH || status == XFER_EVERSION || status == XFER_EIDENTITY)
+        return fail_waiting(status, why.origin, why.native);
+    const size_t addresses = std::max<size_t>(addresses_.size(), 1);
+    if (failed_attempts_ % addresses && status != kDuplicate) return;  // the next address at once
+    for (Request &request : requests_)
+        if (request.type() == XFER_EVENT_CONNECT && status != kDuplicate) finish(request, status);
+    const size_t doublings = std::min<size_t>(failed_attempts_ / addresses, 10);
+    const uint64_t backoff = std::min(kBackoffFirstNs << doublings, kBackoffLastNs);
+    shard.loop.arm(redial_, shard.now() + backoff / 2 + shard.engine.random_u64() % (backoff / 2));
+}
+
+void Peer::tell_gone(ConstBytes ref) {
+    for (Endpoint &ep : eps_)
+        shard.notify(ep, XFER_EVENT_REGION_GONE, {ref.begin(), ref.end()});
+}
+
+void Peer::beat(uint64_t now) {
+    if (live_) live_->beat(now);
+}
+
+void Peer::added(Region &region) {
+    if (live_) live_->serving.added(region);
+}
+
+void Peer::retire(Region &region) {
+    if (live_) live_->retire(region);
+}
+
+}  // namespace xfer

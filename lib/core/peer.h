@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// One peer engine as one loop knows it: who it is, who wants it, how it is reached, and its
+// attempts to connect, of which the state machine lets one live. Before the first handshake it has
+// addresses only, no identity.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/connection.h"
+#include "core/flow.h"
+#include "core/peer_state.h"
+#include "core/request.h"
+
+namespace xfer {
+
+struct WantsDial;
+
+// Endpoints, with what waits by them, on their way to the peer that turned out to be theirs, and
+// the connection by which that was learnt.
+struct PeerMove {
+    List<Endpoint, InPeer> eps;
+    List<Transfer, InFlow> transfers;
+    RequestList requests;
+};
+
+class Peer final : public TimerSink, public ListNode<WantsDial> {
+public:
+    explicit Peer(Shard &shard);
+    ~Peer();
+
+    void name(const EngineId &identity);
+
+    // ---- wishes
+    void add(Endpoint &ep);
+    void remove(Endpoint &ep);
+    void submit(Transfer &transfer);
+    void submit(Request &request);
+    void finish(Request &request, Status status, uint32_t origin = 0);
+    void end_all(Endpoint &ep, Status why);
+    void want();  // dials if somebody waits and nothing is under way
+    void dial();  // now; the shard has a slot for it
+    void move_wishes(Endpoint &ep, PeerMove &into);  // ep and all that waits by it
+    void adopt_wishes(PeerMove &from);
+    void connect_to_self();
+    void close(const Failure &why);  // every connection
+
+    // ---- connections
+    void adopt(std::unique_ptr<Connection> connection);
+    void adopt_greeted(
+        std::unique_ptr<Connection> connection);  // ours, which has said hello elsewhere
+    std::unique_ptr<Connection> release(Connection &connection);
+    void hear(Connection &connection, const Input &input);
+    void hear_reply(Connection &connection, const Hello &message, ConstBytes raw);
+    void ended(Connection &connection);
+    void tell_gone(ConstBytes ref);
+    void beat(uint64_t now);
+    void added(Region &region);
+    void retire(Region &region);
+
+    bool reachable() const { return !addresses_.empty(); }
+    bool unused() {
+        return eps_.empty() && connections_.empty() && !flow.busy() && requests_.empty();
+    }
+    bool wanted() { return flow.busy() || !requests_.empty(); }
+    void on_timer(Timer &timer) override;
+
+    Shard &shard;
+    std::optional<EngineId> id;
+    Flow flow;
+    const std::vector<std::string> &addresses() const { return addresses_; }
+    const std::vector<std::unique_ptr<Connection>> &connections() const { return connections_; }
+    const Failure &last_failure() const { return last_failure_; }
+    Connection *live() const { return live_; }
+    List<Endpoint, InPeer> &endpoints() { return eps_; }
+
+private:
+    friend class Shard;
+    void perform(const Output &output);
+    void go_live(Connection &connection);
+    void went_down(Connection &connection);
+    bool settle(Connection &connection, const Identity &identity, ConstBytes raw);
+    void attempt_failed(const Failure &why);
+    void fail_waiting(Status status, uint32_t origin, int32_t native);
+    Connection *find(uint64_t number);
+    void learn(const std::vector<std::string> &listens);
+    void set_states(uint32_t state);
+
+    List<Endpoint, InPeer> eps_;
+    RequestList requests_;  // not asked yet
+    PeerState state_;
+    std::vector<std::unique_ptr<Connection>> connections_;
+    Connection *live_ = nullptr;
+    std::vector<std::string> addresses_;
+    size_t next_address_ = 0;
+    uint32_t failed_attempts_ = 0;
+    Failure last_failure_;
+    Timer redial_;
+    bool dialing_ = false;  // holds one of the shard's slots
+    uint64_t last_incarnation_ = 0;
+    bool left_idle_ = false;  // the last connection ended because nobody used it
+};
+
+}  // namespace xfer

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which connection of two engines lives: one pure function, without I/O, so that a test can walk
+// through every interleaving. A `Contact` is one attempt, from dialing to its end.
+//
+// After proof, both sides apply the same three rules:
+//   1. A connection that its initiator lists as abandoned, or that the peer has seen and no longer
+//   holds, is dead.
+//   2. Of two initiated by the same side the one that is READY lives; else the first to prove
+//   itself.
+//   3. Of two under way, one from each side, the one from the smaller engine id lives. A READY one
+//   is never beaten.
+// The loser is parked, unused, until the winner is READY, and promoted if the winner fails.
+// Another incarnation of the peer waits until the old connection was probed: if that answers, the
+// newcomer is refused; if it ends, the newcomer takes over.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "wire/hello.h"
+
+namespace xfer {
+
+enum class Side : uint8_t { ours, theirs };
+
+enum class Phase : uint8_t {
+    dialing,  // ours: no link yet
+    greeted,  // ours: hello sent
+    held,     // ours: reply verified, proof withheld while an older incarnation is probed
+    proving,  // ours: proof sent, waiting for ready
+    replied,  // theirs: reply sent, waiting for proof
+    parked,   // theirs: proven, but another one is preferred for now
+    ready,
+};
+
+struct Contact {
+    uint64_t number = 0;  // the caller's name for it
+    Side side = Side::ours;
+    Phase phase = Phase::dialing;
+    uint64_t sequence = 0;
+    uint64_t incarnation = 0;  // the peer's, 0 while unknown
+};
+
+struct PeerState {
+    bool ours_smaller = false;      // our engine id is the smaller one
+    std::vector<Contact> contacts;  // at most kMaxContacts
+    uint64_t last_sequence = 0;     // of ours
+    uint64_t abandoned = 0;         // of ours, as the peer was told
+    uint64_t seen = 0;              // highest of theirs, in their incarnation
+    uint64_t seen_incarnation = 0;
+};
+
+constexpr size_t kMaxContacts = 6;
+
+struct Input {
+    enum Kind : uint8_t {
+        dial,      // the owner wants a connection: number, sequence
+        up,        // our link is there
+        hello,     // a peer's first message: number, sequence, incarnation
+        reply,     // to ours, proof verified: incarnation, statement
+        proof,     // on theirs, verified: statement
+        ready,     // on ours: statement
+        lost,      // the link ended
+        answered,  // a probed connection is alive
+    };
+    Kind kind;
+    uint64_t number = 0;
+    uint64_t sequence = 0;
+    uint64_t incarnation = 0;
+    Statement statement;
+};
+
+struct Output {
+    enum Kind : uint8_t {
+        send_hello,
+        send_reply,
+        send_proof,
+        send_ready,
+        live,   // both ends are ready: use it
+        probe,  // ask whether it is alive; answer with `answered` or `lost`
+        close,  // end it, with `why`; `lost` need not follow
+    };
+    Kind kind;
+    uint64_t number = 0;
+    Status why = XFER_OK;
+};
+
+// A close with this reason tells the other end that the two have a better connection.
+constexpr Status kDuplicate = XFER_EEXIST;
+
+std::pair<PeerState, std::vector<Output>> step(PeerState state, const Input &input);
+
+// What to tell the peer.
+Statement statement_of(const PeerState &state);
+
+const Contact *live_contact(const PeerState &state);
+// Whether another attempt of ours makes sense now.
+bool may_dial(const PeerState &state);
+
+}  // namespace xfer

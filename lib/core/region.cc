@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/region.h"
+
+#include "core/engine.h"
+
+namespace xfer {
+
+Region::Region(Engine &owner, uint64_t number, uint64_t secret, uint8_t *address, uint64_t bytes)
+    : Handle(Magic::region), engine(owner), id(number), key(secret), base(address), length(bytes) {
+    engine.retain();
+}
+
+Region::~Region() {
+    engine.release();
+}
+
+Status Region::check(Dir dir, const Access &asked, std::span<const WirePiece> pieces,
+                     std::vector<iovec> &out) const {
+    if (asked.generation != generation || asked.key != key) return XFER_ESTALE;
+    if (!(access & (dir == Dir::put ? XFER_WRITE : XFER_READ))) return XFER_EACCESS;
+    for (const WirePiece &piece : pieces)
+        if (piece.offset > length || piece.length > length - piece.offset) return XFER_ERANGE;
+    for (const WirePiece &piece : pieces)
+        out.push_back({base + piece.offset, piece.length});
+    return XFER_OK;
+}
+
+RemoteRegion Region::describe() const {
+    return {engine.identity().id,
+            engine.identity().incarnation,
+            id,
+            key,
+            0,
+            length,
+            generation,
+            access,
+            kind};
+}
+
+void Region::told() {
+    if (event.type == XFER_EVENT_CLOSED) release();
+}
+
+void RegionTable::add(Region &region) {
+    by_id_.emplace(region.id, Ref(region));
+    if (!region.name.empty()) by_name_.emplace(region.name, &region);
+}
+
+void RegionTable::remove(Region &region) {
+    if (!region.name.empty()) by_name_.erase(region.name);
+    by_id_.erase(region.id);  // may be the last reference
+}
+
+void RegionTable::clear() {
+    by_name_.clear();
+    by_id_.clear();
+}
+
+Region *RegionTable::find(uint64_t id) const {
+    auto at = by_id_.find(id);
+    return at == by_id_.end() ? nullptr : at->second.get();
+}
+
+Region *RegionTable::find(std::string_view name) const {
+    auto at = by_name_.find(name);
+    return at == by_name_.end() ? nullptr : at->second;
+}
+
+}  // namespace xfer

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/request.h"
+
+#include "core/peer.h"
+#include "core/shard.h"
+
+namespace xfer {
+
+Request::Request(Endpoint &endpoint, uint32_t type, uint64_t user, uint32_t timeout)
+    : ep(endpoint), timeout_ms(timeout) {
+    event.type = type;
+    event.user = user;
+    event.ep = reinterpret_cast<xfer_ep_t *>(&endpoint);
+}
+
+void Request::arrive(Shard &shard) {
+    shard.submit(*this);
+}
+
+void Request::on_timer(Timer &) {
+    peer->finish(*this, XFER_ETIMEDOUT);
+}
+
+}  // namespace xfer

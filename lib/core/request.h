@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Questions to a peer that move no data: lookup, probe, connect.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/endpoint.h"
+#include "core/event.h"
+#include "core/mailbox.h"
+#include "loop/loop.h"
+
+namespace xfer {
+
+class Peer;
+struct InRequests;
+
+class Request final : public EventNode,
+                      public Message,
+                      public TimerSink,
+                      public ListNode<InRequests> {
+public:
+    // `type` is that of its event: LOOKUP, PROBE or CONNECT.
+    Request(Endpoint &endpoint, uint32_t type, uint64_t user, uint32_t timeout_ms);
+    ~Request() = default;
+
+    void arrive(Shard &shard) override;
+    void on_timer(Timer &timer) override;
+    void told() override { delete this; }
+
+    uint32_t type() const { return event.type; }
+
+    Ref<Endpoint> ep;
+    const uint32_t timeout_ms;
+    std::string name;   // lookup
+    bool wait = false;  // lookup
+
+    Peer *peer = nullptr;
+    uint64_t seq = 0;    // on its connection, 0: not asked yet
+    uint64_t asked = 0;  // when
+    uint64_t deadline = 0;
+    std::vector<uint8_t> answer;
+    Timer timer{*this};
+};
+
+using RequestList = List<Request, InRequests>;
+
+}  // namespace xfer

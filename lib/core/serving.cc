@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/serving.h"
+
+#include <algorithm>
+
+#include "core/connection.h"
+#include "core/shard.h"
+
+namespace xfer {
+
+Status Serving::access(Dir dir, const Access &asked, std::span<const WirePiece> pieces,
+                       std::vector<iovec> &out) {
+    Region *region = connection_.shard.find_region(asked.region);
+    const Status status = region ? region->check(dir, asked, pieces, out) : XFER_ESTALE;
+    if (status != XFER_OK) connection_.shard.counters.refused.add();
+    return status;
+}
+
+void Serving::lookup(const Frame &frame, ConstBytes bytes) {
+    std::string name(reinterpret_cast<const char *>(bytes.data()), bytes.size());
+    Region *region = connection_.shard.find_region(name);
+    if (region) return found(frame.seq, region, XFER_OK);
+    if (!(frame.flags & kLookupWait)) return found(frame.seq, nullptr, XFER_ENOTFOUND);
+    if (waiters_.size() >= kMaxWaiting) return found(frame.seq, nullptr, XFER_EAGAIN);
+    waiters_.push_back({frame.seq, std::move(name)});
+}
+
+void Serving::found(uint64_t seq, const Region *region, Status status) {
+    std::vector<uint8_t> body;
+    if (region) {
+        const xfer_ref_t ref = encode_ref(region->describe());
+        body.assign(ref.bytes, ref.bytes + sizeof ref.bytes);
+        body.insert(body.end(), region->blob.begin(), region->blob.end());
+        if (watched_.size() < kMaxWatched) watched_.insert(region->id);
+    }
+    Frame frame;
+    frame.type = FrameType::found;
+    frame.seq = seq;
+    frame.status = status;
+    frame.length = static_cast<uint32_t>(body.size());
+    connection_.send(frame, body);
+}
+
+void Serving::forget(uint64_t seq) {
+    std::erase_if(waiters_, [&](const Waiter &waiter) { return waiter.seq == seq; });
+}
+
+void Serving::added(Region &region) {
+    if (!region.access) return;
+    for (const Waiter &waiter : waiters_)
+        if (waiter.name == region.name) found(waiter.seq, &region, XFER_OK);
+    std::erase_if(waiters_, [&](const Waiter &waiter) { return waiter.name == region.name; });
+}
+
+void Serving::removed(Region &region) {
+    if (!watched_.erase(region.id)) return;
+    const xfer_ref_t ref = encode_ref(region.describe());
+    Frame frame;
+    frame.type = FrameType::gone;
+    frame.region = region.id;
+    frame.generation = region.generation;
+    frame.length = sizeof ref.bytes;
+    connection_.send(frame, ref.bytes);
+}
+
+}  // namespace xfer

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// The owner's side of one connection: finds regions by name, checks requests, and tells the peer of
+// regions that go.
+#pragma once
+
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "core/region.h"
+
+namespace xfer {
+
+class Connection;
+class Shard;
+
+class Serving {
+public:
+    explicit Serving(Connection &connection) : connection_(connection) {}
+
+    Status access(Dir dir, const Access &access, std::span<const WirePiece> pieces,
+                  std::vector<iovec> &out);
+    void lookup(const Frame &frame, ConstBytes name);
+    void forget(uint64_t seq);
+    void added(Region &region);    // somebody may wait for its name
+    void removed(Region &region);  // somebody may hold its ref
+
+private:
+    struct Waiter {
+        uint64_t seq;
+        std::string name;
+    };
+    void found(uint64_t seq, const Region *region, Status status);
+
+    Connection &connection_;
+    std::vector<Waiter> waiters_;
+    std::unordered_set<uint64_t> watched_;
+};
+
+}  // namespace xfer

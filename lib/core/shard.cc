@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/shard.h"
+
+#include <algorithm>
+
+#include "core/engine.h"
+#include "transport/builtin.h"
+
+namespace xfer {
+
+Shard::Shard(Engine &owner, Loop &own_loop, uint32_t number)
+    : engine(owner), loop(own_loop), index(number), beat_(*this) {
+    loop.set_wake_sink(*this);
+}
+
+// Its loop may be gone already; begin_close() has let go of it.
+Shard::~Shard() = default;
+
+const Log &Shard::log() const {
+    return engine.log();
+}
+
+// ---- messages
+
+bool Shard::post(Message &message) {
+    const Mailbox::Posted posted = mailbox_.post(message);
+    if (posted == Mailbox::Posted::first && !engine.drive(*this)) loop.wake();
+    return posted != Mailbox::Posted::closed;
+}
+
+void Shard::on_wake() {
+    drain_mailbox();
+    check_ended();
+}
+
+void Shard::drain_mailbox() {
+    MessageList messages;
+    mailbox_.take(messages);
+    while (Message *message = messages.pop_front())
+        message->arrive(*this);
+}
+
+void Shard::submit(Transfer &transfer) {
+    Endpoint &ep = *transfer.ep;
+    if (Shard *home = ep.shard.load(); home != this)
+        if (home->post(transfer)) return;
+    if (ep.closing || closing_ || !ep.peer) return refuse_now(transfer);
+    ep.peer->submit(transfer);
+}
+
+// The endpoint was closed while this was on its way.
+void Shard::refuse_now(Transfer &transfer) {
+    transfer.begin(now());
+    transfer.event.status = transfer.status = XFER_ECANCELED;
+    transfer.event.flags = XFER_FENCED;
+    transfer.event.bytes = 0;
+    if (transfer.list.entries())
+        transfer.runs.push_back({0, transfer.list.entries() - 1, XFER_ECANCELED});
+    transfer.ep->outstanding.fetch_sub(1);
+    tell(transfer);
+}
+
+void Shard::submit(Request &request) {
+    Endpoint &ep = *request.ep;
+    if (Shard *home = ep.shard.load(); home != this)
+        if (home->post(request)) return;
+    if (!ep.closing && !closing_ && ep.peer) return ep.peer->submit(request);
+    request.event.status = XFER_ECANCELED;
+    request.event.flags = XFER_FENCED;
+    ep.outstanding.fetch_sub(1);
+    tell(request);
+}
+
+void Shard::cancel(Batch &batch) {
+    if (batch.flow) batch.flow->end(batch, XFER_ECANCELED);
+}
+
+void Shard::cancel(Endpoint &ep, uint64_t user) {
+    if (ep.peer) ep.peer->flow.cancel(ep, user);
+}
+
+void Shard::open(Endpoint &ep) {
+    if (closing_) return close(ep);
+    for (auto &peer : peers_)
+        for (const std::string &address : peer->addresses())
+            if (address == ep.uri && (!ep.expected || !peer->id || *peer->id == *ep.expected))
+                return peer->add(ep);
+    new_peer().add(ep);
+}
+
+void Shard::close(Endpoint &ep) {
+    if (ep.closing) return;
+    ep.closing = true;
+    ep.ended.store(true);
+    ++ep.busy;  // the last of them must not finish the close from inside end_all
+    if (ep.peer) ep.peer->end_all(ep, XFER_ECANCELED);
+    if (--ep.busy == 0) finish_close(ep);
+}
+
+void Shard::finish_close(Endpoint &ep) {
+    Peer *peer = ep.peer;
+    if (peer) peer->remove(ep);
+    ep.state.store(XFER_EP_CLOSED);
+    if (!ep.of_user.load()) {
+        if (peer) greet_again(*peer);
+        return ep.release();
+    }
+    xfer_event_t &event = ep.closed_event.event;
+    event.type = XFER_EVENT_CLOSED;
+    event.user = ep.user;
+    event.ep = reinterpret_cast<xfer_ep_t *>(&ep);
+    event.object = &ep;
+    tell(ep.closed_event);
+}
+
+void Shard::operation_ended(Endpoint &ep) {
+    ep.outstanding.fetch_sub(1);
+    if (ep.room_wanted.exchange(false)) notify(ep, XFER_EVENT_ROOM, {});
+    if (--ep.busy == 0 && ep.closing) finish_close(ep);
+}
+
+void Shard::explain_timeout(Transfer &transfer) {
+    const Peer &peer = *transfer.ep->peer;
+    if (peer.live() || transfer.status != XFER_OK) return;
+    transfer.origin = peer.last_failure().origin;
+    transfer.native = peer.last_failure().native;
+}
+
+// ---- regions
+
+void Shard::add(Region &region) {
+    regions_.add(region);
+    for (auto &peer : peers_)
+        peer->added(region);
+}
+
+void Shard::remove(Region &region) {
+    Ref<Region> hold(region);
+    regions_.remove(region);
+    for (auto &peer : peers_)
+        peer->retire(region);
+    region_quiet(region);
+}
+
+void Shard::region_quiet(Region &region) {
+    if (region.shards.fetch_sub(1) == 1) {
+        xfer_event_t &event = region.event;
+        event.type = XFER_EVENT_CLOSED;
+        event.object = &region;
+        tell(region);
+    }
+}
+
+// A peer may have got the ref, by the user's own means, before the region's message came to this
+// loop.
+Region *Shard::find_region(uint64_t id) {
+    if (Region *region = regions_.find(id)) return region;
+    drain_mailbox();
+    return regions_.find(id);
+}
+
+Region *Shard::find_region(const std::string &name) {
+    Region *region = regions_.find(name);
+    if (!region) {
+        drain_mailbox();
+        region = regions_.find(name);
+    }
+    return region && region->access ? region : nullptr;
+}
+
+void Shard::served(Connection &connection, Dir dir, uint64_t bytes) {
+    connection.last_use_ = now();
+    (dir == Dir::put ? counters.served_put : counters.served_get).add(bytes);
+}
+
+// ---- what lives here
+
+Transport *Shard::transport_for(const Uri &uri) {
+    for (auto &transport : transports)
+        if (transport->serves(uri)) return transport.get();
+    return nullptr;
+}
+
+std::unique_ptr<Link> Shard::make_loopback(LinkSink &sink) {
+    auto link = builtin_loopback(loop, engine.options().transports);
+    if (link) link->set_sink(sink);
+    return link;
+}
+
+Op &Shard::take_op() {
+    if (free_ops_.empty()) {
+        op_blocks_.push_back(std::make_unique<Op[]>(kLaneOps));
+        for (uint32_t i = 0; i < kLaneOps; ++i)
+            free_ops_.push_back(op_blocks_.back()[i]);
+    }
+    return *free_ops_.pop_front();
+}
+
+Peer &Shard::new_peer() {
+    peers_.push_back(std::make_unique<Peer>(*this));
+    return *peers_.back();
+}
+
+Peer &Shard::peer_of(const EngineId &id) {
+    for (auto &peer : peers_)
+        if (peer->id == id) return *peer;
+    Peer &peer = new_peer();
+    peer.name(id);
+    return peer;
+}
+
+void Shard::review(Peer &peer) {
+    if (!peer.unused()) return;
+    auto at = std::find_if(peers_.begin(), peers_.end(),
+                           [&](const auto &held) { return held.get() == &peer; });
+    if (at == peers_.end()) return;
+    dead_peers_.push_back(std::move(*at));
+    peers_.erase(at);
+    loop.defer(*this);
+}
+
+void Shard::bury(std::unique_ptr<Connection> connection) {
+    graveyard_.push_back(std::move(connection));
+    loop.defer(*this);
+}
+
+void Shard::dial_when_free(Peer &peer) {
+    if (dialing_ >= kMaxDialing) return want_dial_.push_back(peer);
+    ++dialing_;
+    peer.dial();
+}
+
+void Shard::dial_ended(Peer &peer) {
+    if (peer.ListNode<WantsDial>::linked()) return peer.ListNode<WantsDial>::unlink();
+    --dialing_;
+    if (Peer *next = want_dial_.pop_front()) {
+        ++dialing_;
+        next->dial();
+    }
+}
+
+// ---- events
+
+void Shard::tell(EventNode &node) {
+    if (node.event.status < 0 && node.event.status > -64) counters.errors[-node.event.status].add();
+    outbox_.push_back(node);
+    ++outbox_count_;
+    loop.defer(*this);
+}
+
+void Shard::deliver() {
+    if (outbox_.empty()) return;
+    if (!engine.dispatches_on(*this)) {
+        engine.hand_over(outbox_, outbox_count_);
+        outbox_count_ = 0;
+        return;
+    }
+    for (uint32_t i = 0; i < kEventsPerTurn && !outbox_.empty(); ++i) {
+        EventNode &node = *outbox_.pop_front();
+        --outbox_count_;
+        engine.dispatch(node);
+    }
+    if (!outbox_.empty()) loop.defer(*this);
+}
+
+void Shard::run() {
+    graveyard_.clear();
+    dead_peers_.clear();
+    deliver();
+    check_ended();
+}
+
+void Shard::notify(Endpoint &ep, uint32_t type, std::vector<uint8_t> data, Status status,
+                   uint32_t flags) {
+    auto *notice = Notice::make(ep, type, std::move(data));
+    if (!notice) return;
+    notice->event.status = status;
+    notice->event.flags = flags;
+    tell(*notice);
+}
+
+void Shard::notify_peer_up(Endpoint &ep, const Identity &identity, const std::vector<uint8_t> &blob,
+                           uint32_t flags) {
+    std::vector<uint8_t> data(sizeof(xfer_id_t));
+    std::copy(identity.id.begin(), identity.id.end(), data.begin());
+    store(data.data() + 16, identity.incarnation);
+    data.insert(data.end(), blob.begin(), blob.end());
+    notify(ep, XFER_EVENT_PEER_UP, std::move(data), XFER_OK, flags);
+}
+
+void Shard::notify_peer_down(Endpoint &ep, const Failure &why) {
+    const Status status = why.status < 0 ? why.status : XFER_EPEERLOST;
+    notify(ep, XFER_EVENT_PEER_DOWN, {}, status, 0);
+}
+
+// ---- time and the end
+
+void Shard::on_timer(Timer &) {
+    for (auto &peer : peers_)
+        peer->beat(now());
+    beat_later();
+}
+
+void Shard::beat_later() {
+    if (counters.connections.get() == 0 || closing_) return;
+    const uint32_t every_ms = std::min(engine.options().heartbeat_ms, engine.options().idle_ms);
+    if (!beat_.armed()) loop.arm(beat_, now() + every_ms * kNsPerMs);
+}
+
+void Shard::connected() {
+    counters.connections.add();
+    beat_later();
+}
+
+void Shard::begin_close() {
+    if (closing_) return;
+    closing_ = true;
+    listeners_.clear();
+    loop.disarm(beat_);
+    const Failure why{XFER_ECLOSED, 0, 0, "the engine closes"};
+    for (auto &stranger : strangers_)
+        stranger->close(why);
+    for (size_t i = peers_.size(); i-- > 0;) {
+        Peer &peer = *peers_[i];
+        for (Endpoint &ep : peer.endpoints())
+            close(ep);
+        peer.close(why);
+    }
+    loop.defer(*this);
+}
+
+void Shard::check_ended() {
+    if (!closing_ || ended_ || !strangers_.empty() || !outbox_.empty()) return;
+    if (!peers_.empty() || !dead_peers_.empty() || !graveyard_.empty()) return;
+    if (!mailbox_.close()) return loop.wake();
+    ended_ = true;
+    regions_.clear();  // they hold the engine, which holds us
+    engine.shard_ended(*this);
+}
+
+}  // namespace xfer

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// One loop's part of an engine: the peers whose identity falls to it, everything under them, and
+// its own copy of the region table. All of it is touched by that loop alone; other threads come in
+// by the mailbox.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/counters.h"
+#include "core/mailbox.h"
+#include "core/peer.h"
+#include "core/region.h"
+#include "util/log.h"
+
+namespace xfer {
+
+struct LinkMove;
+
+class Shard final : public WakeSink, public AcceptSink, public TimerSink, public Task {
+public:
+    Shard(Engine &engine, Loop &loop, uint32_t index);
+    ~Shard();
+
+    // ---- any thread
+    bool post(Message &message);  // false: this shard has ended
+    Engine &engine;
+    Loop &loop;
+    const uint32_t index;
+    ShardCounters counters;
+
+    // ---- the loop: calls of the user, as messages
+    void submit(Transfer &transfer);
+    void submit(Request &request);
+    void cancel(Batch &batch);
+    void cancel(Endpoint &ep, uint64_t user);
+    void open(Endpoint &ep);
+    void close(Endpoint &ep);
+    void add(Region &region);
+    void remove(Region &region);
+    void begin_close();
+    void drain_mailbox();
+
+    // ---- the loop: for what lives on it
+    uint64_t now() { return loop.now(); }
+    const Log &log() const;
+    bool closing() const { return closing_; }
+    uint64_t next_number() { return ++last_number_; }
+    Transport *transport_for(const Uri &uri);
+    std::unique_ptr<Link> make_loopback(LinkSink &sink);
+    Op &take_op();
+    void give_op(Op &op) { free_ops_.push_back(op); }
+    std::vector<Piece> scratch;
+    Region *find_region(uint64_t id);
+    Region *find_region(const std::string &name);
+    void region_quiet(Region &region);
+    void served(Connection &connection, Dir dir, uint64_t bytes);
+
+    void tell(EventNode &node);
+    void operation_ended(Endpoint &ep);
+    void explain_timeout(Transfer &transfer);
+    void notify(Endpoint &ep, uint32_t type, std::vector<uint8_t> data, Status status = XFER_OK,
+                uint32_t flags = 0);
+    void notify_peer_up(Endpoint &ep, const Identity &identity, const std::vector<uint8_t> &blob,
+                        uint32_t flags);
+    void notify_peer_down(Endpoint &ep, const Failure &why);
+
+    void admit(Connection &stranger, const Identity &identity, ConstBytes hello);
+    void admit_lane(Connection &stranger, const Hello &message, ConstBytes raw);
+    void stranger_gone(Connection &stranger);
+    void greet(Peer &peer);  // it came to us and nobody has a handle on it
+    void greet_again(Peer &peer);
+    void rehome(std::unique_ptr<Connection> connection, const Identity &identity, PeerMove &move,
+                ConstBytes reply);
+    void arrive(LinkMove &move);
+    void review(Peer &peer);
+    void bury(std::unique_ptr<Connection> connection);
+    void dial_when_free(Peer &peer);
+    void dial_ended(Peer &peer);
+    void connected();
+
+    Status listen(const Uri &uri, size_t room, std::string &bound, Failure &why);
+    const std::vector<std::unique_ptr<Peer>> &peers() const { return peers_; }
+    const std::vector<std::unique_ptr<Listener>> &listeners() const { return listeners_; }
+    std::vector<std::unique_ptr<Transport>> transports;
+
+    void on_wake() override;
+    void on_accept(std::unique_ptr<Link> link) override;
+    void on_timer(Timer &timer) override;
+    void run() override;
+
+private:
+    Peer &new_peer();
+    Peer &peer_of(const EngineId &id);
+    void refuse_now(Transfer &transfer);
+    void finish_close(Endpoint &ep);
+    void beat_later();
+    void check_ended();
+    void deliver();
+    void post_link(Shard &home, LinkMove &move);
+    void move_stranger(Connection &stranger, Shard &home, ConstBytes heard);
+    std::unique_ptr<Connection> take_stranger(Connection &stranger);
+
+    Mailbox mailbox_;
+    RegionTable regions_;
+    std::vector<std::unique_ptr<Peer>> peers_;
+    std::vector<std::unique_ptr<Connection>> strangers_;
+    std::vector<std::unique_ptr<Connection>> graveyard_;
+    std::vector<std::unique_ptr<Peer>> dead_peers_;
+    std::vector<std::unique_ptr<Listener>> listeners_;
+    List<Peer, WantsDial> want_dial_;
+    uint32_t dialing_ = 0;
+    uint64_t last_number_ = 0;
+    EventList outbox_;
+    uint64_t outbox_count_ = 0;
+    std::vector<std::unique_ptr<Op[]>> op_blocks_;
+    List<Op, InTransfer> free_ops_;
+    Timer beat_;
+    bool closing_ = false, ended_ = false;
+};
+
+}  // namespace xfer

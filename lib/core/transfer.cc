@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/transfer.h"
+
+#include "core/engine.h"
+#include "core/flow.h"
+#include "core/shard.h"
+
+namespace xfer {
+
+void Transfer::arrive(Shard &shard) {
+    shard.submit(*this);
+}
+
+void Transfer::on_timer(Timer &) {
+    flow->on_transfer_timer(*this);
+}
+
+void Transfer::begin(uint64_t now) {
+    next = {};
+    stopped = fencing = maybe_applied = false;
+    status = XFER_OK;
+    origin = XFER_ORIGIN_NONE;
+    native = 0;
+    moved = 0;
+    runs.clear();
+    for (Remote &remote : remotes)
+        remote.refused = XFER_OK;
+    started = progress = now;
+    deadline = timeout_ms ? now + timeout_ms * kNsPerMs : kNever;
+}
+
+void Transfer::fail_entries(const Op &op, Status why) {
+    Cursor end = op.begin;
+    std::vector<Piece> pieces;
+    list.draw(end, kMaxChunk, kMaxPieces, pieces);
+    uint64_t last = list.entry_index(end);
+    if (end.done == 0) --last;
+    runs.push_back({list.entry_index(op.begin), last, why});
+}
+
+OpCounters &Transfer::counters(TrafficCounters &traffic) const {
+    if (event.type == XFER_EVENT_PUT) return traffic.put;
+    return event.type == XFER_EVENT_GET ? traffic.get : traffic.batch;
+}
+
+void Single::told() {
+    engine.give_single(*this);
+}
+
+Batch::Batch(Endpoint &endpoint) : Handle(Magic::batch) {
+    ep = &endpoint;
+    ep->retain();
+}
+
+Batch::~Batch() {
+    ep->release();
+}
+
+// The user may submit again from inside the callback, and close from another thread at once:
+// nothing of the batch may be read after the exchange, but through the reference that told() gives
+// up.
+void Batch::taken() {
+    final_status = status;
+    state.store(State::idle, std::memory_order_release);
+}
+
+void Batch::told() {
+    release();
+}
+
+Status Batch::entry_status(uint64_t entry) const {
+    for (const EntryRun &run : runs)
+        if (entry >= run.first && entry <= run.last) return run.status;
+    return XFER_OK;
+}
+
+void Batch::Cancel::arrive(Shard &shard) {
+    Shard *home = batch.ep->shard.load();
+    if (home != &shard && home->post(*this)) return;
+    if (flight == batch.flight.load()) shard.cancel(batch);
+    batch.cancel_wanted.store(false, std::memory_order_release);
+    batch.release();
+}
+
+}  // namespace xfer

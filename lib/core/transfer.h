@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// A batch, or a single put or get, on its way: filled by the caller's thread, then owned by the
+// loop of its peer until its event was taken.
+#pragma once
+
+#include <atomic>
+#include <vector>
+
+#include "core/endpoint.h"
+#include "core/event.h"
+#include "core/handle.h"
+#include "core/mailbox.h"
+#include "transport/transport.h"
+
+namespace xfer {
+
+class Flow;
+struct InFlow;  // list tags of a Transfer
+struct InQueue;
+
+// What one ref of a batch names, and whether its owner has refused it.
+struct Remote {
+    EngineId owner{};
+    uint64_t incarnation = 0;
+    Access access;
+    Status refused = XFER_OK;
+};
+
+// Entries that did not end well, in the order in which that was learnt: the first word on an entry
+// counts.
+struct EntryRun {
+    uint64_t first, last;
+    Status status;
+};
+
+class Transfer : public EventNode,
+                 public Message,
+                 public TimerSink,
+                 public ListNode<InFlow>,
+                 public ListNode<InQueue> {
+public:
+    Transfer() : timer(*this) {}
+
+    void arrive(Shard &shard) override;
+    void on_timer(Timer &timer) override;
+
+    // Set before the submit.
+    Endpoint *ep = nullptr;
+    PieceList list;
+    std::vector<Remote> remotes;
+    uint32_t timeout_ms = 0;  // 0: none
+
+    // The loop's, during the flight.
+    Flow *flow = nullptr;
+    Cursor next;  // what was not drawn yet
+    List<Op, InTransfer> inflight;
+    List<Op, InTransfer> unsent;  // drawn for a connection that ended before they left
+    uint32_t inflight_count = 0;
+    bool stopped = false;  // no more is drawn
+    bool fencing = false;  // ended for the user; waits for the owner's word
+    bool maybe_applied = false;
+    Status status = XFER_OK;
+    uint32_t origin = XFER_ORIGIN_NONE;
+    int32_t native = 0;
+    uint64_t moved = 0;
+    uint64_t started = 0, progress = 0, deadline = 0;  // nanoseconds
+    std::vector<EntryRun> runs;
+    Timer timer;
+
+    void begin(uint64_t now);
+    void fail_entries(const Op &op, Status why);
+    bool drawn() const { return stopped || (unsent.empty() && list.at_end(next)); }
+    OpCounters &counters(TrafficCounters &traffic) const;
+
+protected:
+    ~Transfer() = default;
+};
+
+class Single final : public Transfer {
+public:
+    explicit Single(Engine &owner) : engine(owner) {}
+    void told() override;  // back to the engine's pool
+    Engine &engine;
+};
+
+class Batch final : public Handle, public RefCounted<Batch>, public Transfer {
+public:
+    enum class State : uint32_t { idle, building, inflight };
+
+    explicit Batch(Endpoint &endpoint);
+    ~Batch();
+    void taken() override;
+    void told() override;
+    Status entry_status(uint64_t entry) const;
+
+    std::atomic<State> state{State::idle};
+    std::atomic<bool> closed{false};
+    std::atomic<bool> cancel_wanted{false};
+    bool submitted = false;
+    Status final_status = XFER_OK;
+
+    class Cancel final : public Message {
+    public:
+        explicit Cancel(Batch &owner) : batch(owner) {}
+        void arrive(Shard &shard) override;
+        Batch &batch;
+        uint64_t flight = 0;  // that is meant
+    } cancel{*this};
+    std::atomic<uint64_t> flight{0};  // counts submits
+};
+
+}  // namespace xfer

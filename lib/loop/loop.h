@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the engine asks of an event loop: a clock, timers, deferred tasks, readiness of descriptors,
+// names, and being woken by other threads. UvLoop is the real one; the tests have a simulated one.
+// Thread: all on the loop's thread, but for wake().
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "util/list.h"
+#include "util/status.h"
+
+namespace xfer {
+
+// Time is in nanoseconds of a clock that never goes back.
+constexpr uint64_t kNsPerMs = 1'000'000;
+constexpr uint64_t kNever = UINT64_MAX;
+
+class Timer;
+class TimerSink {
+public:
+    virtual void on_timer(Timer &timer) = 0;
+
+protected:
+    ~TimerSink() = default;
+};
+
+// Fires once, not before `due`. Belongs to its user; must be disarmed before it is destroyed.
+class Timer {
+public:
+    explicit Timer(TimerSink &sink) : sink(sink) {}
+    Timer(const Timer &) = delete;
+    Timer &operator=(const Timer &) = delete;
+    ~Timer() { XFER_CHECK(!armed()); }
+    bool armed() const { return slot != kFree; }
+
+    TimerSink &sink;
+    uint64_t due = 0;
+    static constexpr size_t kFree = SIZE_MAX;
+    size_t slot = kFree;  // of TimerHeap
+};
+
+// Runs once, in the same turn of the loop if that is not ending, and always before the loop sleeps.
+class Task : public ListNode<> {
+public:
+    virtual void run() = 0;
+
+protected:
+    ~Task() = default;
+};
+
+enum Readiness : uint32_t { kReadable = 1, kWritable = 2 };
+
+class WatchSink {
+public:
+    virtual void on_ready(uint32_t readiness) = 0;
+
+protected:
+    ~WatchSink() = default;
+};
+
+// Watches a descriptor, level-triggered, until it is destroyed; the descriptor may be closed right
+// after that.
+class Watch {
+public:
+    virtual ~Watch() = default;
+    virtual void want(uint32_t readiness) = 0;  // 0 pauses
+};
+
+class ResolveSink {
+public:
+    // Numeric addresses in the order to be tried, or a failure. Called once, never from inside
+    // resolve().
+    virtual void on_resolved(Result<std::vector<std::string>> addresses) = 0;
+
+protected:
+    ~ResolveSink() = default;
+};
+
+// A name being resolved; destroying it forgets the question.
+class Resolving {
+public:
+    virtual ~Resolving() = default;
+};
+
+class WakeSink {
+public:
+    virtual void on_wake() = 0;  // on the loop's thread, after one or more wake()
+
+protected:
+    ~WakeSink() = default;
+};
+
+class Loop {
+public:
+    virtual ~Loop() = default;
+    virtual uint64_t now() = 0;                        // of this turn
+    virtual void arm(Timer &timer, uint64_t due) = 0;  // an armed timer is moved
+    virtual void disarm(Timer &timer) = 0;             // an unarmed one is left alone
+    virtual void defer(Task &task) = 0;                // a deferred one stays where it is
+    virtual std::unique_ptr<Watch> watch(
+        int fd, WatchSink &sink) = 0;  // null: not on this loop, or no memory
+    virtual std::unique_ptr<Resolving> resolve(const std::string &host, ResolveSink &sink) = 0;
+    virtual void set_wake_sink(WakeSink &sink) = 0;
+    virtual void wake() = 0;  // any thread; coalesced
+};
+
+}  // namespace xfer

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "loop/resolver.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <strings.h>
+#include <sys/time.h>
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace xfer {
+
+namespace {
+
+using Addresses = std::vector<std::string>;
+
+Failure name_failure(const std::string &host, int status) {
+    return {XFER_ENAME, XFER_ORIGIN_CARES, status, host + ": " + ares_strerror(status)};
+}
+
+// What needs no name server; empty if it does.
+Addresses known_addresses(const std::string &host) {
+    in6_addr bytes;
+    if (inet_pton(AF_INET, host.c_str(), &bytes) == 1) return {host};
+    // The zone of a link-local address ("fe80::1%eth0") is for whoever connects.
+    if (inet_pton(AF_INET6, host.substr(0, host.find('%')).c_str(), &bytes) == 1) return {host};
+    if (strcasecmp(host.c_str(), "localhost") == 0) return {"127.0.0.1", "::1"};
+    return {};
+}
+
+Addresses numeric(const ares_addrinfo &answer) {
+    Addresses found;
+    for (const ares_addrinfo_node *node = answer.nodes; node; node = node->ai_next) {
+        char text[INET6_ADDRSTRLEN];
+        const void *bytes = nullptr;
+        if (node->ai_family == AF_INET)
+            bytes = &reinterpret_cast<const sockaddr_in *>(node->ai_addr)->sin_addr;
+        else if (node->ai_family == AF_INET6)
+            bytes = &reinterpret_cast<const sockaddr_in6 *>(node->ai_addr)->sin6_addr;
+        if (bytes && inet_ntop(node->ai_family, bytes, text, sizeof text)) found.emplace_back(text);
+    }
+    return found;
+}
+
+// Belongs to its Asked, and to c-ares while that works on it: the last of the two frees it.
+struct Question final : Task {
+    Question(Loop &on, std::string name, ResolveSink &to)
+        : loop(on), host(std::move(name)), sink(&to) {}
+    void answer(Result<Addresses> with) {
+        answered.emplace(std::move(with));
+        loop.defer(*this);
+    }
+    void run() override { sink->on_resolved(*std::move(answered)); }  // may destroy this
+
+    Loop &loop;
+    std::string host;
+    ResolveSink *sink;  // null once it was forgotten
+    bool with_cares = false;
+    std::optional<Result<Addresses>> answered;
+};
+
+class Asked final : public Resolving {
+public:
+    explicit Asked(Question &question) : question_(question) {}
+    ~Asked() override {
+        question_.unlink();
+        question_.sink = nullptr;
+        if (!question_.with_cares) delete &question_;
+    }
+
+private:
+    Question &question_;
+};
+
+}  // namespace
+
+// One of c-ares' sockets. c-ares closes it right after telling that it is done with it.
+class Resolver::Socket final : private WatchSink {
+public:
+    Socket(Resolver &resolver, ares_socket_t fd)
+        : resolver_(resolver), fd_(fd), watch_(resolver.loop_.watch(fd, *this)) {}
+    // Without a watch the question ends by its time-out.
+    void want(uint32_t readiness) {
+        if (watch_) watch_->want(readiness);
+    }
+
+private:
+    void on_ready(uint32_t readiness) override {
+        resolver_.process(readiness & kReadable ? fd_ : ARES_SOCKET_BAD,
+                          readiness & kWritable ? fd_ : ARES_SOCKET_BAD);  // may destroy this
+    }
+    Resolver &resolver_;
+    ares_socket_t fd_;
+    std::unique_ptr<Watch> watch_;
+};
+
+Resolver::Resolver(Loop &loop, std::string servers) : loop_(loop), servers_(std::move(servers)) {}
+
+Resolver::~Resolver() {
+    loop_.disarm(timer_);
+    if (channel_) ares_destroy(channel_);
+}
+
+std::unique_ptr<Resolving> Resolver::ask(const std::string &host, ResolveSink &sink) {
+    auto *question = new Question(loop_, host, sink);
+    auto asked = std::make_unique<Asked>(*question);
+    Addresses known = known_addresses(host);
+    if (!known.empty()) {
+        question->answer(std::move(known));
+        return asked;
+    }
+    int error = open_channel();
+    if (error != ARES_SUCCESS) {
+        question->answer(name_failure(host, error));
+        return asked;
+    }
+    ares_addrinfo_hints hints{};
+    hints.ai_family = AF_UNSPEC;
+    hints.ai_socktype = SOCK_STREAM;
+    question->with_cares = true;
+    ares_getaddrinfo(channel_, host.c_str(), nullptr, &hints, on_answer, question);
+    pace();
+    return asked;
+}
+
+int Resolver::open_channel() {
+    if (channel_) return ARES_SUCCESS;
+    // Counted by the process, and to be called by one thread at a time; there is nothing that we
+    // would undo.
+    static const int library = ares_library_init(ARES_LIB_INIT_ALL);
+    if (library != ARES_SUCCESS) return library;
+    ares_options options{};
+    options.sock_state_cb = on_socket;
+    options.sock_state_cb_data = this;
+    int error = ares_init_options(&channel_, &options, ARES_OPT_SOCK_STATE_CB);
+    if (error == ARES_SUCCESS && !servers_.empty()) {
+        error = ares_set_servers_ports_csv(channel_, servers_.c_str());
+        if (error != ARES_SUCCESS) ares_destroy(channel_);
+    }
+    if (error != ARES_SUCCESS) channel_ = nullptr;
+    return error;
+}
+
+void Resolver::on_answer(void *arg, int status, int, ares_addrinfo *answer) {
+    auto *question = static_cast<Question *>(arg);
+    question->with_cares = false;
+    if (!question->sink) {
+        delete question;
+    } else if (status != ARES_EDESTRUCTION) {  // then nobody runs tasks any more
+        Addresses found;
+        if (status == ARES_SUCCESS) found = numeric(*answer);
+        if (status == ARES_SUCCESS && found.empty()) status = ARES_ENODATA;
+        if (status == ARES_SUCCESS)
+            question->answer(std::move(found));
+        else
+            question->answer(name_failure(question->host, status));
+    }
+    if (answer) ares_freeaddrinfo(answer);
+}
+
+void Resolver::on_socket(void *self, ares_socket_t fd, int readable, int writable) {
+    Resolver &resolver = *static_cast<Resolver *>(self);
+    if (!readable && !writable) {
+        resolver.sockets_.erase(fd);
+        return;
+    }
+    auto &socket = resolver.sockets_[fd];
+    if (!socket) socket = std::make_unique<Socket>(resolver, fd);
+    uint32_t readiness = 0;
+    if (readable) readiness |= kReadable;
+    if (writable) readiness |= kWritable;
+    socket->want(readiness);
+}
+
+void Resolver::process(ares_socket_t readable, ares_socket_t writable) {
+    ares_process_fd(channel_, readable, writable);
+    pace();
+}
+
+void Resolver::on_timer(Timer &) {
+    process(ARES_SOCKET_BAD, ARES_SOCKET_BAD);
+}
+
+void Resolver::pace() {
+    timeval left;
+    if (!ares_timeout(channel_, nullptr, &left)) return loop_.disarm(timer_);
+    uint64_t ns = static_cast<uint64_t>(left.tv_sec) * 1'000'000'000 +
+                  static_cast<uint64_t>(left.tv_usec) * 1000;
+    // c-ares has a clock of its own: a little later than asked is in time for both.
+    loop_.arm(timer_, loop_.now() + ns + kNsPerMs);
+}
+
+}  // namespace xfer

@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "loop/uv_loop.h"
+
+#include <algorithm>
+
+#include "loop/resolver.h"
+#include "loop/uv_poll.h"
+
+namespace xfer {
+
+namespace {
+
+// Bounds of one visit: what is left is done in the next turn, after the loop looked at its
+// descriptors.
+constexpr int kPasses = 4;
+constexpr int kTimersPerPass = 256;
+
+Failure uv_failure(int error, const char *what) {
+    return {status_of_errno(-error), XFER_ORIGIN_UV, error,
+            std::string(what) + ": " + uv_strerror(error)};
+}
+
+}  // namespace
+
+// Our code in a callback of libuv.
+class UvLoop::Callback {
+public:
+    explicit Callback(UvLoop &loop) : loop_(loop) {
+        loop_.lock_.lock();
+        loop_.owner_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+        loop_.asleep_.store(false, std::memory_order_relaxed);
+        loop_.in_callback_ = true;
+        loop_.now_ = uv_hrtime();
+    }
+    Callback(const Callback &) = delete;
+    Callback &operator=(const Callback &) = delete;
+    ~Callback() {
+        // An own loop only sleeps after on_prepare; of the caller's we do not know when it does.
+        if (!loop_.own_ && !loop_.closing_) loop_.before_sleep();
+        loop_.in_callback_ = false;
+        loop_.owner_.store(std::thread::id(), std::memory_order_relaxed);
+        loop_.lock_.unlock();
+    }
+
+private:
+    UvLoop &loop_;
+};
+
+UvLoop::UvLoop() = default;
+
+Result<std::unique_ptr<UvLoop>> UvLoop::own(uint32_t spin_us) {
+    std::unique_ptr<UvLoop> loop(new UvLoop);
+    int error = uv_loop_init(&loop->own_loop_);
+    if (error) return uv_failure(error, "uv_loop_init");
+    loop->own_ = true;
+    loop->uv_ = &loop->own_loop_;
+    loop->spin_ns_ = uint64_t{spin_us} * 1000;
+    return open(std::move(loop));
+}
+
+Result<std::unique_ptr<UvLoop>> UvLoop::embedded(uv_loop_t *uv) {
+    std::unique_ptr<UvLoop> loop(new UvLoop);
+    loop->uv_ = uv;
+    loop->home_ = std::this_thread::get_id();
+    return open(std::move(loop));
+}
+
+Result<std::unique_ptr<UvLoop>> UvLoop::open(std::unique_ptr<UvLoop> loop) {
+    int error = uv_async_init(loop->uv_, &loop->async_, on_async);  // the only one that can fail
+    if (error) return uv_failure(error, "uv_async_init");
+    loop->can_ring_ = true;
+    uv_prepare_init(loop->uv_, &loop->prepare_);
+    uv_check_init(loop->uv_, &loop->check_);
+    uv_timer_init(loop->uv_, &loop->timer_);
+    uv_idle_init(loop->uv_, &loop->idle_);
+    loop->prepare_.data = loop->check_.data = loop->timer_.data = loop->idle_.data = loop.get();
+    loop->async_.data = loop.get();
+    loop->open_ = 5;
+    uv_prepare_start(&loop->prepare_, on_prepare);
+    uv_check_start(&loop->check_, on_check);
+    loop->now_ = uv_hrtime();
+    return loop;
+}
+
+UvLoop::~UvLoop() {
+    if (own_) {
+        if (open_ > 0) close_handles();
+        uv_run(uv_, UV_RUN_DEFAULT);
+        XFER_CHECK(uv_loop_close(uv_) == 0);
+    }
+    XFER_CHECK(open_ == 0);
+}
+
+void UvLoop::close(LoopClosedSink &sink) {
+    XFER_CHECK(!own_);
+    closed_sink_ = &sink;
+    if (on_thread()) return close_handles();
+    std::lock_guard hold(lock_);
+    close_handles();
+}
+
+void UvLoop::close_handles() {
+    resolver_.reset();
+    XFER_CHECK(watching_ == 0);
+    apply_changes();
+    closing_ = true;
+    asleep_.store(false);
+    {
+        std::lock_guard hold(ring_lock_);
+        can_ring_ = false;
+    }
+    for (uv_handle_t *handle :
+         {reinterpret_cast<uv_handle_t *>(&async_), reinterpret_cast<uv_handle_t *>(&prepare_),
+          reinterpret_cast<uv_handle_t *>(&check_), reinterpret_cast<uv_handle_t *>(&timer_),
+          reinterpret_cast<uv_handle_t *>(&idle_)})
+        uv_close(handle, on_closed);
+}
+
+void UvLoop::handle_closed() {
+    if (--open_ == 0 && closed_sink_) closed_sink_->on_loop_closed();  // may destroy this
+}
+
+void UvLoop::forked() {
+    // Threads of the parent that held the locks do not exist here.
+    new (&lock_) std::mutex;
+    new (&ring_lock_) std::mutex;
+    driven_ = in_callback_ = quiet_ = false;
+    owner_.store(std::thread::id());
+    set_.reset();
+    timer_fd_.reset();
+    if (own_) uv_loop_fork(uv_);  // what it cannot make anew stays closed
+}
+
+// ---- driving ----
+
+void UvLoop::begin_driving() {
+    std::lock_guard hold(lock_);
+    XFER_CHECK(own_ && !driven_);
+    driven_ = true;
+    asleep_.store(false);
+}
+
+void UvLoop::end_driving() {
+    std::lock_guard hold(lock_);
+    driven_ = false;
+    limit_ = kNever;
+    // From here on a wake() must make the descriptor readable; one that came before is seen by
+    // settle().
+    asleep_.store(true);
+}
+
+void UvLoop::pass(Sleep sleep) {
+    sleep_ = sleep;
+    uv_run(uv_, sleep == Sleep::kYes ? UV_RUN_ONCE : UV_RUN_NOWAIT);
+}
+
+void UvLoop::run() {
+    begin_driving();
+    eager_ = spin_ns_ > 0;
+    uint64_t spin_until = eager_ ? uv_hrtime() + spin_ns_ : 0;
+    while (!stopping_.load(std::memory_order_acquire)) {
+        ran_ = false;
+        pass(eager_ && uv_hrtime() < spin_until ? Sleep::kNo : Sleep::kYes);
+        if (eager_ && ran_) spin_until = uv_hrtime() + spin_ns_;
+    }
+    stopping_.store(false);
+    end_driving();
+}
+
+void UvLoop::stop() {
+    stopping_.store(true);
+    wake();
+}
+
+void UvLoop::turn(uint64_t timeout_ns) {
+    begin_driving();
+    eager_ = true;
+    ran_ = false;
+    if (timeout_ns == 0) {
+        pass(Sleep::kNo);
+        return end_driving();
+    }
+    uint64_t start = uv_hrtime();
+    uint64_t until = timeout_ns < kNever - start ? start + timeout_ns : kNever;
+    uint64_t spin_until = std::min(until, start + spin_ns_);
+    while (!ran_ && spin_ns_ > 0 && uv_hrtime() < spin_until)
+        pass(Sleep::kNo);
+    limit_ = until;
+    while (!ran_ && (until == kNever || uv_hrtime() < until))
+        pass(Sleep::kYes);
+    end_driving();
+}
+
+// ---- callbacks ----
+
+void UvLoop::on_prepare(uv_prepare_t *handle) {
+    UvLoop &loop = *static_cast<UvLoop *>(handle->data);
+    if (loop.quiet_) return;
+    Callback callback(loop);
+    loop.drain();
+    if (loop.closing_) return;
+    loop.apply_changes();
+    if (loop.own_) loop.before_sleep();
+    loop.slept_ = uv_backend_timeout(loop.uv_) != 0 && (!loop.own_ || loop.sleep_ == Sleep::kYes);
+}
+
+void UvLoop::on_check(uv_check_t *handle) {
+    UvLoop &loop = *static_cast<UvLoop *>(handle->data);
+    loop.unregistered_ = false;  // the poll just before this told the kernel
+    if (loop.quiet_) return;
+    Callback callback(loop);
+    if (loop.slept_) loop.wakeups_.fetch_add(1, std::memory_order_relaxed);
+    loop.slept_ = false;
+    loop.drain();
+}
+
+void UvLoop::on_timer(uv_timer_t *handle) {
+    UvLoop &loop = *static_cast<UvLoop *>(handle->data);
+    if (loop.quiet_) {
+        loop.told_ = kNever;
+        return;
+    }
+    Callback callback(loop);
+    loop.told_ = kNever;
+    loop.drain();
+}
+
+void UvLoop::on_poll(uv_poll_t *handle, int status, int events) {
+    UvPoll &poll = *static_cast<UvPoll *>(handle->data);
+    UvLoop &loop = poll.loop;
+    if (loop.quiet_) {
+        if (status < 0) loop.restart(poll);
+        return;
+    }
+    Callback callback(loop);
+    uint32_t ready = 0;
+    if (status < 0) {
+        loop.restart(poll);
+        ready = kReadable | kWritable;  // the user's system call finds out what is wrong
+    }
+    if (events & UV_READABLE) ready |= kReadable;
+    if (events & UV_WRITABLE) ready |= kWritable;
+    if (status == 0) ready &= poll.wanted;  // it may have been paused since
+    if (!ready || !poll.wanted) return;
+    loop.ran_ = true;
+    poll.sink->on_ready(ready);  // may end this watch
+}
+
+// The ring only ends the sleep: on_check, which follows, takes the wake.
+void UvLoop::on_async(uv_async_t *) {}
+
+// Tells libuv what there is to wait for. Last thing before the loop may sleep.
+//
+// No wake-up is lost: wake() sets woken_, then looks at asleep_; we set asleep_, then look at
+// woken_ (in pending()). All four are sequentially consistent, so at least one side sees the other:
+// either wake() rings, or we do not sleep. A wake() that finds woken_ set needs nothing: whoever
+// set it is doing the same, and the loop's exchange in take_wake(), coming after ours, also shows
+// it all that happened before ours.
+void UvLoop::before_sleep() {
+    tell_timer();
+    if (!own_ || sleep_ == Sleep::kYes) asleep_.store(true);
+    if (pending() || (own_ && eager_ && ran_))
+        uv_idle_start(&idle_, [](uv_idle_t *) {});
+    else
+        uv_idle_stop(&idle_);
+}
+
+bool UvLoop::pending() const {
+    return woken_.load() || stopping_.load() || !tasks_.empty() || !changed_.empty() ||
+           !dead_.empty();
+}
+
+void UvLoop::tell_timer() {
+    uint64_t due = std::min(timers_.next_due(), limit_);
+    if (due == told_) return;
+    told_ = due;
+    if (due == kNever) {
+        uv_timer_stop(&timer_);
+        return;
+    }
+    uint64_t ms = due / kNsPerMs + (due % kNsPerMs != 0);  // never early
+    uint64_t now = uv_now(uv_);
+    uv_timer_start(&timer_, on_timer, ms > now ? ms - now : 0, 0);
+}
+
+void UvLoop::drain() {
+    for (int pass = 0; pass < kPasses && !closing_; ++pass) {
+        bool ran = take_wake();
+        ran |= fire_timers();
+        ran |= run_tasks();
+        if (!ran) return;
+        ran_ = true;
+    }
+}
+
+bool UvLoop::take_wake() {
+    if (!woken_.load(std::memory_order_relaxed) || !woken_.exchange(false)) return false;
+    if (wake_sink_) wake_sink_->on_wake();
+    return true;
+}
+
+bool UvLoop::fire_timers() {
+    int fired = 0;
+    for (; fired < kTimersPerPass; ++fired) {
+        Timer *timer = timers_.pop(now_);
+        if (!timer) break;
+        timer->sink.on_timer(*timer);
+    }
+    return fired > 0;
+}
+
+bool UvLoop::run_tasks() {
+    if (tasks_.empty()) return false;
+    List<Task> batch;
+    batch.append(tasks_);
+    while (Task *task = batch.pop_front())
+        task->run();
+    return true;
+}
+
+// ---- what the engine asks ----
+
+void UvLoop::arm(Timer &timer, uint64_t due) {
+    timers_.arm(timer, due);
+}
+void UvLoop::disarm(Timer &timer) {
+    timers_.disarm(timer);
+}
+
+void UvLoop::defer(Task &task) {
+    if (!task.linked()) tasks_.push_back(task);
+}
+
+std::unique_ptr<Resolving> UvLoop::resolve(const std::string &host, ResolveSink &sink) {
+    if (!resolver_) resolver_ = std::make_unique<Resolver>(*this);
+    return resolver_->ask(host, sink);
+}
+
+void UvLoop::set_wake_sink(WakeSink &sink) {
+    wake_sink_ = &sink;
+}
+
+void UvLoop::wake() {
+    if (woken_.exchange(true)) return;
+    if (asleep_.load()) ring();
+}
+
+void UvLoop::ring() {
+    std::lock_guard hold(ring_lock_);
+    if (can_ring_) uv_async_send(&async_);
+}
+
+// ---- other threads ----
+
+UvLoop::Inside::Inside(UvLoop &loop) : loop_(loop) {
+    if (loop_.on_thread()) return;
+    loop_.lock_.lock();
+    enter();
+}
+
+UvLoop::Inside::Inside(UvLoop &loop, std::try_to_lock_t) : loop_(loop) {
+    if (loop_.on_thread()) return;
+    inside_ = loop_.lock_.try_lock();
+    if (inside_) enter();
+}
+
+void UvLoop::Inside::enter() {
+    locked_ = true;
+    loop_.owner_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+    loop_.now_ = uv_hrtime();
+}
+
+UvLoop::Inside::~Inside() {
+    if (!locked_) return;
+    loop_.owner_.store(std::thread::id(), std::memory_order_relaxed);
+    if (loop_.own_ && !loop_.driven_) loop_.settle_locked();
+    // A loop that is not asleep comes by on_prepare, which waits for our lock, before it sleeps.
+    else if (loop_.asleep_.load() && (loop_.pending() || loop_.timers_.next_due() < loop_.told_))
+        loop_.ring();
+    loop_.lock_.unlock();
+}
+
+}  // namespace xfer

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/builtin.h"
+
+#include <algorithm>
+
+#include "transport/loopback/loopback.h"
+#include "transport/tcp/tcp.h"
+
+namespace xfer {
+namespace {
+
+bool allows(const std::vector<std::string> &allowed, std::string_view name) {
+    return allowed.empty() || std::find(allowed.begin(), allowed.end(), name) != allowed.end();
+}
+
+}  // namespace
+
+bool builtin_knows(std::string_view name) {
+    return name == "loopback" || name == "tcp";
+}
+
+std::vector<std::unique_ptr<Transport>> builtin_transports(
+    Loop &loop, const Log &log, const std::vector<std::string> &allowed) {
+    std::vector<std::unique_ptr<Transport>> transports;
+    if (allows(allowed, "tcp"))
+        if (auto tcp = make_tcp(loop, log)) transports.push_back(std::move(*tcp));
+    return transports;
+}
+
+std::unique_ptr<Link> builtin_loopback(Loop &loop, const std::vector<std::string> &allowed) {
+    return allows(allowed, "loopback") ? make_loopback_link(loop) : nullptr;
+}
+
+}  // namespace xfer

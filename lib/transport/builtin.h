@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// The transports that this build has. Only builtin.cc knows all of them.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "transport/transport.h"
+#include "util/log.h"
+
+namespace xfer {
+
+bool builtin_knows(std::string_view name);
+// Those that `allowed` names, all if it is empty.
+std::vector<std::unique_ptr<Transport>> builtin_transports(Loop &loop, const Log &log,
+                                                           const std::vector<std::string> &allowed);
+// The path of an engine to itself; null if `allowed` leaves it out.
+std::unique_ptr<Link> builtin_loopback(Loop &loop, const std::vector<std::string> &allowed);
+
+}  // namespace xfer

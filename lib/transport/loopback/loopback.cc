@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/loopback/loopback.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace xfer {
+
+namespace {
+
+constexpr uint64_t kTurnBytes = 1 << 20;     // copied before others have their turn
+constexpr size_t kWaitingBytes = 64 * 1024;  // of messages
+
+class LoopbackLink final : public Link, Task {
+public:
+    explicit LoopbackLink(Loop &loop) : loop_(loop) {}
+
+    void set_sink(LinkSink &sink) override { sink_ = &sink; }
+    std::string remote() const override { return "loopback"; }
+    void send_hello(ConstBytes message) override {
+        deliver_soon({{}, {message.begin(), message.end()}, true});
+    }
+    LinkTicket detach() override;
+    void start(uint32_t max_ops, uint32_t) override { max_ops_ = max_ops; }
+    bool send(const Frame &frame, ConstBytes body) override;
+    bool post(Op &op) override;
+    void flush() override { loop_.defer(*this); }
+    bool cancel(Op &op) override;
+    // Operations are copied whole or not at all, and the next one is checked before it is.
+    bool retire(uint64_t) override { return true; }
+    void close(const Failure &why) override;
+    uint64_t last_heard() const override { return loop_.now(); }
+
+private:
+    using Ops = List<Op, InLink>;
+    struct Message {
+        Frame frame;
+        std::vector<uint8_t> body;
+        bool hello = false;
+    };
+    void run() override;
+    void deliver_soon(Message message);
+    void deliver();
+    void work();
+    Status move(const Op &op);
+    void copy(const Op &op);
+    void finish(Op &op, Status status);
+    void fail(Ops &ops, Status status);
+
+    Loop &loop_;
+    LinkSink *sink_ = nullptr;
+    std::vector<Message> messages_;
+    size_t waiting_bytes_ = 0;
+    Ops posted_, canceled_;
+    uint32_t max_ops_ = 0, ops_ = 0;
+    bool closing_ = false, over_ = false;
+    Failure why_;
+    std::vector<Piece> pieces_;
+    std::vector<WirePiece> wire_pieces_;
+    std::vector<iovec> ranges_;
+};
+
+// It has no other loop to go to.
+LinkTicket LoopbackLink::detach() {
+    over_ = true;
+    Task::unlink();
+    return {Fd(), {}, remote()};
+}
+
+bool LoopbackLink::send(const Frame &frame, ConstBytes body) {
+    const size_t bytes = Frame::kSize + body.size();
+    if (closing_ || waiting_bytes_ + bytes > kWaitingBytes) return false;
+    waiting_bytes_ += bytes;
+    deliver_soon({frame, {body.begin(), body.end()}});
+    return true;
+}
+
+void LoopbackLink::deliver_soon(Message message) {
+    messages_.push_back(std::move(message));
+    loop_.defer(*this);
+}
+
+bool LoopbackLink::post(Op &op) {
+    if (over_ || ops_ >= max_ops_) return false;
+    op.sent = op.canceled = false;
+    posted_.push_back(op);
+    ++ops_;
+    return true;
+}
+
+bool LoopbackLink::cancel(Op &op) {
+    op.canceled = true;
+    op.ListNode<InLink>::unlink();
+    canceled_.push_back(op);
+    loop_.defer(*this);
+    return true;
+}
+
+void LoopbackLink::close(const Failure &why) {
+    if (closing_ || over_) return;
+    closing_ = true;
+    why_ = why;
+    loop_.defer(*this);
+}
+
+void LoopbackLink::run() {
+    deliver();
+    fail(canceled_, XFER_ECANCELED);
+    if (!closing_) return work();
+    over_ = true;
+    while (ops_ > 0) {
+        fail(canceled_, XFER_ECANCELED);
+        fail(posted_, XFER_EPEERLOST);
+    }
+    sink_->on_down(why_);
+}
+
+void LoopbackLink::deliver() {
+    std::vector<Message> messages;
+    messages.swap(messages_);
+    waiting_bytes_ = 0;
+    for (const Message &message : messages) {
+        if (message.hello)
+            sink_->on_hello(message.body);
+        else
+            sink_->on_control(message.frame, message.body);
+    }
+}
+
+void LoopbackLink::work() {
+    for (uint64_t moved = 0; moved < kTurnBytes && !closing_ && !posted_.empty();) {
+        Op &op = posted_.front();
+        moved += op.bytes;
+        const Status status = move(op);
+        finish(op, status);
+    }
+    if (!posted_.empty()) loop_.defer(*this);
+}
+
+Status LoopbackLink::move(const Op &op) {
+    pieces_.clear();
+    wire_pieces_.clear();
+    ranges_.clear();
+    op.draw(pieces_);
+    for (const Piece &piece : pieces_)
+        wire_pieces_.push_back({piece.offset, static_cast<uint32_t>(piece.length)});
+    const Status status = sink_->on_access(op.dir, op.remote, wire_pieces_, ranges_);
+    if (status != XFER_OK) return status;
+    copy(op);
+    sink_->on_served(op.dir, op.bytes);
+    return XFER_OK;
+}
+
+void LoopbackLink::copy(const Op &op) {
+    size_t at = 0;
+    for (const Piece &piece : pieces_) {
+        auto *local = reinterpret_cast<uint8_t *>(piece.local);
+        for (size_t left = piece.length; left > 0;) {
+            iovec &range = ranges_[at];
+            const size_t bytes = std::min(left, range.iov_len);
+            // The user may move a region within itself.
+            if (op.dir == Dir::put)
+                std::memmove(range.iov_base, local, bytes);
+            else
+                std::memmove(local, range.iov_base, bytes);
+            local += bytes;
+            left -= bytes;
+            range.iov_base = static_cast<uint8_t *>(range.iov_base) + bytes;
+            range.iov_len -= bytes;
+            if (range.iov_len == 0) ++at;
+        }
+        while (at < ranges_.size() && ranges_[at].iov_len == 0)
+            ++at;
+    }
+}
+
+void LoopbackLink::finish(Op &op, Status status) {
+    op.ListNode<InLink>::unlink();
+    --ops_;
+    sink_->on_done(op, status);
+}
+
+void LoopbackLink::fail(Ops &ops, Status status) {
+    while (!ops.empty())
+        finish(ops.front(), status);
+}
+
+}  // namespace
+
+std::unique_ptr<Link> make_loopback_link(Loop &loop) {
+    return std::make_unique<LoopbackLink>(loop);
+}
+
+}  // namespace xfer

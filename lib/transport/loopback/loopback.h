@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// An engine that is its own peer: a link whose other end is its own sink. What is sent comes back,
+// and operations are checked like a peer's, then copied.
+#pragma once
+
+#include <memory>
+
+#include "transport/transport.h"
+
+namespace xfer {
+
+std::unique_ptr<Link> make_loopback_link(Loop &loop);
+
+}  // namespace xfer

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a batch moves, kept as compact as the user said it: a hundred thousand pages of sixty layers
+// are one page table and sixty pairs of bases. Pieces are computed where they are needed, by the
+// planner that cuts chunks and by the link that fills its vectors; both get the same ones from the
+// same cursor.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "wire/ref.h"
+
+namespace xfer {
+
+enum class Dir : uint8_t {
+    put = XFER_OP_PUT,
+    get = XFER_OP_GET
+};  // local → remote, remote → local
+
+// One contiguous range on both sides; offset counts from the start of the remote region.
+struct Piece {
+    uint64_t local;
+    uint64_t offset;
+    uint64_t length;
+};
+
+// Which entry comes next, and how much of it is done.
+struct Cursor {
+    uint32_t segment = 0;
+    uint64_t entry = 0;  // in the segment
+    uint64_t done = 0;   // bytes of that entry
+};
+
+class PieceList {
+public:
+    // Each adds one or many entries; the caller has checked ranges, access and overflow.
+    void add(Dir dir, uint32_t remote, const Piece &piece);
+    void add_strided(Dir dir, uint32_t remote, const Piece &first, uint64_t local_stride,
+                     uint64_t remote_stride, uint64_t count);
+    struct PageTable {
+        std::vector<uint64_t> local, remote;
+    };
+    void add_pages(Dir dir, uint32_t remote, const Piece &page_zero,
+                   std::shared_ptr<const PageTable> table);
+    void clear();
+
+    uint64_t entries() const { return entries_; }
+    uint64_t bytes() const { return bytes_; }
+    bool at_end(const Cursor &cursor) const { return cursor.segment >= segments_.size(); }
+    Dir dir(const Cursor &cursor) const { return segments_[cursor.segment].dir; }
+    uint32_t remote(const Cursor &cursor) const { return segments_[cursor.segment].remote; }
+    uint64_t entry_index(
+        const Cursor &cursor) const;  // counted over the whole list; entries() at the end
+
+    // The next pieces of one direction and one remote, at most max_bytes of them (at least one
+    // piece, which may be empty); neighbours that touch on both sides are one. Moves the cursor;
+    // returns the bytes.
+    uint64_t draw(Cursor &cursor, uint64_t max_bytes, size_t max_pieces,
+                  std::vector<Piece> &out) const;
+    // Past everything that remains for the remote at the cursor, in this run of segments.
+    void skip_remote(Cursor &cursor) const;
+
+private:
+    struct Segment {
+        Dir dir;
+        uint32_t remote;
+        uint64_t first_entry;
+        uint64_t count;
+        Piece first;  // strided: of entry 0; pages: of page 0 on both sides
+        uint64_t local_stride, remote_stride;
+        std::shared_ptr<const PageTable> table;
+        std::vector<Piece> spans;  // entries one by one, if not empty
+    };
+    static Piece piece(const Segment &segment, uint64_t entry);
+    Segment &append(Dir dir, uint32_t remote, uint64_t count);
+
+    std::vector<Segment> segments_;
+    uint64_t entries_ = 0;
+    uint64_t bytes_ = 0;
+};
+
+}  // namespace xfer

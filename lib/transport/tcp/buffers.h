@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory that a link needs only while bytes are under way. The links of a transport take turns with
+// it, so an idle link holds none, and a busy loop works on few buffers, which stay in the cache.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "transport/transport.h"
+
+namespace xfer::tcp {
+
+constexpr size_t kStagingBytes = 16 * 1024;
+constexpr size_t kHeadBytes = 32 * 1024;
+constexpr size_t kLargestRequestHead = Frame::kSize + access_length(kMaxPieces);
+static_assert(kStagingBytes >= kLargestRequestHead && kStagingBytes >= kMaxHello &&
+              kStagingBytes >= Frame::kSize + kMaxControl);
+static_assert(kHeadBytes >= 2 * kLargestRequestHead);
+
+// What has arrived and is not yet understood, and where the rest of a payload goes.
+struct Staging {
+    uint8_t bytes[kStagingBytes];
+    size_t begin = 0, end = 0;
+    std::vector<iovec> into;
+    size_t into_at = 0;
+
+    size_t size() const { return end - begin; }
+    uint8_t *data() { return bytes + begin; }
+};
+
+// What goes out together: headers in `head`, payloads where they are.
+struct Burst {
+    // An operation or an answer with payload: its vectors, and where it lies in the burst.
+    struct Part {
+        Op *op;                           // null: an answer
+        uint64_t region;                  // of an answer
+        size_t begin, end;                // in bytes of the burst
+        size_t first_vector, end_vector;  // of its payload
+    };
+    uint8_t head[kHeadBytes];
+    size_t head_used = 0;
+    std::vector<iovec> vectors;
+    std::vector<Part> parts;
+    size_t bytes = 0, sent = 0;
+    size_t vector_at = 0;   // the first with bytes left
+    size_t started_at = 0;  // the first part of which nothing left
+    size_t part_at = 0;     // the first part that has not left whole
+
+    uint8_t *add_head(size_t size);
+    void add_payload(const void *base, size_t size);
+    size_t head_room() const { return kHeadBytes - head_used; }
+    void clear();
+};
+
+// Takes back what it lends, and keeps a few.
+template <typename T>
+class Shelf {
+public:
+    std::unique_ptr<T> take() {
+        if (free_.empty()) return std::make_unique_for_overwrite<T>();
+        std::unique_ptr<T> one = std::move(free_.back());
+        free_.pop_back();
+        return one;
+    }
+    void give(std::unique_ptr<T> one) {
+        if (free_.size() < kKept) free_.push_back(std::move(one));
+    }
+
+private:
+    static constexpr size_t kKept = 4;
+    std::vector<std::unique_ptr<T>> free_;
+};
+
+struct Buffers {
+    Shelf<Staging> stagings;
+    Shelf<Burst> bursts;
+    // For the time of one step.
+    std::vector<Piece> pieces;
+    std::vector<WirePiece> wire_pieces;
+    std::vector<iovec> vectors;
+};
+
+}  // namespace xfer::tcp

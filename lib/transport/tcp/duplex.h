@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the two directions of a link share.
+#pragma once
+
+#include "transport/tcp/answers.h"
+#include "transport/tcp/buffers.h"
+#include "transport/tcp/window.h"
+
+namespace xfer::tcp {
+
+enum class Stage : uint8_t {
+    dialing,  // no connection yet
+    hello,    // messages of a handshake
+    frames,   // control frames and operations
+    closing,  // nothing is read or built any more; on_down is to come
+    over,     // after on_down or detach
+};
+
+struct Duplex {
+    explicit Duplex(Buffers &buffers) : buffers(buffers) {}
+    bool open() const { return stage == Stage::hello || stage == Stage::frames; }
+
+    Buffers &buffers;
+    LinkSink *sink = nullptr;
+    Stage stage = Stage::dialing;
+    Window window;
+    Answers answers;
+};
+
+}  // namespace xfer::tcp

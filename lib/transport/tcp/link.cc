@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/tcp/link.h"
+
+#include <cerrno>
+
+#include "transport/tcp/socket.h"
+#include "util/uri.h"
+
+namespace xfer::tcp {
+
+TcpLink::TcpLink(Loop &loop, const Log &log, Buffers &buffers)
+    : loop_(loop), log_(log), both_(buffers) {}
+
+TcpLink::~TcpLink() = default;
+
+// ---- dialing ----
+
+void TcpLink::dial(const Uri &uri) {
+    remote_ = to_string(uri);
+    dial_ = std::make_unique<Dial>();
+    dial_->port = uri.port_low;
+    if (address_of(uri.host, uri.port_low)) {
+        dial_->addresses.push_back(uri.host);
+        dial_next();
+    } else {
+        dial_->resolving = loop_.resolve(uri.host, *this);
+    }
+}
+
+void TcpLink::on_resolved(Result<std::vector<std::string>> addresses) {
+    if (both_.stage != Stage::dialing) return;
+    if (!addresses) return close(addresses.error());
+    dial_->addresses = std::move(*addresses);
+    dial_->last = {XFER_ENAME, XFER_ORIGIN_NONE, 0, remote_ + ": the name has no address"};
+    dial_next();
+}
+
+void TcpLink::dial_next() {
+    while (dial_->next < dial_->addresses.size()) {
+        Result<Address> address = address_of(dial_->addresses[dial_->next++], dial_->port);
+        if (!address) {
+            dial_->last = address.error();
+            continue;
+        }
+        Result<Fd> fd = start_connect(*address);
+        if (!fd) {
+            dial_->last = fd.error();
+            continue;
+        }
+        fd_ = std::move(*fd);
+        watch_ = loop_.watch(fd_.get(), *this);
+        if (watch_) return watch_->want(kWritable);
+        dial_->last = {XFER_ENOMEM, XFER_ORIGIN_NONE, 0,
+                       remote_ + ": the loop takes no more descriptors"};
+    }
+    Failure why = dial_->last;
+    // Whatever the system calls it, there is no way there; but what is missing here is not the
+    // peer's doing.
+    if (why.status != XFER_ENOFILES && why.status != XFER_ENOMEM && why.status != XFER_ENAME)
+        why.status = XFER_EUNREACHABLE;
+    close(why);
+}
+
+void TcpLink::connected() {
+    int error = connect_error(fd_.get());
+    if (error == EINPROGRESS) return;
+    if (error != 0) {
+        dial_->last = os_failure(error, remote_ + ": connect");
+        log_.debug("{}", dial_->last.message);
+        watch_.reset();
+        fd_.reset();
+        return dial_next();
+    }
+    dial_.reset();
+    both_.stage = Stage::hello;
+    last_heard_ = loop_.now();
+    watch_->want(kReadable);
+    in_turn_ = true;
+    both_.sink->on_up();
+    in_turn_ = false;
+    push();
+}
+
+bool TcpLink::carry(Fd fd, std::string remote, ConstBytes unread) {
+    fd_ = std::move(fd);
+    remote_ = std::move(remote);
+    watch_ = loop_.watch(fd_.get(), *this);
+    if (!watch_) return false;
+    watch_->want(kReadable);
+    both_.stage = Stage::hello;
+    last_heard_ = loop_.now();
+    receiver_.put_unread(unread);
+    if (!unread.empty()) loop_.defer(*this);
+    return true;
+}
+
+// ---- a turn ----
+
+void TcpLink::on_ready(uint32_t readiness) {
+    if (both_.stage == Stage::dialing) return connected();
+    if (readiness & kReadable) read();
+    push();
+}
+
+void TcpLink::read() {
+    if (!both_.open()) return;
+    in_turn_ = true;
+    Receiver::Read read = receiver_.read(fd_.get(), last_heard_, loop_.now());
+    in_turn_ = false;
+    if (read == Receiver::Read::ended) return break_off(receiver_.failure());
+    if (receiver_.idle()) both_.answers.hurry();
+}
+
+// Sends what there is to send, and asks to be told when more can be sent.
+void TcpLink::push() {
+    if (!both_.open() || in_turn_ || sender_.failed()) return;
+    switch (sender_.send(fd_.get())) {
+    case Sender::Sent::all:
+        watch_->want(kReadable);
+        break;
+    case Sender::Sent::blocked:
+    case Sender::Sent::more:
+        watch_->want(kReadable | kWritable);
+        break;
+    case Sender::Sent::failed:
+        watch_->want(kReadable);
+        loop_.defer(*this);
+    }
+    if (sender_.has_quiet()) loop_.defer(*this);
+}
+
+void TcpLink::send_soon() {
+    if (!in_turn_) loop_.defer(*this);
+}
+
+void TcpLink::run() {
+    if (both_.open() && receiver_.has_unread()) {
+        in_turn_ = true;
+        bool understood = receiver_.parse();
+        in_turn_ = false;
+        if (!understood) break_off(receiver_.failure());
+    }
+    push();
+    // The peer may have told why it hung up, before it did.
+    if (sender_.failed() && both_.open()) {
+        Failure why = os_failure(sender_.error(), remote_ + ": sending");
+        why.status = XFER_EPEERLOST;
+        read();
+        close(why);
+    }
+    tell();
+    if (both_.stage == Stage::closing) finish();
+}
+
+// What could not be told at once.
+void TcpLink::tell() {
+    if (sender_.has_quiet())
+        for (uint64_t region : sender_.take_quiet())
+            both_.sink->on_quiet(region);
+    both_.window.deliver_canceled(*both_.sink);
+}
+
+// ---- the handshake ----
+
+void TcpLink::send_hello(ConstBytes message) {
+    if (both_.stage != Stage::hello) return;
+    sender_.append(message);
+    send_soon();
+}
+
+LinkTicket TcpLink::detach() {
+    XFER_CHECK(both_.stage == Stage::hello);
+    in_turn_ = false;
+    push();
+    both_.stage = Stage::over;
+    ListNode<>::unlink();
+    watch_.reset();
+    return {std::move(fd_), receiver_.take_unread(), std::move(remote_)};
+}
+
+void TcpLink::start(uint32_t max_ops, uint32_t serve_ops) {
+    if (both_.stage != Stage::hello) return;
+    both_.window.start(max_ops);
+    both_.answers.start(serve_ops);
+    both_.stage = Stage::frames;
+    if (receiver_.has_unread()) send_soon();
+}
+
+// ---- frames and operations ----
+
+bool TcpLink::send(const Frame &frame, ConstBytes body) {
+    if (both_.stage != Stage::frames) return false;
+    XFER_CHECK(body.size() == frame.length && body.size() <= kMaxControl);
+    uint8_t head[Frame::kSize];
+    encode(frame, head);
+    if (!sender_.control(head, body)) return false;
+    send_soon();
+    return true;
+}
+
+bool TcpLink::post(Op &op) {
+    // A link that is about to end takes it too, and says so with on_done.
+    if ((both_.stage != Stage::frames && both_.stage != Stage::closing) || both_.window.full())
+        return false;
+    both_.window.post(op);
+    return true;
+}
+
+void TcpLink::flush() {
+    push();
+}
+
+bool TcpLink::cancel(Op &op) {
+    if (both_.window.withdraw(op)) {
+        loop_.defer(*this);
+    } else {
+        sender_.blank(op);
+        receiver_.cancel(op);
+    }
+    return true;
+}
+
+bool TcpLink::retire(uint64_t region) {
+    both_.answers.retire(region);
+    receiver_.retire(region);
+    return sender_.retire(region);
+}
+
+// ---- the end ----
+
+// We give up: the peer is told why if it broke the protocol.
+void TcpLink::break_off(const Failure &why) {
+    if (both_.stage == Stage::frames && why.status == XFER_EPROTO) {
+        Frame bye;
+        bye.type = FrameType::bye;
+        bye.status = why.status;
+        uint8_t head[Frame::kSize];
+        encode(bye, head);
+        sender_.append(head);
+    }
+    Failure told = why;
+    told.message = remote_ + ": " + why.message;
+    close(told);
+}
+
+void TcpLink::close(const Failure &why) {
+    if (both_.stage == Stage::closing || both_.stage == Stage::over) return;
+    both_.stage = Stage::closing;
+    why_ = why;
+    loop_.defer(*this);
+}
+
+void TcpLink::finish() {
+    log_.debug("{}: closed: {}", remote_, why_.message);
+    dial_.reset();
+    watch_.reset();
+    if (fd_) {
+        both_.answers.hurry();
+        sender_.send(fd_.get());
+        discard_arrived(fd_.get());
+        fd_.reset();
+    }
+    sender_.abandon();
+    both_.stage = Stage::over;
+    tell();
+    both_.window.fail_all(XFER_EPEERLOST, *both_.sink);
+    both_.sink->on_down(why_);
+}
+
+}  // namespace xfer::tcp

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// A link over one TCP connection, from its dialing to its end. start() must be called before the
+// peer can have said more than a handshake: from inside the on_hello of its last message, or right
+// after adopt().
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "transport/tcp/receiver.h"
+#include "transport/tcp/sender.h"
+#include "util/log.h"
+
+namespace xfer::tcp {
+
+class TcpLink final : public Link, WatchSink, ResolveSink, Task {
+public:
+    TcpLink(Loop &loop, const Log &log, Buffers &buffers);
+    ~TcpLink() override;
+    TcpLink(const TcpLink &) = delete;
+    TcpLink &operator=(const TcpLink &) = delete;
+
+    void dial(const Uri &uri);
+    // A connected socket; false if the loop can't watch it.
+    bool carry(Fd fd, std::string remote, ConstBytes unread);
+
+    void set_sink(LinkSink &sink) override { both_.sink = &sink; }
+    std::string remote() const override { return remote_; }
+    void send_hello(ConstBytes message) override;
+    LinkTicket detach() override;
+    void start(uint32_t max_ops, uint32_t serve_ops) override;
+    bool send(const Frame &frame, ConstBytes body) override;
+    bool post(Op &op) override;
+    void flush() override;
+    bool cancel(Op &op) override;
+    bool retire(uint64_t region) override;
+    void close(const Failure &why) override;
+    uint64_t last_heard() const override { return last_heard_; }
+
+private:
+    void on_ready(uint32_t readiness) override;
+    void on_resolved(Result<std::vector<std::string>> addresses) override;
+    void run() override;
+
+    void dial_next();
+    void connected();
+    void read();
+    void push();
+    void send_soon();
+    void break_off(const Failure &why);
+    void tell();
+    void finish();
+
+    Loop &loop_;
+    const Log &log_;
+    Duplex both_;
+    Sender sender_{both_};
+    Receiver receiver_{both_};
+    Fd fd_;
+    std::unique_ptr<Watch> watch_;
+    std::string remote_;
+    uint64_t last_heard_ = 0;
+    Failure why_;
+    bool in_turn_ = false;  // what is to be sent waits for the end of reading
+
+    // While dialing.
+    struct Dial {
+        uint16_t port;
+        std::unique_ptr<Resolving> resolving;
+        std::vector<std::string> addresses;
+        size_t next = 0;
+        Failure last;
+    };
+    std::unique_ptr<Dial> dial_;
+};
+
+}  // namespace xfer::tcp

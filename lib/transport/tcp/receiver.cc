@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/tcp/receiver.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "wire/hello.h"
+
+namespace xfer::tcp {
+
+namespace {
+
+// Received by one link before others have their turn.
+constexpr size_t kTurnBytes = 2 << 20;
+// The kernel copies the list at every call, also when it finds only a few pieces' worth of bytes.
+constexpr size_t kReceiveVectors = 256;
+// Behind a payload that is at least so long, only as much is staged as the next header is likely to
+// take, so that the next payload too is received where it belongs.
+constexpr size_t kBulk = 32 * 1024;
+
+}  // namespace
+
+Receiver::~Receiver() {
+    if (staging_) both_.buffers.stagings.give(std::move(staging_));
+}
+
+bool Receiver::broken(Status status, std::string message) {
+    failure_ = {status, XFER_ORIGIN_NONE, 0, std::move(message)};
+    return false;
+}
+
+// ---- the socket ----
+
+Receiver::Read Receiver::read(int fd, uint64_t &last_heard, uint64_t now) {
+    size_t turn = 0;
+    while (turn < kTurnBytes) {
+        make_room();
+        size_t wanted = receive_vectors();
+        std::vector<iovec> &vectors = both_.buffers.vectors;
+        msghdr message{};
+        message.msg_iov = vectors.data();
+        message.msg_iovlen = vectors.size();
+        ssize_t received = ::recvmsg(fd, &message, MSG_DONTWAIT);
+        if (received < 0 && errno == EINTR) continue;
+        if (received < 0 && errno == EAGAIN) break;
+        if (received <= 0) {
+            failure_ = received < 0 ? os_failure(errno, "receiving")
+                                    : Failure{XFER_EPEERLOST, XFER_ORIGIN_NONE, 0,
+                                              "the peer closed the connection"};
+            failure_.status = XFER_EPEERLOST;
+            return Read::ended;
+        }
+        last_heard = now;
+        size_t bytes = static_cast<size_t>(received);
+        turn += bytes;
+        if (payload_ != Payload::none && !discard_) {
+            size_t placed = std::min<size_t>(bytes, left_);
+            advance(placed);
+            staging_->end += bytes - placed;
+        } else {
+            staging_->end += bytes;
+        }
+        if (!parse()) return Read::ended;
+        if (!both_.open()) return Read::drained;
+        if (bytes < wanted) break;
+    }
+    settle();
+    return turn < kTurnBytes ? Read::drained : Read::more;
+}
+
+// An empty staging buffer is of use to others.
+void Receiver::settle() {
+    if (staging_ && staging_->size() == 0 && payload_ == Payload::none)
+        both_.buffers.stagings.give(std::move(staging_));
+}
+
+void Receiver::make_room() {
+    if (!staging_) {
+        staging_ = both_.buffers.stagings.take();
+        staging_->begin = staging_->end = 0;
+        staging_->into.clear();
+        return;
+    }
+    Staging &staging = *staging_;
+    if (staging.begin == 0) return;
+    std::memmove(staging.bytes, staging.data(), staging.size());
+    staging.end -= staging.begin;
+    staging.begin = 0;
+}
+
+// Where the next bytes go; returns how many that are at most.
+size_t Receiver::receive_vectors() {
+    Staging &staging = *staging_;
+    std::vector<iovec> &vectors = both_.buffers.vectors;
+    vectors.clear();
+    size_t wanted = 0;
+    size_t ahead = kStagingBytes - staging.end;
+    if (payload_ != Payload::none && !discard_) {
+        size_t count = std::min(staging.into.size() - staging.into_at, kReceiveVectors);
+        auto first = staging.into.begin() + static_cast<ptrdiff_t>(staging.into_at);
+        vectors.assign(first, first + static_cast<ptrdiff_t>(count));
+        for (const iovec &vector : vectors)
+            wanted += vector.iov_len;
+        if (wanted < left_) return wanted;
+        if (left_ >= kBulk)
+            ahead = Frame::kSize + (frame_.pieces > 0 ? access_length(frame_.pieces) : 0);
+    }
+    vectors.push_back({staging.bytes + staging.end, ahead});
+    return wanted + ahead;
+}
+
+std::vector<uint8_t> Receiver::take_unread() {
+    if (!staging_) return {};
+    std::vector<uint8_t> unread(staging_->data(), staging_->data() + staging_->size());
+    staging_->begin = staging_->end = 0;
+    return unread;
+}
+
+void Receiver::put_unread(ConstBytes bytes) {
+    if (bytes.empty()) return;
+    make_room();
+    XFER_CHECK(staging_->end + bytes.size() <= kStagingBytes);
+    std::memcpy(staging_->bytes + staging_->end, bytes.data(), bytes.size());
+    staging_->end += bytes.size();
+}
+
+// ---- what the bytes mean ----
+
+bool Receiver::parse() {
+    bool progress = true;
+    while (progress && both_.open())
+        if (!step(progress)) return false;
+    return true;
+}
+
+bool Receiver::step(bool &progress) {
+    if (payload_ != Payload::none) {
+        copy_staged();
+        progress = left_ == 0;
+        if (progress) finish_payload();
+        return true;
+    }
+    return both_.stage == Stage::hello ? read_hello(progress) : read_frame(progress);
+}
+
+bool Receiver::read_hello(bool &progress) {
+    progress = false;
+    Staging &staging = *staging_;
+    if (staging.size() < kHelloHeader) return true;
+    Result<HelloHeader> header = decode_hello_header(staging.data());
+    if (!header) {
+        failure_ = header.error();
+        return false;
+    }
+    size_t size = kHelloHeader + header->length;
+    if (size > kMaxHello) return broken(XFER_ETOOBIG, "a handshake message is too long");
+    if (staging.size() < size) return true;
+    ConstBytes message(staging.data(), size);
+    staging.begin += size;
+    progress = true;
+    both_.sink->on_hello(message);
+    return true;
+}
+
+bool Receiver::read_frame(bool &progress) {
+    progress = false;
+    Staging &staging = *staging_;
+    if (staging.size() < Frame::kSize) return true;
+    const uint8_t *at = staging.data();
+    std::optional<Frame> frame = decode_frame(at);
+    if (!frame) return broken(XFER_EPROTO, "the peer sent a malformed frame");
+    const uint8_t *body = at + Frame::kSize;
+    size_t needed = Frame::kSize;
+    if (frame->type == FrameType::put || frame->type == FrameType::get)
+        needed += access_length(frame->pieces);
+    else if (frame->type != FrameType::data)
+        needed += frame->length;
+    if (staging.size() < needed) return true;
+    staging.begin += needed;
+    progress = true;
+
+    bool allowed = true;
+    switch (frame->type) {
+    case FrameType::put:
+        return on_put(*frame, body);
+    case FrameType::get:
+        return on_get(*frame, body);
+    case FrameType::data:
+        return on_data(*frame);
+    case FrameType::ack:
+        allowed = both_.window.acknowledged(frame->seq, *both_.sink);
+        break;
+    case FrameType::error:
+        allowed = both_.window.refused(frame->seq, frame->status, *both_.sink);
+        break;
+    default:
+        both_.sink->on_control(*frame, ConstBytes(body, frame->length));
+    }
+    return allowed ? true : broken(XFER_EPROTO, "the peer answered what was not asked");
+}
+
+// ---- requests of the peer ----
+
+bool Receiver::read_pieces(const Frame &frame, const uint8_t *access, uint64_t bytes) {
+    std::vector<WirePiece> &pieces = both_.buffers.wire_pieces;
+    pieces.resize(frame.pieces);
+    uint64_t sum = 0;
+    const uint8_t *at = access + 8;
+    for (WirePiece &piece : pieces) {
+        piece = decode_piece(at);
+        sum += piece.length;
+        at += WirePiece::kSize;
+    }
+    return frame.type == FrameType::put ? sum == bytes : sum <= bytes;
+}
+
+Status Receiver::ask_access(Dir dir, const Frame &frame, const uint8_t *access,
+                            std::vector<iovec> &out) {
+    out.clear();
+    return both_.sink->on_access(dir, {frame.region, frame.generation, load<uint64_t>(access)},
+                                 both_.buffers.wire_pieces, out);
+}
+
+bool Receiver::on_put(const Frame &frame, const uint8_t *access) {
+    uint32_t bytes = frame.length - access_length(frame.pieces);
+    if (!both_.answers.admit(frame.seq))
+        return broken(XFER_EPROTO, "the peer sent a request that it may not");
+    if (!read_pieces(frame, access, bytes))
+        return broken(XFER_EPROTO, "the peer sent a put with other lengths than its payload");
+    frame_ = frame;
+    refused_ = ask_access(Dir::put, frame, access, staging_->into);
+    begin_payload(Payload::put, bytes);
+    discard_ = refused_ != XFER_OK;
+    return true;
+}
+
+bool Receiver::on_get(const Frame &frame, const uint8_t *access) {
+    if (!both_.answers.admit(frame.seq))
+        return broken(XFER_EPROTO, "the peer sent a request that it may not");
+    if (!read_pieces(frame, access, kMaxChunk))
+        return broken(XFER_EPROTO, "the peer asked for too much at once");
+    std::vector<iovec> &ranges = both_.buffers.vectors;
+    Status status = ask_access(Dir::get, frame, access, ranges);
+    if (status != XFER_OK) {
+        both_.answers.refuse(frame.seq, status);
+        return true;
+    }
+    both_.answers.data(frame.seq, frame.region, ranges);
+    uint64_t bytes = 0;
+    for (const WirePiece &piece : both_.buffers.wire_pieces)
+        bytes += piece.length;
+    both_.sink->on_served(Dir::get, bytes);
+    return true;
+}
+
+bool Receiver::on_data(const Frame &frame) {
+    op_ = both_.window.get_answered(frame.seq, frame.length);
+    if (!op_) return broken(XFER_EPROTO, "the peer sent data that was not asked for");
+    frame_ = frame;
+    std::vector<iovec> &into = staging_->into;
+    into.clear();
+    begin_payload(Payload::data, frame.length);
+    discard_ = op_->canceled;
+    if (discard_) return true;
+    std::vector<Piece> &pieces = both_.buffers.pieces;
+    pieces.clear();
+    op_->draw(pieces);
+    for (const Piece &piece : pieces)
+        into.push_back({reinterpret_cast<void *>(piece.local), piece.length});
+    return true;
+}
+
+// ---- payloads ----
+
+void Receiver::begin_payload(Payload payload, uint32_t bytes) {
+    payload_ = payload;
+    left_ = bytes_ = bytes;
+    discard_ = false;
+    staging_->into_at = 0;
+}
+
+void Receiver::copy_staged() {
+    Staging &staging = *staging_;
+    size_t rest = std::min<size_t>(staging.size(), left_);
+    if (discard_) {
+        staging.begin += rest;
+        left_ -= static_cast<uint32_t>(rest);
+        return;
+    }
+    while (rest > 0) {
+        const iovec &vector = staging.into[staging.into_at];
+        size_t bytes = std::min(rest, vector.iov_len);
+        if (bytes > 0) std::memcpy(vector.iov_base, staging.data(), bytes);
+        staging.begin += bytes;
+        rest -= bytes;
+        advance(bytes);
+    }
+}
+
+// So many bytes are in place.
+void Receiver::advance(size_t bytes) {
+    Staging &staging = *staging_;
+    left_ -= static_cast<uint32_t>(bytes);
+    for (;;) {
+        if (staging.into_at == staging.into.size()) return;
+        iovec &vector = staging.into[staging.into_at];
+        if (bytes < vector.iov_len) {
+            vector.iov_base = static_cast<uint8_t *>(vector.iov_base) + bytes;
+            vector.iov_len -= bytes;
+            return;
+        }
+        bytes -= vector.iov_len;
+        ++staging.into_at;
+    }
+}
+
+void Receiver::finish_payload() {
+    Payload done = payload_;
+    payload_ = Payload::none;
+    if (done == Payload::data) {
+        Op &op = *op_;
+        op_ = nullptr;
+        both_.window.got(op, *both_.sink);
+    } else if (refused_ != XFER_OK) {
+        both_.answers.refuse(frame_.seq, refused_);
+    } else {
+        both_.answers.acknowledge(frame_.seq, bytes_, (frame_.flags & kAckWanted) != 0);
+        both_.sink->on_served(Dir::put, bytes_);
+    }
+}
+
+void Receiver::cancel(const Op &op) {
+    if (payload_ == Payload::data && op_ == &op) discard_ = true;
+}
+
+void Receiver::retire(uint64_t region) {
+    if (payload_ != Payload::put || frame_.region != region || refused_ != XFER_OK) return;
+    discard_ = true;
+    refused_ = XFER_ESTALE;
+}
+
+}  // namespace xfer::tcp

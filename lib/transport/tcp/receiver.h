@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// The way in. Headers are gathered in a small buffer; a payload is received straight to where it
+// belongs, and the system call that takes its rest takes the headers behind it too.
+#pragma once
+
+#include <optional>
+
+#include "transport/tcp/duplex.h"
+
+namespace xfer::tcp {
+
+class Receiver {
+public:
+    enum class Read { drained, more, ended };
+
+    explicit Receiver(Duplex &both) : both_(both) {}
+    ~Receiver();
+
+    // Receives until the socket is empty or others have their turn, and calls the sink. After
+    // `ended`, failure() says why; a link that was closed or detached meanwhile reads no further.
+    Read read(int fd, uint64_t &last_heard, uint64_t now);
+    const Failure &failure() const { return failure_; }
+
+    // Nothing is half received: what the peer wants to say next, it has not begun to say.
+    bool idle() const { return payload_ == Payload::none && !staging_; }
+    // Bytes that came and were not looked at, for another link to go on with.
+    std::vector<uint8_t> take_unread();
+    void put_unread(ConstBytes bytes);
+    bool has_unread() const { return staging_ != nullptr; }
+    // Goes through what is staged; false: the peer broke the protocol, see failure().
+    bool parse();
+
+    void cancel(const Op &op);
+    void retire(uint64_t region);
+
+private:
+    enum class Payload : uint8_t { none, put, data };
+
+    bool step(bool &progress);
+    bool read_hello(bool &progress);
+    bool read_frame(bool &progress);
+    bool on_put(const Frame &frame, const uint8_t *access);
+    bool on_get(const Frame &frame, const uint8_t *access);
+    bool on_data(const Frame &frame);
+    Status ask_access(Dir dir, const Frame &frame, const uint8_t *access, std::vector<iovec> &out);
+    bool read_pieces(const Frame &frame, const uint8_t *access, uint64_t bytes);
+
+    void begin_payload(Payload payload, uint32_t bytes);
+    void copy_staged();
+    void advance(size_t bytes);
+    void finish_payload();
+    size_t receive_vectors();
+    void make_room();
+    void settle();
+    bool broken(Status status, std::string message);
+
+    Duplex &both_;
+    std::unique_ptr<Staging> staging_;
+    Payload payload_ = Payload::none;
+    bool discard_ = false;      // nobody wants the payload
+    Status refused_ = XFER_OK;  // a put: what it is answered with
+    uint32_t left_ = 0;         // of the payload
+    uint32_t bytes_ = 0;        // of the payload, in all
+    Frame frame_;               // whose payload it is
+    Op *op_ = nullptr;          // data: the get
+    Failure failure_;
+};
+
+}  // namespace xfer::tcp

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/tcp/sender.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+
+namespace xfer::tcp {
+
+namespace {
+
+constexpr size_t kControlBytes = 64 * 1024;  // that may wait
+constexpr size_t kKeptControl = 256;         // capacity kept when none waits
+// Of one burst; the frame that reaches one of them is its last.
+constexpr size_t kBurstBytes = 1 << 20;
+constexpr size_t kBurstVectors = IOV_MAX;
+// Sent by one link before others have their turn.
+constexpr size_t kTurnBytes = 4 << 20;
+
+// Stands in for the memory of canceled operations.
+alignas(64) constexpr uint8_t kZeros[kMaxChunk] = {};
+
+bool inside(const uint8_t (&head)[kHeadBytes], const void *pointer) {
+    auto *at = static_cast<const uint8_t *>(pointer);
+    return std::less_equal<>{}(&head[0], at) && std::less<>{}(at, &head[0] + kHeadBytes);
+}
+
+}  // namespace
+
+// ---- Burst ----
+
+uint8_t *Burst::add_head(size_t size) {
+    uint8_t *at = head + head_used;
+    head_used += size;
+    bytes += size;
+    iovec *last = vectors.empty() ? nullptr : &vectors.back();
+    if (last && inside(head, last->iov_base))
+        last->iov_len += size;
+    else
+        vectors.push_back({at, size});
+    return at;
+}
+
+void Burst::add_payload(const void *base, size_t size) {
+    if (size == 0) return;
+    vectors.push_back({const_cast<void *>(base), size});
+    bytes += size;
+}
+
+void Burst::clear() {
+    vectors.clear();
+    parts.clear();
+    head_used = bytes = sent = vector_at = started_at = part_at = 0;
+}
+
+// ---- building ----
+
+bool Sender::control(ConstBytes head, ConstBytes body) {
+    if (control_.size() + head.size() + body.size() > kControlBytes) return false;
+    append(head);
+    append(body);
+    return true;
+}
+
+bool Sender::wants() const {
+    return !control_.empty() || both_.answers.due() ||
+           (both_.stage == Stage::frames && both_.window.waiting());
+}
+
+bool Sender::full() const {
+    return burst_->bytes >= kBurstBytes || burst_->vectors.size() >= kBurstVectors ||
+           burst_->head_room() < kLargestRequestHead;
+}
+
+void Sender::build() {
+    burst_ = both_.buffers.bursts.take();
+    burst_->clear();
+    if (!control_.empty()) add_control();
+    while (both_.answers.waiting() && !full()) {
+        add_answer(both_.answers.front());
+        both_.answers.pop();
+    }
+    if (both_.stage != Stage::frames) return;
+    while (both_.window.waiting() && !full())
+        add_operation(both_.window.depart());
+}
+
+// What has no room here fills the next burst first, so nothing comes in between.
+void Sender::add_control() {
+    size_t fits = std::min(control_.size(), burst_->head_room());
+    std::memcpy(burst_->add_head(fits), control_.data(), fits);
+    control_.erase(control_.begin(), control_.begin() + static_cast<ptrdiff_t>(fits));
+    if (control_.empty() && control_.capacity() > kKeptControl) control_.shrink_to_fit();
+}
+
+void Sender::add_answer(const Answer &answer) {
+    Frame frame;
+    frame.type = answer.type;
+    frame.length = answer.bytes;
+    frame.seq = answer.seq;
+    frame.status = answer.status;
+    size_t begin = burst_->bytes;
+    encode(frame, burst_->add_head(Frame::kSize));
+    size_t first = burst_->vectors.size();
+    for (const iovec &range : both_.answers.front_ranges())
+        burst_->add_payload(range.iov_base, range.iov_len);
+    burst_->parts.push_back(
+        {nullptr, answer.region, begin, burst_->bytes, first, burst_->vectors.size()});
+}
+
+void Sender::add_operation(Op &op) {
+    std::vector<Piece> &pieces = both_.buffers.pieces;
+    pieces.clear();
+    op.draw(pieces);
+    XFER_CHECK(pieces.size() == op.pieces);
+
+    const bool put = op.dir == Dir::put;
+    const uint32_t access = access_length(op.pieces);
+    Frame frame;
+    frame.type = put ? FrameType::put : FrameType::get;
+    // When nothing more can follow, only the answer brings us on.
+    if (put && (op.last || (both_.window.full() && !both_.window.waiting())))
+        frame.flags = kAckWanted;
+    frame.pieces = static_cast<uint16_t>(op.pieces);
+    frame.length = put ? access + op.bytes : access;
+    frame.seq = op.seq;
+    frame.region = op.remote.region;
+    frame.generation = op.remote.generation;
+
+    size_t begin = burst_->bytes;
+    uint8_t *to = burst_->add_head(Frame::kSize + access);
+    encode(frame, to);
+    to += Frame::kSize;
+    store<uint64_t>(to, op.remote.key);
+    to += 8;
+    for (const Piece &piece : pieces) {
+        encode(WirePiece{piece.offset, static_cast<uint32_t>(piece.length)}, to);
+        to += WirePiece::kSize;
+    }
+    size_t first = burst_->vectors.size();
+    if (put)
+        for (const Piece &piece : pieces)
+            burst_->add_payload(reinterpret_cast<const void *>(piece.local), piece.length);
+    burst_->parts.push_back({&op, 0, begin, burst_->bytes, first, burst_->vectors.size()});
+}
+
+// ---- sending ----
+
+Sender::Sent Sender::send(int fd) {
+    size_t turn = 0;
+    while (!failed()) {
+        if (!burst_) {
+            if (!wants()) return Sent::all;
+            if (turn >= kTurnBytes) return Sent::more;
+            build();
+        }
+        msghdr message{};
+        message.msg_iov = burst_->vectors.data() + burst_->vector_at;
+        message.msg_iovlen = std::min<size_t>(burst_->vectors.size() - burst_->vector_at, IOV_MAX);
+        const bool whole = burst_->vector_at + message.msg_iovlen == burst_->vectors.size();
+        ssize_t sent = ::sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (sent < 0) {
+            if (errno == EINTR) continue;
+            if (errno == EAGAIN) return Sent::blocked;
+            error_ = errno;
+            if (error_ == EFAULT) blame_burst();
+            break;
+        }
+        turn += static_cast<size_t>(sent);
+        advance(static_cast<size_t>(sent));
+        if (burst_->sent == burst_->bytes)
+            release();
+        else if (whole)
+            return Sent::blocked;  // less than we asked for: the socket is full
+    }
+    return Sent::failed;
+}
+
+// Memory of the user that is not there: the operations of this burst count as sent, so that they
+// end with this connection instead of ending the next one too.
+void Sender::blame_burst() {
+    for (const Burst::Part &part : burst_->parts)
+        if (part.op && part.end > burst_->sent) part.op->sent = true;
+}
+
+void Sender::advance(size_t bytes) {
+    Burst &burst = *burst_;
+    burst.sent += bytes;
+    while (bytes > 0) {
+        iovec &vector = burst.vectors[burst.vector_at];
+        if (bytes < vector.iov_len) {
+            vector.iov_base = static_cast<uint8_t *>(vector.iov_base) + bytes;
+            vector.iov_len -= bytes;
+            break;
+        }
+        bytes -= vector.iov_len;
+        ++burst.vector_at;
+    }
+    for (; burst.started_at < burst.parts.size(); ++burst.started_at) {
+        const Burst::Part &part = burst.parts[burst.started_at];
+        if (part.begin >= burst.sent) break;
+        if (part.op) part.op->sent = true;
+    }
+    for (; burst.part_at < burst.parts.size(); ++burst.part_at) {
+        const Burst::Part &part = burst.parts[burst.part_at];
+        if (part.end > burst.sent) break;
+        if (part.op) both_.window.left(*part.op);
+    }
+}
+
+void Sender::release() {
+    if (!burst_) return;
+    both_.buffers.bursts.give(std::move(burst_));
+    quiet_.insert(quiet_.end(), leaving_.begin(), leaving_.end());
+    leaving_.clear();
+}
+
+void Sender::abandon() {
+    release();
+}
+
+void Sender::blank(const Op &op) {
+    if (!burst_) return;
+    for (size_t i = burst_->part_at; i < burst_->parts.size(); ++i) {
+        const Burst::Part &part = burst_->parts[i];
+        if (part.op != &op) continue;
+        for (size_t at = std::max(part.first_vector, burst_->vector_at); at < part.end_vector; ++at)
+            burst_->vectors[at].iov_base = const_cast<uint8_t *>(kZeros);
+    }
+}
+
+bool Sender::retire(uint64_t region) {
+    if (!burst_) return true;
+    for (size_t i = burst_->part_at; i < burst_->parts.size(); ++i) {
+        const Burst::Part &part = burst_->parts[i];
+        if (part.op || part.first_vector == part.end_vector || part.region != region) continue;
+        leaving_.push_back(region);
+        return false;
+    }
+    return true;
+}
+
+}  // namespace xfer::tcp

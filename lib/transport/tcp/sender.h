@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// The way out. Control bytes, answers and operations are gathered, in this order, into a burst:
+// headers in a buffer, payloads where they are. A burst leaves whole before the next one is made.
+#pragma once
+
+#include "transport/tcp/duplex.h"
+
+namespace xfer::tcp {
+
+class Sender {
+public:
+    enum class Sent { all, blocked, more, failed };
+
+    explicit Sender(Duplex &both) : both_(both) {}
+    ~Sender() { release(); }
+
+    // False: too much is waiting.
+    bool control(ConstBytes head, ConstBytes body);
+    // Out of the handshake's or our own hand: always taken.
+    void append(ConstBytes bytes) { control_.insert(control_.end(), bytes.begin(), bytes.end()); }
+    Sent send(int fd);
+    int error() const { return error_; }
+    bool failed() const { return error_ != 0; }
+
+    // What still has to leave of an operation is taken from elsewhere: its memory is quiet.
+    void blank(const Op &op);
+    // True if nothing of the region is on its way out; else quiet() tells when.
+    bool retire(uint64_t region);
+    bool has_quiet() const { return !quiet_.empty(); }
+    std::vector<uint64_t> take_quiet() { return std::move(quiet_); }
+    void abandon();  // nothing leaves any more
+
+private:
+    bool wants() const;
+    bool full() const;
+    void build();
+    void add_control();
+    void add_answer(const Answer &answer);
+    void add_operation(Op &op);
+    void advance(size_t bytes);
+    void blame_burst();
+    void release();
+
+    Duplex &both_;
+    std::vector<uint8_t> control_;
+    std::unique_ptr<Burst> burst_;
+    std::vector<uint64_t> leaving_;  // retired regions of which the burst still has something
+    std::vector<uint64_t> quiet_;
+    int error_ = 0;
+};
+
+}  // namespace xfer::tcp

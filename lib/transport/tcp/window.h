@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// The operations of one link, on the side that wants them done: waiting to leave, then waiting for
+// their answers, which come in order.
+#pragma once
+
+#include "transport/transport.h"
+
+namespace xfer::tcp {
+
+class Window {
+public:
+    void start(uint32_t max_ops) { max_ops_ = max_ops; }
+    bool full() const { return count_ >= max_ops_; }
+    bool waiting() const { return !posted_.empty(); }
+
+    void post(Op &op);
+    Op &depart();  // the next one is put into a burst: gets its number
+    void left(const Op &op) { left_ = op.seq; }  // its last byte is out of our hands
+    // True if it had not departed: on_done comes by deliver_canceled().
+    bool withdraw(Op &op);
+
+    // Answers of the peer. False: one that the protocol does not allow.
+    bool acknowledged(uint64_t seq, LinkSink &sink);
+    bool refused(uint64_t seq, Status status, LinkSink &sink);
+    Op *get_answered(uint64_t seq, uint32_t bytes);  // null: not allowed
+    void got(Op &op, LinkSink &sink);
+
+    bool has_canceled() const { return !canceled_.empty(); }
+    void deliver_canceled(LinkSink &sink);
+    void fail_all(Status status, LinkSink &sink);
+
+private:
+    using Ops = List<Op, InLink>;
+    void finish(Op &op, Status status, LinkSink &sink);
+
+    Ops posted_, asked_, canceled_;
+    uint32_t max_ops_ = 0, count_ = 0;
+    uint64_t departed_ = 0;  // highest number given
+    uint64_t left_ = 0;      // highest number that may be answered
+};
+
+}  // namespace xfer::tcp

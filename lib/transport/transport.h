@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// All that core knows about moving bytes. A Transport belongs to one loop and makes Links; a Link
+// is one path of bytes to one peer. It first carries the messages of a handshake; once start() was
+// called it carries control frames and operations. Thread: every method and every sink call is on
+// the loop's thread. Errors are values. No sink call is made from inside a method, but on_access,
+// which is made while a request is being read.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "loop/loop.h"
+#include "transport/pieces.h"
+#include "util/fd.h"
+#include "util/list.h"
+#include "util/status.h"
+#include "util/uri.h"
+#include "wire/frame.h"
+
+namespace xfer {
+
+// What a request must know of a region to touch it.
+struct Access {
+    uint64_t region = 0;
+    uint32_t generation = 0;
+    uint64_t key = 0;
+};
+
+struct InTransfer;  // list tags of an Op
+struct InLink;
+
+// One chunk under way: at most kMaxChunk bytes in at most kMaxPieces ranges of one region. Owned by
+// core, lent to one link from post() to on_done().
+struct Op : ListNode<InTransfer>, ListNode<InLink> {
+    Dir dir = Dir::put;
+    bool last = false;      // of its transfer: the answer is wanted at once
+    bool sent = false;      // the peer may have seen some of it
+    bool canceled = false;  // local memory must not be touched any more
+    uint32_t bytes = 0;
+    uint32_t pieces = 0;
+    Access remote;
+    const PieceList *list = nullptr;
+    Cursor begin;
+    uint64_t seq = 0;          // the link's
+    void *transfer = nullptr;  // core's: null once nobody waits for the answer
+    void *lane = nullptr;      // core's
+
+    void draw(std::vector<Piece> &out) const {
+        Cursor at = begin;
+        list->draw(at, kMaxChunk, kMaxPieces, out);
+    }
+};
+
+class LinkSink {
+public:
+    virtual void on_up() = 0;                       // of a dialed link: it can carry the handshake
+    virtual void on_hello(ConstBytes message) = 0;  // one whole handshake message
+    virtual void on_control(const Frame &frame, ConstBytes body) = 0;
+    virtual void on_done(Op &op, Status status) = 0;  // exactly once per posted op
+    // Checks a peer's request and turns its ranges into local ones, in order; all or nothing.
+    virtual Status on_access(Dir dir, const Access &access, std::span<const WirePiece> pieces,
+                             std::vector<iovec> &out) = 0;
+    virtual void on_served(Dir dir,
+                           uint64_t bytes) = 0;  // a peer's request was applied or answered
+    virtual void on_quiet(uint64_t region) = 0;  // what retire() had to wait for has ended
+    virtual void on_down(
+        const Failure &why) = 0;  // exactly once, last, after on_done of every posted op
+
+protected:
+    ~LinkSink() = default;
+};
+
+// A link between two loops: it was detached from one and not yet adopted by another.
+struct LinkTicket {
+    Fd fd;
+    std::vector<uint8_t> unread;
+    std::string remote;
+};
+
+class Link {
+public:
+    virtual ~Link() = default;  // after on_down or detach, and not inside a call from this link
+    virtual void set_sink(LinkSink &sink) = 0;
+    virtual std::string remote() const = 0;  // the other end, as a URI
+
+    virtual void send_hello(ConstBytes message) = 0;
+    virtual LinkTicket detach() = 0;  // before start(): stops without on_down
+    // The handshake is over; the peer lets us have max_ops posted, and we let it have serve_ops.
+    virtual void start(uint32_t max_ops, uint32_t serve_ops) = 0;
+
+    virtual bool send(const Frame &frame,
+                      ConstBytes body) = 0;  // false: too much is waiting already
+    virtual bool post(Op &op) = 0;           // false: full until some on_done
+    virtual void flush() = 0;                // sends what was posted
+    // Withdraws. True: local memory is quiet now; on_done still comes, when nothing of it can land
+    // any more.
+    virtual bool cancel(Op &op) = 0;
+    // The region is closed: nothing of it is read or written any more. False: some of it is on its
+    // way out; on_quiet follows.
+    virtual bool retire(uint64_t region) = 0;
+    virtual void close(
+        const Failure &why) = 0;  // asynchronous; what was sent before still leaves if it can
+    virtual uint64_t last_heard() const = 0;  // time of the last byte from the peer
+};
+
+class AcceptSink {
+public:
+    virtual void on_accept(std::unique_ptr<Link> link) = 0;
+
+protected:
+    ~AcceptSink() = default;
+};
+
+class Listener {
+public:
+    virtual ~Listener() = default;
+    virtual std::string bound() const = 0;  // a URI that can be dialed
+};
+
+class Transport {
+public:
+    virtual ~Transport() = default;  // after its last link and listener
+    virtual std::string_view name() const = 0;
+    virtual bool serves(const Uri &uri) const = 0;
+    virtual Result<std::unique_ptr<Listener>> listen(const Uri &uri, AcceptSink &sink) = 0;
+    virtual Result<std::unique_ptr<Link>> connect(const Uri &uri,
+                                                  LinkSink &sink) = 0;  // later failures: on_down
+    virtual std::unique_ptr<Link> adopt(LinkTicket ticket) = 0;
+};
+
+}  // namespace xfer

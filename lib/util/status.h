@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Errors are values: a Status where the number says all, a Failure where a person will read it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "util/check.h"
+#include "xfer/xfer.h"
+
+namespace xfer {
+
+using Status = xfer_status_t;
+
+struct Failure {
+    Status status = XFER_OK;
+    uint32_t origin = XFER_ORIGIN_NONE;
+    int32_t native = 0;
+    std::string message;
+};
+
+// The status that stands for an errno of socket, memory and descriptor calls.
+Status status_of_errno(int error);
+
+// "what: strerror" with the errno kept as the native code.
+Failure os_failure(int error, std::string what);
+
+template <typename T>
+class [[nodiscard]] Result {
+public:
+    Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
+    Result(Failure failure) : state_(std::in_place_index<1>, std::move(failure)) {
+        XFER_CHECK(error().status != XFER_OK);
+    }
+    explicit operator bool() const { return state_.index() == 0; }
+    T &operator*() { return std::get<0>(state_); }
+    T *operator->() { return &std::get<0>(state_); }
+    const Failure &error() const { return std::get<1>(state_); }
+
+private:
+    std::variant<T, Failure> state_;
+};
+
+}  // namespace xfer

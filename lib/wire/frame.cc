@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "wire/frame.h"
+
+#include "xfer/xfer.h"
+
+namespace xfer {
+
+void encode(const Frame &frame, uint8_t *to) {
+    to[0] = static_cast<uint8_t>(frame.type);
+    to[1] = frame.flags;
+    store<uint16_t>(to + 2, frame.pieces);
+    store<uint32_t>(to + 4, frame.length);
+    store<uint64_t>(to + 8, frame.seq);
+    store<uint64_t>(to + 16, frame.region);
+    store<uint32_t>(to + 24, frame.generation);
+    store<int32_t>(to + 28, frame.status);
+}
+
+namespace {
+
+bool plausible(const Frame &frame) {
+    switch (frame.type) {
+    case FrameType::put:
+        return frame.pieces >= 1 && frame.pieces <= kMaxPieces &&
+               frame.length >= access_length(frame.pieces) &&
+               frame.length - access_length(frame.pieces) <= kMaxChunk;
+    case FrameType::get:
+        return frame.pieces >= 1 && frame.pieces <= kMaxPieces &&
+               frame.length == access_length(frame.pieces);
+    case FrameType::data:
+        return frame.pieces == 0 && frame.length <= kMaxChunk;
+    case FrameType::ack:
+    case FrameType::ping:
+    case FrameType::pong:
+    case FrameType::lanes:
+    case FrameType::forget:
+        return frame.pieces == 0 && frame.length == 0 && frame.status == 0;
+    case FrameType::error:
+    case FrameType::bye:
+        return frame.pieces == 0 && frame.length == 0 && frame.status < 0;
+    case FrameType::lookup:
+        return frame.pieces == 0 && frame.length >= 1 && frame.length <= kMaxName;
+    case FrameType::found:
+        return frame.pieces == 0 && frame.status <= 0 && frame.length <= kMaxControl;
+    case FrameType::gone:
+        return frame.pieces == 0 && frame.length == sizeof(xfer_ref_t);
+    }
+    return false;
+}
+
+}  // namespace
+
+std::optional<Frame> decode_frame(const uint8_t *from) {
+    Frame frame;
+    frame.type = static_cast<FrameType>(from[0]);
+    frame.flags = from[1];
+    frame.pieces = load<uint16_t>(from + 2);
+    frame.length = load<uint32_t>(from + 4);
+    frame.seq = load<uint64_t>(from + 8);
+    frame.region = load<uint64_t>(from + 16);
+    frame.generation = load<uint32_t>(from + 24);
+    frame.status = load<int32_t>(from + 28);
+    if (!plausible(frame)) return std::nullopt;
+    return frame;
+}
+
+}  // namespace xfer

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Frames: what two engines say on a lane once they are READY. A frame is a header of 32 bytes, then
+// `length` bytes. Put and get carry a key, then a list of ranges of one region; put, and the data
+// that answers a get, end with the payload. Every put and get has a sequence number, one more than
+// the one before on its lane, and is answered in that order: acks cover all puts up to a number, an
+// error or data answers one.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "wire/bytes.h"
+#include "wire/limits.h"
+
+namespace xfer {
+
+enum class FrameType : uint8_t {
+    put = 1,
+    get = 2,
+    ack = 3,     // all puts up to seq are applied
+    error = 4,   // the put or get seq is refused with status; nothing of it was or will be applied
+    data = 5,    // the bytes of get seq
+    lookup = 6,  // seq: the question's number; payload: a name; flags: kLookupWait
+    found = 7,   // answers lookup seq: status; payload: a ref, then the region's blob
+    gone = 8,    // a region that was looked up is closed: region, generation; payload: its ref
+    ping = 9,    // seq: the sender's clock
+    pong = 10,   // seq: as in the ping
+    lanes = 11,  // asks the initiator of the connection to open its data lanes
+    bye = 12,  // the sender closes; status says why. XFER_EAGAIN: it offers to, as nothing is going
+               // on
+    forget = 13,  // lookup seq is not waited for any more
+};
+
+constexpr uint8_t kLookupWait = 1;  // flags of lookup
+constexpr uint8_t kAckWanted = 1;   // flags of put: the initiator waits, acknowledge at once
+
+struct Frame {
+    static constexpr size_t kSize = 32;
+
+    FrameType type{};
+    uint8_t flags = 0;
+    uint16_t pieces = 0;
+    uint32_t length = 0;  // bytes that follow the header
+    uint64_t seq = 0;
+    uint64_t region = 0;
+    uint32_t generation = 0;
+    int32_t status = 0;
+};
+
+struct WirePiece {
+    static constexpr size_t kSize = 16;
+    uint64_t offset;
+    uint32_t length;
+};
+
+// Bytes of key and ranges that stand before a put's payload.
+constexpr uint32_t access_length(uint32_t pieces) {
+    return 8 + pieces * static_cast<uint32_t>(WirePiece::kSize);
+}
+
+void encode(const Frame &frame, uint8_t *to);
+
+// Nothing if no peer that keeps the protocol would send it: unknown type, lengths past the limits
+// or at odds with each other. What it names may still not exist.
+std::optional<Frame> decode_frame(const uint8_t *from);
+
+inline void encode(const WirePiece &piece, uint8_t *to) {
+    store<uint64_t>(to, piece.offset);
+    store<uint32_t>(to + 8, piece.length);
+    store<uint32_t>(to + 12, 0);
+}
+
+inline WirePiece decode_piece(const uint8_t *from) {
+    return {load<uint64_t>(from), load<uint32_t>(from + 8)};
+}
+
+}  // namespace xfer

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// The bounds of what may travel. Both ends must agree on them; a peer that goes past one broke the
+// protocol.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace xfer {
+
+constexpr size_t kMaxHello = 8192;  // bytes of one handshake message, its header included
+constexpr size_t kMaxBlob = 1024;   // of an application or a region
+constexpr size_t kMaxName = 255;    // of a region
+constexpr size_t kMaxUri = 255;
+constexpr size_t kMaxListenUris = 8;  // that a peer advertises
+constexpr size_t kMinKey = 32, kMaxKey = 256;
+
+constexpr uint32_t kMaxChunk = 256 * 1024;  // payload bytes of one put, get or data frame
+constexpr uint32_t kMaxPieces = 512;        // ranges of one put or get frame
+constexpr uint32_t kMaxControl = 4096;      // bytes after the header of a control frame
+
+}  // namespace xfer
