@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "session.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum { CONNECT_MS = 3000, LOOKUP_MS = 5000, KEY_LIMIT = 256 };
+
+/* Who asked: the user words of lookups. */
+enum { LOOKUP_OURS = 1, LOOKUP_VISITOR = 2 };
+
+static bool read_key(const char *path, uint8_t *key, uint64_t *length, struct why *why) {
+    FILE *file = fopen(path, "rb");
+    if (!file) return fail(why, "%s: %s", path, strerror(errno));
+    *length = fread(key, 1, KEY_LIMIT, file);
+    fclose(file);
+    return true;
+}
+
+bool session_open(struct session *session, const char *key_file, struct why *why) {
+    *session = (struct session){0};
+    uint8_t key[KEY_LIMIT];
+    xfer_engine_options_t options = {.size = sizeof options, .dispatch = XFER_DISPATCH_POLL};
+    if (key_file) {
+        if (!read_key(key_file, key, &options.key_length, why)) return false;
+        options.key = key;
+    }
+    xfer_error_t error;
+    xfer_status_t status = xfer_engine_open(&options, &session->engine, &error);
+    return status == XFER_OK || fail(why, "the engine did not start: %s", error.message);
+}
+
+void session_close(struct session *session) {
+    if (!session->engine) return;
+    (void)xfer_ep_close(session->server);
+    for (unsigned i = 0; i < session->region_count; i++)
+        (void)xfer_region_close(session->regions[i]);
+    for (unsigned i = 0; i < session->visitor_count; i++)
+        (void)xfer_ep_close(session->visitors[i].ep);
+    (void)xfer_engine_join(session->engine);
+    *session = (struct session){0};
+}
+
+/* A peer's handle is the engine's: when the peer goes away before it has answered, that is all. One
+ * that has what we look for is kept. */
+static void welcome(struct session *session, const xfer_event_t *event) {
+    if (event->type == XFER_EVENT_PEER && session->visiting_card) {
+        xfer_lookup_options_t options = {.size = sizeof options, .timeout_ms = LOOKUP_MS};
+        (void)xfer_ep_lookup(event->ep, session->visiting_card, &options, LOOKUP_VISITOR);
+    }
+    const bool is_visitor = event->type == XFER_EVENT_LOOKUP && event->user == LOOKUP_VISITOR &&
+                            event->status == XFER_OK && session->visitor_count < VISITORS;
+    if (is_visitor && xfer_ep_keep(event->ep) == XFER_OK) {
+        struct visitor *visitor = &session->visitors[session->visitor_count++];
+        visitor->ep = event->ep;
+        memcpy(&visitor->ref, event->data, sizeof visitor->ref);
+    }
+}
+
+xfer_status_t session_next(struct session *session, xfer_event_t *event, uint32_t timeout_ms) {
+    uint32_t count = 0;
+    xfer_status_t status =
+        xfer_engine_poll(session->engine, event, sizeof *event, 1, timeout_ms, &count);
+    if (status != XFER_OK || count == 0) {
+        *event = (xfer_event_t){0};
+        return status;
+    }
+    welcome(session, event);
+    return XFER_OK;
+}
+
+xfer_status_t session_wait(struct session *session, uint32_t type, xfer_event_t *event) {
+    for (;;) { /* every operation ends, so this does too */
+        xfer_status_t status = session_next(session, event, XFER_NONE);
+        if (status != XFER_OK) return status;
+        if (event->type == type) return event->status;
+    }
+}
+
+xfer_status_t session_lookup(struct session *session, xfer_ep_t *ep, const char *name,
+                             xfer_ref_t *ref, uint64_t *length) {
+    xfer_lookup_options_t options = {.size = sizeof options, .timeout_ms = LOOKUP_MS};
+    xfer_status_t status = xfer_ep_lookup(ep, name, &options, LOOKUP_OURS);
+    if (status != XFER_OK) return status;
+    xfer_event_t event;
+    do {
+        status = session_wait(session, XFER_EVENT_LOOKUP, &event);
+    } while (event.user == LOOKUP_VISITOR);
+    if (status != XFER_OK) return status;
+    memcpy(ref, event.data, sizeof *ref);
+    xfer_ref_info_t info;
+    status = xfer_ref_info(ref, &info, sizeof info);
+    *length = info.length;
+    return status;
+}
+
+bool session_lend(struct session *session, const char *name, uint32_t access, void *address,
+                  uint64_t length, struct why *why) {
+    xfer_region_options_t options = {.size = sizeof options, .access = access, .name = name};
+    xfer_region_t **region = &session->regions[session->region_count];
+    xfer_error_t error;
+    if (session->region_count == REGIONS) return fail(why, "cannot lend so much");
+    if (xfer_region_open(session->engine, &options, address, length, region, &error) != XFER_OK) {
+        return fail(why, "cannot lend %s: %s", name, error.message);
+    }
+    session->region_count++;
+    return true;
+}
+
+bool session_connect(struct session *session, const char *uri, struct why *why) {
+    xfer_error_t error;
+    xfer_status_t status = xfer_ep_open(session->engine, uri, NULL, &session->server, &error);
+    if (status != XFER_OK) return fail(why, "%s: %s", uri, error.message);
+    status = xfer_ep_connect(session->server, CONNECT_MS, 0);
+    xfer_event_t event;
+    if (status == XFER_OK) status = session_wait(session, XFER_EVENT_CONNECT, &event);
+    if (status == XFER_ETIMEDOUT || status == XFER_EUNREACHABLE) {
+        return fail(why, "nobody answers at %s; is the server running?", uri);
+    }
+    return status == XFER_OK || fail_status(why, uri, status);
+}

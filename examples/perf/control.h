@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the two processes say to each other beside the measured traffic: one request, one answer.
+ * Both run the same program; the two hosts must have the same byte order, which the magic number
+ * tells. */
+#ifndef PERF_CONTROL_H
+#define PERF_CONTROL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "blocks.h"
+
+/* How an engine is driven. */
+struct mode {
+    uint32_t dispatch;   /* XFER_DISPATCH_THREAD or XFER_DISPATCH_POLL */
+    uint32_t io_threads; /* as in xfer_engine_options_t */
+    uint32_t spin_us;
+    uint32_t lanes;
+    uint32_t busy; /* POLL: the polling threads of both sides never sleep while a run lasts */
+};
+
+enum request_kind {
+    ASK_MEMORY = 1,    /* make the owner's buffer of `number` bytes */
+    ASK_RAW,           /* play the owner's side of a raw run of `plan` on the data connection */
+    ASK_FIRST_CONTACT, /* answer `number` raw first contacts */
+    ASK_ENGINE, /* open an engine in `mode`, with the buffer as region; answers where it listens */
+    ASK_ENGINE_END,
+    ASK_RUN,   /* a run begins: busy pollers start to spin */
+    ASK_REST,  /* it has ended */
+    ASK_STATE, /* what this process used, what its engine counted */
+    ASK_FILL,  /* write the pattern of seed `number` over the blocks of `plan` */
+    ASK_CHECK  /* compare; answers how many pieces are wrong */
+};
+
+struct request {
+    uint64_t magic;
+    uint64_t kind;
+    uint64_t number;
+    struct plan plan;
+    struct mode mode;
+    uint32_t reserved;
+};
+
+struct answer {
+    uint64_t magic;
+    uint64_t number; /* wrong pieces */
+    double cpu;      /* seconds, since the start of the process, of a raw run: during it */
+    uint64_t resident;
+    uint64_t wakeups;
+    uint64_t connections;
+    uint64_t ports[2]; /* of the raw listener, of the engine */
+};
+
+void control_send_request(int fd, const struct request *request);
+/* Returns false when the other side has ended. */
+bool control_receive_request(int fd, struct request *request);
+void control_send_answer(int fd, const struct answer *answer);
+void control_receive_answer(int fd, struct answer *answer);
+
+#endif

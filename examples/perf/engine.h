@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The initiator's engine: reaches the owner, and keeps a window of operations in flight. */
+#ifndef PERF_ENGINE_H
+#define PERF_ENGINE_H
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <xfer/xfer.h>
+
+#include "blocks.h"
+#include "control.h"
+
+extern const char kRegionName[];
+
+/* Who submits the next operation when one has ended. */
+enum submitter { SUBMIT_CALLBACK, SUBMIT_THREAD };
+
+/* One run of a plan: state of the window while it lasts. */
+struct run {
+    const struct plan *plan;
+    uint8_t *memory;
+    xfer_batch_t **batches; /* one for each block if the plan has pages */
+    uint64_t batch_count;
+    double *times;     /* NULL, or nanoseconds of each operation */
+    uint64_t *started; /* when the operation in each block was submitted */
+    uint32_t *ended;   /* SUBMIT_THREAD: blocks whose operations have ended, oldest first */
+    uint64_t issued, done;
+    enum submitter submitter;
+};
+
+struct client {
+    xfer_engine_t *engine;
+    xfer_ep_t *ep;
+    xfer_ref_t ref;
+    bool poll, busy;
+    struct run run;
+    sem_t progress; /* posted by the callback: an answer, a block that ended, the end of a run */
+    xfer_status_t answer;
+    bool contact; /* the operation of block 0 follows the lookup */
+};
+
+/* Ends the program if `status` is a failure. */
+void must(xfer_status_t status, const char *what, const xfer_error_t *error);
+
+/* Options that both sides have in common. */
+xfer_engine_options_t engine_options(const struct mode *mode, const void *key, size_t key_length);
+
+/* tcp://host:port, with brackets around an IPv6 address, which are dropped. */
+void split_uri(const char *uri, char *host, size_t capacity, uint16_t *port);
+
+void client_open(struct client *client, const struct mode *mode, const void *key, size_t length);
+
+/* Makes the endpoint and looks up the owner's region. */
+void client_reach(struct client *client, const char *uri);
+
+/* The same, and the first operation of `plan` behind the lookup, submitted where its answer
+ * arrives. Ends when that operation has. */
+void client_contact(struct client *client, const char *uri, const struct plan *plan,
+                    uint8_t *memory);
+
+/* Waits until all counted operations of `plan` have ended, OK each, which means applied at the
+ * owner. Returns seconds. `times`, if not NULL, receives the nanoseconds of each operation. */
+double client_run(struct client *client, const struct plan *plan, uint8_t *memory,
+                  enum submitter submitter, double *times);
+
+/* Prepares what client_run submits; needed once before the runs of a plan, and its end after them.
+ */
+void client_prepare(struct client *client, const struct plan *plan, uint8_t *memory);
+void client_forget(struct client *client);
+
+void client_close(struct client *client);
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the machine can do, measured by plain C in the same run and over the same buffers as
+ * libxfer. */
+#ifndef PERF_LIMITS_H
+#define PERF_LIMITS_H
+
+#include <stdint.h>
+
+#include "blocks.h"
+
+/* Nanoseconds that one cache line needs from one CPU to the other: half a round trip between two
+ * pinned threads, 0 on a machine with one CPU. */
+double core_to_core_ns(void);
+
+/* GB/s of memcpy from one buffer of `size` bytes to another. */
+double memcpy_rate(uint64_t size, double seconds);
+
+/* One side of a raw TCP run over `fd`, connected and with TCP_NODELAY. The sender is the initiator
+ * of a put and the owner of a get. In `times`, if not NULL, it leaves the nanoseconds of each
+ * operation. */
+void raw_send(int fd, const struct blocks *blocks, const struct plan *plan, double *times);
+void raw_receive(int fd, const struct blocks *blocks, const struct plan *plan, double *times);
+
+/* One byte from one side to the other. */
+void raw_post(int fd, bool spin);
+void raw_wait(int fd, bool spin);
+
+/* First contact: connect, 4 KiB there, one byte back. */
+enum { FIRST_CONTACT_BYTES = 4096 };
+int raw_listen(const char *host, uint16_t *port);
+int raw_accept(int listener);
+int raw_connect(const char *host, uint16_t port);
+double raw_first_contact_us(const char *host, uint16_t port, const void *bytes);
+void raw_answer_first_contact(int listener, void *bytes);
+
+#endif

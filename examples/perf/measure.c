@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "measure.h"
+
+#include <err.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+uint64_t now_ns(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * 1000000000U + (uint64_t)time.tv_nsec;
+}
+
+static double seconds_of(struct timeval time) {
+    return (double)time.tv_sec + (double)time.tv_usec / 1e6;
+}
+
+double cpu_seconds(void) {
+    struct rusage usage;
+    if (getrusage(RUSAGE_SELF, &usage) != 0) err(1, "getrusage");
+    return seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime);
+}
+
+uint64_t resident_bytes(void) {
+    FILE *file = fopen("/proc/self/statm", "re");
+    if (file == NULL) err(1, "/proc/self/statm");
+    unsigned long long pages = 0;
+    if (fscanf(file, "%*s %llu", &pages) != 1) errx(1, "/proc/self/statm: not as expected");
+    fclose(file);
+    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static int by_value(const void *left, const void *right) {
+    double a = *(const double *)left;
+    double b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+double percentile(double *values, size_t count, double share) {
+    if (count == 0) return 0;
+    qsort(values, count, sizeof values[0], by_value);
+    return values[(size_t)((double)(count - 1) * share + 0.5)];
+}
+
+struct summary summarize(const double *values, size_t count) {
+    double sorted[MAX_ROUNDS];
+    memcpy(sorted, values, count * sizeof sorted[0]);
+    struct summary result = {.median = percentile(sorted, count, 0.5)};
+    result.min = sorted[0];
+    result.max = sorted[count - 1];
+    return result;
+}
+
+void pin_to_cpu(int cpu) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET((size_t)cpu, &set);
+    if (sched_setaffinity(0, sizeof set, &set) != 0) err(1, "pin to CPU %d", cpu);
+}

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "options.h"
+
+#include <argp.h>
+#include <ctype.h>
+#include <err.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "measure.h"
+
+static const char *const kCommands[] = {
+    [COMMAND_PUT] = "put",         [COMMAND_GET] = "get",         [COMMAND_PAGES] = "pages",
+    [COMMAND_LATENCY] = "latency", [COMMAND_CONNECT] = "connect", [COMMAND_IDLE] = "idle",
+    [COMMAND_LIMITS] = "limits",
+};
+
+const char *command_name(enum command command) {
+    return kCommands[command];
+}
+
+enum option_key {
+    OPTION_TO = 256,
+    OPTION_SERVE,
+    OPTION_INSECURE,
+    OPTION_KEY_FILE,
+    OPTION_ROUNDS,
+    OPTION_SECONDS,
+    OPTION_BYTES,
+    OPTION_PAGES,
+    OPTION_PAGE_SIZE,
+    OPTION_CONNECTIONS,
+    OPTION_DISPATCH,
+    OPTION_IO_THREADS,
+    OPTION_SPIN_US,
+    OPTION_BUSY,
+    OPTION_SUBMIT,
+    OPTION_LANES,
+    OPTION_PIN,
+    OPTION_READ,
+    OPTION_JSON,
+    OPTION_PLOT,
+    OPTION_ROLE
+};
+
+static const struct argp_option kOptions[] = {
+    {0, 0, 0, 0, "What is moved:", 1},
+    {"size", 's', "LIST", 0, "sizes of one operation, such as 64K,1M,16M", 1},
+    {"window", 'w', "LIST", 0, "operations in flight, such as 1,8", 1},
+    {"pages", OPTION_PAGES, "N", 0, "pages: pages of one batch (10000)", 1},
+    {"page-size", OPTION_PAGE_SIZE, "BYTES", 0, "pages: bytes of a page (4K)", 1},
+    {"read", OPTION_READ, 0, 0, "pages, latency: get instead of put", 1},
+    {"connections", OPTION_CONNECTIONS, "N", 0, "idle: connections of the engine (100)", 1},
+    {0, 0, 0, 0, "How long:", 2},
+    {"rounds", OPTION_ROUNDS, "N", 0, "rounds, each of all limits and libxfer in turn (5)", 2},
+    {"seconds", OPTION_SECONDS, "S", 0, "length of one run (0.4; idle: 10)", 2},
+    {"bytes", OPTION_BYTES, "BYTES", 0, "bytes of one run, instead of seconds", 2},
+    {0, 0, 0, 0, "The engines, on both sides:", 3},
+    {"dispatch", OPTION_DISPATCH, "thread|poll", 0, "where events arrive (thread)", 3},
+    {"io-threads", OPTION_IO_THREADS, "N|none", 0, "threads that drive sockets (1)", 3},
+    {"spin-us", OPTION_SPIN_US, "N", 0, "how long the engines poll before they sleep (0)", 3},
+    {"busy", OPTION_BUSY, 0, 0, "with dispatch poll: the pollers of both sides never sleep", 3},
+    {"submit", OPTION_SUBMIT, "callback|thread", 0,
+     "who submits the next operation: the completion (default), or a thread that waits for it", 3},
+    {"lanes", OPTION_LANES, "N", 0, "data lanes for each peer (1)", 3},
+    {"pin", OPTION_PIN, 0, 0, "keep the initiator on CPU 0 and the owner on CPU 1", 3},
+    {0, 0, 0, 0, "Two hosts:", 4},
+    {"serve", OPTION_SERVE, "URI", 0, "own the memory, for initiators that come to tcp://host:port",
+     4},
+    {"to", OPTION_TO, "URI", 0, "use the serving xfer_perf at tcp://host:port", 4},
+    {"insecure", OPTION_INSECURE, 0, 0, "serve: listen beyond loopback without a key", 4},
+    {"key-file", OPTION_KEY_FILE, "FILE", 0, "shared secret of both engines, 32 to 256 bytes", 4},
+    {0, 0, 0, 0, "Output:", 5},
+    {"json", OPTION_JSON, "FILE", 0, "also write every sample as JSON", 5},
+    {"plot", OPTION_PLOT, "FILE", 0, "also draw the ratios as SVG", 5},
+    {"role", OPTION_ROLE, "FD", OPTION_HIDDEN, 0, 5},
+    {0, 0, 0, 0, 0, 0},
+};
+
+static uint64_t parse_number(const char *text, char **end) {
+    errno = 0;
+    if (!isdigit((unsigned char)text[0])) errx(2, "%s: not a number", text);
+    uint64_t number = strtoull(text, end, 10);
+    int shift = 0;
+    if (**end == 'K') shift = 10;
+    if (**end == 'M') shift = 20;
+    if (**end == 'G') shift = 30;
+    if (shift != 0) (*end)++;
+    if (errno != 0 || number == 0 || number > (UINT64_MAX >> 1) >> shift)
+        errx(2, "%s: out of range", text);
+    return number << shift;
+}
+
+static uint64_t parse_one(const char *text) {
+    char *end;
+    uint64_t number = parse_number(text, &end);
+    if (*end != '\0') errx(2, "%s: not a number", text);
+    return number;
+}
+
+static struct list parse_list(const char *text) {
+    struct list list = {.count = 0};
+    for (;;) {
+        if (list.count == MAX_SIZES) errx(2, "%s: too many", text);
+        char *end;
+        list.values[list.count++] = parse_number(text, &end);
+        if (*end == '\0') return list;
+        if (*end != ',') errx(2, "%s: not a list of numbers", text);
+        text = end + 1;
+    }
+}
+
+static void read_key(const char *path, struct options *options) {
+    FILE *file = fopen(path, "re");
+    if (file == NULL) err(2, "%s", path);
+    options->key_length = fread(options->key, 1, sizeof options->key, file);
+    fclose(file);
+    if (options->key_length < 32) errx(2, "%s: a key has 32 to 256 bytes", path);
+}
+
+/* Returns the place of `word` in a list of `count` words. */
+static size_t one_of(const char *word, const char *const *words, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        if (words[i] != NULL && strcmp(words[i], word) == 0) return i;
+    }
+    errx(2, "%s: unknown; see --help", word);
+}
+
+static void parse_engine_option(int key, const char *word, struct options *options) {
+    static const char *const kDispatches[] = {
+        [XFER_DISPATCH_THREAD] = "thread", [XFER_DISPATCH_POLL] = "poll"};
+    static const char *const kSubmitters[] = {
+        [SUBMIT_CALLBACK] = "callback", [SUBMIT_THREAD] = "thread"};
+    struct mode *mode = &options->mode;
+    switch (key) {
+    case OPTION_DISPATCH:
+        mode->dispatch = (uint32_t)one_of(word, kDispatches, XFER_DISPATCH_POLL + 1);
+        return;
+    case OPTION_IO_THREADS:
+        mode->io_threads = strcmp(word, "none") == 0 ? XFER_NONE : (uint32_t)parse_one(word);
+        return;
+    case OPTION_SPIN_US:
+        mode->spin_us = (uint32_t)parse_one(word);
+        return;
+    case OPTION_BUSY:
+        mode->busy = true;
+        return;
+    case OPTION_LANES:
+        mode->lanes = (uint32_t)parse_one(word);
+        return;
+    case OPTION_SUBMIT:
+        options->submitter = (enum submitter)one_of(word, kSubmitters, 2);
+        return;
+    default:
+        errx(2, "option %d", key);
+    }
+}
+
+static void check(const struct argp_state *state, struct options *options) {
+    if (options->serve != NULL || options->role_fd >= 0) return;
+    if (options->command == COMMAND_NONE) argp_usage(state);
+    if (options->rounds > MAX_ROUNDS) errx(2, "at most %d rounds", MAX_ROUNDS);
+    if (options->page_size % 8 != 0) errx(2, "the page size must be a multiple of 8");
+    if (options->mode.busy && options->mode.dispatch != XFER_DISPATCH_POLL)
+        errx(2, "--busy needs --dispatch poll");
+    if (options->submitter == SUBMIT_THREAD && options->mode.dispatch == XFER_DISPATCH_POLL)
+        errx(2, "--submit thread needs --dispatch thread");
+    if (options->to != NULL && options->pin) errx(2, "--pin is for one host");
+}
+
+static error_t parse_option(int key, char *word, struct argp_state *state) {
+    struct options *options = state->input;
+    switch (key) {
+    case 's':
+        options->sizes = parse_list(word);
+        return 0;
+    case 'w':
+        options->windows = parse_list(word);
+        return 0;
+    case OPTION_PAGES:
+        options->pages = parse_one(word);
+        return 0;
+    case OPTION_PAGE_SIZE:
+        options->page_size = parse_one(word);
+        return 0;
+    case OPTION_READ:
+        options->get = true;
+        return 0;
+    case OPTION_CONNECTIONS:
+        options->connections = parse_one(word);
+        return 0;
+    case OPTION_ROUNDS:
+        options->rounds = parse_one(word);
+        return 0;
+    case OPTION_SECONDS:
+        options->seconds = strtod(word, NULL);
+        return 0;
+    case OPTION_BYTES:
+        options->bytes = parse_one(word);
+        return 0;
+    case OPTION_PIN:
+        options->pin = true;
+        return 0;
+    case OPTION_SERVE:
+        options->serve = word;
+        return 0;
+    case OPTION_TO:
+        options->to = word;
+        return 0;
+    case OPTION_INSECURE:
+        options->insecure = true;
+        return 0;
+    case OPTION_KEY_FILE:
+        read_key(word, options);
+        return 0;
+    case OPTION_JSON:
+        options->json = word;
+        return 0;
+    case OPTION_PLOT:
+        options->plot = word;
+        return 0;
+    case OPTION_ROLE:
+        options->role_fd = atoi(word);
+        return 0;
+    case OPTION_DISPATCH:
+    case OPTION_IO_THREADS:
+    case OPTION_SPIN_US:
+    case OPTION_BUSY:
+    case OPTION_SUBMIT:
+    case OPTION_LANES:
+        parse_engine_option(key, word, options);
+        return 0;
+    case ARGP_KEY_ARG:
+        if (options->command != COMMAND_NONE) argp_usage(state);
+        options->command = (enum command)one_of(word, kCommands, COMMAND_LIMITS + 1);
+        return 0;
+    case ARGP_KEY_END:
+        check(state, options);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const char kText[] =
+    "Measures libxfer beside what the machine can do, in one run, over the same buffers.\v"
+    "Commands:\n"
+    "  put, get   operations of each size, with each window\n"
+    "  pages      prepared batches of pages that lie scattered on both sides\n"
+    "  latency    64 B operations, one at a time\n"
+    "  connect    first contact, from the endpoint to the first 4 KiB put\n"
+    "  idle       an engine with many connections that do nothing\n"
+    "  limits     the machine alone\n"
+    "\n"
+    "An operation is done when its event says OK: a put is then applied in the memory of the other "
+    "process, a get "
+    "in ours. Bytes are compared in a pass of their own, which is not timed.";
+
+void options_parse(int count, char **words, struct options *options) {
+    static const struct argp kParser = {
+        .options = kOptions, .parser = parse_option, .args_doc = "COMMAND", .doc = kText};
+    *options = (struct options){
+        .rounds = 5,
+        .pages = 10000,
+        .page_size = 4096,
+        .connections = 100,
+        .mode = {.dispatch = XFER_DISPATCH_THREAD, .io_threads = 1},
+        .role_fd = -1,
+    };
+    argp_parse(&kParser, count, words, 0, NULL, options);
+    if (options->seconds <= 0) options->seconds = options->command == COMMAND_IDLE ? 10 : 0.4;
+    if (options->sizes.count == 0) {
+        options->sizes = (struct list){.values = {65536, 1U << 20, 1U << 24}, .count = 3};
+        if (options->command == COMMAND_LATENCY)
+            options->sizes = (struct list){.values = {64}, .count = 1};
+    }
+    if (options->windows.count == 0) options->windows = (struct list){.values = {1, 8}, .count = 2};
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The command line. */
+#ifndef PERF_OPTIONS_H
+#define PERF_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "control.h"
+#include "engine.h"
+
+enum command {
+    COMMAND_NONE,
+    COMMAND_PUT,
+    COMMAND_GET,
+    COMMAND_PAGES,
+    COMMAND_LATENCY,
+    COMMAND_CONNECT,
+    COMMAND_IDLE,
+    COMMAND_LIMITS
+};
+
+enum { MAX_SIZES = 32 };
+
+struct list {
+    uint64_t values[MAX_SIZES];
+    size_t count;
+};
+
+struct options {
+    enum command command;
+    struct list sizes;
+    struct list windows;
+    uint64_t rounds;
+    double seconds; /* of one run, unless bytes is given */
+    uint64_t bytes;
+    uint64_t pages;
+    uint64_t page_size;
+    uint64_t connections;
+    struct mode mode;
+    enum submitter submitter;
+    bool pin;
+    bool get;          /* pages and latency: read instead of write */
+    const char *to;    /* tcp://host:port of a serving xfer_perf; NULL: start one here */
+    const char *serve; /* tcp://host:port: be that */
+    const char *json;
+    const char *plot;
+    bool insecure;
+    uint8_t key[256];
+    size_t key_length;
+    int role_fd; /* the control channel of a serving process that an initiator started; -1 otherwise
+                  */
+};
+
+void options_parse(int count, char **words, struct options *options);
+
+const char *command_name(enum command command);
+
+#endif

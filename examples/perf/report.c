@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "report.h"
+
+#include <err.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <unistd.h>
+
+bool row_is_time(const struct row *row) {
+    return row->kind == ROW_LATENCY || row->kind == ROW_CONNECT;
+}
+
+const char *row_name(const struct row *row) {
+    switch (row->kind) {
+    case ROW_BLOCKS:
+        return row->plan.get ? "get" : "put";
+    case ROW_PAGES:
+        return row->plan.get ? "pages get" : "pages put";
+    case ROW_LATENCY:
+        return row->plan.get ? "latency get" : "latency put";
+    case ROW_CONNECT:
+        return "connect";
+    }
+    return "";
+}
+
+const char *size_text(uint64_t size, char *text, size_t capacity) {
+    static const char *const kUnits[] = {"B", "KiB", "MiB", "GiB"};
+    size_t unit = 0;
+    double number = (double)size;
+    while (unit < 3 && number >= 1024) {
+        number /= 1024;
+        unit++;
+    }
+    snprintf(text, capacity, "%.4g %s", number, kUnits[unit]);
+    return text;
+}
+
+static bool better(const struct row *row, double left, double right) {
+    return row_is_time(row) ? left < right : left > right;
+}
+
+void row_compare(struct row *row, size_t round) {
+    double best = 0;
+    double least_cpu = 0;
+    for (size_t i = 0; i < row->limit_count; i++) {
+        if (!row->fair[i]) continue;
+        double value = row->limits[i].value[round];
+        double cpu = row->limits[i].cpu[round];
+        if (best == 0 || better(row, value, best)) best = value;
+        if (least_cpu == 0 || cpu < least_cpu) least_cpu = cpu;
+    }
+    row->ratio[round] = best > 0 ? row->xfer.value[round] / best : 0;
+    row->cpu_ratio[round] = least_cpu > 0 ? row->xfer.cpu[round] / least_cpu : 0;
+}
+
+void row_conclude(struct row *row, size_t rounds) {
+    double best = 0;
+    for (size_t i = 0; i < row->limit_count; i++) {
+        double value = summarize(row->limits[i].value, rounds).median;
+        if (!row->fair[i] || (best != 0 && !better(row, value, best))) continue;
+        best = value;
+        row->best = i;
+    }
+}
+
+/* ---- the table ---- */
+
+static void print_mode(const struct options *options) {
+    const struct mode *mode = &options->mode;
+    char threads[16];
+    snprintf(threads, sizeof threads, "%u", mode->io_threads);
+    printf("engines: dispatch %s, io_threads %s, spin %u us%s, next submitted by %s%s\n",
+           mode->dispatch == XFER_DISPATCH_POLL ? "poll" : "thread",
+           mode->io_threads == XFER_NONE ? "none" : threads, mode->spin_us,
+           mode->busy ? ", pollers spin" : "",
+           options->submitter == SUBMIT_THREAD ? "a waiting thread" : "the completion",
+           options->pin ? ", pinned" : "");
+    printf(
+        "done: the event of the operation says OK, which is: applied in the memory of the "
+        "destination\n");
+}
+
+static void print_row(const struct report *report, const struct row *row) {
+    size_t rounds = report->options->rounds;
+    char size[32];
+    size_text(row->plan.size, size, sizeof size);
+    struct summary ours = summarize(row->xfer.value, rounds);
+    const struct series *best = &row->limits[row->best];
+    struct summary limit = summarize(best->value, rounds);
+    struct summary ratio = summarize(row->ratio, rounds);
+    printf("%-12s %9s %3llu  %8.2f  %8.2f %-24s %5.2f (%.2f-%.2f)", row_name(row), size,
+           (unsigned long long)row->plan.window, ours.median, limit.median, best->name,
+           ratio.median, ratio.min, ratio.max);
+    if (row_is_time(row)) {
+        printf("  p99 %.1f / %.1f", summarize(row->xfer.p99, rounds).median,
+               summarize(best->p99, rounds).median);
+    } else {
+        printf("  %.2f (%.2f x raw)", summarize(row->xfer.cpu, rounds).median,
+               summarize(row->cpu_ratio, rounds).median);
+    }
+    printf("  %.0f\n", summarize(row->core_to_core, rounds).median);
+}
+
+static void print_limits(const struct report *report, const struct row *row) {
+    size_t rounds = report->options->rounds;
+    char size[32];
+    size_text(row->plan.size, size, sizeof size);
+    for (size_t i = 0; i < row->limit_count; i++) {
+        struct summary value = summarize(row->limits[i].value, rounds);
+        printf("%-12s %9s %3llu  %-24s %8.2f (%.2f-%.2f) %s", row_name(row), size,
+               (unsigned long long)row->plan.window, row->limits[i].name, value.median, value.min,
+               value.max, row_is_time(row) ? "us" : "GB/s");
+        double cpu = summarize(row->limits[i].cpu, rounds).median;
+        if (cpu > 0 && !row_is_time(row)) printf("  %.2f CPU-s/GB", cpu);
+        printf("  %.0f\n", summarize(row->core_to_core, rounds).median);
+    }
+}
+
+static void print_idle(const struct idle *idle) {
+    printf(
+        "idle: %llu connections for %.0f s: %.4f %% of one CPU, %.1f wake-ups a second, "
+        "%.1f KiB resident for each connection\n",
+        (unsigned long long)idle->connections, idle->seconds, idle->cpu_share * 100, idle->wakeups,
+        idle->bytes_each / 1024);
+}
+
+void report_print(const struct report *report) {
+    if (report->with_xfer) {
+        print_mode(report->options);
+        if (report->row_count > 0) {
+            printf(
+                "median of %llu rounds; GB/s, or us for latency and connect; the last columns: CPU "
+                "seconds of "
+                "both sides per GB (or p99, ours / limit), ns between the cores\n",
+                (unsigned long long)report->options->rounds);
+            printf("%-12s %9s %3s  %8s  %8s %-24s %s\n", "what", "size", "W", "libxfer", "limit",
+                   "which is", "ratio (min-max)  CPU-s/GB  core-core");
+        }
+    } else {
+        printf("what the machine can do; the last column: ns between the cores\n");
+    }
+    for (size_t i = 0; i < report->row_count; i++)
+        (report->with_xfer ? print_row : print_limits)(report, &report->rows[i]);
+    if (report->idle.connections > 0) print_idle(&report->idle);
+}
+
+/* ---- JSON ---- */
+
+static json_t *json_samples(const double *values, size_t count) {
+    json_t *list = json_array();
+    for (size_t i = 0; i < count; i++)
+        json_array_append_new(list, json_real(values[i]));
+    return list;
+}
+
+static json_t *json_series(const struct series *series, const char *name, size_t rounds) {
+    return json_pack("{s:s, s:f, s:o, s:o, s:o}", "name", name, "median",
+                     summarize(series->value, rounds).median, "value",
+                     json_samples(series->value, rounds), "cpu_s_per_gb",
+                     json_samples(series->cpu, rounds), "p99_us",
+                     json_samples(series->p99, rounds));
+}
+
+static json_t *json_row(const struct report *report, const struct row *row) {
+    size_t rounds = report->options->rounds;
+    json_t *limits = json_array();
+    for (size_t i = 0; i < row->limit_count; i++) {
+        json_t *limit = json_series(&row->limits[i], row->limits[i].name, rounds);
+        json_object_set_new(limit, "fair", json_boolean(row->fair[i]));
+        json_array_append_new(limits, limit);
+    }
+    json_t *object =
+        json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:o, s:o}", "what", row_name(row), "unit",
+                  row_is_time(row) ? "us" : "GB/s", "size", (json_int_t)row->plan.size, "window",
+                  (json_int_t)row->plan.window, "operations", (json_int_t)row->plan.count,
+                  "page_size", (json_int_t)row->plan.page_size, "limits", limits, "core_to_core_ns",
+                  json_samples(row->core_to_core, rounds));
+    if (!report->with_xfer) return object;
+    json_object_set_new(object, "xfer", json_series(&row->xfer, "libxfer", rounds));
+    json_object_set_new(object, "limit", json_string(row->limits[row->best].name));
+    json_object_set_new(object, "ratios", json_samples(row->ratio, rounds));
+    json_object_set_new(object, "ratio", json_real(summarize(row->ratio, rounds).median));
+    json_object_set_new(object, "cpu_ratio", json_real(summarize(row->cpu_ratio, rounds).median));
+    return object;
+}
+
+void report_write_json(const struct report *report, const char *path) {
+    const struct options *options = report->options;
+    const struct mode *mode = &options->mode;
+    json_t *rows = json_array();
+    for (size_t i = 0; i < report->row_count; i++)
+        json_array_append_new(rows, json_row(report, &report->rows[i]));
+    json_t *root = json_pack(
+        "{s:s, s:s, s:I, s:i, s:{s:s, s:o, s:i, s:b, s:i, s:s, s:b}, s:o}", "command",
+        command_name(options->command), "version", xfer_version_string(), "rounds",
+        (json_int_t)options->rounds, "cpus", (int)sysconf(_SC_NPROCESSORS_ONLN), "mode", "dispatch",
+        mode->dispatch == XFER_DISPATCH_POLL ? "poll" : "thread", "io_threads",
+        json_integer(mode->io_threads == XFER_NONE ? 0 : (json_int_t)mode->io_threads), "spin_us",
+        (int)mode->spin_us, "busy", (int)mode->busy, "lanes", (int)mode->lanes, "submit",
+        options->submitter == SUBMIT_THREAD ? "thread" : "callback", "pin", (int)options->pin,
+        "rows", rows);
+    const struct idle *idle = &report->idle;
+    if (idle->connections > 0) {
+        json_object_set_new(
+            root, "idle",
+            json_pack("{s:I, s:f, s:f, s:f, s:f}", "connections", (json_int_t)idle->connections,
+                      "seconds", idle->seconds, "cpu_share", idle->cpu_share, "wakeups_per_s",
+                      idle->wakeups, "bytes_per_connection", idle->bytes_each));
+    }
+    if (root == NULL || json_dump_file(root, path, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) != 0)
+        errx(1, "%s: cannot be written", path);
+    json_decref(root);
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "session.h"
+
+#include <err.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "limits.h"
+#include "measure.h"
+
+/* The owner is this program again, in a process of its own. It ends when the control channel does.
+ */
+static int start_owner(bool pin) {
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) err(1, "socketpair");
+    pid_t child = fork();
+    if (child < 0) err(1, "fork");
+    if (child == 0) {
+        if (pin) pin_to_cpu(1);
+        int inherited = dup(pair[1]);
+        char number[16];
+        snprintf(number, sizeof number, "%d", inherited);
+        execl("/proc/self/exe", "xfer_perf", "--role", number, (char *)NULL);
+        err(1, "/proc/self/exe");
+    }
+    close(pair[1]);
+    if (pin) pin_to_cpu(0);
+    return pair[0];
+}
+
+void session_open(struct session *session, const struct options *options, uint64_t length) {
+    *session = (struct session){.options = options, .data = -1, .length = length};
+    if (options->to != NULL) {
+        uint16_t port;
+        split_uri(options->to, session->host, sizeof session->host, &port);
+        session->control = raw_connect(session->host, port);
+    } else {
+        snprintf(session->host, sizeof session->host, "127.0.0.1");
+        session->control = start_owner(options->pin);
+    }
+    session->memory = memory_map(length);
+    struct answer answer = session_ask(session, ASK_MEMORY, length, NULL);
+    session->raw_port = (uint16_t)answer.ports[0];
+}
+
+void session_close(struct session *session) {
+    close(session->control);
+    if (session->data >= 0) close(session->data);
+    munmap(session->memory, session->length);
+    if (session->options->to == NULL) wait(NULL);
+}
+
+static void tell(struct session *session, enum request_kind kind, uint64_t number,
+                 const struct plan *plan) {
+    struct request request = {.kind = kind, .number = number, .mode = session->options->mode};
+    if (plan != NULL) request.plan = *plan;
+    control_send_request(session->control, &request);
+}
+
+struct answer session_ask(struct session *session, enum request_kind kind, uint64_t number,
+                          const struct plan *plan) {
+    struct answer answer;
+    tell(session, kind, number, plan);
+    control_receive_answer(session->control, &answer);
+    return answer;
+}
+
+void session_engine(struct session *session, char *uri, size_t capacity) {
+    struct answer answer = session_ask(session, ASK_ENGINE, 0, NULL);
+    bool six = strchr(session->host, ':') != NULL;
+    snprintf(uri, capacity, six ? "tcp://[%s]:%u" : "tcp://%s:%u", session->host,
+             (unsigned)answer.ports[1]);
+}
+
+struct cost session_raw(struct session *session, const struct plan *plan, double *times) {
+    struct blocks blocks = blocks_make(plan, session->memory, INITIATOR);
+    tell(session, ASK_RAW, 0, plan);
+    if (session->data < 0) session->data = raw_connect(session->host, session->raw_port);
+    raw_wait(session->data, false);
+    double cpu = cpu_seconds();
+    uint64_t start = now_ns();
+    (plan->get ? raw_receive : raw_send)(session->data, &blocks, plan, times);
+    struct cost cost = {.seconds = (double)(now_ns() - start) / 1e9};
+    cost.cpu = cpu_seconds() - cpu;
+    struct answer answer;
+    control_receive_answer(session->control, &answer);
+    cost.cpu += answer.cpu;
+    blocks_free(&blocks);
+    return cost;
+}
+
+struct cost session_xfer(struct session *session, struct client *client, const struct plan *plan,
+                         double *times) {
+    struct answer before = session_ask(session, ASK_RUN, 0, NULL);
+    double cpu = cpu_seconds();
+    struct cost cost;
+    cost.seconds = client_run(client, plan, session->memory, session->options->submitter, times);
+    cost.cpu = cpu_seconds() - cpu;
+    struct answer behind = session_ask(session, ASK_REST, 0, NULL);
+    cost.cpu += behind.cpu - before.cpu;
+    return cost;
+}
+
+void session_verify(struct session *session, struct client *client, const struct plan *plan) {
+    static uint64_t seed;
+    uint64_t wanted = ++seed;
+    uint64_t stale = ++seed;
+    struct plan once = *plan;
+    once.count = plan->window;
+    struct blocks blocks = blocks_make(plan, session->memory, INITIATOR);
+    blocks_fill(&blocks, plan->get ? stale : wanted);
+    session_ask(session, ASK_FILL, plan->get ? wanted : stale, plan);
+    session_xfer(session, client, &once, NULL);
+    uint64_t wrong = plan->get ? blocks_wrong(&blocks, wanted)
+                               : session_ask(session, ASK_CHECK, wanted, plan).number;
+    blocks_free(&blocks);
+    if (wrong != 0) errx(1, "verify: %llu pieces are wrong", (unsigned long long)wrong);
+}
