@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+# Sourced by the three run-hello.sh: finds the library of one build folder, as pkg-config sees it.
+
+skip() {
+    echo "skip: $*"
+    exit 77
+}
+
+need() { # command
+    command -v "$1" >/dev/null || skip "$1 is not installed"
+}
+
+# True when version $1 is at least $2.
+at_least() {
+    [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]
+}
+
+# For commands that fetch from the network.
+retry() {
+    local pause
+    for pause in 2 5 15; do
+        "$@" && return
+        echo "failed, again in $pause s: $*" >&2
+        sleep "$pause"
+    done
+    "$@"
+}
+
+[ $# -ge 1 ] || { echo "usage: run-hello.sh BUILD_DIR [URI]" >&2; exit 2; }
+build=$(cd "$1" && pwd)
+shift
+command -v pkg-config >/dev/null || { echo "pkg-config is not installed" >&2; exit 1; }
+[ -e "$build/lib/libxfer.so" ] || { echo "no lib/libxfer.so in $build: build it first" >&2; exit 1; }
+export PKG_CONFIG_PATH="$build/pkgconfig${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}"
+case $(ldd "$build/lib/libxfer.so") in
+*libasan* | *libtsan*) skip "the library was built with a sanitizer" ;;
+esac
+libdir=$(pkg-config --variable=libdir xfer)
+export LD_LIBRARY_PATH="$libdir${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
