@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Peers that die in the middle, and come back: under the same identity, under another, or not dead
+ * at all. */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "fixture.h"
+
+enum { kId = 7, kPuts = 8 };
+static const uint64_t kLength = 24 << 20;
+
+typedef struct Survivor {
+    Host *host;
+    Peer peer;
+    xfer_ep_t *ep;
+    xfer_ref_t ref;
+    uint8_t *local;
+    xfer_batch_t *prepared;
+} Survivor;
+
+static void open_survivor(Survivor *survivor, const Mode *mode) {
+    *survivor = (Survivor){.local = test_memory(kLength)};
+    peer_start(&survivor->peer, "tcp://127.0.0.1:0", kLength, kId);
+    survivor->host = host_open(mode);
+    survivor->ep = open_ep(survivor->host, survivor->peer.uri);
+    survivor->ref = look_up(survivor->host, survivor->ep, "memory");
+    assert_status(xfer_batch_open(survivor->ep, NULL, &survivor->prepared, NULL), XFER_OK);
+    for (uint64_t i = 0; i < 64; i++) {
+        assert_status(xfer_batch_put(survivor->prepared, survivor->local + i * 4096, &survivor->ref,
+                                     i * 4096, 4096),
+                      XFER_OK);
+    }
+    assert_status(submit_now(survivor->host, survivor->prepared), XFER_OK);
+    xfer_event_t up = wait_event(survivor->host, XFER_EVENT_PEER_UP, ANY_USER, kPatience);
+    assert_int_equal(up.flags & (XFER_RECONNECTED | XFER_RESTARTED), 0);
+}
+
+static void restart(Survivor *survivor, int id) {
+    char uri[256];
+    strcpy(uri, survivor->peer.uri);
+    peer_start(&survivor->peer, uri, kLength, id);
+}
+
+static void assert_prepared_works(Survivor *survivor, const xfer_ref_t *ref) {
+    uint8_t *back = test_memory(64 * 4096);
+    fill(survivor->local, 64 * 4096, 31);
+    assert_status(submit_now(survivor->host, survivor->prepared), XFER_OK);
+    assert_status(get_now(survivor->host, survivor->ep, back, ref, 0, 64 * 4096), XFER_OK);
+    assert_true(filled(back, 64 * 4096, 31, 0));
+}
+
+static void test_killed_and_restarted(void **state) {
+    Survivor survivor;
+    open_survivor(&survivor, *state);
+    for (uint64_t i = 0; i < kPuts; i++) {
+        assert_status(xfer_put(survivor.ep, survivor.local, &survivor.ref, 0, kLength, i, NULL),
+                      XFER_OK);
+    }
+    assert_status(wait_event(survivor.host, XFER_EVENT_PUT, 0, kPatience).status, XFER_OK);
+    peer_kill(&survivor.peer);
+    xfer_event_t down = wait_event(survivor.host, XFER_EVENT_PEER_DOWN, ANY_USER, kPatience);
+    assert_ptr_equal(down.ep, survivor.ep);
+    assert_true(down.status != XFER_OK);
+    restart(&survivor, kId);
+    /* What was sent is lost; what was not waits for the next connection, where its ref is stale. */
+    int lost = 0;
+    for (uint64_t i = 1; i < kPuts; i++) {
+        xfer_event_t event = wait_event(survivor.host, XFER_EVENT_PUT, i, kPatience);
+        assert_completion(&event);
+        if (event.status == XFER_EPEERLOST) {
+            assert_true((event.flags & XFER_MAYBE_APPLIED) != 0);
+            lost++;
+        } else if (event.status != XFER_OK) {
+            assert_status(event.status, XFER_ESTALE);
+        }
+    }
+    assert_true(lost > 0);
+    assert_status(put_now(survivor.host, survivor.ep, survivor.local, &survivor.ref, 0, 64),
+                  XFER_ESTALE);
+    xfer_event_t up = wait_event(survivor.host, XFER_EVENT_PEER_UP, ANY_USER, kPatience);
+    assert_int_equal(up.flags & (XFER_RECONNECTED | XFER_RESTARTED), XFER_RESTARTED);
+    xfer_id_t id;
+    memcpy(&id, up.data, sizeof id);
+    assert_int_equal(id.bytes[0], kId);
+    assert_status(submit_now(survivor.host, survivor.prepared), XFER_ESTALE);
+
+    /* The survivor's handles live on: the name is found anew, the batch is filled anew. */
+    xfer_ref_t ref = look_up(survivor.host, survivor.ep, "memory");
+    assert_status(xfer_batch_reset(survivor.prepared), XFER_OK);
+    for (uint64_t i = 0; i < 64; i++) {
+        assert_status(
+            xfer_batch_put(survivor.prepared, survivor.local + i * 4096, &ref, i * 4096, 4096),
+            XFER_OK);
+    }
+    assert_prepared_works(&survivor, &ref);
+    assert_status(put_now(survivor.host, survivor.ep, survivor.local, &survivor.ref, 0, 64),
+                  XFER_ESTALE);
+}
+
+static void test_restarted_as_another(void **state) {
+    Survivor survivor;
+    open_survivor(&survivor, *state);
+    xfer_id_t expected = {.bytes = {kId}};
+    xfer_ep_options_t options = {.size = sizeof options, .peer = &expected};
+    xfer_ep_t *strict = NULL;
+    assert_status(xfer_ep_open(survivor.host->engine, survivor.peer.uri, &options, &strict, NULL),
+                  XFER_OK);
+    assert_status(connect_now(survivor.host, strict, 5000), XFER_OK);
+    peer_kill(&survivor.peer);
+    wait_event(survivor.host, XFER_EVENT_PEER_DOWN, ANY_USER, kPatience);
+    restart(&survivor, kId + 1);
+    xfer_ref_t ref =
+        look_up(survivor.host, survivor.ep, "memory"); /* this one did not say whom it wants */
+    assert_status(put_now(survivor.host, survivor.ep, survivor.local, &ref, 0, 64), XFER_OK);
+    xfer_status_t status =
+        put_now(survivor.host, survivor.ep, survivor.local, &survivor.ref, 0, 64);
+    assert_true(status == XFER_ESTALE || status == XFER_EIDENTITY);
+    assert_status(connect_now(survivor.host, strict, 3000), XFER_EIDENTITY);
+}
+
+/* Not dead, only cut off for a while: the same incarnation, so that refs and prepared batches go
+ * on. */
+static void test_cut_off(void **state) {
+    const Mode *mode = *state;
+    xfer_engine_options_t options = host_options(mode);
+    options.heartbeat_ms = 150;
+    Survivor survivor = {.local = test_memory(kLength)};
+    peer_start(&survivor.peer, "tcp://127.0.0.1:0", kLength, kId);
+    survivor.host = host_open_with(mode, &options);
+    survivor.ep = open_ep(survivor.host, survivor.peer.uri);
+    survivor.ref = look_up(survivor.host, survivor.ep, "memory");
+    assert_status(xfer_batch_open(survivor.ep, NULL, &survivor.prepared, NULL), XFER_OK);
+    for (uint64_t i = 0; i < 64; i++) {
+        assert_status(xfer_batch_put(survivor.prepared, survivor.local + i * 4096, &survivor.ref,
+                                     i * 4096, 4096),
+                      XFER_OK);
+    }
+    assert_prepared_works(&survivor, &survivor.ref);
+    wait_event(survivor.host, XFER_EVENT_PEER_UP, ANY_USER, kPatience);
+    peer_signal(&survivor.peer, SIGSTOP);
+    wait_event(survivor.host, XFER_EVENT_PEER_DOWN, ANY_USER, kPatience);
+    peer_signal(&survivor.peer, SIGCONT);
+    assert_prepared_works(&survivor, &survivor.ref);
+    xfer_event_t up = wait_event(survivor.host, XFER_EVENT_PEER_UP, ANY_USER, kPatience);
+    assert_int_equal(up.flags & (XFER_RECONNECTED | XFER_RESTARTED), XFER_RECONNECTED);
+}
+
+/* Killed and restarted again and again, always found. */
+static void test_many_restarts(void **state) {
+    Survivor survivor;
+    open_survivor(&survivor, *state);
+    int rounds = quick() ? 3 : 8;
+    for (int round = 0; round < rounds; round++) {
+        xfer_put(survivor.ep, survivor.local, &survivor.ref, 0, kLength, 1, NULL);
+        pass_ms((uint32_t)(round % 3));
+        peer_kill(&survivor.peer);
+        if (round % 2 == 0) wait_event(survivor.host, XFER_EVENT_PUT, 1, kPatience);
+        restart(&survivor, kId);
+        if (round % 2 == 1) wait_event(survivor.host, XFER_EVENT_PUT, 1, kPatience);
+        survivor.ref = look_up(survivor.host, survivor.ep, "memory");
+        assert_status(put_now(survivor.host, survivor.ep, survivor.local, &survivor.ref, 0, 64),
+                      XFER_OK);
+    }
+    assert_int_equal(count_events(survivor.host, XFER_EVENT_PUT, 1), rounds);
+}
+
+/* ---- the initiator dies; the owner is told, and nothing lands after it was ---- */
+
+/* The role: puts all of "memory" at the URI, for ever. */
+static int push(const char *uri) {
+    xfer_engine_options_t options = {
+        .size = sizeof options, .dispatch = XFER_DISPATCH_POLL, .id = {kId + 2}};
+    xfer_engine_t *engine = NULL;
+    xfer_ep_t *ep = NULL;
+    xfer_event_t event;
+    uint32_t count = 0;
+    xfer_ref_t ref;
+    bool found = false;
+    uint8_t *local = malloc(kLength);
+    if (local == NULL || xfer_engine_open(&options, &engine, NULL) != XFER_OK ||
+        xfer_ep_open(engine, uri, NULL, &ep, NULL) != XFER_OK ||
+        xfer_ep_lookup(ep, "memory", NULL, 1) != XFER_OK) {
+        return 3;
+    }
+    for (uint64_t round = 0;;) {
+        if (xfer_engine_poll(engine, &event, sizeof event, 1, XFER_NONE, &count) != XFER_OK)
+            return 4;
+        if (count == 0) continue;
+        if (event.type == XFER_EVENT_LOOKUP && event.status == XFER_OK) {
+            memcpy(&ref, event.data, sizeof ref);
+            found = true;
+        } else if (event.type != XFER_EVENT_PUT) {
+            continue;
+        }
+        if (!found) return 5;
+        fill(local, kLength, round++);
+        if (xfer_put(ep, local, &ref, 0, kLength, 2, NULL) != XFER_OK) return 6;
+    }
+}
+
+static void test_initiator_killed(void **state) {
+    Host *owner = host_open(*state);
+    host_listen(owner, "tcp://127.0.0.1:0");
+    uint8_t *memory = test_memory(kLength);
+    uint8_t *copy = test_memory(kLength);
+    open_region(owner, "memory", XFER_READ | XFER_WRITE, memory, kLength);
+    int rounds = quick() ? 2 : 5;
+    for (int round = 0; round < rounds; round++) {
+        Peer peer;
+        peer_start_role(&peer, "push", owner->uri);
+        xfer_event_t up = wait_event(owner, XFER_EVENT_PEER, ANY_USER, kPatience);
+        uint64_t served = host_stats(owner).served_put;
+        uint64_t end = now_ms() + kPatience;
+        while (host_stats(owner).served_put == served) {
+            assert_true(now_ms() < end);
+            turn(1);
+        }
+        pass_ms((uint32_t)(3 * round));
+        peer_kill(&peer);
+        xfer_event_t down = wait_event(owner, XFER_EVENT_PEER_DOWN, ANY_USER, kPatience);
+        assert_ptr_equal(down.ep, up.ep);
+        memcpy(copy, memory, kLength);
+        pass_ms(100);
+        assert_memory_equal(copy, memory, kLength);
+        assert_int_equal(host_stats(owner).connections, 0);
+    }
+}
+
+static const struct CMUnitTest tests[] = {
+    EACH_MODE(test_killed_and_restarted),
+    EACH_DISPATCH(test_restarted_as_another),
+    EACH_MODE(test_cut_off),
+    EACH_DISPATCH(test_many_restarts),
+    EACH_MODE(test_initiator_killed),
+};
+
+int main(int argc, char **argv) {
+    int code;
+    peer_role("push", push);
+    if (peer_main(argc, argv, &code)) return code;
+    test_arguments(argc, argv);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Opening an engine: which options are taken, what the size rules of structs say, and what an
+ * engine costs. */
+#include <dirent.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fixture.h"
+
+static void ignore_event(const xfer_event_t *event, uint64_t user) {
+    (void)event;
+    (void)user;
+}
+
+static xfer_engine_options_t thread_options(void) {
+    return (xfer_engine_options_t){.size = sizeof(xfer_engine_options_t), .on_event = ignore_event};
+}
+
+static void assert_refused(const xfer_engine_options_t *options, xfer_status_t wanted,
+                           const char *what) {
+    xfer_engine_t *engine = NULL;
+    xfer_error_t err;
+    memset(&err, 0xff, sizeof err);
+    xfer_status_t status = xfer_engine_open(options, &engine, &err);
+    if (status == XFER_OK) xfer_engine_join(engine);
+    if (status != wanted)
+        fail_msg("%s: %s, not %s", what, xfer_status_name(status), xfer_status_name(wanted));
+    assert_int_equal(err.status, status);
+    assert_int_equal(err.reserved, 0);
+    assert_non_null(memchr(err.message, 0, sizeof err.message));
+    assert_true(err.message[0] != '\0');
+    assert_status(xfer_engine_open(options, &engine, NULL), wanted); /* without `err` too */
+}
+
+static void test_wrong_options(void **state) {
+    (void)state;
+    static const uint8_t key[300];
+    static const uint8_t blob[1025];
+    uv_loop_t loop;
+    const struct {
+        const char *what;
+        xfer_engine_options_t options;
+        xfer_status_t status;
+    } table[] = {
+        {"no callback", {.size = sizeof(xfer_engine_options_t)}, XFER_EINVAL},
+        {"no size", {.on_event = ignore_event}, XFER_EINVAL},
+        {"a size below its own field", {.size = 3, .on_event = ignore_event}, XFER_EINVAL},
+        {"dispatch",
+         {.size = sizeof(xfer_engine_options_t), .dispatch = 4, .on_event = ignore_event},
+         XFER_EINVAL},
+        {"loop without a loop",
+         {.size = sizeof(xfer_engine_options_t),
+          .dispatch = XFER_DISPATCH_LOOP,
+          .on_event = ignore_event},
+         XFER_EINVAL},
+        {"loop without a callback",
+         {.size = sizeof(xfer_engine_options_t), .dispatch = XFER_DISPATCH_LOOP, .loop = &loop},
+         XFER_EINVAL},
+        {"a key of 31 bytes",
+         {.size = sizeof(xfer_engine_options_t),
+          .on_event = ignore_event,
+          .key = key,
+          .key_length = 31},
+         XFER_EINVAL},
+        {"a key of 257 bytes",
+         {.size = sizeof(xfer_engine_options_t),
+          .on_event = ignore_event,
+          .key = key,
+          .key_length = 257},
+         XFER_EINVAL},
+        {"a key of no bytes",
+         {.size = sizeof(xfer_engine_options_t), .on_event = ignore_event, .key_length = 32},
+         XFER_EINVAL},
+        {"a blob of 1025 bytes",
+         {.size = sizeof(xfer_engine_options_t),
+          .on_event = ignore_event,
+          .blob = blob,
+          .blob_length = 1025},
+         XFER_EINVAL},
+        {"a blob of no bytes",
+         {.size = sizeof(xfer_engine_options_t), .on_event = ignore_event, .blob_length = 1},
+         XFER_EINVAL},
+        {"a flag that does not exist",
+         {.size = sizeof(xfer_engine_options_t), .on_event = ignore_event, .flags = 1u << 30},
+         XFER_EINVAL},
+        {"a million threads",
+         {.size = sizeof(xfer_engine_options_t), .on_event = ignore_event, .io_threads = 1000000},
+         XFER_EINVAL},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        assert_refused(&table[i].options, table[i].status, table[i].what);
+    }
+    assert_refused(NULL, XFER_EINVAL, "no options");
+    xfer_engine_options_t good = thread_options();
+    assert_status(xfer_engine_open(&good, NULL, NULL), XFER_EINVAL);
+}
+
+static void test_unknown_transport(void **state) {
+    (void)state;
+    xfer_engine_options_t options = thread_options();
+    options.transports = "pigeon";
+    xfer_engine_t *engine = NULL;
+    xfer_status_t status = xfer_engine_open(&options, &engine, NULL);
+    assert_true(status == XFER_EINVAL || status == XFER_EUNSUPPORTED);
+}
+
+static void test_limits_of_key_and_blob(void **state) {
+    (void)state;
+    static uint8_t bytes[1024];
+    const uint64_t keys[] = {32, 33, 255, 256};
+    for (size_t i = 0; i < 4; i++) {
+        xfer_engine_options_t options = host_options(THREAD_MODE);
+        options.key = bytes;
+        options.key_length = keys[i];
+        options.blob = bytes;
+        options.blob_length = sizeof bytes;
+        host_end(host_open_with(THREAD_MODE, &options));
+    }
+}
+
+/* `err` is written whole on success too. */
+static void test_error_on_success(void **state) {
+    (void)state;
+    xfer_engine_options_t options = thread_options();
+    xfer_engine_t *engine = NULL;
+    xfer_error_t err;
+    xfer_error_t zero;
+    memset(&err, 0xff, sizeof err);
+    memset(&zero, 0, sizeof zero);
+    assert_status(xfer_engine_open(&options, &engine, &err), XFER_OK);
+    assert_int_equal(err.status, XFER_OK);
+    assert_int_equal(err.origin, XFER_ORIGIN_NONE);
+    assert_int_equal(err.message[0], 0);
+    assert_memory_equal(&err, &zero, offsetof(xfer_error_t, message));
+    assert_status(xfer_engine_join(engine), XFER_OK);
+}
+
+/* ---- what an engine is and costs ---- */
+
+static int count_entries(const char *path) {
+    DIR *dir = opendir(path);
+    assert_non_null(dir);
+    int count = 0;
+    for (struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir))
+        count += entry->d_name[0] != '.';
+    closedir(dir);
+    return count;
+}
+
+/* The task directory still lists a thread for a moment after it was joined. */
+static void wait_threads(int wanted) {
+    uint64_t end = now_ms() + kPatience;
+    while (count_entries("/proc/self/task") != wanted) {
+        if (now_ms() > end)
+            fail_msg("%d threads, not %d", count_entries("/proc/self/task"), wanted);
+        turn(5);
+    }
+}
+
+static void test_threads(void **state) {
+    const Mode *mode = *state;
+    int before = count_entries("/proc/self/task");
+    Host *host = host_open(mode);
+    host_listen(host, "tcp://127.0.0.1:0");
+    pass_ms(20);
+    int io = mode->io_threads == XFER_NONE ? 0 : (int)mode->io_threads;
+    int wanted = io;
+    if (mode->dispatch == XFER_DISPATCH_THREAD) {
+        /* The engine's own thread may drive sockets as well. */
+        int now = count_entries("/proc/self/task") - before;
+        assert_true(now >= 1 && now <= io + 1);
+    } else {
+        assert_int_equal(count_entries("/proc/self/task") - before, wanted);
+    }
+    host_end(host);
+    wait_threads(before);
+}
+
+static void test_descriptors_return(void **state) {
+    const Mode *mode = *state;
+    Host *first = host_open(mode); /* what is made once for the process is made now */
+    host_listen(first, "tcp://127.0.0.1:0");
+    host_end(first);
+    int before = count_entries("/proc/self/fd");
+    for (int i = 0; i < 20; i++) {
+        Host *host = host_open(mode);
+        host_listen(host, "tcp://127.0.0.1:0");
+        host_end(host);
+    }
+    assert_int_equal(count_entries("/proc/self/fd"), before);
+}
+
+static int count_fds_role(const char *argument) {
+    return count_entries("/proc/self/fd") == atoi(argument) ? 0 : 1;
+}
+
+/* Every descriptor is closed by exec: a child that has an engine's sockets would keep its port. */
+static void test_close_on_exec(void **state) {
+    Peer peer;
+    char bare[16];
+    /* The same child without an engine has its three, the directory, and whatever the test runner
+     * left open. */
+    int inherited = 4;
+    for (; inherited < 32; inherited++) {
+        snprintf(bare, sizeof bare, "%d", inherited);
+        peer_start_role(&peer, "count_fds", bare);
+        if (peer_wait(&peer) == 0) break;
+    }
+    assert_true(inherited < 32);
+    Pair pair;
+    pair_open(&pair, *state, 4096);
+    peer_start_role(&peer, "count_fds", bare);
+    assert_int_equal(peer_wait(&peer), 0);
+}
+
+static void test_identity(void **state) {
+    (void)state;
+    xfer_engine_options_t options = host_options(THREAD_MODE);
+    memset(options.id, 0x5a, sizeof options.id);
+    xfer_id_t a, b, c, d;
+    Host *host = host_open_with(THREAD_MODE, &options);
+    assert_status(xfer_engine_id(host->engine, &a), XFER_OK);
+    assert_status(xfer_engine_id(host->engine, NULL), XFER_EINVAL);
+    host_end(host);
+    host = host_open_with(THREAD_MODE, &options);
+    assert_status(xfer_engine_id(host->engine, &b), XFER_OK);
+    assert_memory_equal(a.bytes, options.id, sizeof options.id);
+    assert_memory_equal(a.bytes, b.bytes, sizeof a.bytes);
+    assert_true(a.incarnation != b.incarnation);
+    assert_status(xfer_engine_id(host_open(THREAD_MODE)->engine, &c), XFER_OK);
+    assert_status(xfer_engine_id(host_open(THREAD_MODE)->engine, &d), XFER_OK);
+    assert_memory_not_equal(c.bytes, d.bytes, sizeof c.bytes);
+}
+
+static void test_describe(void **state) {
+    Pair pair;
+    pair_open(&pair, *state, 4096);
+    size_t needed = 0;
+    xfer_status_t status = xfer_engine_describe(pair.server->engine, NULL, 0, &needed);
+    assert_true(status == XFER_OK || status == XFER_ENOSPC);
+    assert_true(needed > 2);
+    size_t room = needed + 4096; /* it may grow between the calls */
+    char *text = test_memory(room);
+    assert_status(xfer_engine_describe(pair.server->engine, text, room, &needed), XFER_OK);
+    assert_int_equal(strlen(text) + 1, needed);
+    assert_int_equal(text[0], '{');
+    assert_int_equal(text[needed - 2], '}');
+    assert_non_null(strstr(text, "memory"));
+    assert_non_null(strstr(text, pair.server->uri));
+    char small[8];
+    memset(small, 0x7f, sizeof small);
+    assert_status(xfer_engine_describe(pair.server->engine, small, sizeof small, &needed),
+                  XFER_ENOSPC);
+    assert_int_equal(small[sizeof small - 1], 0);
+    assert_memory_equal(small, text, sizeof small - 1);
+}
+
+static const struct CMUnitTest tests[] = {
+    TEST(test_wrong_options),          TEST(test_unknown_transport),
+    TEST(test_limits_of_key_and_blob), TEST(test_error_on_success),
+    EACH_MODE(test_threads),           EACH_MODE(test_descriptors_return),
+    EACH_DISPATCH(test_close_on_exec), TEST(test_identity),
+    EACH_MODE(test_describe),
+};
+
+int main(int argc, char **argv) {
+    int code;
+    peer_role("count_fds", count_fds_role);
+    if (peer_main(argc, argv, &code)) return code;
+    test_arguments(argc, argv);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where an engine may listen, and what it says when it may not. */
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "fixture.h"
+
+/* Takes `count` neighbouring ports; returns the first. */
+static uint16_t raw_listeners(int *fds, int count) {
+    for (int attempt = 0; attempt < 100; attempt++) {
+        uint16_t first = 0;
+        int got = 1;
+        fds[0] = raw_listener(&first);
+        for (; got < count; got++) {
+            uint16_t port = (uint16_t)(first + got);
+            if (port < first) break;
+            fds[got] = raw_listener(&port);
+            if (fds[got] < 0) break;
+        }
+        if (got == count) return first;
+        while (got > 0)
+            close(fds[--got]);
+    }
+    fail_msg("no %d free ports side by side", count);
+    return 0;
+}
+
+static xfer_status_t listen_at(Host *host, const char *uri, xfer_error_t *err) {
+    return xfer_engine_listen(host->engine, uri, host->uri, sizeof host->uri, err);
+}
+
+static void assert_reachable(Host *server, const char *uri) {
+    Host *client = host_open(server->mode);
+    xfer_ep_t *ep = open_ep(client, uri);
+    assert_status(connect_now(client, ep, 5000), XFER_OK);
+    host_end(client);
+    xfer_ep_close(ep);
+}
+
+static void test_bound_uri(void **state) {
+    Host *host = host_open(*state);
+    host_listen(host, "tcp://127.0.0.1:0");
+    unsigned port = 0;
+    int used = 0;
+    assert_int_equal(sscanf(host->uri, "tcp://127.0.0.1:%u%n", &port, &used), 1);
+    assert_int_equal(used, strlen(host->uri));
+    assert_true(port > 0 && port < 65536);
+    assert_reachable(host, host->uri);
+}
+
+static void test_several_listeners(void **state) {
+    Host *host = host_open(*state);
+    host_listen(host, "tcp://127.0.0.1:0");
+    char first[256];
+    strcpy(first, host->uri);
+    host_listen(host, "tcp://127.0.0.2:0");
+    assert_memory_equal(host->uri, "tcp://127.0.0.2:", 16);
+    assert_string_not_equal(first, host->uri);
+    assert_reachable(host, first);
+    assert_reachable(host, host->uri);
+}
+
+static void test_ipv6(void **state) {
+    Host *host = host_open(*state);
+    int probe = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in6 address = {.sin6_family = AF_INET6, .sin6_addr = in6addr_loopback};
+    bool usable = probe >= 0 && bind(probe, (struct sockaddr *)&address, sizeof address) == 0;
+    if (probe >= 0) close(probe);
+    if (!usable) skip(); /* a host without ::1 */
+    host_listen(host, "tcp://[::1]:0");
+    assert_memory_equal(host->uri, "tcp://[::1]:", 12);
+    assert_reachable(host, host->uri);
+}
+
+static void test_localhost(void **state) {
+    Host *host = host_open(*state);
+    host_listen(host, "tcp://localhost:0");
+    assert_reachable(host, host->uri);
+}
+
+static void test_taken_port(void **state) {
+    Host *host = host_open(*state);
+    uint16_t port = 0;
+    int fd = raw_listener(&port);
+    char uri[64];
+    xfer_error_t err;
+    memset(&err, 0xff, sizeof err);
+    snprintf(uri, sizeof uri, "tcp://127.0.0.1:%u", port);
+    assert_status(listen_at(host, uri, &err), XFER_EADDRINUSE);
+    assert_int_equal(err.status, XFER_EADDRINUSE);
+    assert_true(err.origin == XFER_ORIGIN_OS || err.origin == XFER_ORIGIN_UV);
+    assert_true(err.native_code != 0);
+    assert_true(err.message[0] != '\0');
+    close(fd);
+    host_listen(host, uri); /* nothing of the failed attempt is in the way */
+    assert_string_equal(host->uri, uri);
+    Host *second = host_open(*state);
+    assert_status(listen_at(second, uri, NULL), XFER_EADDRINUSE);
+    assert_reachable(host, uri);
+    host_end(host);
+    host_listen(second, uri); /* free again with the end of its engine */
+}
+
+static void test_range(void **state) {
+    Host *host = host_open(*state);
+    int fds[4];
+    uint16_t first = raw_listeners(fds, 4);
+    char range[64];
+    char wanted[64];
+    xfer_error_t err;
+    snprintf(range, sizeof range, "tcp://127.0.0.1:%u-%u", first, first + 3);
+    assert_status(listen_at(host, range, &err), XFER_EADDRINUSE);
+    close(fds[2]);
+    host_listen(host, range);
+    snprintf(wanted, sizeof wanted, "tcp://127.0.0.1:%u", first + 2);
+    assert_string_equal(host->uri, wanted);
+    assert_reachable(host, wanted);
+    Host *second = host_open(*state);
+    assert_status(listen_at(second, range, &err), XFER_EADDRINUSE);
+    close(fds[0]);
+    close(fds[1]);
+    host_listen(second, range);
+    snprintf(wanted, sizeof wanted, "tcp://127.0.0.1:%u", first);
+    assert_string_equal(second->uri, wanted);
+    close(fds[3]);
+}
+
+static void test_malformed(void **state) {
+    Host *host = host_open(*state);
+    static const char *const table[] = {
+        "",
+        "tcp",
+        "tcp:",
+        "tcp://",
+        "://127.0.0.1:1",
+        "127.0.0.1:1",
+        "tcp:127.0.0.1:1",
+        "tcp://127.0.0.1",
+        "tcp://127.0.0.1:",
+        "tcp://:1",
+        "tcp://127.0.0.1:x",
+        "tcp://127.0.0.1:-1",
+        "tcp://127.0.0.1:65536",
+        "tcp://127.0.0.1:99999999999999999999",
+        "tcp://127.0.0.1:1x",
+        "tcp://127.0.0.1: 1",
+        "tcp://127.0.0.1:1 ",
+        "tcp://127.0.0.1:5-",
+        "tcp://127.0.0.1:-5",
+        "tcp://127.0.0.1:6-5",
+        "tcp://127.0.0.1:0-5",
+        "tcp://127.0.0.1:5-65536",
+        "tcp://127.0.0.1:5-6-7",
+        "tcp://127.0.0.1:1/path",
+        "tcp://127.0.0.1:1?query",
+        "tcp://user@127.0.0.1:1",
+        "tcp://127.0.0:1:2",
+        "tcp://::1:7000",
+        "tcp://[::1:7000",
+        "tcp://[::1]",
+        "tcp://[::1]7000",
+        "tcp://[]:7000",
+        "tcp://[127.0.0.1]:7000",
+        "tcp://[::g]:7000",
+        "tcp://256.0.0.1:7000",
+        "tcp://1.2.3:7000",
+    };
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        xfer_error_t err;
+        xfer_status_t status = listen_at(host, table[i], &err);
+        if (status != XFER_EADDR)
+            fail_msg("\"%s\": %s, not XFER_EADDR", table[i], xfer_status_name(status));
+        assert_int_equal(err.status, XFER_EADDR);
+        assert_true(err.message[0] != '\0');
+    }
+    assert_status(listen_at(host, NULL, NULL), XFER_EINVAL);
+    char *longest = test_memory(70000);
+    memset(longest, 'a', 69999);
+    memcpy(longest, "tcp://", 6);
+    assert_status(listen_at(host, longest, NULL), XFER_EADDR);
+}
+
+/* A listener names an interface: names that would have to be asked for are refused without asking.
+ */
+static void test_host_names(void **state) {
+    xfer_engine_options_t options = host_options(*state);
+    options.flags = XFER_ENGINE_INSECURE; /* or it would be refused for lying beyond loopback */
+    Host *host = host_open_with(*state, &options);
+    xfer_status_t status = listen_at(host, "tcp://nowhere.invalid:0", NULL);
+    assert_true(status == XFER_EADDR || status == XFER_ENAME);
+}
+
+static void test_unknown_scheme(void **state) {
+    Host *host = host_open(*state);
+    xfer_status_t status = listen_at(host, "pigeon://127.0.0.1:0", NULL);
+    assert_true(status == XFER_EADDR || status == XFER_EUNSUPPORTED);
+}
+
+/* 192.0.2.0/24 is for documentation: no host has it. */
+static void test_foreign_address(void **state) {
+    xfer_engine_options_t options = host_options(*state);
+    options.flags = XFER_ENGINE_INSECURE;
+    Host *host = host_open_with(*state, &options);
+    xfer_error_t err;
+    assert_status(listen_at(host, "tcp://192.0.2.1:0", &err), XFER_EADDR);
+    assert_status(listen_at(host, "tcp://[2001:db8::1]:0", &err), XFER_EADDR);
+}
+
+static void test_beyond_loopback(void **state) {
+    Host *host = host_open(*state);
+    xfer_error_t err;
+    assert_status(listen_at(host, "tcp://0.0.0.0:0", &err), XFER_EAUTH);
+    assert_true(err.message[0] != '\0');
+    assert_status(listen_at(host, "tcp://[::]:0", &err), XFER_EAUTH);
+    assert_status(listen_at(host, "tcp://192.0.2.1:0", &err), XFER_EAUTH);
+
+    xfer_engine_options_t options = host_options(*state);
+    options.flags = XFER_ENGINE_INSECURE;
+    Host *insecure = host_open_with(*state, &options);
+    host_listen(insecure, "tcp://0.0.0.0:0");
+    assert_null(strstr(insecure->uri, "0.0.0.0")); /* what peers can dial */
+
+    static const uint8_t key[32] = {1};
+    options.flags = 0;
+    options.key = key;
+    options.key_length = sizeof key;
+    Host *keyed = host_open_with(*state, &options);
+    host_listen(keyed, "tcp://0.0.0.0:0");
+}
+
+static void test_small_buffer(void **state) {
+    Host *host = host_open(*state);
+    uint16_t port = 0;
+    close(raw_listener(&port));
+    char uri[64];
+    char bound[64];
+    snprintf(uri, sizeof uri, "tcp://127.0.0.1:%u", port);
+    for (size_t cap = 1; cap <= strlen(uri); cap++) {
+        memset(bound, 0x7f, sizeof bound);
+        assert_status(xfer_engine_listen(host->engine, uri, bound, cap, NULL), XFER_ENOSPC);
+        assert_int_equal(bound[cap], 0x7f);
+    }
+    /* It was undone each time: the port is free, for others too. */
+    int fd = raw_listener(&port);
+    assert_true(fd >= 0);
+    close(fd);
+    assert_status(xfer_engine_listen(host->engine, uri, bound, strlen(uri) + 1, NULL), XFER_OK);
+    assert_string_equal(bound, uri);
+}
+
+/* What peers are told to dial is not what was bound, if the options say so. */
+static void test_advertise(void **state) {
+    xfer_engine_options_t options = host_options(*state);
+    options.advertise = "tcp://127.0.0.9:4321";
+    Host *host = host_open_with(*state, &options);
+    host_listen(host, "tcp://127.0.0.1:0");
+    size_t needed = 0;
+    char *text = test_memory(65536);
+    assert_status(xfer_engine_describe(host->engine, text, 65536, &needed), XFER_OK);
+    assert_non_null(strstr(text, "tcp://127.0.0.9:4321"));
+}
+
+static xfer_status_t listened_inside;
+static _Atomic int inside;
+
+static void listen_inside(Host *host, const xfer_event_t *event) {
+    if (event->type != XFER_EVENT_CLOSED || inside != 0) return;
+    listened_inside = listen_at(host, "tcp://127.0.0.1:0", NULL);
+    inside = 1;
+}
+
+static void test_listen_inside_callback(void **state) {
+    Host *host = host_open(*state);
+    uint8_t *memory = test_memory(64);
+    inside = 0;
+    host->hook = listen_inside;
+    assert_status(xfer_region_close(open_region(host, NULL, 0, memory, 64)), XFER_OK);
+    wait_atomic(&inside, 1, kPatience);
+    assert_status(listened_inside, XFER_OK);
+    assert_reachable(host, host->uri);
+}
+
+static const struct CMUnitTest tests[] = {
+    EACH_MODE(test_bound_uri),
+    EACH_DISPATCH(test_several_listeners),
+    EACH_DISPATCH(test_ipv6),
+    EACH_DISPATCH(test_localhost),
+    EACH_MODE(test_taken_port),
+    EACH_DISPATCH(test_range),
+    ONE_MODE(test_malformed),
+    ONE_MODE(test_host_names),
+    ONE_MODE(test_unknown_scheme),
+    ONE_MODE(test_foreign_address),
+    EACH_DISPATCH(test_beyond_loopback),
+    EACH_DISPATCH(test_small_buffer),
+    ONE_MODE(test_advertise),
+    EACH_MODE(test_listen_inside_callback),
+};
+
+TEST_MAIN(tests)

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How two engines meet: both at once, many threads at once, with and without the key, and with an
+ * identity that was or was not expected. */
+#include <stdatomic.h>
+#include <string.h>
+
+#include "fixture.h"
+
+static void wait_connections(Host *host, uint64_t wanted) {
+    uint64_t end = now_ms() + kPatience;
+    while (host_stats(host).connections != wanted) {
+        if (now_ms() > end) {
+            fail_msg("%llu connections, not %llu", (unsigned long long)host_stats(host).connections,
+                     (unsigned long long)wanted);
+        }
+        turn(10);
+    }
+}
+
+/* Both open to each other at once and move bytes at once; one connection remains, and nothing was
+ * lost. */
+static void test_both_at_once(void **state) {
+    int rounds = quick() ? 3 : 15;
+    for (int round = 0; round < rounds; round++) {
+        Host *hosts[2];
+        xfer_ep_t *eps[2];
+        for (int i = 0; i < 2; i++) {
+            hosts[i] = host_open(*state);
+            host_listen(hosts[i], "tcp://127.0.0.1:0");
+        }
+        for (int i = 0; i < 2; i++)
+            eps[i] = open_ep(hosts[i], hosts[1 - i]->uri);
+        for (int i = 0; i < 2; i++)
+            assert_status(xfer_ep_connect(eps[i], 10000, 1), XFER_OK);
+        for (int i = 0; i < 2; i++) {
+            assert_status(wait_event(hosts[i], XFER_EVENT_CONNECT, 1, kPatience).status, XFER_OK);
+        }
+        for (int i = 0; i < 2; i++) {
+            uint8_t *memory = test_memory(64);
+            uint8_t *local = test_memory(64);
+            fill(local, 64, (uint64_t)round);
+            open_region(hosts[1 - i], "memory", XFER_WRITE, memory, 64);
+            xfer_ref_t ref = look_up(hosts[i], eps[i], "memory");
+            assert_status(put_now(hosts[i], eps[i], local, &ref, 0, 64), XFER_OK);
+            assert_true(filled(memory, 64, (uint64_t)round, 0));
+        }
+        for (int i = 0; i < 2; i++)
+            wait_connections(hosts[i], 1);
+        pass_ms(20);
+        for (int i = 0; i < 2; i++)
+            wait_connections(hosts[i], 1);
+        for (int i = 0; i < 2; i++)
+            host_end(hosts[i]);
+        for (int i = 0; i < 2; i++)
+            assert_status(xfer_ep_close(eps[i]), XFER_ECLOSED);
+    }
+}
+
+/* ---- 64 threads that want one peer cause one attempt ---- */
+
+typedef struct Caller {
+    xfer_ep_t *ep;
+    uint64_t user;
+    xfer_status_t status;
+    _Atomic int *done;
+} Caller;
+
+static void *call_connect(void *data) {
+    Caller *caller = data;
+    caller->status = xfer_ep_connect(caller->ep, 10000, caller->user);
+    (*caller->done)++;
+    return NULL;
+}
+
+static void test_single_flight(void **state) {
+    enum { kThreads = 64 };
+    Host *server = host_open(*state);
+    Host *client = host_open(*state);
+    host_listen(server, "tcp://127.0.0.1:0");
+    xfer_ep_t *eps[2] = {open_ep(client, server->uri), open_ep(client, server->uri)};
+    static _Atomic int done;
+    static Caller callers[kThreads];
+    pthread_t threads[kThreads];
+    done = 0;
+    for (int i = 0; i < kThreads; i++) {
+        callers[i] = (Caller){.ep = eps[0], .user = (uint64_t)i, .done = &done};
+        assert_int_equal(pthread_create(&threads[i], NULL, call_connect, &callers[i]), 0);
+    }
+    wait_atomic(&done, kThreads, kPatience);
+    for (int i = 0; i < kThreads; i++) {
+        pthread_join(threads[i], NULL);
+        assert_status(callers[i].status, XFER_OK);
+        assert_status(wait_event(client, XFER_EVENT_CONNECT, (uint64_t)i, kPatience).status,
+                      XFER_OK);
+    }
+    assert_int_equal(host_stats(client).connects, 1);
+    assert_int_equal(host_stats(server).accepts, 1);
+    assert_status(connect_now(client, eps[1], 5000), XFER_OK);
+    wait_connections(client, 1);
+    wait_connections(server, 1);
+}
+
+/* ---- the key ---- */
+
+static xfer_status_t meet(const Mode *mode, const void *server_key, const void *client_key,
+                          Host **server) {
+    xfer_engine_options_t options = host_options(mode);
+    options.key = server_key;
+    options.key_length = server_key == NULL ? 0 : 32;
+    *server = host_open_with(mode, &options);
+    options.key = client_key;
+    options.key_length = client_key == NULL ? 0 : 32;
+    Host *client = host_open_with(mode, &options);
+    host_listen(*server, "tcp://127.0.0.1:0");
+    return connect_now(client, open_ep(client, (*server)->uri), 3000);
+}
+
+static void test_key(void **state) {
+    static const uint8_t key[32] = "an open secret of thirty-two b.";
+    static const uint8_t other[32] = "an open secret of thirty-two c.";
+    Host *server = NULL;
+    assert_status(meet(*state, key, key, &server), XFER_OK);
+    wait_event(server, XFER_EVENT_PEER, ANY_USER, kPatience);
+    assert_status(meet(*state, key, other, &server), XFER_EAUTH);
+    assert_int_equal(count_events(server, XFER_EVENT_PEER, ANY_USER), 0);
+    assert_int_equal(host_stats(server).connections, 0);
+    assert_status(meet(*state, key, NULL, &server), XFER_EAUTH);
+    assert_int_equal(count_events(server, XFER_EVENT_PEER, ANY_USER), 0);
+    assert_status(meet(*state, NULL, key, &server), XFER_EAUTH);
+    assert_int_equal(count_events(server, XFER_EVENT_PEER, ANY_USER), 0);
+}
+
+/* Data moves with a key as without one, and a long key counts to its last byte. */
+static void test_data_with_key(void **state) {
+    uint8_t key[256];
+    memset(key, 7, sizeof key);
+    xfer_engine_options_t options = host_options(*state);
+    options.key = key;
+    options.key_length = sizeof key;
+    Pair pair;
+    pair_open_with(&pair, &options, &options, *state, 1 << 20);
+    uint8_t *local = test_memory(1 << 20);
+    fill(local, 1 << 20, 2);
+    assert_status(put_now(pair.client, pair.ep, local, &pair.ref, 0, 1 << 20), XFER_OK);
+    assert_true(filled(pair.memory, 1 << 20, 2, 0));
+    key[255] = 8;
+    Host *stranger = host_open_with(*state, &options);
+    assert_status(connect_now(stranger, open_ep(stranger, pair.server->uri), 3000), XFER_EAUTH);
+}
+
+/* ---- identity ---- */
+
+static void test_expected_identity(void **state) {
+    Host *server = host_open(*state);
+    Host *client = host_open(*state);
+    host_listen(server, "tcp://127.0.0.1:0");
+    xfer_id_t id;
+    assert_status(xfer_engine_id(server->engine, &id), XFER_OK);
+    xfer_ep_options_t options = {.size = sizeof options, .peer = &id};
+    xfer_ep_t *ep = NULL;
+    id.incarnation++; /* is ignored */
+    assert_status(xfer_ep_open(client->engine, server->uri, &options, &ep, NULL), XFER_OK);
+    assert_status(connect_now(client, ep, 5000), XFER_OK);
+    id.bytes[0] ^= 1;
+    assert_status(xfer_ep_open(client->engine, server->uri, &options, &ep, NULL), XFER_OK);
+    assert_status(connect_now(client, ep, 3000), XFER_EIDENTITY);
+    uint8_t local[8] = {0};
+    uint8_t *memory = test_memory(64);
+    xfer_region_t *region = open_region(server, "memory", XFER_WRITE, memory, 64);
+    xfer_ref_t ref;
+    assert_status(xfer_region_ref(region, &ref), XFER_OK);
+    assert_status(put_now(client, ep, local, &ref, 0, 8), XFER_EIDENTITY);
+    wait_connections(client, 1); /* that of the first handle */
+}
+
+/* A ref that belongs to another engine than the one that answers does not reach it. */
+static void test_ref_of_another_engine(void **state) {
+    Pair pair;
+    pair_open(&pair, *state, 64);
+    Host *other = host_open(*state);
+    host_listen(other, "tcp://127.0.0.1:0");
+    uint8_t *memory = test_memory(64);
+    open_region(other, "memory", XFER_WRITE, memory, 64);
+    uint8_t local[8] = {1, 1, 1, 1, 1, 1, 1, 1};
+    xfer_ep_t *ep = open_ep(pair.client, other->uri);
+    xfer_status_t status = put_now(pair.client, ep, local, &pair.ref, 0, 8);
+    assert_true(status == XFER_EIDENTITY || status == XFER_ESTALE || status == XFER_EINVAL);
+    assert_int_equal(memory[0], 0);
+    assert_int_equal(pair.memory[0], 0);
+}
+
+/* Two live engines with one identity: the second is refused, the first goes on. */
+static void test_identity_used_twice(void **state) {
+    xfer_engine_options_t options = host_options(*state);
+    Host *server = host_open(*state);
+    host_listen(server, "tcp://127.0.0.1:0");
+    options.id[0] = 9;
+    Host *first = host_open_with(*state, &options);
+    Host *second = host_open_with(*state, &options);
+    xfer_ep_t *ep = open_ep(first, server->uri);
+    assert_status(connect_now(first, ep, 5000), XFER_OK);
+    assert_status(connect_now(second, open_ep(second, server->uri), 5000), XFER_EIDENTITY);
+    assert_status(connect_now(first, ep, 5000), XFER_OK);
+    assert_int_equal(host_stats(first).connection_ends, 0);
+}
+
+/* ---- many ---- */
+
+static void test_storm(void **state) {
+    const Mode *mode = *state;
+    enum { kClients = 24 };
+    Host *server = host_open(mode);
+    host_listen(server, "tcp://127.0.0.1:0");
+    Host *clients[kClients];
+    for (int i = 0; i < kClients; i++) {
+        clients[i] = host_open(mode);
+        assert_status(xfer_ep_connect(open_ep(clients[i], server->uri), 10000, 1), XFER_OK);
+    }
+    for (int i = 0; i < kClients; i++) {
+        assert_status(wait_event(clients[i], XFER_EVENT_CONNECT, 1, kPatience).status, XFER_OK);
+    }
+    wait_connections(server, kClients);
+    for (int i = 0; i < kClients; i++)
+        wait_event(server, XFER_EVENT_PEER, ANY_USER, kPatience);
+    assert_int_equal(count_events(server, XFER_EVENT_PEER, ANY_USER), kClients);
+    for (int i = 0; i < kClients; i++)
+        host_end(clients[i]);
+    wait_connections(server, 0);
+}
+
+static const struct CMUnitTest tests[] = {
+    EACH_MODE(test_both_at_once),
+    EACH_MODE(test_single_flight),
+    EACH_MODE(test_key),
+    EACH_DISPATCH(test_data_with_key),
+    EACH_MODE(test_expected_identity),
+    EACH_DISPATCH(test_ref_of_another_engine),
+    EACH_DISPATCH(test_identity_used_twice),
+    EACH_MODE(test_storm),
+};
+
+TEST_MAIN(tests)

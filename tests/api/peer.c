@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "peer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fixture.h"
+
+extern char **environ;
+
+enum { kMaxPeers = 8, kMaxRoles = 8 };
+static pid_t running[kMaxPeers];
+static struct {
+    const char *name;
+    PeerRole run;
+} roles[kMaxRoles];
+static int role_count;
+
+/* ---- the parent's side ---- */
+
+static void forget(pid_t pid) {
+    for (int i = 0; i < kMaxPeers; i++) {
+        if (running[i] == pid) running[i] = 0;
+    }
+}
+
+static void remember(pid_t pid) {
+    for (int i = 0; i < kMaxPeers; i++) {
+        if (running[i] == 0) {
+            running[i] = pid;
+            return;
+        }
+    }
+    fail_msg("too many peers");
+}
+
+void peer_start_role(Peer *peer, const char *role, const char *argument) {
+    int in[2];
+    int out[2];
+    *peer = (Peer){.in = -1, .out = -1};
+    assert_int_equal(pipe2(in, O_CLOEXEC), 0);
+    assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, in[0], STDIN_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
+    char *argv[] = {"peer", (char *)role, (char *)argument, NULL};
+    assert_int_equal(posix_spawn(&peer->pid, "/proc/self/exe", &actions, NULL, argv, environ), 0);
+    posix_spawn_file_actions_destroy(&actions);
+    close(in[0]);
+    close(out[1]);
+    peer->in = in[1];
+    peer->out = out[0];
+    remember(peer->pid);
+}
+
+static void read_line(int fd, char *line, size_t cap) {
+    size_t length = 0;
+    while (length + 1 < cap) {
+        struct pollfd readable = {.fd = fd, .events = POLLIN};
+        if (poll(&readable, 1, kPatience) != 1 || read(fd, line + length, 1) != 1)
+            fail_msg("the peer says nothing");
+        if (line[length] == '\n') break;
+        length++;
+    }
+    line[length] = '\0';
+}
+
+void peer_start(Peer *peer, const char *uri, uint64_t length, int id) {
+    char argument[400];
+    snprintf(argument, sizeof argument, "%llu %d %s", (unsigned long long)length, id, uri);
+    peer_start_role(peer, "serve", argument);
+    read_line(peer->out, peer->uri, sizeof peer->uri);
+}
+
+void peer_signal(Peer *peer, int signal_number) {
+    assert_int_equal(kill(peer->pid, signal_number), 0);
+    /* A stop takes its time on a busy machine. */
+    int status = 0;
+    if (signal_number != SIGSTOP) return;
+    assert_int_equal(waitpid(peer->pid, &status, WUNTRACED), peer->pid);
+    assert_true(WIFSTOPPED(status));
+}
+
+int peer_wait(Peer *peer) {
+    int status = 0;
+    if (peer->in >= 0) close(peer->in);
+    peer->in = -1;
+    uint64_t end = now_ms() + kPatience;
+    while (waitpid(peer->pid, &status, WNOHANG) == 0) {
+        if (now_ms() >= end) fail_msg("the peer does not end");
+        turn(5);
+    }
+    forget(peer->pid);
+    close(peer->out);
+    peer->out = -1;
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+void peer_kill(Peer *peer) {
+    peer_signal(peer, SIGKILL);
+    assert_int_equal(peer_wait(peer), 128 + SIGKILL);
+}
+
+void peers_end(void) {
+    for (int i = 0; i < kMaxPeers; i++) {
+        if (running[i] == 0) continue;
+        kill(running[i], SIGKILL);
+        waitpid(running[i], NULL, 0);
+        running[i] = 0;
+    }
+}
+
+/* ---- the peer's side: no asserts, exit codes ---- */
+
+static void ignore_event(const xfer_event_t *event, uint64_t user) {
+    (void)event;
+    (void)user;
+}
+
+static int serve(const char *argument) {
+    unsigned long long length = 0;
+    int id = 0;
+    char uri[256];
+    if (sscanf(argument, "%llu %d %255s", &length, &id, uri) != 3) return 2;
+    void *memory = mmap(NULL, length, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) return 2;
+    xfer_engine_options_t options = {
+        .size = sizeof options, .on_event = ignore_event, .id = {(uint8_t)id}};
+    xfer_region_options_t named = {
+        .size = sizeof named, .access = XFER_READ | XFER_WRITE, .name = "memory"};
+    xfer_engine_t *engine = NULL;
+    xfer_region_t *region = NULL;
+    xfer_error_t err = {0};
+    char bound[256];
+    if (xfer_engine_open(&options, &engine, &err) != XFER_OK ||
+        xfer_region_open(engine, &named, memory, length, &region, &err) != XFER_OK ||
+        xfer_engine_listen(engine, uri, bound, sizeof bound, &err) != XFER_OK) {
+        fprintf(stderr, "peer: %s\n", err.message);
+        return 3;
+    }
+    printf("%s\n", bound);
+    fflush(stdout);
+    char ignored;
+    while (read(STDIN_FILENO, &ignored, 1) > 0) {}
+    xfer_region_close(region);
+    return xfer_engine_join(engine) == XFER_OK ? 0 : 4;
+}
+
+void peer_role(const char *name, PeerRole role) {
+    roles[role_count].name = name;
+    roles[role_count++].run = role;
+}
+
+bool peer_main(int argc, char **argv, int *code) {
+    if (argc != 3 || strcmp(argv[0], "peer") != 0) return false;
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that was killed leaves nothing behind */
+    *code = 2;
+    if (strcmp(argv[1], "serve") == 0) *code = serve(argv[2]);
+    for (int i = 0; i < role_count; i++) {
+        if (strcmp(argv[1], roles[i].name) == 0) *code = roles[i].run(argv[2]);
+    }
+    return true;
+}

@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Builds main.c against the library in one way, runs it, and makes sure that it was this library.
+# Usage: consume.sh shared|static|cmake|moved|uninstalled|readme BUILD_DIR PREFIX
+set -euo pipefail
+way=$1 build=$2 prefix=$3
+here=$(cd "$(dirname "$0")" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+unset PKG_CONFIG_PATH LD_LIBRARY_PATH
+
+compile() { # source flags of pkg-config ...
+    local source=$1
+    shift
+    # shellcheck disable=SC2046
+    cc -std=c11 -Wall -Wextra -Wpedantic -Werror -o "$work/app" "$source" $(pkg-config --cflags --libs "$@" xfer)
+}
+
+# The folder of the libxfer.so that $1 loads, empty if it loads none.
+loaded() {
+    ldd "$1" | sed -n 's|.*libxfer\.so[^ ]* => \(.*\)/libxfer[^/]*$|\1|p' | xargs -r realpath
+}
+
+runs_with() { # program, folder of its libxfer.so ("" for none)
+    LD_LIBRARY_PATH=$2 "$1"
+    local found
+    found=$(LD_LIBRARY_PATH=$2 loaded "$1")
+    [ "$found" = "${2:+$(realpath "$2")}" ] || { echo "loads libxfer from '$found', not '$2'"; exit 1; }
+}
+
+pc=$(find "$prefix" -name xfer.pc)
+libdir=$(cd "$(dirname "$pc")/.." && pwd)
+case $way in
+shared)
+    export PKG_CONFIG_PATH=$libdir/pkgconfig
+    compile "$here/main.c"
+    runs_with "$work/app" "$libdir"
+    ;;
+static) # a prefix that has only the archive
+    cp -r "$prefix" "$work/prefix"
+    libdir=$work/prefix/${libdir#"$prefix"/}
+    rm "$libdir"/libxfer.so*
+    export PKG_CONFIG_PATH=$libdir/pkgconfig
+    compile "$here/main.c" --static
+    runs_with "$work/app" ""
+    ;;
+cmake)
+    cmake -G Ninja -S "$here/project" -B "$work" -DCMAKE_PREFIX_PATH="$prefix"
+    cmake --build "$work"
+    runs_with "$work/shared" "$libdir"
+    runs_with "$work/static" ""
+    ;;
+moved) # an installed tree may be moved
+    cp -r "$prefix" "$work/elsewhere"
+    libdir=$work/elsewhere/${libdir#"$prefix"/}
+    export PKG_CONFIG_PATH=$libdir/pkgconfig
+    compile "$here/main.c"
+    runs_with "$work/app" "$libdir"
+    ;;
+uninstalled)
+    export PKG_CONFIG_PATH=$build/pkgconfig
+    compile "$here/main.c"
+    runs_with "$work/app" "$build/lib"
+    ;;
+readme) # the first C block of the README compiles as it stands
+    sed -n '/^```c$/,/^```$/p' "$here/../../README.md" | sed -e 1d -e '/^```$/,$d' >"$work/readme.c"
+    [ -s "$work/readme.c" ] || { echo "README.md has no C block"; exit 1; }
+    export PKG_CONFIG_PATH=$libdir/pkgconfig
+    compile "$work/readme.c"
+    ;;
+esac

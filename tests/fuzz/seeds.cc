@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes the corpus, a few inputs of each kind to start from, or checks that it still is what this
+// writes. Usage: fuzz_seeds [--check] CORPUS
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+
+#include "util/uri.h"
+#include "wire/frame.h"
+#include "wire/hello.h"
+#include "wire/ref.h"
+
+using namespace xfer;
+
+namespace {
+
+using Input = std::vector<uint8_t>;
+using Corpus = std::map<std::string, Input>;  // by path
+
+void add_hellos(Corpus &corpus) {
+    Hello hello;
+    hello.identity.id.fill(0x11);
+    hello.identity.incarnation = 0x2222222222222222;
+    hello.identity.nonce.fill(0x33);
+    hello.identity.sequence = 300;
+    hello.identity.keyed = true;
+    hello.statement = {1, 70000, 3};
+    hello.terms = {64, 15000, {1, 2, 3}, {"tcp://10.0.0.1:7000", "tcp://[::1]:7001"}, {"tcp"}};
+    hello.token.fill(0x44);
+    hello.lane = 1;
+    hello.status = XFER_EOVERLOAD;
+    hello.retry_ms = 250;
+    const char *names[] = {"hello", "reply", "proof", "ready", "refuse", "lane", "lane_ready"};
+    uint8_t kind = 1;
+    for (const char *name : names) {
+        hello.kind = static_cast<HelloKind>(kind++);
+        Input message = encode_hello(hello);
+        if (message[7] != 0) append_proof(message, hello.proof);
+        corpus[std::string("hello/") + name] = message;
+    }
+    // An unknown key, and a needed one, in the smallest message.
+    for (const char *key : {"\x63new\x82\xf5\xa1\x61x\xf6", "\x64need\x81\x63new"}) {
+        Input message = corpus["hello/lane_ready"];
+        message[kHelloHeader]++;
+        message.insert(message.end(), key, key + std::strlen(key));
+        store<uint32_t>(&message[8], static_cast<uint32_t>(message.size() - kHelloHeader));
+        corpus[std::string("hello/") + (key[0] == 'c' ? "unknown" : "needed")] = message;
+    }
+    Input deep = {'X', 'F', 'E', 'R', 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xa1, 0x61, 'x'};
+    deep.resize(100, 0x81);
+    store<uint32_t>(&deep[8], static_cast<uint32_t>(deep.size() - kHelloHeader));
+    corpus["hello/deep"] = deep;
+}
+
+void add_frames(Corpus &corpus) {
+    const struct {
+        const char *name;
+        Frame frame;
+    } table[] = {
+        {"put", {FrameType::put, 1, 2, access_length(2) + 4096, 9, 5, 1, 0}},
+        {"get", {FrameType::get, 0, 512, access_length(512), 10, 5, 1, 0}},
+        {"ack", {FrameType::ack, 0, 0, 0, 9, 0, 0, 0}},
+        {"error", {FrameType::error, 0, 0, 0, 10, 0, 0, XFER_EACCESS}},
+        {"data", {FrameType::data, 0, 0, kMaxChunk, 10, 0, 0, 0}},
+        {"lookup", {FrameType::lookup, kLookupWait, 0, 7, 1, 0, 0, 0}},
+        {"found", {FrameType::found, 0, 0, 96 + 20, 1, 0, 0, 0}},
+        {"gone", {FrameType::gone, 0, 0, 96, 0, 5, 1, 0}},
+        {"bye", {FrameType::bye, 0, 0, 0, 0, 0, 0, XFER_ECLOSED}},
+    };
+    for (const auto &row : table) {
+        Input header(Frame::kSize);
+        encode(row.frame, header.data());
+        corpus[std::string("frame/") + row.name] = header;
+    }
+}
+
+void add_refs(Corpus &corpus) {
+    RemoteRegion region;
+    region.id.fill(0x11);
+    region.incarnation = 0x2222222222222222;
+    region.region = 3;
+    region.key = 0x4444444444444444;
+    region.offset = 4096;
+    region.length = 1 << 20;
+    region.generation = 1;
+    region.access = XFER_READ | XFER_WRITE;
+    region.kind = XFER_MEM_HOST;
+    xfer_ref_t ref = encode_ref(region);
+    corpus["ref/good"].assign(std::begin(ref.bytes), std::end(ref.bytes));
+    ref.bytes[4] = 2;
+    corpus["ref/later"].assign(std::begin(ref.bytes), std::end(ref.bytes));
+    corpus["ref/zero"].resize(sizeof ref);
+}
+
+void add_uris(Corpus &corpus) {
+    const std::pair<const char *, const char *> table[] = {
+        {"v4", "tcp://127.0.0.1:7000"},      {"range", "tcp://node-7.example.org:15000-17000"},
+        {"v6", "tcp://[2001:db8::1]:0"},     {"zone", "tcp://[fe80::1%eth0]:7000"},
+        {"unix", "unix:///run/engine.sock"}, {"other", "udp://127.0.0.1:7000"},
+        {"no_port", "tcp://127.0.0.1"},      {"upside_down", "tcp://host:2-1"},
+    };
+    for (const auto &[name, text] : table) {
+        corpus[std::string("uri/") + name].assign(text, text + std::strlen(text));
+    }
+}
+
+}  // namespace
+
+int main(int argc, char **argv) {
+    const bool check = argc == 3 && std::strcmp(argv[1], "--check") == 0;
+    if (argc != (check ? 3 : 2)) return 2;
+    const std::filesystem::path root = argv[argc - 1];
+    Corpus corpus;
+    add_hellos(corpus);
+    add_frames(corpus);
+    add_refs(corpus);
+    add_uris(corpus);
+    int stale = 0;
+    for (const auto &[name, input] : corpus) {
+        if (!check) {
+            std::filesystem::create_directories((root / name).parent_path());
+            std::ofstream(root / name, std::ios::binary)
+                .write(reinterpret_cast<const char *>(input.data()),
+                       static_cast<std::streamsize>(input.size()));
+            continue;
+        }
+        std::ifstream file(root / name, std::ios::binary);
+        const Input there{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+        if (there == input) continue;
+        std::printf("%s is not what this version writes\n", name.c_str());
+        stale++;
+    }
+    return stale > 0;
+}

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lints find what they are there to find."""
+
+import unittest
+from pathlib import Path
+
+import floors
+import size
+import words
+
+
+class Floors(unittest.TestCase):
+    def faults(self, here, line):
+        return list(floors.check(Path("lib") / here, line))
+
+    def test_down_and_sideways_is_allowed(self):
+        for here, there in [
+            ("api/engine.cc", "core/engine.h"),
+            ("core/engine.cc", "transport/transport.h"),
+            ("core/engine.cc", "core/peer.h"),
+            ("transport/tcp/lane.cc", "transport/tcp/lane.h"),
+            ("transport/tcp/lane.cc", "transport/transport.h"),
+            ("transport/tcp/lane.cc", "wire/frame.h"),
+            ("transport/builtin.cc", "transport/tcp/tcp.h"),
+            ("util/status.h", "xfer/xfer.h"),
+        ]:
+            self.assertEqual(self.faults(here, f'#include "{there}"'), [])
+
+    def test_up_is_not(self):
+        for here, there in [
+            ("core/engine.cc", "api/guard.h"),
+            ("transport/tcp/lane.cc", "core/peer.h"),
+            ("transport/transport.h", "core/engine.h"),
+            ("util/status.cc", "wire/frame.h"),
+            ("wire/frame.cc", "loop/loop.h"),
+        ]:
+            self.assertEqual(len(self.faults(here, f'#include "{there}"')), 1, (here, there))
+            self.assertEqual(len(self.faults(here, f"# include <{there}>")), 1, (here, there))
+
+    def test_concrete_transports_are_known_to_one_file(self):
+        for here in ["core/engine.cc", "transport/transport.h", "transport/shm/ring.cc", "api/engine.cc"]:
+            self.assertEqual(len(self.faults(here, '#include "transport/tcp/tcp.h"')), 1, here)
+
+    def test_other_ways_to_write_a_path_are_not_allowed(self):
+        for there in ["peer.h", "../core/peer.h"]:
+            self.assertEqual(len(self.faults("core/engine.cc", f'#include "{there}"')), 1, there)
+
+
+class Size(unittest.TestCase):
+    def lengths(self, text):
+        return [count for _, count in size.functions(text)]
+
+    def test_bodies_are_measured(self):
+        self.assertEqual(self.lengths("int f(int a) {\n  return a;\n}\n"), [3])
+        self.assertEqual(self.lengths("A::A(int a)\n    : a_(a), b_(2) {\n}\n"), [2])
+        self.assertEqual(self.lengths("A::A(int a) : a_{a} {\n}\n"), [2])
+        self.assertEqual(self.lengths("void f() {\n  g([&](int a) {\n  });\n}\n"), [2, 4])
+        self.assertEqual(self.lengths("auto f() const noexcept -> int {\n\n\n}\n"), [4])
+        self.assertEqual(self.lengths("namespace a {\nstruct B {\n  void f() override {\n  }\n};\n}\n"), [2])
+
+    def test_other_braces_are_not(self):
+        self.assertEqual(self.lengths("void f() {\n  if (a) {\n  }\n  for (;;) {\n  }\n}\n"), [6])
+        self.assertEqual(self.lengths("int a[] = {\n1,\n2};\nenum { x };\nnamespace a { }\n"), [])
+
+    def test_comments_and_literals_do_not_count(self):
+        self.assertEqual(self.lengths("void f() {\n  // }\n  g(\"}\", '}', 1'000); /* } */\n}\n"), [4])
+
+    def test_limits(self):
+        path = Path("lib/util/a.cc")
+        body = "void f() {\n" + "  a();\n" * 69 + "}\n"
+        self.assertEqual(len(list(size.check(path, body))), 1)
+        self.assertEqual(list(size.check(path, body.replace("  a();\n", "", 1))), [])
+        self.assertEqual(len(list(size.check(path, "//\n" * 451))), 1)
+        self.assertEqual(list(size.check(path, "//\n" * 450)), [])
+
+
+class Words(unittest.TestCase):
+    def count(self, text, name="lib/util/a.cc"):
+        return len(list(words.check(Path(name), text)))
+
+    def test_a_licence_line_is_wanted(self):
+        self.assertEqual(self.count("int a;\n"), 1)
+        self.assertEqual(self.count(f"// {words.LICENCE}\nint a;\n"), 0)
+        self.assertEqual(self.count("prose\n", "README.md"), 0)
+
+    def test_words(self):
+        start = f"// {words.LICENCE}\n"
+        self.assertEqual(self.count(start + "// TO" + "DO: later\n"), 1)
+        self.assertEqual(self.count(start + "open(\"/ro" + "ot/x\");\n"), 1)
+        self.assertEqual(self.count(start + "open(\"/usr/lib/x\");\n"), 0)
+        for name in ["LaneManager", "Helper", "UtilThings", "TransportBase"]:
+            self.assertEqual(self.count(start + f"class {name} {{\n"), 1, name)
+        for name in ["Lane", "Database", "Utility", "PageBases"]:
+            self.assertEqual(self.count(start + f"struct {name};\n"), 0, name)
+        self.assertEqual(self.count(start + "int a; \n"), 1)
+        self.assertEqual(self.count(start + "int a;"), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,117 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Installs what is missing, builds, and runs the tests.
+#
+#   bash tests/run.sh                what every change must pass; under 15 minutes on 2 cores
+#   bash tests/run.sh --quick        the inner loop: builds what changed, leaves out what is slow; under 2 minutes
+#   bash tests/run.sh --sanitizers   ASan with UBSan, then TSan
+#   bash tests/run.sh --all          everything, with the tests that are labelled `long`
+#
+# A suite is a folder of tests/ (or examples/) with ctest tests; the label `slow` keeps a test out of --quick.
+# A suite that takes longer than its budget is ended and has failed. Full output: build/logs/.
+set -u -o pipefail
+cd "$(dirname "$0")/.." || exit
+unset XFER_LOG XFER_TRANSPORTS XFER_RDMA_DEVICES # tests set these where they want them
+mode=${1:---default}
+logs=$PWD/build/logs
+rows=()
+passed=0 failed=0 skipped=0
+
+# step NAME BUDGET COMMAND...: one row of the table. The counts are the last line of the command's output, if that is
+# in the form of ours, else the command is one test.
+step() {
+    local name=$1 budget=$2 log=$logs/$1.log began=$SECONDS status counts
+    shift 2
+    printf '%-18s ' "$name"
+    timeout --kill-after=10 "$budget" "$@" >"$log" 2>&1 </dev/null
+    status=$?
+    local seconds=$((SECONDS - began))
+
+    counts=$(tail -n 1 "$log" | sed -nE 's/^([0-9]+) passed, ([0-9]+) failed, ([0-9]+) skipped$/\1 \2 \3/p')
+    local p=0 f=0 s=0
+    [ -n "$counts" ] && read -r p f s <<<"$counts"
+    if [ $status -ne 0 ] && [ "$f" -eq 0 ]; then f=1; fi
+    if [ $status -eq 0 ] && [ -z "$counts" ]; then p=1; fi
+    passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+    rows+=("$(printf '%-18s %7d %7d %8d %8d %7d' "$name" "$p" "$f" "$s" "$seconds" "$budget")")
+
+    echo "$p passed, $f failed, $s skipped, $seconds s"
+    grep '^skipped: ' "$log" | sed 's/^/    /'
+    if [ "$f" -ne 0 ]; then
+        case $status in 124 | 137) echo "    ended: over its budget of $budget s" ;; esac
+        if grep -q '^FAILED: ' "$log"; then sed -n '/^FAILED: /,$p' "$log"; else tail -n 60 "$log"; fi | sed 's/^/    | /'
+    fi
+    return $status
+}
+
+# suite NAME BUDGET BUILD FOLDER [arguments of ctest]: the tests of one folder of a build tree, if there are any.
+suite() {
+    local name=$1 budget=$2 folder=build/$3/$4
+    shift 4
+    [ -d "$folder" ] && [[ $(ctest --test-dir "$folder" -N "$@") != *"Total Tests: 0"* ]] || return 0
+    step "$name" "$budget" python3 tests/suite.py "$folder" "$@"
+}
+
+build() { # preset, budget
+    step "build-$1" "$2" bash -c "cmake --preset $1 && cmake --build --preset $1"
+}
+
+default_suites() { # arguments of ctest
+    suite abi 40 gcc tests/abi -j 2 "$@"
+    suite lint 180 gcc tests/lint "$@"
+    suite consumer 60 gcc tests/consumer "$@"
+    suite unit 90 gcc tests/unit -j 2 "$@"
+    suite sim 90 gcc tests/sim "$@"
+    suite fuzz 45 gcc tests/fuzz -j 2 "$@"
+    suite api 300 gcc tests/api -j 2 "$@"
+    suite examples 90 gcc examples "$@"
+    suite hello 400 gcc tests/hello "$@"
+    suite quickstart 90 gcc tests/quickstart "$@"
+    suite perf 90 gcc tests/perf "$@"
+}
+
+sanitizer_suites() { # preset
+    suite "$1-unit" 120 "$1" tests/unit -LE long
+    suite "$1-sim" 120 "$1" tests/sim -LE long
+    suite "$1-fuzz" 120 "$1" tests/fuzz -LE long
+    # Both ends of most API tests share a process and its memory, whose order through the kernel TSan can't see.
+    [ "$1" = tsan ] || XFER_TEST_QUICK=1 suite "$1-api" 420 "$1" tests/api -j 2 -LE long
+}
+
+run_sanitizers() {
+    export ASAN_OPTIONS=detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=1
+    export TSAN_OPTIONS="second_deadlock_stack=1 die_after_fork=0 suppressions=$PWD/tests/tsan.supp"
+    build asan 420 && sanitizer_suites asan
+    build tsan 420 && sanitizer_suites tsan
+}
+
+run_default() { # arguments of ctest
+    build clang 150
+    build gcc 300 && default_suites "$@"
+}
+
+summary() {
+    echo
+    printf '%-18s %7s %7s %8s %8s %7s\n' suite passed failed skipped seconds budget
+    printf '%s\n' "${rows[@]}"
+    printf '%-18s %7d %7d %8d %8d\n\n' total $passed $failed $skipped $SECONDS
+    echo "$passed passed, $failed failed, $skipped skipped"
+}
+
+case $mode in
+--default | --quick | --sanitizers | --all) ;;
+*)
+    sed -n '3,11s/^# \{0,1\}//p' "$0"
+    exit 2
+    ;;
+esac
+mkdir -p "$logs"
+step install 180 bash tests/install.sh
+case $mode in
+--default) run_default -LE long ;;
+--quick) build gcc 300 && default_suites -LE 'slow|long' ;;
+--sanitizers) run_sanitizers ;;
+--all) run_default; run_sanitizers ;;
+esac
+summary
+[ $failed -eq 0 ]

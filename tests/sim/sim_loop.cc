@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim_loop.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
+#include <stdexcept>
+#include <utility>
+
+namespace xfer {
+
+namespace {
+
+constexpr uint64_t kStandstill = 1'000'000;
+constexpr uint64_t kWakeNsMax = 20'000;  // from one thread to another
+constexpr uint64_t kNameNsMax = 20 * kNsPerMs;
+
+bool is_numeric(const std::string &host) {
+    in6_addr bytes;
+    return inet_pton(AF_INET, host.c_str(), &bytes) == 1 ||
+           inet_pton(AF_INET6, host.c_str(), &bytes) == 1;
+}
+
+}  // namespace
+
+// ---- the world ----
+
+void SimWorld::post(SimLoop &loop, uint64_t delay, std::function<void()> event) {
+    add(loop.number_, now_ + delay, std::move(event));
+}
+
+void SimWorld::post(uint64_t delay, std::function<void()> event) {
+    add(0, now_ + delay, std::move(event));
+}
+
+SimWorld::Key SimWorld::add(uint32_t loop, uint64_t due, std::function<void()> call) {
+    const Key key{due > now_ ? due : now_, random(), ++posted_};
+    queue_.emplace(key, Event{loop, std::move(call)});
+    return key;
+}
+
+void SimWorld::step() {
+    auto node = queue_.extract(queue_.begin());
+    const uint64_t due = std::get<0>(node.key());
+    standing_ = due > now_ ? 0 : standing_ + 1;
+    if (standing_ > kStandstill)
+        throw std::logic_error("simulation: the clock stands still, seed " + std::to_string(seed_));
+    now_ = due;
+    ++events_;
+    for (uint64_t part : {due, uint64_t{node.mapped().loop}, std::get<2>(node.key())})
+        digest_ = (digest_ ^ part) * 0x100000001b3 + 1;
+    node.mapped().call();
+}
+
+bool SimWorld::run_until(const std::function<bool()> &done, uint64_t limit) {
+    const uint64_t end = now_ + limit;
+    while (!done()) {
+        if (queue_.empty() || std::get<0>(queue_.begin()->first) > end) {
+            now_ = end;
+            standing_ = 0;
+            return done();
+        }
+        step();
+    }
+    return true;
+}
+
+void SimWorld::run_for(uint64_t time) {
+    run_until([] { return false; }, time);
+}
+
+// ---- a loop ----
+
+SimLoop::~SimLoop() {
+    std::erase_if(world_.queue_, [this](const auto &item) { return item.second.loop == number_; });
+}
+
+void SimLoop::arm(Timer &timer, uint64_t due) {
+    disarm(timer);
+    timer.due = due;
+    timer.slot = ++armed_;
+    timers_[timer.slot] = world_.add(number_, due, [this, &timer] {
+        timers_.erase(std::exchange(timer.slot, Timer::kFree));
+        timer.sink.on_timer(timer);
+    });
+}
+
+void SimLoop::disarm(Timer &timer) {
+    if (!timer.armed()) return;
+    auto at = timers_.find(std::exchange(timer.slot, Timer::kFree));
+    world_.cancel(at->second);
+    timers_.erase(at);
+}
+
+// Tasks of one loop run in order, as on the real one, and at the time they were deferred; what else
+// is due then may come before or after.
+void SimLoop::defer(Task &task) {
+    if (!task.linked()) tasks_.push_back(task);
+    if (std::exchange(will_run_tasks_, true)) return;
+    world_.add(number_, now(), [this] { run_tasks(); });
+}
+
+void SimLoop::run_tasks() {
+    will_run_tasks_ = false;
+    List<Task> batch;
+    batch.append(tasks_);
+    while (Task *task = batch.pop_front())
+        task->run();
+}
+
+void SimLoop::wake() {
+    if (std::exchange(woken_, true)) return;
+    world_.add(number_, now() + world_.random(kWakeNsMax), [this] {
+        woken_ = false;
+        if (wake_sink_) wake_sink_->on_wake();
+    });
+}
+
+class SimLoop::Question final : public Resolving {
+public:
+    Question(SimLoop &loop, std::string host, ResolveSink &sink)
+        : loop_(loop), host_(std::move(host)), sink_(sink) {
+        SimWorld &world = loop.world_;
+        key_ = world.add(loop.number_, world.now() + world.random(kNameNsMax),
+                         [this] { sink_.on_resolved(answer()); });  // may destroy this
+    }
+    ~Question() override { loop_.world_.cancel(key_); }
+
+private:
+    Result<std::vector<std::string>> answer() const {
+        if (is_numeric(host_)) return std::vector<std::string>{host_};
+        if (host_ == "localhost") return std::vector<std::string>{"127.0.0.1", "::1"};
+        auto known = loop_.world_.names.find(host_);
+        if (known != loop_.world_.names.end()) return known->second;
+        return Failure{XFER_ENAME, XFER_ORIGIN_NONE, 0, host_ + ": not a name of this world"};
+    }
+
+    SimLoop &loop_;
+    const std::string host_;
+    ResolveSink &sink_;
+    SimWorld::Key key_;
+};
+
+std::unique_ptr<Resolving> SimLoop::resolve(const std::string &host, ResolveSink &sink) {
+    return std::make_unique<Question>(*this, host, sink);
+}
+
+}  // namespace xfer

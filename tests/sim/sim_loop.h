@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// A world with a clock and a dice of its own, and the loops that live in it, one for each simulated
+// engine. Nothing in it depends on real time, on addresses or on the order of a hash table: the
+// seed decides everything, and the same seed gives the same run. Thread: one.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <random>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "loop/loop.h"
+#include "util/list.h"
+
+namespace xfer {
+
+class SimLoop;
+
+class SimWorld {
+public:
+    explicit SimWorld(uint64_t seed) : seed_(seed), dice_(seed) {}
+    SimWorld(const SimWorld &) = delete;
+    SimWorld &operator=(const SimWorld &) = delete;
+
+    uint64_t seed() const { return seed_; }
+    uint64_t now() const { return now_; }
+    uint64_t random() { return dice_(); }
+    uint64_t random(uint64_t below) { return dice_() % below; }
+
+    // Calls `event` on the loop after `delay`; never if the loop is gone by then. What is due at
+    // the same time is called in any order.
+    void post(SimLoop &loop, uint64_t delay, std::function<void()> event);
+    // The same for the script of a test, which is on no loop.
+    void post(uint64_t delay, std::function<void()> event);
+
+    // Lets things happen until `done`, or for `limit` of virtual time; whether it is done. Throws
+    // when the clock stands still for a million events.
+    bool run_until(const std::function<bool()> &done, uint64_t limit);
+    void run_for(uint64_t time);
+
+    // Of all that happened so far, in order: equal for equal runs.
+    uint64_t digest() const { return digest_; }
+    uint64_t events() const { return events_; }
+
+    // What resolve() knows besides numbers and "localhost".
+    std::map<std::string, std::vector<std::string>> names;
+
+private:
+    friend class SimLoop;
+    using Key = std::tuple<uint64_t, uint64_t, uint64_t>;  // due, a throw of the dice, count
+    struct Event {
+        uint32_t loop;  // 0: none
+        std::function<void()> call;
+    };
+    Key add(uint32_t loop, uint64_t due, std::function<void()> call);
+    void cancel(const Key &key) { queue_.erase(key); }
+    void step();
+
+    const uint64_t seed_;
+    std::mt19937_64 dice_;
+    uint64_t now_ = 3'600'000 * kNsPerMs;  // no clock of ours starts at zero
+    uint64_t posted_ = 0;
+    uint64_t events_ = 0;
+    uint64_t standing_ = 0;  // events since the clock moved
+    uint64_t digest_ = 0;
+    uint32_t loops_ = 0;
+    std::map<Key, Event> queue_;
+};
+
+class SimLoop final : public Loop {
+public:
+    explicit SimLoop(SimWorld &world) : world_(world), number_(++world.loops_) {}
+    // What was posted to it never happens.
+    ~SimLoop() override;
+    SimWorld &world() { return world_; }
+
+    uint64_t now() override { return world_.now(); }
+    void arm(Timer &timer, uint64_t due) override;
+    void disarm(Timer &timer) override;
+    void defer(Task &task) override;
+    std::unique_ptr<Watch> watch(int, WatchSink &) override { return nullptr; }
+    std::unique_ptr<Resolving> resolve(const std::string &host, ResolveSink &sink) override;
+    void set_wake_sink(WakeSink &sink) override { wake_sink_ = &sink; }
+    void wake() override;
+
+private:
+    friend class SimWorld;
+    class Question;
+    void run_tasks();
+
+    SimWorld &world_;
+    const uint32_t number_;
+    std::map<uint64_t, SimWorld::Key> timers_;  // by Timer::slot
+    uint64_t armed_ = 0;
+    List<Task> tasks_;
+    bool will_run_tasks_ = false;
+    bool woken_ = false;
+    WakeSink *wake_sink_ = nullptr;
+};
+
+}  // namespace xfer

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the ctest tests of one folder of a build tree and counts the cases inside them.
+
+Usage: suite.py FOLDER [arguments of ctest]. A cmocka or doctest program counts as its cases, anything else as one.
+Prints what failed, why something was skipped, and last `N passed, N failed, N skipped`.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as ElementTree
+
+TAIL = 60  # lines of a failed test that are shown
+
+CASES = {
+    "passed": r"^\[       OK \] |^\[doctest\] test cases: .*\| *(\d+) passed",
+    "failed": r"^\[  FAILED  \] (\d+) test\(s\)|^\[doctest\] test cases: .*\| *(\d+) failed",
+    "skipped": r"^\[  SKIPPED \] (\d+) test\(s\)",
+}
+
+
+def count_cases(output):
+    """{kind: number} of the cases that a test program tells of; a line without a number is one case."""
+    return {
+        kind: sum(
+            int(next((n for n in match.groups() if n), 1)) for match in re.finditer(pattern, output, re.M)
+        )
+        for kind, pattern in CASES.items()
+    }
+
+
+def outcome(test):
+    """(cases, output) of one test of ctest."""
+    output = test.findtext("system-out") or ""
+    cases = count_cases(output)
+    skipped = test.find("skipped")
+    if skipped is not None and skipped.get("message", "").startswith("SKIP_"):
+        cases["skipped"] = cases["skipped"] or 1
+    elif test.get("status") != "run":
+        cases["failed"] = cases["failed"] or 1  # it crashed, ran out of time, or was not there
+    elif not any(cases.values()):
+        cases["passed"] = 1
+    return cases, output
+
+
+def reasons(output):
+    """Why something was skipped: a test says so in a line of its own that begins with "skip"."""
+    found = re.findall(r"^\s*skip(?:ped|ping)?\b[:, ]*(.+)", output, re.I | re.M)
+    return "; ".join(found) or "no reason given"
+
+
+def run_ctest(folder, arguments):
+    with tempfile.TemporaryDirectory() as scratch:
+        report = os.path.join(scratch, "report.xml")
+        subprocess.run(
+            ["ctest", "--test-dir", folder, "--output-junit", report, *arguments,
+             "--test-output-size-passed", "1000000", "--test-output-size-failed", "1000000"],
+            check=False,
+        )
+        return ElementTree.parse(report).getroot().iter("testcase")
+
+
+def main():
+    total = dict.fromkeys(CASES, 0)
+    for test in run_ctest(sys.argv[1], sys.argv[2:]):
+        cases, output = outcome(test)
+        for kind, number in cases.items():
+            total[kind] += number
+        if cases["failed"]:
+            print(f"\nFAILED: {test.get('name')}", *output.splitlines()[-TAIL:], sep="\n    ")
+        if cases["skipped"]:
+            print(f"skipped: {test.get('name')}: {reasons(output)}")
+    print(", ".join(f"{number} {kind}" for kind, number in total.items()))
+    return 1 if total["failed"] or not any(total.values()) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the tests of links share: a sink that writes everything down, memory that it lets the peer
+// touch, and operations to post.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "loop/uv_loop.h"
+#include "transport/transport.h"
+
+namespace xfer::test {
+
+constexpr uint64_t kKey = 0x1122334455667788;
+
+class RecordingSink : public LinkSink {
+public:
+    struct Done {
+        Op *op;
+        Status status;
+    };
+    struct Control {
+        Frame frame;
+        std::vector<uint8_t> body;
+    };
+
+    void on_up() override {
+        note();
+        up = true;
+    }
+    void on_hello(ConstBytes message) override {
+        note();
+        hellos.emplace_back(message.begin(), message.end());
+        if (hello_hook) hello_hook();
+    }
+    void on_control(const Frame &frame, ConstBytes body) override {
+        note();
+        controls.push_back({frame, {body.begin(), body.end()}});
+        if (control_hook) control_hook();
+    }
+    void on_done(Op &op, Status status) override {
+        note();
+        done.push_back({&op, status});
+        if (done_hook) done_hook(op, status);
+    }
+    Status on_access(Dir dir, const Access &access, std::span<const WirePiece> pieces,
+                     std::vector<iovec> &out) override {
+        CHECK(!down);
+        ++accesses;
+        auto found = regions.find(access.region);
+        if (found == regions.end()) return XFER_ESTALE;
+        if (access.key != kKey) return XFER_EACCESS;
+        std::vector<uint8_t> &memory = *found->second;
+        for (const WirePiece &piece : pieces)
+            if (piece.offset > memory.size() || piece.length > memory.size() - piece.offset)
+                return XFER_ERANGE;
+        for (const WirePiece &piece : pieces)
+            out.push_back({memory.data() + piece.offset, piece.length});
+        last_dir = dir;
+        return XFER_OK;
+    }
+    void on_served(Dir dir, uint64_t bytes) override {
+        CHECK(!down);
+        (dir == Dir::put ? served_put : served_get) += bytes;
+        ++served;
+    }
+    void on_quiet(uint64_t region) override {
+        note();
+        quiet.push_back(region);
+    }
+    void on_down(const Failure &why) override {
+        note();
+        down = why;
+    }
+
+    bool up = false;
+    std::vector<std::vector<uint8_t>> hellos;
+    std::vector<Control> controls;
+    std::vector<Done> done;
+    std::vector<uint64_t> quiet;
+    std::optional<Failure> down;
+    uint64_t served = 0, served_put = 0, served_get = 0, accesses = 0;
+    Dir last_dir = Dir::put;
+    std::map<uint64_t, std::vector<uint8_t> *> regions;
+    std::function<void()> hello_hook, control_hook;
+    std::function<void(Op &, Status)> done_hook;
+    bool in_method = false;  // no call may come while this is set
+
+private:
+    void note() {
+        CHECK(!in_method);
+        CHECK(!down);
+    }
+};
+
+// An operation with the list that it moves.
+struct TestOp : Op {
+    PieceList pieces_list;
+    void make(Dir direction, uint64_t region, const std::vector<Piece> &ranges,
+              uint64_t key = kKey) {
+        dir = direction;
+        for (const Piece &range : ranges)
+            pieces_list.add(direction, 0, range);
+        list = &pieces_list;
+        remote = {region, 1, key};
+        std::vector<Piece> drawn;
+        Cursor at;
+        bytes = static_cast<uint32_t>(pieces_list.draw(at, kMaxChunk, kMaxPieces, drawn));
+        pieces = static_cast<uint32_t>(drawn.size());
+    }
+    TestOp() = default;
+    TestOp(Dir direction, uint64_t region, const std::vector<Piece> &ranges, uint64_t key = kKey) {
+        make(direction, region, ranges, key);
+    }
+};
+
+inline uint64_t address(const void *pointer) {
+    return reinterpret_cast<uint64_t>(pointer);
+}
+
+inline std::vector<uint8_t> pattern(size_t size, uint32_t seed) {
+    std::vector<uint8_t> bytes(size);
+    uint32_t state = seed * 2654435761u + 1;
+    for (uint8_t &byte : bytes) {
+        state = state * 1664525u + 1013904223u;
+        byte = static_cast<uint8_t>(state >> 24);
+    }
+    return bytes;
+}
+
+// Turns the loop until `condition` holds; false after five seconds without.
+template <typename Condition>
+bool turn_until(UvLoop &loop, Condition condition) {
+    const uint64_t limit = 5'000 * kNsPerMs;
+    const uint64_t begin = loop.now();
+    while (!condition()) {
+        if (loop.now() - begin > limit) return false;
+        loop.turn(10 * kNsPerMs);
+    }
+    return true;
+}
+
+inline void turn_some(UvLoop &loop, int turns = 5) {
+    for (int i = 0; i < turns; ++i)
+        loop.turn(kNsPerMs);
+}
+
+}  // namespace xfer::test

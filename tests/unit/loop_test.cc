@@ -1,0 +1,574 @@
+// SPDX-License-Identifier: Apache-2.0
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include <doctest/doctest.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <atomic>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "loop/uv_loop.h"
+#include "util/fd.h"
+
+using namespace xfer;
+
+namespace {
+
+constexpr uint64_t kMs = kNsPerMs;
+constexpr uint64_t kSecond = 1000 * kMs;
+
+// The sinks of a loop, as functions.
+struct OnTimer : TimerSink {
+    explicit OnTimer(std::function<void()> to_call) : call(std::move(to_call)) {}
+    void on_timer(Timer &) override { call(); }
+    std::function<void()> call;
+    Timer timer{*this};
+};
+struct OnTask : Task {
+    explicit OnTask(std::function<void()> to_call) : call(std::move(to_call)) {}
+    void run() override { call(); }
+    std::function<void()> call;
+};
+struct OnReady : WatchSink {
+    explicit OnReady(std::function<void(uint32_t)> to_call) : call(std::move(to_call)) {}
+    void on_ready(uint32_t readiness) override { call(readiness); }
+    std::function<void(uint32_t)> call;
+};
+struct OnWake : WakeSink {
+    explicit OnWake(std::function<void()> to_call) : call(std::move(to_call)) {}
+    void on_wake() override { call(); }
+    std::function<void()> call;
+};
+struct OnClosed : LoopClosedSink {
+    void on_loop_closed() override { ++count; }
+    int count = 0;
+};
+
+std::unique_ptr<UvLoop> own(uint32_t spin_us = 0) {
+    auto loop = UvLoop::own(spin_us);
+    REQUIRE(loop);
+    return std::move(*loop);
+}
+
+std::array<Fd, 2> pair() {
+    int fds[2];
+    REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) == 0);
+    return {Fd(fds[0]), Fd(fds[1])};
+}
+
+bool readable(int fd, int wait_ms = 0) {
+    pollfd entry{fd, POLLIN, 0};
+    return poll(&entry, 1, wait_ms) == 1;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "timers fire in order, not before they are due, and can be moved and disarmed by each other") {
+    auto loop = own();
+    std::vector<int> order;
+    uint64_t start = uv_hrtime();
+    OnTimer third([&] {
+        CHECK(uv_hrtime() >= start + 30 * kMs);
+        order.push_back(3);
+        loop->stop();
+    });
+    OnTimer never([&] { order.push_back(-1); });
+    OnTimer second([&] { order.push_back(2); });
+    OnTimer first([&] {
+        CHECK(loop->now() >= start + 10 * kMs);
+        order.push_back(1);
+        loop->disarm(never.timer);
+        CHECK(!first.timer.armed());
+    });
+    {
+        UvLoop::Inside inside(*loop);
+        loop->arm(third.timer, start + 30 * kMs);
+        loop->arm(first.timer, start + 500 * kMs);
+        loop->arm(never.timer, start + 10 * kMs);
+        loop->arm(second.timer, start + 10 * kMs);
+        loop->arm(first.timer, start + 10 * kMs - 1);  // moved before the others
+    }
+    loop->run();
+    CHECK(order == std::vector<int>{1, 2, 3});
+}
+
+TEST_CASE("a timer that arms itself for now does not starve the loop") {
+    auto loop = own();
+    auto sockets = pair();
+    bool heard = false;
+    OnTimer again([&] { loop->arm(again.timer, loop->now()); });
+    OnReady ready([&](uint32_t) { heard = true, loop->stop(); });
+    std::unique_ptr<Watch> watch;
+    {
+        UvLoop::Inside inside(*loop);
+        loop->arm(again.timer, 1);
+        watch = loop->watch(sockets[0].get(), ready);
+        watch->want(kReadable);
+    }
+    REQUIRE(write(sockets[1].get(), "x", 1) == 1);
+    loop->run();
+    CHECK(heard);
+    UvLoop::Inside inside(*loop);
+    loop->disarm(again.timer);
+    watch.reset();
+}
+
+TEST_CASE(
+    "deferred tasks run in order, once, also those deferred by tasks, before the loop sleeps") {
+    auto loop = own();
+    std::vector<int> order;
+    int rounds = 0;
+    OnTask last([&] {
+        order.push_back(3);
+        if (++rounds < 20) return loop->defer(last);  // more than one visit has passes
+        loop->stop();
+    });
+    OnTask second([&] { order.push_back(2), loop->defer(last); });
+    OnTask gone([&] { order.push_back(-1); });
+    OnTask first([&] { order.push_back(1), gone.unlink(); });
+    {
+        UvLoop::Inside inside(*loop);
+        loop->defer(first);
+        loop->defer(gone);
+        loop->defer(second);
+        loop->defer(first);  // stays where it is
+    }
+    loop->run();
+    REQUIRE(order.size() == 22);
+    CHECK(order[0] == 1);
+    CHECK(order[1] == 2);
+    CHECK(loop->wakeups() == 0);
+}
+
+TEST_CASE("a watch reports what is wanted, level-triggered, and can be paused") {
+    auto loop = own();
+    auto sockets = pair();
+    std::vector<uint32_t> seen;
+    OnReady ready([&](uint32_t readiness) { seen.push_back(readiness); });
+    std::unique_ptr<Watch> watch;
+    {
+        UvLoop::Inside inside(*loop);
+        watch = loop->watch(sockets[0].get(), ready);
+        REQUIRE(watch);
+        watch->want(kReadable);
+    }
+    loop->turn(0);
+    CHECK(seen.empty());
+    REQUIRE(write(sockets[1].get(), "x", 1) == 1);
+    loop->turn(kSecond);
+    loop->turn(kSecond);
+    CHECK(seen == std::vector<uint32_t>{kReadable, kReadable});
+    {
+        UvLoop::Inside inside(*loop);
+        watch->want(kReadable | kWritable);
+    }
+    loop->turn(kSecond);
+    CHECK(seen.back() == (kReadable | kWritable));
+    {
+        UvLoop::Inside inside(*loop);
+        watch->want(0);
+    }
+    loop->turn(0);
+    CHECK(seen.size() == 3);
+    UvLoop::Inside inside(*loop);
+    watch.reset();
+}
+
+TEST_CASE("the end of the other side is reported, whatever was wanted") {
+    for (uint32_t wanted : {uint32_t{kReadable}, uint32_t{kWritable}}) {
+        auto loop = own();
+        auto sockets = pair();
+        int seen = 0;
+        OnReady ready([&](uint32_t) { ++seen; });
+        std::unique_ptr<Watch> watch;
+        {
+            UvLoop::Inside inside(*loop);
+            watch = loop->watch(sockets[0].get(), ready);
+            watch->want(wanted);
+        }
+        REQUIRE(write(sockets[0].get(), "x", 1) == 1);
+        sockets[1].reset();  // with a byte unread: ECONNRESET
+        loop->turn(kSecond);
+        CHECK(seen == 1);
+        loop->turn(kSecond);  // still, after libuv stopped it because of the error
+        CHECK(seen == 2);
+        UvLoop::Inside inside(*loop);
+        watch.reset();
+    }
+}
+
+TEST_CASE("a watch may be destroyed by its own callback, its number be watched again at once") {
+    auto loop = own();
+    auto sockets = pair();
+    auto others = pair();
+    std::unique_ptr<Watch> watch;
+    int again = 0;
+    OnReady second([&](uint32_t) { ++again, loop->stop(); });
+    OnReady first([&](uint32_t) {
+        watch.reset();
+        int number = sockets[0].get();
+        sockets[0].reset();
+        REQUIRE(dup2(others[0].get(), number) == number);
+        sockets[0] = Fd(number);
+        watch = loop->watch(number, second);
+        REQUIRE(watch);
+        watch->want(kReadable);
+    });
+    {
+        UvLoop::Inside inside(*loop);
+        watch = loop->watch(sockets[0].get(), first);
+        watch->want(kReadable);
+    }
+    REQUIRE(write(sockets[1].get(), "x", 1) == 1);
+    REQUIRE(write(others[1].get(), "x", 1) == 1);
+    loop->run();
+    CHECK(again == 1);
+    UvLoop::Inside inside(*loop);
+    watch.reset();
+}
+
+TEST_CASE("what cannot be watched is not") {
+    auto loop = own();
+    OnReady ready([](uint32_t) {});
+    Fd file(memfd_create("file", MFD_CLOEXEC));  // epoll refuses regular files
+    std::unique_ptr<Watch> watch;
+    OnTask task([&] { watch = loop->watch(file.get(), ready), loop->stop(); });
+    {
+        UvLoop::Inside inside(*loop);
+        loop->defer(task);
+    }
+    loop->run();
+    CHECK(!watch);
+}
+
+TEST_CASE("no wake is lost among many threads, with and without spinning") {
+    for (uint32_t spin_us : {0u, 50u}) {
+        constexpr int kThreads = 4, kEach = 20'000;
+        auto loop = own(spin_us);
+        std::atomic<int> mailbox = 0;
+        int taken = 0, wakes = 0;
+        OnWake woken([&] {
+            CHECK(loop->on_thread());
+            ++wakes;
+            taken += mailbox.exchange(0);
+            if (taken == kThreads * kEach) loop->stop();
+        });
+        loop->set_wake_sink(woken);
+        std::vector<std::thread> threads;
+        for (int i = 0; i < kThreads; ++i)
+            threads.emplace_back([&] {
+                for (int n = 0; n < kEach; ++n) {
+                    mailbox.fetch_add(1);
+                    loop->wake();
+                    if (n % 64 == 0) std::this_thread::yield();
+                }
+            });
+        loop->run();
+        for (auto &thread : threads)
+            thread.join();
+        CHECK(taken == kThreads * kEach);
+        CHECK(wakes <= taken);
+        CHECK(!loop->on_thread());
+    }
+}
+
+TEST_CASE("two loops that wake each other in turn always hear it") {
+    auto one = own(), two = own();
+    int left = 20'000;
+    OnWake ping([&] { two->wake(); });
+    OnWake pong([&] {
+        if (--left > 0) return one->wake();  // stop() is a wake too
+        one->stop();
+        two->stop();
+    });
+    one->set_wake_sink(ping);
+    two->set_wake_sink(pong);
+    std::thread other([&] { two->run(); });
+    one->wake();
+    one->run();
+    other.join();
+    CHECK(left <= 0);
+    CHECK(one->wakeups() > 0);
+}
+
+TEST_CASE("stop ends a loop that sleeps, and one that has not begun") {
+    auto loop = own();
+    std::thread thread([&] { loop->run(); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    loop->stop();
+    thread.join();
+    loop->stop();
+    loop->run();
+}
+
+TEST_CASE("what other threads ask for inside takes effect although the loop sleeps") {
+    auto loop = own();
+    auto sockets = pair();
+    std::atomic<int> seen = 0;
+    OnReady ready([&](uint32_t) {
+        char byte;
+        seen += read(sockets[0].get(), &byte, 1) == 1;
+    });
+    OnTimer timer([&] { ++seen; });
+    OnTask task([&] { ++seen; });
+    std::unique_ptr<Watch> watch;
+    std::thread thread([&] { loop->run(); });
+    auto await = [&](int count) {
+        for (int i = 0; i < 5000 && seen < count; ++i)
+            usleep(1000);
+        CHECK(seen == count);
+    };
+    usleep(5000);
+    {
+        UvLoop::Inside inside(*loop);
+        CHECK(loop->on_thread());
+        UvLoop::Inside nested(*loop);
+        CHECK(nested);
+        watch = loop->watch(sockets[0].get(), ready);
+        watch->want(kReadable);
+    }
+    REQUIRE(write(sockets[1].get(), "x", 1) == 1);
+    await(1);
+    for (bool entered = false; !entered;) {
+        UvLoop::Inside inside(*loop, std::try_to_lock);
+        entered = static_cast<bool>(inside);
+        if (entered) loop->arm(timer.timer, loop->now() + 5 * kMs);
+    }
+    await(2);
+    {
+        UvLoop::Inside inside(*loop);
+        loop->defer(task);
+    }
+    await(3);
+    {
+        UvLoop::Inside inside(*loop);
+        watch.reset();
+        sockets[0].reset();
+    }
+    loop->stop();
+    thread.join();
+}
+
+TEST_CASE("an idle loop does not wake up, and a busy one that spins does not sleep") {
+    auto loop = own();
+    std::thread thread([&] { loop->run(); });
+    usleep(60'000);
+    CHECK(loop->wakeups() <= 1);
+    loop->stop();
+    thread.join();
+
+    auto spinning = own(200'000);
+    int left = 50;
+    OnTimer tick([&] {
+        if (--left == 0) return spinning->stop();
+        spinning->arm(tick.timer, spinning->now() + kMs / 5);
+    });
+    {
+        UvLoop::Inside inside(*spinning);
+        spinning->arm(tick.timer, spinning->now());
+    }
+    spinning->run();
+    CHECK(left == 0);
+    CHECK(spinning->wakeups() == 0);
+}
+
+TEST_CASE("a turn waits as long as it may, and returns at the first thing that ran") {
+    auto loop = own();
+    uint64_t start = uv_hrtime();
+    loop->turn(20 * kMs);
+    CHECK(uv_hrtime() - start >= 20 * kMs);
+    OnTimer timer([] {});
+    {
+        UvLoop::Inside inside(*loop);
+        loop->arm(timer.timer, loop->now() + 10 * kMs);
+    }
+    loop->turn(kNever);
+    CHECK(!timer.timer.armed());
+    std::thread waker([&] {
+        usleep(5000);
+        loop->wake();
+    });
+    loop->turn(kNever);
+    waker.join();
+    start = uv_hrtime();
+    loop->turn(0);
+    CHECK(uv_hrtime() - start < kSecond);
+}
+
+TEST_CASE("the descriptor of a loop is readable when, and only when, a turn would do something") {
+    auto loop = own();
+    int woken = 0, fired = 0, ran = 0, ready_count = 0;
+    OnWake wake([&] { ++woken; });
+    loop->set_wake_sink(wake);
+    auto fd = loop->fd();
+    REQUIRE(fd);
+    CHECK(*loop->fd() == *fd);
+    CHECK(!readable(*fd));
+
+    SUBCASE("timer") {
+        OnTimer timer([&] { ++fired; });
+        {
+            UvLoop::Inside inside(*loop);
+            loop->arm(timer.timer, loop->now() + 20 * kMs);
+        }
+        CHECK(!readable(*fd));
+        CHECK(readable(*fd, 5000));
+        CHECK(loop->now() + 20 * kMs <= uv_hrtime());
+        loop->turn(0);
+        loop->settle();
+        CHECK(fired == 1);
+    }
+    SUBCASE("watch") {
+        auto sockets = pair();
+        OnReady ready([&](uint32_t) {
+            char byte;
+            CHECK(read(sockets[0].get(), &byte, 1) == 1);
+            ++ready_count;
+        });
+        std::unique_ptr<Watch> watch;
+        {
+            UvLoop::Inside inside(*loop);
+            watch = loop->watch(sockets[0].get(), ready);
+            watch->want(kReadable);
+        }
+        CHECK(!readable(*fd));
+        REQUIRE(write(sockets[1].get(), "x", 1) == 1);
+        CHECK(readable(*fd));
+        loop->turn(0);
+        loop->settle();
+        CHECK(ready_count == 1);
+        CHECK(!readable(*fd));
+        {
+            UvLoop::Inside inside(*loop);
+            watch->want(0);
+        }
+        REQUIRE(write(sockets[1].get(), "x", 1) == 1);
+        CHECK(!readable(*fd));
+        {
+            UvLoop::Inside inside(*loop);
+            watch->want(kReadable);
+        }
+        CHECK(readable(*fd));
+        UvLoop::Inside inside(*loop);
+        watch.reset();
+        sockets[0].reset();
+    }
+    SUBCASE("wake") {
+        std::thread([&] { loop->wake(), loop->wake(); }).join();
+        CHECK(readable(*fd));
+        loop->turn(0);
+        loop->settle();
+        CHECK(woken == 1);
+    }
+    SUBCASE("wake before settle") {
+        OnTask task([&] { loop->wake(); });
+        {
+            UvLoop::Inside inside(*loop);
+            loop->defer(task);
+        }
+        CHECK(readable(*fd));
+        for (int i = 0; i < 10 && readable(*fd); ++i)
+            loop->turn(0), loop->settle();
+        CHECK(woken == 1);
+    }
+    SUBCASE("deferred") {
+        OnTask task([&] { ++ran; });
+        {
+            UvLoop::Inside inside(*loop);
+            loop->defer(task);
+        }
+        CHECK(readable(*fd));
+        loop->turn(0);
+        loop->settle();
+        CHECK(ran == 1);
+    }
+    CHECK(!readable(*fd, 30));
+}
+
+TEST_CASE(
+    "on the caller's loop we run beside its handles, keep it alive, and leave without a trace") {
+    uv_loop_t uv;
+    REQUIRE(uv_loop_init(&uv) == 0);
+    auto made = UvLoop::embedded(&uv);
+    REQUIRE(made);
+    auto loop = std::move(*made);
+    CHECK(!loop->fd());
+    auto sockets = pair();
+    int others = 0, woken = 0;
+    uv_timer_t theirs;
+    uv_timer_init(&uv, &theirs);
+    theirs.data = &others;
+    uv_timer_start(
+        &theirs, [](uv_timer_t *timer) { ++*static_cast<int *>(timer->data); }, 1, 1);
+
+    OnClosed closed;
+    std::unique_ptr<Watch> watch;
+    std::thread waker;
+    OnWake wake([&] {
+        ++woken;
+        CHECK(loop->on_thread());
+        watch.reset();
+        loop->close(closed);
+    });
+    OnReady ready([&](uint32_t) {
+        watch->want(0);
+        waker = std::thread([&] {
+            usleep(5000);
+            loop->wake();
+        });
+    });
+    OnTimer timer([&] { REQUIRE(write(sockets[1].get(), "x", 1) == 1); });
+    loop->set_wake_sink(wake);
+    {
+        UvLoop::Inside inside(*loop);
+        watch = loop->watch(sockets[0].get(), ready);
+        watch->want(kReadable);
+        loop->arm(timer.timer, loop->now() + 5 * kMs);
+    }
+    while (closed.count == 0)
+        uv_run(&uv, UV_RUN_ONCE);
+    waker.join();
+    CHECK(woken == 1);
+    CHECK(others > 0);
+    CHECK(closed.count == 1);
+    loop->wake();  // too late, and harmless
+    loop.reset();
+    uv_close(reinterpret_cast<uv_handle_t *>(&theirs), nullptr);
+    uv_run(&uv, UV_RUN_DEFAULT);
+    CHECK(uv_loop_close(&uv) == 0);
+}
+
+TEST_CASE("a child of fork parts with the loop without harm to the parent's") {
+    auto loop = own();
+    auto sockets = pair();
+    int seen = 0;
+    OnReady ready([&](uint32_t) { ++seen; });
+    std::unique_ptr<Watch> watch;
+    {
+        UvLoop::Inside inside(*loop);
+        watch = loop->watch(sockets[0].get(), ready);
+        watch->want(kReadable);
+    }
+    loop->turn(0);
+    pid_t child = fork();
+    if (child == 0) {
+        loop->forked();
+        watch.reset();
+        loop.reset();
+        _exit(0);
+    }
+    int status = 1;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    CHECK(status == 0);
+    REQUIRE(write(sockets[1].get(), "x", 1) == 1);
+    loop->turn(kSecond);
+    CHECK(seen == 1);
+    UvLoop::Inside inside(*loop);
+    watch.reset();
+}

@@ -1,0 +1,449 @@
+// SPDX-License-Identifier: Apache-2.0
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include "core/peer_state.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+using namespace xfer;
+
+namespace {
+
+constexpr uint64_t kOld = 7, kNew = 8;  // incarnations of the peer
+
+std::string text_of(const Output &output) {
+    const char *names[] = {"hello", "reply", "proof", "ready", "live", "probe", "close"};
+    std::string text = names[output.kind] + std::string(" ") + std::to_string(output.number);
+    if (output.kind == Output::close) text += std::string(" ") + xfer_status_name(output.why);
+    return text;
+}
+
+// One side. Each call is one input and returns what the machine wants done, as text.
+struct Machine {
+    explicit Machine(bool ours_smaller = true) { state.ours_smaller = ours_smaller; }
+    PeerState state;
+
+    std::string hear(const Input &input) {
+        auto [next, outputs] = step(std::move(state), input);
+        state = std::move(next);
+        std::string text;
+        for (const Output &output : outputs)
+            text += (text.empty() ? "" : ", ") + text_of(output);
+        return text;
+    }
+    std::string dial(uint64_t number, uint64_t sequence) {
+        return hear({Input::dial, number, sequence, 0, {}});
+    }
+    std::string up(uint64_t number) { return hear({Input::up, number, 0, 0, {}}); }
+    std::string hello(uint64_t number, uint64_t sequence, uint64_t incarnation = kOld) {
+        return hear({Input::hello, number, sequence, incarnation, {}});
+    }
+    std::string reply(uint64_t number, uint64_t incarnation = kOld) {
+        return hear({Input::reply, number, 0, incarnation, {}});
+    }
+    std::string proof(uint64_t number, Statement statement = {}) {
+        return hear({Input::proof, number, 0, 0, statement});
+    }
+    std::string ready(uint64_t number, Statement statement = {}) {
+        return hear({Input::ready, number, 0, 0, statement});
+    }
+    std::string lost(uint64_t number) { return hear({Input::lost, number, 0, 0, {}}); }
+    std::string answered(uint64_t number) { return hear({Input::answered, number, 0, 0, {}}); }
+
+    // Shorter ways to where most tests begin.
+    void greet(uint64_t number, uint64_t sequence) {
+        dial(number, sequence);
+        up(number);
+    }
+    void prove(uint64_t number, uint64_t sequence) {
+        greet(number, sequence);
+        REQUIRE(reply(number) == "proof " + std::to_string(number));
+    }
+    void accept(uint64_t number, uint64_t sequence, uint64_t incarnation = kOld) {
+        hello(number, sequence, incarnation);
+        const std::string name = std::to_string(number);
+        REQUIRE(proof(number) == "ready " + name + ", live " + name);
+    }
+    uint64_t live() const {
+        const Contact *contact = live_contact(state);
+        return contact ? contact->number : 0;
+    }
+    // The phase of a contact, or nothing.
+    int phase(uint64_t number) const {
+        for (const Contact &contact : state.contacts)
+            if (contact.number == number) return static_cast<int>(contact.phase);
+        return -1;
+    }
+    bool parked(uint64_t number) const { return phase(number) == static_cast<int>(Phase::parked); }
+    bool gone(uint64_t number) const { return phase(number) == -1; }
+};
+
+bool same(const Statement &a, const Statement &b) {
+    return a.abandoned == b.abandoned && a.seen == b.seen && a.held == b.held;
+}
+
+}  // namespace
+
+TEST_CASE("an attempt of ours goes through its messages in order") {
+    Machine one;
+    CHECK(one.dial(1, 1) == "");
+    CHECK(!may_dial(one.state));
+    CHECK(one.up(1) == "hello 1");
+    CHECK(one.reply(1) == "proof 1");
+    CHECK(one.live() == 0);
+    CHECK(one.ready(1) == "live 1");
+    CHECK(one.live() == 1);
+    CHECK(!may_dial(one.state));
+    CHECK(one.lost(1) == "");
+    CHECK(one.state.contacts.empty());
+    CHECK(may_dial(one.state));
+}
+
+TEST_CASE("an attempt of theirs goes through its messages in order") {
+    Machine one;
+    CHECK(one.hello(5, 1) == "reply 5");
+    CHECK(may_dial(one.state));  // nothing is proven yet
+    CHECK(one.proof(5) == "ready 5, live 5");
+    CHECK(one.live() == 5);
+    CHECK(!may_dial(one.state));
+}
+
+TEST_CASE("what is late, doubled or of another phase changes nothing") {
+    Machine one;
+    one.greet(1, 1);
+    one.hello(5, 1);
+    const auto nothing = [&](const std::string &out, uint64_t live) {
+        CHECK(out == "");
+        CHECK(one.live() == live);
+    };
+    nothing(one.up(1), 0);
+    nothing(one.ready(1), 0);
+    nothing(one.proof(1), 0);
+    nothing(one.reply(5), 0);
+    nothing(one.ready(5), 0);
+    nothing(one.answered(1), 0);
+    nothing(one.reply(99), 0);
+    nothing(one.proof(99), 0);
+    nothing(one.lost(99), 0);
+    CHECK(one.reply(1) == "proof 1");
+    nothing(one.reply(1), 0);
+    CHECK(one.ready(1) == "live 1");
+    nothing(one.ready(1), 1);
+    nothing(one.reply(1), 1);
+    nothing(one.up(1), 1);
+}
+
+TEST_CASE("no more attempts than there is room for") {
+    Machine one;
+    for (uint64_t i = 1; i <= kMaxContacts; ++i)
+        CHECK(one.hello(i, i) == "reply " + std::to_string(i));
+    CHECK(one.hello(99, 99) == "close 99 XFER_EOVERLOAD");
+    CHECK(one.state.contacts.size() == kMaxContacts);
+}
+
+TEST_CASE("rule 3: of two under way, that of the smaller id lives") {
+    SUBCASE("ours is the smaller: theirs waits until ours is ready") {
+        Machine one(true);
+        one.prove(1, 1);
+        one.hello(5, 1);
+        CHECK(one.proof(5) == "");
+        CHECK(one.parked(5));
+        CHECK(one.ready(1) == "live 1, close 5 XFER_EEXIST");
+        CHECK(one.live() == 1);
+        CHECK(one.state.contacts.size() == 1);
+    }
+    SUBCASE("ours is the smaller and fails: theirs takes its turn") {
+        Machine one(true);
+        one.prove(1, 1);
+        one.hello(5, 1);
+        one.proof(5);
+        CHECK(one.lost(1) == "ready 5, live 5");
+        CHECK(one.live() == 5);
+    }
+    SUBCASE("theirs is the smaller: it is ready at once, ours remains, unused") {
+        Machine one(false);
+        one.prove(1, 1);
+        one.hello(5, 1);
+        CHECK(one.proof(5) == "ready 5, live 5");
+        CHECK(!one.gone(1));
+        CHECK(one.ready(1) == "close 1 XFER_EEXIST");
+        CHECK(one.live() == 5);
+    }
+    SUBCASE("theirs is the smaller and fails: the peer may say ready on ours") {
+        Machine one(false);
+        one.prove(1, 1);
+        one.accept(5, 1);
+        CHECK(one.lost(5) == "");
+        CHECK(one.ready(1) == "live 1");
+    }
+}
+
+TEST_CASE("a ready one is never beaten") {
+    for (bool smaller : {false, true}) {
+        Machine one(smaller);
+        one.prove(1, 1);
+        one.ready(1);
+        CHECK(one.hello(5, 1) == "reply 5");
+        CHECK(one.proof(5) == "close 5 XFER_EEXIST");
+        CHECK(one.live() == 1);
+
+        Machine other(smaller);
+        other.accept(5, 1);
+        other.greet(1, 1);
+        CHECK(other.reply(1) == "close 1 XFER_EEXIST");
+        CHECK(other.live() == 5);
+    }
+}
+
+TEST_CASE("ours that did not prove themselves are given up for one that is ready") {
+    Machine one(true);
+    one.dial(1, 1);
+    one.greet(2, 2);
+    one.hello(5, 1);
+    CHECK(one.proof(5) == "close 1 XFER_EEXIST, close 2 XFER_EEXIST, ready 5, live 5");
+    CHECK(one.state.contacts.size() == 1);
+}
+
+TEST_CASE("rule 2: of two from the same side the first to prove itself lives") {
+    Machine one;
+    one.hello(5, 1);
+    one.hello(6, 2);
+    CHECK(one.proof(6, {0, 0, 0}) == "ready 6, live 6");
+    CHECK(one.proof(5, {0, 0, 0}) == "close 5 XFER_EEXIST");
+    CHECK(one.live() == 6);
+}
+
+TEST_CASE("rule 1: what its initiator has given up is dead") {
+    Machine one;
+    one.hello(5, 1);
+    one.hello(6, 2);
+    CHECK(one.hello(7, 3) == "reply 7");
+    CHECK(one.proof(7, {2, 0, 0}) ==
+          "close 5 XFER_EPEERLOST, close 6 XFER_EPEERLOST, ready 7, live 7");
+
+    Machine ready;
+    ready.accept(5, 1);
+    ready.hello(6, 2);
+    CHECK(ready.proof(6, {1, 0, 0}) == "close 5 XFER_EPEERLOST, ready 6, live 6");
+    CHECK(ready.live() == 6);
+}
+
+TEST_CASE("rule 1: what the peer has seen and holds no longer is dead") {
+    const auto meet = [](Statement statement) {
+        Machine one(true);
+        one.prove(1, 3);
+        one.ready(1);
+        one.hello(5, 1);
+        return one.proof(5, statement);
+    };
+    CHECK(meet({0, 3, 0}) == "close 1 XFER_EPEERLOST, ready 5, live 5");
+    CHECK(meet({0, 4, 4}) == "close 1 XFER_EPEERLOST, ready 5, live 5");
+    CHECK(meet({0, 3, 3}) == "close 5 XFER_EEXIST");  // it holds it
+    CHECK(meet({0, 2, 0}) == "close 5 XFER_EEXIST");  // it has not seen it yet
+
+    Machine proving(true);
+    proving.prove(1, 3);
+    proving.hello(5, 1);
+    CHECK(proving.proof(5, {0, 3, 0}) == "close 1 XFER_EPEERLOST, ready 5, live 5");
+
+    // Nothing that did not prove itself has been seen in that sense.
+    Machine greeted(true);
+    greeted.prove(1, 1);
+    greeted.greet(2, 2);
+    CHECK(greeted.ready(1, {0, 2, 1}) == "live 1");
+    CHECK(!greeted.gone(2));
+}
+
+TEST_CASE("rule 1 at ready: the other attempts that the peer no longer holds end") {
+    Machine one(false);
+    one.greet(1, 1);
+    one.greet(2, 2);
+    one.hello(5, 4);
+    REQUIRE(one.reply(1) == "proof 1");
+    REQUIRE(one.reply(2) == "proof 2");
+    CHECK(one.ready(2, {4, 2, 2}) == "close 1 XFER_EPEERLOST, close 5 XFER_EPEERLOST, live 2");
+    CHECK(one.state.contacts.size() == 1);
+}
+
+TEST_CASE("a statement says nothing of the connection that it comes by") {
+    Machine one;
+    one.hello(5, 3);
+    CHECK(one.proof(5, {9, 0, 0}) == "ready 5, live 5");
+    Machine two;
+    two.prove(1, 1);
+    CHECK(two.ready(1, {0, 9, 0}) == "live 1");
+}
+
+TEST_CASE("another incarnation waits for the probe of the old connection") {
+    SUBCASE("theirs: the old one answers") {
+        Machine one;
+        one.accept(5, 4, kOld);
+        one.hello(6, 1, kNew);
+        CHECK(one.proof(6) == "probe 5");
+        CHECK(one.live() == 5);
+        CHECK(one.answered(5) == "close 6 XFER_EIDENTITY");
+        CHECK(one.live() == 5);
+    }
+    SUBCASE("theirs: the old one is lost") {
+        Machine one;
+        one.accept(5, 4, kOld);
+        one.hello(6, 1, kNew);
+        one.proof(6);
+        CHECK(one.lost(5) == "ready 6, live 6");
+        CHECK(one.live() == 6);
+    }
+    SUBCASE("ours: the old one answers") {
+        Machine one;
+        one.accept(5, 4, kOld);
+        one.greet(1, 1);
+        CHECK(one.reply(1, kNew) == "probe 5");
+        CHECK(one.ready(1) == "");  // nothing was proven
+        CHECK(one.answered(5) == "close 1 XFER_EIDENTITY");
+        CHECK(one.live() == 5);
+    }
+    SUBCASE("ours: the old one is lost") {
+        Machine one;
+        one.accept(5, 4, kOld);
+        one.greet(1, 1);
+        one.reply(1, kNew);
+        CHECK(one.lost(5) == "proof 1");
+        CHECK(one.ready(1) == "live 1");
+    }
+    SUBCASE("what the new one says of connections does not touch those of the old one") {
+        Machine one;
+        one.accept(5, 4, kOld);
+        one.hello(6, 9, kNew);
+        CHECK(one.proof(6, {8, 9, 0}) == "probe 5");
+        CHECK(one.live() == 5);
+    }
+    SUBCASE("theirs, while ours to the other one is proving: ours first, then the probe") {
+        for (bool smaller : {false, true}) {
+            Machine one(smaller);
+            one.greet(1, 1);
+            one.reply(1, kOld);
+            one.hello(6, 1, kNew);
+            CHECK(one.proof(6) == "");
+            CHECK(one.parked(6));
+            CHECK(one.ready(1) == "live 1, probe 1");
+            CHECK(one.answered(1) == "close 6 XFER_EIDENTITY");
+            CHECK(one.live() == 1);
+        }
+    }
+    SUBCASE("an answer spares those of the same incarnation") {
+        Machine one(true);
+        one.prove(1, 1);
+        one.hello(5, 1, kOld);
+        one.proof(5);
+        CHECK(one.answered(1) == "");
+        CHECK(one.parked(5));
+    }
+}
+
+TEST_CASE("of two of ours that were held back the first to be ready lives") {
+    Machine one;
+    one.accept(5, 4, kOld);
+    one.greet(1, 1);
+    one.greet(2, 2);
+    CHECK(one.reply(1, kNew) == "probe 5");
+    CHECK(one.reply(2, kNew) == "probe 5");
+    CHECK(one.lost(5) == "proof 1");
+    CHECK(one.ready(1) == "live 1, close 2 XFER_EEXIST");
+}
+
+TEST_CASE("one that was held back asks for a probe of whoever is ready now") {
+    Machine one;
+    one.accept(5, 4, kOld);
+    one.greet(1, 1);
+    one.greet(2, 2);
+    one.reply(1, kNew);
+    one.reply(2, kNew + 1);
+    CHECK(one.lost(5) == "proof 1");
+    CHECK(one.ready(1) == "live 1, probe 1");
+    CHECK(one.lost(1) == "proof 2");
+}
+
+TEST_CASE("one that waited for another incarnation is then judged by rule 3") {
+    for (bool smaller : {false, true}) {
+        Machine one(smaller);
+        one.greet(1, 1);
+        one.greet(2, 2);
+        REQUIRE(one.reply(1, kOld) == "proof 1");
+        one.hello(5, 1, kNew);
+        CHECK(one.proof(5) == "");
+        REQUIRE(one.reply(2, kNew) == "proof 2");
+        CHECK(one.lost(1) == (smaller ? "" : "ready 5, live 5"));
+        CHECK(one.parked(5) == smaller);
+    }
+}
+
+TEST_CASE("who waits is promoted once, one after the other") {
+    Machine one(true);
+    one.accept(4, 1, kOld);
+    one.hello(5, 1, kNew);
+    one.hello(6, 2, kNew);
+    CHECK(one.proof(5) == "probe 4");
+    CHECK(one.proof(6) == "probe 4");
+    CHECK(one.lost(4) == "ready 5, live 5");
+    CHECK(one.parked(6));
+    CHECK(one.lost(5) == "ready 6, live 6");
+    CHECK(one.lost(6) == "");
+    CHECK(one.state.contacts.empty());
+}
+
+TEST_CASE("a parked one keeps from dialing, an unproven one does not") {
+    Machine one(true);
+    one.prove(1, 1);
+    one.hello(5, 1);
+    CHECK(!may_dial(one.state));
+    one.proof(5);
+    one.lost(1);
+    CHECK(one.live() == 5);
+    CHECK(!may_dial(one.state));
+    one.lost(5);
+    one.hello(6, 2);
+    CHECK(may_dial(one.state));
+}
+
+TEST_CASE("what is told to the peer") {
+    Machine one;
+    CHECK(same(statement_of(one.state), {0, 0, 0}));
+    one.greet(1, 3);
+    CHECK(same(statement_of(one.state), {2, 0, 0}));  // all before it are over
+    one.lost(1);
+    CHECK(same(statement_of(one.state), {3, 0, 0}));
+    one.prove(2, 4);
+    one.dial(3, 6);
+    CHECK(same(statement_of(one.state), {3, 0, 0}));  // the oldest that is not over counts
+    one.lost(2);
+    CHECK(same(statement_of(one.state), {5, 0, 0}));
+    one.lost(3);
+    CHECK(same(statement_of(one.state), {6, 0, 0}));
+
+    one.hello(5, 8);
+    CHECK(same(statement_of(one.state), {6, 0, 0}));  // not proven, not seen
+    one.proof(5);
+    CHECK(same(statement_of(one.state), {6, 8, 8}));
+    one.hello(6, 9);
+    CHECK(statement_of(one.state).held == 8);  // the live one, whatever else there is
+    one.lost(5);
+    CHECK(same(statement_of(one.state), {6, 8, 9}));
+    one.lost(6);
+    CHECK(same(statement_of(one.state), {6, 8, 0}));
+    one.accept(7, 1, kNew);
+    CHECK(same(statement_of(one.state), {6, 1, 1}));  // sequences of another incarnation
+}
+
+TEST_CASE("a reply to an attempt that the peer was told is over comes too late") {
+    Machine one;
+    one.prove(2, 2);  // its proof says that no other than 2 is alive
+    // Dialed before by an address that turned out to be this peer's, as Peer::adopt_greeted() does.
+    one.state.contacts.push_back({1, Side::ours, Phase::greeted, 1, 0});
+    CHECK(one.reply(1) == "close 1 XFER_EEXIST");
+    CHECK(one.ready(2) == "live 2");
+
+    // One that is dialed later is told apart.
+    one.state.contacts.push_back({3, Side::ours, Phase::greeted, 3, 0});
+    one.lost(2);
+    CHECK(one.reply(3) == "proof 3");
+}

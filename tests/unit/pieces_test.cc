@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// PieceList against a model that writes every entry down.
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include "transport/pieces.h"
+
+#include <doctest/doctest.h>
+
+#include <random>
+
+using namespace xfer;
+
+namespace {
+
+struct Entry {
+    Dir dir;
+    uint32_t remote;
+    Piece piece;
+};
+
+struct Model {
+    PieceList list;
+    std::vector<Entry> entries;
+    std::mt19937 random;
+
+    explicit Model(uint32_t seed) : random(seed) {}
+    uint64_t pick(uint64_t below) { return random() % below; }
+    Piece piece() {
+        // Small numbers, so that neighbours touch now and then.
+        return {pick(8) * 64 + 1'000'000, pick(8) * 64, pick(4) * 32};
+    }
+    void add() {
+        const Dir dir = pick(3) ? Dir::put : Dir::get;
+        const auto remote = static_cast<uint32_t>(pick(2));
+        const Piece first = piece();
+        const uint64_t count = pick(6);
+        switch (pick(4)) {
+        case 0: {
+            list.add(dir, remote, first);
+            entries.push_back({dir, remote, first});
+            return;
+        }
+        case 1: {  // a run that touches
+            Piece next = first;
+            for (uint64_t i = 0; i < count; ++i) {
+                list.add(dir, remote, next);
+                entries.push_back({dir, remote, next});
+                next.local += next.length;
+                next.offset += next.length;
+            }
+            return;
+        }
+        case 2: {
+            const uint64_t local = first.length + pick(2) * 64, far = first.length + pick(2) * 64;
+            list.add_strided(dir, remote, first, local, far, count);
+            for (uint64_t i = 0; i < count; ++i)
+                entries.push_back(
+                    {dir, remote, {first.local + i * local, first.offset + i * far, first.length}});
+            return;
+        }
+        default: {
+            auto table = std::make_shared<PieceList::PageTable>();
+            for (uint64_t i = 0; i < count; ++i) {
+                table->local.push_back(pick(10));
+                table->remote.push_back(pick(3) ? table->local.back() : pick(10));
+                entries.push_back({dir,
+                                   remote,
+                                   {first.local + table->local[i] * first.length,
+                                    first.offset + table->remote[i] * first.length, first.length}});
+            }
+            list.add_pages(dir, remote, first, std::move(table));
+        }
+        }
+    }
+};
+
+// Every byte of a piece, or of an entry, as a pair of addresses.
+using Pairs = std::vector<std::pair<uint64_t, uint64_t>>;
+
+void append(Pairs &bytes, const Piece &piece) {
+    for (uint64_t i = 0; i < piece.length; ++i)
+        bytes.push_back({piece.local + i, piece.offset + i});
+}
+
+}  // namespace
+
+TEST_CASE("draw gives every byte once, in order, within its bounds") {
+    for (uint32_t seed = 1; seed <= 2000; ++seed) {
+        CAPTURE(seed);
+        Model model(seed);
+        for (uint64_t n = model.pick(12); n > 0; --n)
+            model.add();
+        uint64_t total = 0;
+        for (const Entry &entry : model.entries)
+            total += entry.piece.length;
+        REQUIRE(model.list.entries() == model.entries.size());
+        REQUIRE(model.list.bytes() == total);
+
+        Cursor cursor;
+        size_t entry = 0;   // of the model
+        uint64_t done = 0;  // bytes of it
+        uint64_t drawn = 0;
+        while (!model.list.at_end(cursor)) {
+            const uint64_t max_bytes = 1 + model.pick(300), max_pieces = 1 + model.pick(5);
+            REQUIRE(model.list.entry_index(cursor) == entry);
+            const Dir dir = model.list.dir(cursor);
+            const uint32_t remote = model.list.remote(cursor);
+            REQUIRE(dir == model.entries[entry].dir);
+            REQUIRE(remote == model.entries[entry].remote);
+
+            const Cursor before = cursor;
+            std::vector<Piece> pieces, again;
+            const uint64_t bytes = model.list.draw(cursor, max_bytes, max_pieces, pieces);
+            Cursor repeated = before;
+            REQUIRE(model.list.draw(repeated, bytes == 0 ? 1 : bytes, max_pieces, again) == bytes);
+            REQUIRE(!pieces.empty());
+            REQUIRE(pieces.size() <= max_pieces);
+            REQUIRE(bytes <= max_bytes);
+            drawn += bytes;
+
+            Pairs got, expected;
+            for (const Piece &piece : pieces)
+                append(got, piece);
+            REQUIRE(got.size() == bytes);
+            // The model moves to where the cursor says it is.
+            const size_t to = model.list.entry_index(cursor);
+            for (;;) {
+                const bool last = entry == to;
+                if (last && (entry == model.entries.size() || cursor.done == done)) break;
+                const Entry &at = model.entries[entry];
+                REQUIRE(at.dir == dir);
+                REQUIRE(at.remote == remote);
+                const uint64_t end = last ? cursor.done : at.piece.length;
+                append(expected, {at.piece.local + done, at.piece.offset + done, end - done});
+                done = last ? end : 0;
+                if (last) break;
+                ++entry;
+            }
+            REQUIRE(got == expected);
+        }
+        CHECK(drawn == total);
+        CHECK(model.list.entry_index(cursor) == model.entries.size());
+    }
+}
+
+TEST_CASE("neighbours that touch on both sides are one piece") {
+    PieceList list;
+    list.add_strided(Dir::put, 0, {1000, 0, 10}, 10, 10, 100);
+    std::vector<Piece> pieces;
+    Cursor cursor;
+    CHECK(list.draw(cursor, 10'000, 512, pieces) == 1000);
+    REQUIRE(pieces.size() == 1);
+    CHECK(pieces[0].length == 1000);
+    CHECK(list.at_end(cursor));
+}
+
+TEST_CASE("skip_remote goes past what one remote has, and no further") {
+    PieceList list;
+    list.add(Dir::put, 0, {0, 0, 10});
+    list.add_strided(Dir::get, 0, {0, 0, 10}, 10, 10, 5);
+    list.add(Dir::put, 1, {0, 0, 10});
+    list.add(Dir::put, 0, {0, 0, 10});
+    Cursor cursor;
+    list.skip_remote(cursor);
+    CHECK(list.entry_index(cursor) == 6);
+    CHECK(list.remote(cursor) == 1);
+    list.skip_remote(cursor);
+    CHECK(list.remote(cursor) == 0);
+    list.skip_remote(cursor);
+    CHECK(list.at_end(cursor));
+}
+
+TEST_CASE("a cleared list is empty and can be filled again") {
+    PieceList list;
+    list.add(Dir::put, 0, {0, 0, 10});
+    list.clear();
+    CHECK(list.entries() == 0);
+    CHECK(list.bytes() == 0);
+    CHECK(list.at_end(Cursor{}));
+    list.add(Dir::get, 3, {5, 6, 7});
+    std::vector<Piece> pieces;
+    Cursor cursor;
+    CHECK(list.draw(cursor, 100, 1, pieces) == 7);
+    CHECK(pieces[0].local == 5);
+    CHECK(pieces[0].offset == 6);
+}

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+// Links over TCP: operations, regions and links that end early.
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include "tcp_fixture.h"
+
+using namespace xfer;
+using namespace xfer::test;
+
+// ---- cancel ----
+
+TEST_CASE("an operation that has not left is withdrawn") {
+    Pair pair;
+    std::vector<uint8_t> data = pattern(4096, 1);
+    TestOp op(Dir::put, kRegion, {{address(data.data()), 0, 4096}}),
+        other(Dir::put, kRegion, {{address(data.data()), 8192, 4096}});
+    pair.post(op);
+    pair.post(other);
+    pair.here.in_method = true;
+    CHECK(pair.link->cancel(op));
+    pair.here.in_method = false;
+    pair.link->flush();
+    REQUIRE(pair.all_done(2));
+    CHECK(pair.here.done[0].op == &op);
+    CHECK(pair.here.done[0].status == XFER_ECANCELED);
+    CHECK(!op.sent);
+    CHECK(pair.here.done[1].status == XFER_OK);
+    CHECK(pair.memory[0] == 0);
+    CHECK(std::equal(data.begin(), data.end(), pair.memory.begin() + 8192));
+}
+
+TEST_CASE("an operation that has partly left is filled up with zeros") {
+    Raw raw(true, 4096);
+    std::vector<uint8_t> data(kMaxChunk, 0xaa), other(kMaxChunk, 0xbb);
+    TestOp first(Dir::put, kRegion,
+                 {{address(data.data()), 0, 100'000},
+                  {address(data.data()) + 100'001, 100'001, kMaxChunk - 100'001}});
+    TestOp second(Dir::put, kRegion, {{address(other.data()), 0, kMaxChunk}});
+    TestOp third(Dir::put, kRegion, {{address(other.data()), 0, kMaxChunk}});
+    REQUIRE(raw.accepted().post(first));
+    REQUIRE(raw.accepted().post(second));
+    REQUIRE(raw.accepted().post(third));
+    std::deque<TestOp> stuffing;
+    for (int i = 0; i < 40; ++i) {
+        stuffing.emplace_back(Dir::put, kRegion,
+                              std::vector<Piece>{{address(other.data()), 0, kMaxChunk}});
+        REQUIRE(raw.accepted().post(stuffing.back()));
+    }
+    raw.accepted().flush();
+    turn_some(*raw.loop);
+    // The last that has begun to leave is somewhere in the middle.
+    TestOp *partly = nullptr;
+    for (TestOp &op : stuffing)
+        if (op.sent) partly = &op;
+    if (!partly) partly = third.sent ? &third : second.sent ? &second : &first;
+    CHECK(partly->sent);
+    REQUIRE(raw.accepted().cancel(*partly));
+    const uint8_t byte = partly == &first ? 0xaa : 0xbb;
+    if (partly == &first) std::fill(data.begin(), data.end(), 0xcc);  // quiet now: ours again
+    for (uint64_t seq = 1; seq <= partly->seq; ++seq) {
+        Frame frame = *decode_frame(raw.hear(Frame::kSize).data());
+        REQUIRE(frame.type == FrameType::put);
+        CHECK(frame.seq == seq);
+        raw.hear(access_length(frame.pieces));
+        if (seq < partly->seq) {
+            raw.hear(frame.length - access_length(frame.pieces));
+            continue;
+        }
+        std::vector<uint8_t> payload = raw.hear(frame.length - access_length(frame.pieces));
+        auto zero = std::find(payload.begin(), payload.end(), 0);
+        CHECK(zero != payload.end());
+        CHECK(std::all_of(payload.begin(), zero, [&](uint8_t b) { return b == byte; }));
+        CHECK(std::all_of(zero, payload.end(), [&](uint8_t b) { return b == 0; }));
+    }
+    CHECK(raw.there.done.empty());
+    raw.say(answer(FrameType::ack, partly->seq));
+    REQUIRE(raw.until([&] { return raw.there.done.size() == partly->seq; }));
+    CHECK(raw.there.done.back().op == partly);
+    CHECK(raw.there.done.back().status == XFER_OK);
+}
+
+TEST_CASE("a canceled get writes nothing any more") {
+    Raw raw;
+    std::vector<uint8_t> into(100'000, 1), data = pattern(100'000, 4);
+    TestOp early(Dir::get, kRegion, {{address(into.data()), 0, 100'000}});
+    TestOp late(Dir::get, kRegion, {{address(into.data()), 0, 100'000}});
+    REQUIRE(raw.accepted().post(early));
+    REQUIRE(raw.accepted().post(late));
+    raw.accepted().flush();
+    raw.hear(2 * (Frame::kSize + access_length(1)));
+    CHECK(raw.accepted().cancel(early));  // before its data
+    raw.say(answer(FrameType::data, 1, XFER_OK, data));
+    REQUIRE(raw.until([&] { return raw.there.done.size() == 1; }));
+    CHECK(raw.there.done[0].status == XFER_ECANCELED);
+    CHECK(std::all_of(into.begin(), into.end(), [](uint8_t b) { return b == 1; }));
+
+    std::vector<uint8_t> reply = answer(FrameType::data, 2, XFER_OK, data);
+    raw.say({reply.begin(), reply.begin() + 50'000});
+    REQUIRE(raw.until([&] { return into[40'000] == data[40'000]; }));
+    turn_some(*raw.loop);
+    CHECK(raw.accepted().cancel(late));  // in the midst of it
+    std::vector<uint8_t> now = into;
+    raw.say({reply.begin() + 50'000, reply.end()});
+    REQUIRE(raw.until([&] { return raw.there.done.size() == 2; }));
+    CHECK(raw.there.done[1].status == XFER_ECANCELED);
+    CHECK(into == now);
+}
+
+// ---- retire ----
+
+TEST_CASE("a region that is closed while a put comes in is left alone") {
+    Raw raw;
+    std::vector<uint8_t> data = pattern(100'000, 4), put = put_of(1, data);
+    raw.say({put.begin(), put.begin() + 50'000});
+    REQUIRE(raw.until([&] { return raw.memory[40'000] == data[40'000]; }));
+    turn_some(*raw.loop);
+    CHECK(raw.accepted().retire(kRegion));
+    std::vector<uint8_t> now = raw.memory;
+    raw.say({put.begin() + 50'000, put.end()});
+    Frame frame = raw.hear_frame();
+    CHECK(frame.type == FrameType::error);
+    CHECK(frame.status == XFER_ESTALE);
+    CHECK(raw.memory == now);
+    CHECK(raw.there.quiet.empty());
+    CHECK(raw.there.served == 0);
+}
+
+TEST_CASE("a region that is closed while it is read is quiet when that has left") {
+    for (bool lost : {false, true}) {
+        Raw raw(true, 4096);
+        std::vector<uint8_t> all;
+        for (uint64_t seq = 1; seq <= 60; ++seq) {
+            std::vector<uint8_t> get = request(FrameType::get, seq, {{0, kMaxChunk}});
+            all.insert(all.end(), get.begin(), get.end());
+        }
+        raw.memory = pattern(1 << 20, 3);
+        std::vector<uint8_t> was = raw.memory;
+        raw.say(all);
+        REQUIRE(raw.until([&] { return raw.there.served == 60; }));
+        turn_some(*raw.loop);
+        CHECK(raw.accepted().retire(kRegion + 1));
+        CHECK(!raw.accepted().retire(kRegion));
+        CHECK(raw.there.quiet.empty());
+        if (lost) {
+            raw.fd.reset();
+            REQUIRE(raw.until([&] { return raw.there.down.has_value(); }));
+            CHECK(raw.there.quiet == std::vector<uint64_t>{kRegion});
+            continue;
+        }
+        bool stale = false;
+        for (uint64_t seq = 1; seq <= 60; ++seq) {
+            Frame frame = raw.hear_frame();
+            CHECK(frame.seq == seq);
+            if (frame.type == FrameType::error) {
+                CHECK(frame.status == XFER_ESTALE);
+                if (!stale) {
+                    CHECK(raw.until([&] { return raw.there.quiet.size() == 1; }));
+                    std::fill(raw.memory.begin(), raw.memory.end(), 0);
+                }
+                stale = true;
+                continue;
+            }
+            CHECK(!stale);
+            std::vector<uint8_t> payload = raw.hear(frame.length);
+            CHECK(std::equal(payload.begin(), payload.end(), was.begin()));
+        }
+        CHECK(stale);
+    }
+}
+
+// ---- the end ----
+
+TEST_CASE("close is told later, after every operation, with last words sent") {
+    Pair pair;
+    std::vector<uint8_t> data(64);
+    TestOp flying(Dir::get, 99, {{address(data.data()), 0, 64}}),
+        waiting(Dir::put, kRegion, {{address(data.data()), 0, 64}});
+    pair.post(flying);
+    pair.link->flush();
+    pair.post(waiting);
+    Frame bye;
+    bye.type = FrameType::bye;
+    bye.status = XFER_ECLOSED;
+    pair.here.in_method = true;
+    CHECK(pair.link->send(bye, {}));
+    pair.link->close({XFER_ECLOSED, 0, 0, "enough"});
+    pair.link->close({XFER_EIO, 0, 0, "again"});
+    pair.here.in_method = false;
+    REQUIRE(pair.until([&] { return pair.here.down.has_value(); }));
+    CHECK(pair.here.down->status == XFER_ECLOSED);
+    REQUIRE(pair.here.done.size() == 2);
+    CHECK(pair.here.done[0].status == XFER_EPEERLOST);
+    CHECK(pair.here.done[1].status == XFER_EPEERLOST);
+    CHECK(flying.sent);
+    CHECK(!waiting.sent);
+    CHECK(!pair.link->post(waiting));
+    REQUIRE(pair.until([&] { return pair.there.down.has_value(); }));
+    REQUIRE(pair.there.controls.size() == 1);
+    CHECK(pair.there.controls[0].frame.type == FrameType::bye);
+    CHECK(pair.there.down->status == XFER_EPEERLOST);
+}
+
+TEST_CASE("a link may be closed from every call that it makes") {
+    Pair pair;
+    std::vector<uint8_t> data(64);
+    std::deque<TestOp> ops;
+    for (int i = 0; i < 10; ++i) {
+        ops.emplace_back(Dir::put, kRegion, std::vector<Piece>{{address(data.data()), 0, 64}});
+        pair.post(ops.back());
+    }
+    pair.here.done_hook = [&](Op &op, Status) {
+        pair.link->close({XFER_ECLOSED, 0, 0, "enough"});
+        if (&op != &ops[9]) pair.link->cancel(ops[9]);
+        pair.link->flush();
+    };
+    pair.there.control_hook = [&] { pair.accepted().close({XFER_ECLOSED, 0, 0, "enough"}); };
+    pair.link->send(ping(1), {});
+    pair.link->send(ping(2), {});
+    pair.link->flush();
+    REQUIRE(pair.until([&] { return pair.here.down && pair.there.down; }));
+    CHECK(pair.there.controls.size() == 1);
+    CHECK(pair.here.done.size() == 10);
+}
+
+TEST_CASE("a reset in the middle of a frame ends everything that was posted") {
+    Raw raw;
+    std::vector<uint8_t> data(1000);
+    TestOp sent(Dir::get, kRegion, {{address(data.data()), 0, 1000}}),
+        unsent(Dir::get, kRegion, {{address(data.data()), 0, 1000}});
+    REQUIRE(raw.accepted().post(sent));
+    raw.accepted().flush();
+    std::vector<uint8_t> half = answer(FrameType::data, 1, XFER_OK, pattern(1000, 1));
+    half.resize(500);
+    raw.say(half);
+    turn_some(*raw.loop);
+    linger hard{1, 0};
+    setsockopt(raw.fd.get(), SOL_SOCKET, SO_LINGER, &hard, sizeof hard);
+    raw.fd.reset();
+    REQUIRE(raw.accepted().post(unsent));
+    REQUIRE(raw.until([&] { return raw.there.down.has_value(); }));
+    CHECK(raw.there.down->status == XFER_EPEERLOST);
+    CHECK(raw.there.down->origin == XFER_ORIGIN_OS);
+    CHECK(raw.there.down->native == ECONNRESET);
+    REQUIRE(raw.there.done.size() == 2);
+    CHECK(raw.there.done[0].status == XFER_EPEERLOST);
+    CHECK(sent.sent);
+    CHECK(!unsent.sent);
+}
+
+TEST_CASE("what the peer said before it hung up is heard, though sending fails first") {
+    Raw raw;
+    raw.say(answer(FrameType::bye, 0, XFER_ECLOSED));
+    std::vector<uint8_t> data(1000);
+    TestOp op(Dir::put, kRegion, {{address(data.data()), 0, 1000}});
+    REQUIRE(raw.accepted().post(op));
+    calls.send_error = EPIPE;
+    raw.accepted().flush();
+    REQUIRE(raw.until([&] { return raw.there.down.has_value(); }));
+    REQUIRE(raw.there.controls.size() == 1);
+    CHECK(raw.there.controls[0].frame.status == XFER_ECLOSED);
+    CHECK(raw.there.down->status == XFER_EPEERLOST);
+    CHECK(raw.there.down->native == EPIPE);
+    CHECK(!op.sent);
+}
