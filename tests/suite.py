@@ -12,7 +12,8 @@ import sys
 import tempfile
 import xml.etree.ElementTree as ElementTree
 
-TAIL = 60  # lines of a failed test that are shown
+HEAD, TAIL = 40, 40  # lines of a failed test that are shown: from a little before its first complaint, and its last
+COMPLAINT = re.compile(r"ERROR|FAIL|Sanitizer|Assertion|Error: ")
 
 CASES = {
     "passed": r"^\[       OK \] |^\[doctest\] test cases: .*\| *(\d+) passed",
@@ -51,6 +52,15 @@ def reasons(output):
     return "; ".join(found) or "no reason given"
 
 
+def excerpt(output):
+    lines = output.splitlines()
+    first = next((at for at, line in enumerate(lines) if COMPLAINT.search(line)), 0)
+    begin, rest = max(0, first - HEAD // 2), len(lines) - TAIL
+    if rest <= begin + HEAD:
+        return lines[begin:]
+    return [*lines[begin:begin + HEAD], f"... {rest - begin - HEAD} lines ...", *lines[rest:]]
+
+
 def run_ctest(folder, arguments):
     with tempfile.TemporaryDirectory() as scratch:
         report = os.path.join(scratch, "report.xml")
@@ -69,7 +79,7 @@ def main():
         for kind, number in cases.items():
             total[kind] += number
         if cases["failed"]:
-            print(f"\nFAILED: {test.get('name')}", *output.splitlines()[-TAIL:], sep="\n    ")
+            print(f"\nFAILED: {test.get('name')}", *excerpt(output), sep="\n    ")
         if cases["skipped"]:
             print(f"skipped: {test.get('name')}: {reasons(output)}")
     print(", ".join(f"{number} {kind}" for kind, number in total.items()))

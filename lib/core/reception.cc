@@ -166,15 +166,17 @@ void Shard::arrive(LinkMove &move) {
     moved.control().link = transport_for(*remote)->adopt(std::move(move.ticket));
     if (moved.control().link) moved.control().link->set_sink(moved.control());
     moved.uri = move.uri;
+    const Failure too_late{XFER_ECLOSED, 0, 0, "the engine closes"};
     if (move.side == Side::theirs) {
         strangers_.push_back(std::move(connection));
+        if (closing_) return moved.close(too_late);
     } else {
         moved.handshake.resume(move.said);
         Peer &peer = peer_of(move.id);
         peer.adopt_greeted(std::move(connection));
         peer.adopt_wishes(move.wishes);
+        if (closing_) return close(peer, too_late);
     }
-    if (closing_) return moved.close({XFER_ECLOSED, 0, 0, "the engine closes"});
     if (!moved.control().link)
         return moved.close({XFER_ENOMEM, 0, 0, "the loop can't watch one more descriptor"});
     moved.on_hello(moved.control(), move.heard);

@@ -320,13 +320,15 @@ void Shard::begin_close() {
     const Failure why{XFER_ECLOSED, 0, 0, "the engine closes"};
     for (auto &stranger : strangers_)
         stranger->close(why);
-    for (size_t i = peers_.size(); i-- > 0;) {
-        Peer &peer = *peers_[i];
-        for (Endpoint &ep : peer.endpoints())
-            close(ep);
-        peer.close(why);
-    }
+    for (size_t i = peers_.size(); i-- > 0;)
+        close(*peers_[i], why);
     loop.defer(*this);
+}
+
+void Shard::close(Peer &peer, const Failure &why) {
+    for (Endpoint &ep : peer.endpoints())
+        close(ep);
+    peer.close(why);
 }
 
 void Shard::check_ended() {

@@ -96,6 +96,7 @@ private:
     Peer &peer_of(const EngineId &id);
     void refuse_now(Transfer &transfer);
     void finish_close(Endpoint &ep);
+    void close(Peer &peer, const Failure &why);  // with its endpoints
     void beat_later();
     void check_ended();
     void deliver();

@@ -57,6 +57,29 @@ static void test_join_with_everything_open(void **state) {
     assert_status(xfer_region_close(pair.region), XFER_ECLOSED);
 }
 
+/* A connection travels to the loop of its peer's identity, and who waits for it travels along: also
+ * into a loop that has begun to close. */
+static void test_close_amid_moves(void **state) {
+    enum { kServers = 4 };
+    Host *servers[kServers];
+    for (int i = 0; i < kServers; i++) {
+        servers[i] = host_open(*state);
+        host_listen(servers[i], "tcp://127.0.0.1:0");
+    }
+    int rounds = quick() ? 20 : 150;
+    for (int round = 0; round < rounds; round++) {
+        Host *client = host_open(*state);
+        for (uint64_t i = 0; i < kServers; i++) {
+            xfer_ep_t *ep = open_ep(client, servers[i]->uri);
+            assert_status(xfer_ep_lookup(ep, "memory", NULL, i), XFER_OK);
+        }
+        usleep((useconds_t)(round * 10 % 700));
+        host_end(client);
+        assert_int_equal(count_events(client, XFER_EVENT_LOOKUP, ANY_USER), kServers);
+        close_shells();
+    }
+}
+
 /* Children's CLOSED events come before the engine's, each once; the fixture checks that the
  * engine's is last. */
 static void test_close_ends_children(void **state) {
@@ -382,6 +405,7 @@ static const struct CMUnitTest tests[] = {
     EACH_MODE(test_open_and_end),
     EACH_MODE(test_join_without_close),
     EACH_MODE(test_join_with_everything_open),
+    EACH_MODE(test_close_amid_moves),
     EACH_MODE(test_close_ends_children),
     EACH_MODE(test_children_first),
     EACH_MODE(test_calls_after_close),
