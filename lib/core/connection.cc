@@ -39,20 +39,36 @@ Status Connection::dial(const Uri &address) {
     return XFER_OK;
 }
 
+// The peer answers at once.
+void Connection::say(ConstBytes words) {
+    control().link->send_hello(words);
+    shard.loop.expect(shard.now() + kWordsNs);
+}
+
 void Connection::send_hello(const Statement &statement) {
-    control().link->send_hello(handshake.hello(statement));
+    say(handshake.hello(statement));
 }
 
 void Connection::send_reply(const Statement &statement) {
-    control().link->send_hello(handshake.reply(statement));
+    say(handshake.reply(statement));
 }
 
-void Connection::send_proof(const Statement &statement) {
-    control().link->send_hello(handshake.proof(statement));
+// Lookups don't wait for `ready`: their questions travel with the proof. If this attempt loses
+// they are asked again on the one that lives.
+void Connection::send_proof(const Statement &statement, RequestList &waiting) {
+    std::vector<Question> questions;
+    for (Request &request : waiting) {
+        if (questions.size() == kMaxQuestions) break;
+        if (request.type() != XFER_EVENT_LOOKUP) continue;
+        questions.push_back({request.name, request.wait});
+        request.ListNode<InRequests>::unlink();
+        note(request);
+    }
+    say(handshake.proof(statement, std::move(questions)));
 }
 
 void Connection::send_ready(const Statement &statement) {
-    control().link->send_hello(handshake.ready(statement));
+    say(handshake.ready(statement));
 }
 
 void Connection::go_live() {
@@ -61,6 +77,12 @@ void Connection::go_live() {
     last_use_ = shard.now();
     start(control());
     if (shard.engine.options().lanes != XFER_NONE) control().window = kLaneWindow / 8;
+    uint64_t number = 0;
+    for (const Question &question : handshake.take_questions())
+        serving.lookup(++number, question.name, question.wait);
+    for (const uint64_t seq : forgotten_)
+        send_forget(seq);
+    forgotten_.clear();
 }
 
 void Connection::start(Lane &lane) {
@@ -270,39 +292,13 @@ bool Connection::send(const Frame &frame, ConstBytes body) {
     return false;
 }
 
-void Connection::ask(Request &request) {
-    request.seq = ++last_question_;
-    request.asked = shard.now();
-    last_use_ = shard.now();
-    Frame frame;
-    frame.seq = request.seq;
-    if (request.type() == XFER_EVENT_PROBE) {
-        frame.type = FrameType::ping;
-        asked_.push_back(request);
-        send(frame);
-        return;
-    }
-    frame.type = FrameType::lookup;
-    frame.flags = request.wait ? kLookupWait : 0;
-    frame.length = static_cast<uint32_t>(request.name.size());
-    asked_.push_back(request);
-    send(frame, {reinterpret_cast<const uint8_t *>(request.name.data()), request.name.size()});
-}
-
-void Connection::forget(Request &request) {
-    if (request.type() != XFER_EVENT_LOOKUP || !request.seq) return;
-    Frame frame;
-    frame.type = FrameType::forget;
-    frame.seq = request.seq;
-    send(frame);
-}
-
 void Connection::on_control(const Frame &frame, ConstBytes body) {
     if (closing_) return;
     switch (frame.type) {
     case FrameType::lookup:
         last_use_ = shard.now();
-        return serving.lookup(frame, body);
+        return serving.lookup(frame.seq, {reinterpret_cast<const char *>(body.data()), body.size()},
+                              frame.flags & kLookupWait);
     case FrameType::forget:
         return serving.forget(frame.seq);
     case FrameType::found:
@@ -329,32 +325,6 @@ void Connection::on_control(const Frame &frame, ConstBytes body) {
     default:
         return close({XFER_EPROTO, 0, 0, "a frame that does not belong on the control channel"});
     }
-}
-
-void Connection::answer(const Frame &frame, ConstBytes body) {
-    const bool whole = frame.status != XFER_OK || body.size() >= sizeof(xfer_ref_t);
-    if (!whole || body.size() > sizeof(xfer_ref_t) + kMaxBlob)
-        return close({XFER_EPROTO, 0, 0, "a malformed answer to a lookup"});
-    for (Request &request : asked_)
-        if (request.seq == frame.seq && request.type() == XFER_EVENT_LOOKUP) {
-            request.answer.assign(body.begin(), body.end());
-            return peer->finish(request, frame.status, frame.status ? XFER_ORIGIN_PEER : 0);
-        }
-}
-
-void Connection::on_pong(const Frame &frame) {
-    if (probing_) {
-        probing_ = false;
-        shard.loop.disarm(limit_);
-        peer->hear(*this, {Input::answered, number, 0, 0, {}});
-    }
-    for (Request &request : asked_)
-        if (request.seq == frame.seq && request.type() == XFER_EVENT_PROBE) {
-            rtt_ns = shard.now() - request.asked;
-            request.event.bytes = rtt_ns;
-            request.ep->rtt_ns.set(rtt_ns);
-            return peer->finish(request, XFER_OK);
-        }
 }
 
 // An offer to end an idle connection, the answer to ours, or the peer's last words.

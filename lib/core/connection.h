@@ -58,7 +58,7 @@ public:
     Status dial(const Uri &uri);
     void send_hello(const Statement &statement);
     void send_reply(const Statement &statement);
-    void send_proof(const Statement &statement);
+    void send_proof(const Statement &statement, RequestList &waiting);  // with the first questions
     void send_ready(const Statement &statement);
     void go_live();
     void probe();
@@ -74,6 +74,7 @@ public:
                    uint64_t incarnation) const;  // of work that names another engine
     void ask(Request &request);                  // or puts it back where it waits
     RequestList &asked() { return asked_; }
+    void take_back(RequestList &into);  // what was asked, when the connection has ended
     void forget(Request &request);
     bool send(const Frame &frame, ConstBytes body = {});
     void retire(Region &region);
@@ -109,11 +110,14 @@ public:
 private:
     friend class Shard;
     friend class Peer;
+    void say(ConstBytes words);
     void hear(Lane &lane, const Hello &message, ConstBytes raw);
     void hear_stranger(const Hello &message, ConstBytes raw);
     void refuse(Status status);
     void open_lanes();
     void start(Lane &lane);
+    void note(Request &request);
+    void send_forget(uint64_t seq);
     void answer(const Frame &frame, ConstBytes body);
     void on_pong(const Frame &frame);
     void on_leave(const Frame &frame);
@@ -122,6 +126,7 @@ private:
     std::vector<std::unique_ptr<Lane>> lanes_;
     RequestList asked_;
     uint64_t last_question_ = 0;
+    std::vector<uint64_t> forgotten_;  // questions of the proof, until frames may be sent
     std::unordered_map<uint64_t, std::pair<Ref<Region>, uint32_t>>
         retiring_;  // lanes that still send from it
     Timer limit_;   // of the handshake, a probe, a retirement

@@ -33,11 +33,12 @@ std::vector<uint8_t> Handshake::reply(const Statement &statement) {
     return out;
 }
 
-std::vector<uint8_t> Handshake::proof(const Statement &statement) {
+std::vector<uint8_t> Handshake::proof(const Statement &statement, std::vector<Question> questions) {
     Hello message;
     message.kind = HelloKind::proof;
     message.statement = statement;
     message.terms = self_.terms();
+    message.questions = std::move(questions);
     std::vector<uint8_t> out = encode_hello(message);
     append_proof(out, prove(self_.key, Role::initiator, hello_, reply_));
     return out;
@@ -108,6 +109,7 @@ Status Handshake::hear(const Hello &message, ConstBytes raw) {
         if (initiator || reply_.empty()) return XFER_EPROTO;
         if (!verify(message.proof, self_.key, Role::initiator, hello_, reply_)) return XFER_EAUTH;
         peer_terms_ = message.terms;
+        questions_ = message.questions;
         return XFER_OK;
     case HelloKind::ready:
         if (!initiator || reply_.empty()) return XFER_EPROTO;

@@ -42,7 +42,7 @@ public:
     // Each message in its turn, ready to be sent.
     std::vector<uint8_t> hello(const Statement &statement);
     std::vector<uint8_t> reply(const Statement &statement);
-    std::vector<uint8_t> proof(const Statement &statement);
+    std::vector<uint8_t> proof(const Statement &statement, std::vector<Question> questions);
     std::vector<uint8_t> ready(const Statement &statement);
     std::vector<uint8_t> lane(uint32_t number) const;
 
@@ -52,6 +52,8 @@ public:
 
     const Identity &peer() const { return peer_; }
     const Terms &peer_terms() const { return peer_terms_; }
+    // That came with the proof; to be answered once the connection lives.
+    std::vector<Question> take_questions() { return std::move(questions_); }
     // For an outgoing connection that moves to another loop between the peer's reply and our proof.
     ConstBytes said() const { return hello_; }
     void resume(ConstBytes said) { hello_.assign(said.begin(), said.end()); }
@@ -68,6 +70,7 @@ private:
     std::vector<uint8_t> hello_, reply_;  // as sent, without the reply's proof
     Identity peer_;
     Terms peer_terms_;
+    std::vector<Question> questions_;
     Token token_{};
 };
 

@@ -43,6 +43,7 @@ constexpr uint32_t kMaxDialing = 64;  // attempts of one loop under way at once
 
 // Waits.
 constexpr uint64_t kStrangerNs = 5'000 * kNsPerMs;  // to prove itself
+constexpr uint64_t kWordsNs = 100'000;  // a loop stays awake for the next words of a handshake
 constexpr uint64_t kBackoffFirstNs =
     20 * kNsPerMs;  // after the first failed attempt, doubled up to
 constexpr uint64_t kBackoffLastNs = 2'000 * kNsPerMs;

@@ -65,7 +65,7 @@ void Peer::submit(Request &request) {
 }
 
 void Peer::finish(Request &request, Status status, uint32_t origin) {
-    if (live_ && request.seq && status != XFER_OK && origin == 0) live_->forget(request);
+    if (request.on && status != XFER_OK && origin == 0) request.on->forget(request);
     shard.loop.disarm(request.timer);
     request.ListNode<InRequests>::unlink();
     request.event.status = status;
@@ -87,9 +87,9 @@ void Peer::end_all(Endpoint &ep, Status why) {
     flow.end_all(&ep, why);
     for (Request &request : requests_)
         if (request.ep.get() == &ep) finish(request, why);
-    if (!live_) return;
-    for (Request &request : live_->asked())
-        if (request.ep.get() == &ep) finish(request, why);
+    for (auto &connection : connections_)
+        for (Request &request : connection->asked())
+            if (request.ep.get() == &ep) finish(request, why);
 }
 
 void Peer::fail_waiting(Status status, uint32_t origin, int32_t native) {
@@ -100,12 +100,18 @@ void Peer::fail_waiting(Status status, uint32_t origin, int32_t native) {
 
 void Peer::move_wishes(Endpoint &ep, PeerMove &into) {
     flow.give_up(ep, into.transfers);
-    for (Request &request : requests_)
-        if (request.ep.get() == &ep) {
-            shard.loop.disarm(request.timer);
-            request.ListNode<InRequests>::unlink();
-            into.requests.push_back(request);
-        }
+    const auto take = [&](RequestList &list) {
+        for (Request &request : list)
+            if (request.ep.get() == &ep) {
+                shard.loop.disarm(request.timer);
+                request.ListNode<InRequests>::unlink();
+                request.on = nullptr;
+                into.requests.push_back(request);
+            }
+    };
+    take(requests_);
+    for (auto &connection : connections_)
+        take(connection->asked());
     ep.ListNode<InPeer>::unlink();
     ep.peer = nullptr;
     into.eps.push_back(ep);
@@ -197,7 +203,7 @@ void Peer::perform(const Output &output) {
     case Output::send_reply:
         return connection->send_reply(statement_of(state_));
     case Output::send_proof:
-        return connection->send_proof(statement_of(state_));
+        return connection->send_proof(statement_of(state_), requests_);
     case Output::send_ready:
         return connection->send_ready(statement_of(state_));
     case Output::live:
@@ -306,6 +312,11 @@ void Peer::go_live(Connection &connection) {
     }
     shard.log().info("connected to {}", connection.control().link->remote());
     flow.attach(connection);
+    ask_waiting();
+}
+
+void Peer::ask_waiting() {
+    if (!live_ || !live_->usable()) return;
     RequestList waiting;
     waiting.append(requests_);
     while (Request *request = waiting.pop_front()) {
@@ -313,7 +324,7 @@ void Peer::go_live(Connection &connection) {
             requests_.push_back(*request);
             finish(*request, XFER_OK);
         } else {
-            connection.ask(*request);
+            live_->ask(*request);
         }
     }
 }
@@ -329,6 +340,7 @@ void Peer::learn(const std::vector<std::string> &listens) {
 void Peer::ended(Connection &connection) {
     const bool lived = connection.live();
     if (live_ == &connection) went_down(connection);
+    connection.take_back(requests_);
     const Failure why = connection.why;
     const bool ours = connection.side == Side::ours;
     const uint64_t number = connection.number;
@@ -342,6 +354,7 @@ void Peer::ended(Connection &connection) {
         shard.dial_ended(*this);
         if (!live_ && !shard.closing()) attempt_failed(why);
     }
+    ask_waiting();
     want();
     shard.review(*this);
 }
@@ -352,10 +365,7 @@ void Peer::went_down(Connection &connection) {
     shard.counters.connections.sub();
     shard.counters.connection_ends.add();
     left_idle_ = connection.left_idle();
-    while (Request *request = connection.asked().pop_front()) {
-        request->seq = 0;
-        requests_.push_back(*request);
-    }
+    connection.take_back(requests_);
     shard.log().info("connection ended: {}", connection.why.message);
     for (Endpoint &ep : eps_) {
         ep.state.store(XFER_EP_IDLE);

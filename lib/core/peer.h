@@ -81,6 +81,7 @@ private:
     void perform(const Output &output);
     void go_live(Connection &connection);
     void went_down(Connection &connection);
+    void ask_waiting();
     bool settle(Connection &connection, const Identity &identity, ConstBytes raw);
     void attempt_failed(const Failure &why);
     void fail_waiting(Status status, uint32_t origin, int32_t native);

@@ -169,13 +169,13 @@ void Shard::arrive(LinkMove &move) {
     const Failure too_late{XFER_ECLOSED, 0, 0, "the engine closes"};
     if (move.side == Side::theirs) {
         strangers_.push_back(std::move(connection));
-        if (closing_) return moved.close(too_late);
+        if (engine.closing()) return moved.close(too_late);
     } else {
         moved.handshake.resume(move.said);
         Peer &peer = peer_of(move.id);
         peer.adopt_greeted(std::move(connection));
         peer.adopt_wishes(move.wishes);
-        if (closing_) return close(peer, too_late);
+        if (engine.closing()) return close(peer, too_late);
     }
     if (!moved.control().link)
         return moved.close({XFER_ENOMEM, 0, 0, "the loop can't watch one more descriptor"});

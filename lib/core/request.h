@@ -12,6 +12,7 @@
 
 namespace xfer {
 
+class Connection;
 class Peer;
 struct InRequests;
 
@@ -36,8 +37,9 @@ public:
     bool wait = false;  // lookup
 
     Peer *peer = nullptr;
-    uint64_t seq = 0;    // on its connection, 0: not asked yet
-    uint64_t asked = 0;  // when
+    Connection *on = nullptr;  // that it was asked on
+    uint64_t seq = 0;          // there
+    uint64_t asked = 0;        // when
     uint64_t deadline = 0;
     std::vector<uint8_t> answer;
     Timer timer{*this};

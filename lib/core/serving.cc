@@ -16,13 +16,12 @@ Status Serving::access(Dir dir, const Access &asked, std::span<const WirePiece> 
     return status;
 }
 
-void Serving::lookup(const Frame &frame, ConstBytes bytes) {
-    std::string name(reinterpret_cast<const char *>(bytes.data()), bytes.size());
+void Serving::lookup(uint64_t seq, std::string name, bool wait) {
     Region *region = connection_.shard.find_region(name);
-    if (region) return found(frame.seq, region, XFER_OK);
-    if (!(frame.flags & kLookupWait)) return found(frame.seq, nullptr, XFER_ENOTFOUND);
-    if (waiters_.size() >= kMaxWaiting) return found(frame.seq, nullptr, XFER_EAGAIN);
-    waiters_.push_back({frame.seq, std::move(name)});
+    if (region) return found(seq, region, XFER_OK);
+    if (!wait) return found(seq, nullptr, XFER_ENOTFOUND);
+    if (waiters_.size() >= kMaxWaiting) return found(seq, nullptr, XFER_EAGAIN);
+    waiters_.push_back({seq, std::move(name)});
 }
 
 void Serving::found(uint64_t seq, const Region *region, Status status) {

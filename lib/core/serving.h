@@ -20,7 +20,7 @@ public:
 
     Status access(Dir dir, const Access &access, std::span<const WirePiece> pieces,
                   std::vector<iovec> &out);
-    void lookup(const Frame &frame, ConstBytes name);
+    void lookup(uint64_t seq, std::string name, bool wait);
     void forget(uint64_t seq);
     void added(Region &region);    // somebody may wait for its name
     void removed(Region &region);  // somebody may hold its ref

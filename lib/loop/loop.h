@@ -101,6 +101,9 @@ public:
     virtual void arm(Timer &timer, uint64_t due) = 0;  // an armed timer is moved
     virtual void disarm(Timer &timer) = 0;             // an unarmed one is left alone
     virtual void defer(Task &task) = 0;                // a deferred one stays where it is
+    // Something is due before `until`: a loop of our own looks for it instead of going to sleep,
+    // which would cost both sides a wake-up.
+    virtual void expect(uint64_t until) = 0;
     virtual std::unique_ptr<Watch> watch(
         int fd, WatchSink &sink) = 0;  // null: not on this loop, or no memory
     virtual std::unique_ptr<Resolving> resolve(const std::string &host, ResolveSink &sink) = 0;

@@ -157,11 +157,11 @@ void UvLoop::pass(Sleep sleep) {
 void UvLoop::run() {
     begin_driving();
     eager_ = spin_ns_ > 0;
-    uint64_t spin_until = eager_ ? uv_hrtime() + spin_ns_ : 0;
+    if (eager_) expect(uv_hrtime() + spin_ns_);
     while (!stopping_.load(std::memory_order_acquire)) {
         ran_ = false;
-        pass(eager_ && uv_hrtime() < spin_until ? Sleep::kNo : Sleep::kYes);
-        if (eager_ && ran_) spin_until = uv_hrtime() + spin_ns_;
+        pass(uv_hrtime() < expected_ ? Sleep::kNo : Sleep::kYes);
+        if (eager_ && ran_) expect(uv_hrtime() + spin_ns_);
     }
     stopping_.store(false);
     end_driving();
@@ -182,8 +182,9 @@ void UvLoop::turn(uint64_t timeout_ns) {
     }
     uint64_t start = uv_hrtime();
     uint64_t until = timeout_ns < kNever - start ? start + timeout_ns : kNever;
-    uint64_t spin_until = std::min(until, start + spin_ns_);
-    while (!ran_ && spin_ns_ > 0 && uv_hrtime() < spin_until)
+    expect(start + spin_ns_);
+    uint64_t spin_until = std::min(until, expected_);
+    while (!ran_ && uv_hrtime() < spin_until)
         pass(Sleep::kNo);
     limit_ = until;
     while (!ran_ && (until == kNever || uv_hrtime() < until))

@@ -99,6 +99,7 @@ public:
     void arm(Timer &timer, uint64_t due) override;
     void disarm(Timer &timer) override;
     void defer(Task &task) override;
+    void expect(uint64_t until) override { expected_ = std::max(expected_, until); }
     std::unique_ptr<Watch> watch(int fd, WatchSink &sink) override;
     std::unique_ptr<Resolving> resolve(const std::string &host, ResolveSink &sink) override;
     void set_wake_sink(WakeSink &sink) override;
@@ -166,6 +167,7 @@ private:
     bool ran_ = false;
     Sleep sleep_ = Sleep::kNo;
     uint64_t spin_ns_ = 0;
+    uint64_t expected_ = 0;  // no sleep before
     uint64_t now_ = 0;
     uint64_t limit_ = kNever;  // of this turn()
     uint64_t told_ = kNever;   // when timer_ fires

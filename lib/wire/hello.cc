@@ -22,9 +22,9 @@ constexpr size_t kKindAt = 4, kVersionMinAt = 5, kVersionMaxAt = 6, kProofLength
 constexpr size_t kLengthAt = 8, kZeroAt = 12;
 
 // Sorted.
-constexpr std::array<std::string_view, 19> kKeys = {
-    "ab",  "blob", "feat",  "held", "id",  "inc", "key", "lane", "lis", "need",
-    "non", "ops",  "retry", "seen", "seq", "sil", "st",  "tok",  "tra"};
+constexpr std::array<std::string_view, 20> kKeys = {
+    "ab",   "ask", "blob", "feat",  "held", "id",  "inc", "key", "lane", "lis",
+    "need", "non", "ops",  "retry", "seen", "seq", "sil", "st",  "tok",  "tra"};
 static_assert(std::is_sorted(kKeys.begin(), kKeys.end()));
 
 // What a kind of message carries.
@@ -33,6 +33,7 @@ struct Parts {
     bool offer = false;  // the rest of an identity: features, keyed
     bool statement = false;
     bool terms = false;
+    bool questions = false;
     bool token = false;
     bool lane = false;
     bool refusal = false;
@@ -46,7 +47,7 @@ std::optional<Parts> parts_of(HelloKind kind) {
     case HelloKind::reply:
         return Parts{.identity = true, .offer = true, .statement = true, .proof = true};
     case HelloKind::proof:
-        return Parts{.statement = true, .terms = true, .proof = true};
+        return Parts{.statement = true, .terms = true, .questions = true, .proof = true};
     case HelloKind::ready:
         return Parts{.statement = true, .terms = true, .token = true};
     case HelloKind::refuse:
@@ -87,6 +88,11 @@ json to_map(const Hello &hello, const Parts &parts) {
         map["blob"] = binary(hello.terms.blob);
         map["lis"] = hello.terms.listens;
         map["tra"] = hello.terms.transports;
+    }
+    if (parts.questions) {
+        map["ask"] = json::array();
+        for (const Question &question : hello.questions)
+            map["ask"].push_back({binary(question.name), question.wait});
     }
     if (parts.token) map["tok"] = binary(hello.token);
     if (parts.lane) map["lane"] = hello.lane;
@@ -222,6 +228,20 @@ public:
         }
     }
 
+    void questions(const char *key, std::vector<Question> &out) {
+        const auto *list = get<json::array_t>(key);
+        if (!list) return;
+        if (list->size() > kMaxQuestions) return fail(key, "has too many entries");
+        for (const json &entry : *list) {
+            if (!entry.is_array() || entry.size() != 2 || !entry[0].is_binary() ||
+                !entry[1].is_boolean())
+                return fail(key, "has a wrong type");
+            const auto &name = entry[0].get_binary();
+            if (name.empty() || name.size() > kMaxName) return fail(key, "has a bad entry");
+            out.push_back({{name.begin(), name.end()}, entry[1].get<bool>()});
+        }
+    }
+
 private:
     template <typename T>
     const T *get(const char *key) {
@@ -269,6 +289,7 @@ void read_parts(Fields &fields, const Parts &parts, Hello &hello) {
         fields.texts("lis", hello.terms.listens, kMaxListenUris, kMaxUri);
         fields.texts("tra", hello.terms.transports, kMaxTransports, kMaxTransportName);
     }
+    if (parts.questions) fields.questions("ask", hello.questions);
     if (parts.token) fields.bytes("tok", hello.token);
     if (parts.lane) fields.number("lane", hello.lane, uint32_t{1});
     if (parts.refusal) {

@@ -4,8 +4,12 @@
 //   initiator                      acceptor
 //   hello   identity         ->
 //                            <-    reply   identity, proof
-//   proof   proof, terms     ->
+//   proof   proof, terms,    ->
+//           questions
 //                            <-    ready   terms, token
+//
+// The questions are answered by frames behind `ready`, so that a first lookup costs no round trip
+// of its own.
 //
 // A message is a header of 16 bytes that never changes (magic, kind, version range, proof length,
 // length), a CBOR map (RFC 8949) with short text keys, and the proof. Unknown keys are skipped
@@ -72,6 +76,12 @@ struct Terms {
     std::vector<std::string> transports;  // names; printable ASCII
 };
 
+// A lookup asked along with the proof. Questions are numbered from 1 as lookup frames would be.
+struct Question {
+    std::string name;
+    bool wait = false;  // until a region of that name is there
+};
+
 // One message: only the members of its kind are encoded, and are set after decoding.
 struct Hello {
     HelloKind kind{};
@@ -79,11 +89,12 @@ struct Hello {
                           // sequence)
     Statement statement;  // hello, reply, proof, ready
     Terms terms;          // proof, ready
-    Token token{};        // ready: what lanes of this connection must know
-    uint32_t lane = 0;    // lane, lane_ready: 1 is the first
-    Status status = 0;    // refuse; negative
-    uint32_t retry_ms = 0;  // refuse: come back after so long; 0: do not
-    Proof proof{};          // reply, proof, lane; all zero without a key
+    std::vector<Question> questions;  // proof; at most kMaxQuestions
+    Token token{};                    // ready: what lanes of this connection must know
+    uint32_t lane = 0;                // lane, lane_ready: 1 is the first
+    Status status = 0;                // refuse; negative
+    uint32_t retry_ms = 0;            // refuse: come back after so long; 0: do not
+    Proof proof{};                    // reply, proof, lane; all zero without a key
 };
 
 constexpr size_t kHelloHeader = 16;

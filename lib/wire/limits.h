@@ -13,6 +13,7 @@ constexpr size_t kMaxBlob = 1024;   // of an application or a region
 constexpr size_t kMaxName = 255;    // of a region
 constexpr size_t kMaxUri = 255;
 constexpr size_t kMaxListenUris = 8;  // that a peer advertises
+constexpr size_t kMaxQuestions = 8;   // lookups that a proof brings along
 constexpr size_t kMinKey = 32, kMaxKey = 256;
 
 constexpr uint32_t kMaxChunk = 256 * 1024;  // payload bytes of one put, get or data frame

@@ -29,7 +29,7 @@ RUNS = [
     ("64 B put, spinning", ["latency", *SPIN], 1.6),
     ("64 B put, from the completion", ["latency", "--pin", *SLEEP], 1.3),
     ("64 B put, from a waiting thread", ["latency", "--pin", "--submit", "thread", *SLEEP], 2.0),
-    ("first contact", ["connect", "--pin", *SLEEP], 3.0),
+    ("first contact", ["connect", "--pin", "--dispatch", "poll", "--io-threads", "none"], 3.0),
 ]
 CPU_TARGET = 1.3  # CPU-seconds per GB of the pages, both sides, by those of the plain sockets
 IDLE_CPU = 0.001  # of one CPU

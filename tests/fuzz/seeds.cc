@@ -29,6 +29,7 @@ void add_hellos(Corpus &corpus) {
     hello.identity.keyed = true;
     hello.statement = {1, 70000, 3};
     hello.terms = {64, 15000, {1, 2, 3}, {"tcp://10.0.0.1:7000", "tcp://[::1]:7001"}, {"tcp"}};
+    hello.questions = {{"weights", true}};
     hello.token.fill(0x44);
     hello.lane = 1;
     hello.status = XFER_EOVERLOAD;

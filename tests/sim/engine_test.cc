@@ -214,6 +214,51 @@ TEST_CASE("refused at first: the operation waits for the attempt that succeeds")
     });
 }
 
+// The first lookups travel with the proof of an attempt, which may lose, be cut, or be given up by
+// who asked.
+TEST_CASE("lookups from the first moment: each is answered once, whatever becomes of its attempt") {
+    with_seeds(300, [](World &world) {
+        world.net.cut_one_in = world.world.random(2) ? 10 + world.world.random(30) : 0;
+        Host a(world, kA), b(world, kB);
+        Host *hosts[] = {&a, &b};
+        xfer_ep_t *eps[] = {a.open(kB), b.open(kA)};
+        constexpr uint64_t kLookups = 12;  // more than a proof takes along
+        xfer_lookup_options_t later{}, brief{};
+        later.size = brief.size = sizeof later;
+        later.wait = brief.wait = 1;
+        brief.timeout_ms = 1;
+        for (int side = 0; side < 2; ++side)
+            for (uint64_t user = 1; user <= kLookups; ++user) {
+                hosts[side]->expect(user);
+                const bool waits = user % 4 == 0, gives_up = user % 4 == 1;
+                REQUIRE(xfer_ep_lookup(eps[side], waits || gives_up ? "later" : "memory",
+                                       waits      ? &later
+                                       : gives_up ? &brief
+                                                  : nullptr,
+                                       user) == XFER_OK);
+            }
+        world.world.run_for(world.world.random(20) * kNsPerMs);
+        xfer_region_t *regions[2];
+        for (int side = 0; side < 2; ++side) {
+            xfer_region_options_t lent{};
+            lent.size = sizeof lent;
+            lent.name = "later";
+            lent.access = XFER_READ;
+            Host &host = *hosts[side];
+            REQUIRE(xfer_region_open(host.engine, &lent, host.memory.data(), 8, &regions[side],
+                                     nullptr) == XFER_OK);
+        }
+        for (int side = 0; side < 2; ++side)
+            for (uint64_t user = 1; user <= kLookups; ++user) {
+                const Status status = hosts[side]->wait(user);
+                CHECK((status == XFER_OK || (user % 4 == 1 && status == XFER_ETIMEDOUT)));
+            }
+        a.end(), b.end();
+        for (xfer_region_t *region : regions)
+            xfer_region_close(region);
+    });
+}
+
 TEST_CASE("a black hole: the stall limit ends the operation, the silence ends the connection") {
     with_seeds(20, [](World &world) {
         Host a(world, kA), b(world, kB);

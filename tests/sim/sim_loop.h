@@ -83,6 +83,7 @@ public:
     void defer(Task &task) override;
     std::unique_ptr<Watch> watch(int, WatchSink &) override { return nullptr; }
     std::unique_ptr<Resolving> resolve(const std::string &host, ResolveSink &sink) override;
+    void expect(uint64_t) override {}
     void set_wake_sink(WakeSink &sink) override { wake_sink_ = &sink; }
     void wake() override;
 

@@ -60,7 +60,7 @@ struct Meeting {
     void finish() {
         greet();
         REQUIRE(tell(dialed, reply) == XFER_OK);
-        proof = dialed.proof({4, 3, 2});
+        proof = dialed.proof({4, 3, 2}, {});
         REQUIRE(tell(accepted, proof) == XFER_OK);
         ready = accepted.ready({});
         REQUIRE(tell(dialed, ready) == XFER_OK);
@@ -132,7 +132,7 @@ TEST_CASE("another key is refused by who hears its proof first") {
     Meeting right(secret(7), secret(7));
     right.greet();
     REQUIRE(tell(right.dialed, right.reply) == XFER_OK);
-    CHECK(tell(meeting.accepted, right.dialed.proof({})) == XFER_EAUTH);
+    CHECK(tell(meeting.accepted, right.dialed.proof({}, {})) == XFER_EAUTH);
 }
 
 TEST_CASE("one flipped bit of any message before ready is noticed") {
@@ -145,7 +145,7 @@ TEST_CASE("one flipped bit of any message before ready is noticed") {
     CHECK(tell(other.dialed, altered) == XFER_EAUTH);
 
     REQUIRE(tell(meeting.dialed, meeting.reply) == XFER_OK);
-    Buffer proof = meeting.dialed.proof({});
+    Buffer proof = meeting.dialed.proof({}, {});
     flip_last(proof);
     CHECK(tell(meeting.accepted, proof) == XFER_EAUTH);
 
@@ -174,7 +174,7 @@ TEST_CASE("words that are sent back to their speaker are refused") {
     CHECK(tell(meeting.dialed, meeting.hello) == XFER_EPROTO);
     CHECK(tell(meeting.accepted, meeting.reply) == XFER_EPROTO);
     REQUIRE(tell(meeting.dialed, meeting.reply) == XFER_OK);
-    const Buffer proof = meeting.dialed.proof({});
+    const Buffer proof = meeting.dialed.proof({}, {});
     CHECK(tell(meeting.dialed, proof) == XFER_EPROTO);
 
     // The acceptor's proof in the initiator's place.
@@ -247,7 +247,7 @@ TEST_CASE("a handshake goes on in another object with what was said in the first
     const ConstBytes said = meeting.dialed.said();
     moved.resume(said);
     REQUIRE(tell(moved, meeting.reply) == XFER_OK);
-    CHECK(tell(meeting.accepted, moved.proof({})) == XFER_OK);
+    CHECK(tell(meeting.accepted, moved.proof({}, {})) == XFER_OK);
     REQUIRE(tell(moved, meeting.accepted.ready({})) == XFER_OK);
     CHECK(meeting.joins(moved.lane(1)));
 }
@@ -259,7 +259,7 @@ TEST_CASE("a lane proves that it comes from the other end of its connection") {
         Meeting meeting(key, key);
         meeting.greet();
         REQUIRE(tell(meeting.dialed, meeting.reply) == XFER_OK);
-        REQUIRE(tell(meeting.accepted, meeting.dialed.proof({})) == XFER_OK);
+        REQUIRE(tell(meeting.accepted, meeting.dialed.proof({}, {})) == XFER_OK);
         const Buffer ready = meeting.accepted.ready({});
         CHECK(!meeting.joins(meeting.dialed.lane(1)));  // it has not heard the token
         REQUIRE(tell(meeting.dialed, ready) == XFER_OK);

@@ -42,6 +42,7 @@ Hello full(HelloKind kind) {
                       true};
     hello.statement = {5, UINT64_MAX, 3};
     hello.terms = {64, 15000, {0, 255, 1}, {"tcp://10.0.0.1:7000", "tcp://[::1]:7001"}, {"tcp"}};
+    hello.questions = {{"weights", false}, {std::string("\0\xff", 2), true}};
     hello.token = counting_from<Token>(201);
     hello.lane = 2;
     hello.status = XFER_EOVERLOAD;
@@ -127,6 +128,12 @@ TEST_CASE("every kind carries its own members and no others") {
         CHECK(got->terms.blob == expected.blob);
         CHECK(got->terms.listens == expected.listens);
         CHECK(got->terms.transports == expected.transports);
+        const bool asks = kind == HelloKind::proof;
+        REQUIRE(got->questions.size() == (asks ? 2 : 0));
+        for (size_t i = 0; asks && i < 2; ++i) {
+            CHECK(got->questions[i].name == sent.questions[i].name);
+            CHECK(got->questions[i].wait == sent.questions[i].wait);
+        }
         CHECK(got->token == (kind == HelloKind::ready ? sent.token : none.token));
         CHECK(got->lane == (lane || kind == HelloKind::lane_ready ? sent.lane : 0));
         CHECK(got->status == (kind == HelloKind::refuse ? sent.status : 0));
@@ -319,6 +326,26 @@ TEST_CASE("lists at and past their bounds") {
     }
 }
 
+TEST_CASE("questions keep their bounds and shape") {
+    const json proof = map_of(HelloKind::proof);
+    const auto asking = [&](json list) {
+        return decoded(HelloKind::proof, with(proof, "ask", std::move(list)));
+    };
+    const json one = {bytes(3), true};
+    CHECK(asking(json::array()) == XFER_OK);
+    CHECK(asking(json(kMaxQuestions, one)) == XFER_OK);
+    CHECK(asking(json(kMaxQuestions + 1, one)) == XFER_EPROTO);
+    CHECK(asking({{bytes(kMaxName), false}}) == XFER_OK);
+    CHECK(asking({{bytes(kMaxName + 1), false}}) == XFER_EPROTO);
+    CHECK(asking({{bytes(0), false}}) == XFER_EPROTO);
+    CHECK(asking({{bytes(3)}}) == XFER_EPROTO);
+    CHECK(asking({{bytes(3), true, 1}}) == XFER_EPROTO);
+    CHECK(asking({{bytes(3), 1}}) == XFER_EPROTO);
+    CHECK(asking({{"abc", true}}) == XFER_EPROTO);
+    CHECK(asking({bytes(3)}) == XFER_EPROTO);
+    CHECK(asking({{"name", bytes(3)}, {"wait", true}}) == XFER_EPROTO);
+}
+
 TEST_CASE("the fullest message that the bounds allow fits") {
     Hello hello = full(HelloKind::ready);
     hello.statement = {UINT64_MAX, UINT64_MAX, UINT64_MAX};
@@ -327,6 +354,7 @@ TEST_CASE("the fullest message that the bounds allow fits") {
                    Message(kMaxBlob, 1),
                    {kMaxListenUris, std::string(kMaxUri, 'u')},
                    {kMaxTransports, std::string(kMaxTransportName, 't')}};
+    hello.questions.assign(kMaxQuestions, {std::string(kMaxName, 'q'), true});
     for (HelloKind kind : {HelloKind::ready, HelloKind::proof}) {
         hello.kind = kind;
         CHECK(decoded(whole(hello)) == XFER_OK);

@@ -378,6 +378,26 @@ TEST_CASE("an idle loop does not wake up, and a busy one that spins does not sle
     CHECK(spinning->wakeups() == 0);
 }
 
+TEST_CASE("a loop that expects something does not sleep, until it is due") {
+    auto loop = own();
+    {
+        UvLoop::Inside inside(*loop);
+        loop->expect(uv_hrtime() + kSecond);
+    }
+    loop->turn(20 * kMs);
+    CHECK(loop->wakeups() == 0);
+    std::thread thread([&] { loop->run(); });
+    usleep(20'000);
+    loop->stop();
+    thread.join();
+    CHECK(loop->wakeups() == 0);
+
+    auto other = own();
+    other->expect(uv_hrtime() + 2 * kMs);
+    other->turn(20 * kMs);
+    CHECK(other->wakeups() >= 1);
+}
+
 TEST_CASE("a turn waits as long as it may, and returns at the first thing that ran") {
     auto loop = own();
     uint64_t start = uv_hrtime();

@@ -49,6 +49,8 @@ void TcpLink::dial_next() {
         }
         fd_ = std::move(*fd);
         watch_ = loop_.watch(fd_.get(), *this);
+        // On one host the kernel is done already, and libuv needs not be asked.
+        if (watch_ && writable(fd_.get())) return loop_.defer(*this);
         if (watch_) return watch_->want(kWritable);
         dial_->last = {XFER_ENOMEM, XFER_ORIGIN_NONE, 0,
                        remote_ + ": the loop takes no more descriptors"};
@@ -63,7 +65,7 @@ void TcpLink::dial_next() {
 
 void TcpLink::connected() {
     int error = connect_error(fd_.get());
-    if (error == EINPROGRESS) return;
+    if (error == EINPROGRESS) return watch_->want(kWritable);
     if (error != 0) {
         dial_->last = os_failure(error, remote_ + ": connect");
         log_.debug("{}", dial_->last.message);
@@ -134,6 +136,7 @@ void TcpLink::send_soon() {
 }
 
 void TcpLink::run() {
+    if (both_.stage == Stage::dialing) return connected();
     if (both_.open() && receiver_.has_unread()) {
         in_turn_ = true;
         bool understood = receiver_.parse();

@@ -6,6 +6,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 
 #include <cerrno>
 #include <cstring>
@@ -161,6 +162,11 @@ Result<Fd> start_connect(const Address &address) {
     if (::connect(fd->get(), address.get(), address.size) != 0 && errno != EINPROGRESS)
         return os_failure(errno, address.uri() + ": connect");
     return fd;
+}
+
+bool writable(int fd) {
+    pollfd ask{fd, POLLOUT, 0};
+    return ::poll(&ask, 1, 0) == 1;
 }
 
 int connect_error(int fd) {

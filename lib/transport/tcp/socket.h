@@ -26,6 +26,7 @@ Result<Address> address_of(const std::string &host, uint16_t port);
 Result<Fd> listen_at(const Address &address);
 // What became of it can be asked when the socket is writable.
 Result<Fd> start_connect(const Address &address);
+bool writable(int fd);      // now
 int connect_error(int fd);  // 0: connected; EINPROGRESS: not yet
 // The next peer; errno says why there is none.
 Fd accept_from(int listener, Address &peer);

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a connection asks its peer, from the question to the answer: lookups and probes.
+#include "core/connection.h"
+#include "core/peer.h"
+#include "core/shard.h"
+
+namespace xfer {
+
+void Connection::note(Request &request) {
+    request.seq = ++last_question_;
+    request.asked = shard.now();
+    request.on = this;
+    asked_.push_back(request);
+}
+
+void Connection::ask(Request &request) {
+    note(request);
+    last_use_ = shard.now();
+    Frame frame;
+    frame.seq = request.seq;
+    if (request.type() == XFER_EVENT_PROBE) {
+        frame.type = FrameType::ping;
+        send(frame);
+        return;
+    }
+    frame.type = FrameType::lookup;
+    frame.flags = request.wait ? kLookupWait : 0;
+    frame.length = static_cast<uint32_t>(request.name.size());
+    send(frame, {reinterpret_cast<const uint8_t *>(request.name.data()), request.name.size()});
+}
+
+void Connection::take_back(RequestList &into) {
+    while (Request *request = asked_.pop_front()) {
+        request->seq = 0;
+        request->on = nullptr;
+        into.push_back(*request);
+    }
+}
+
+// Nobody waits for the answer any more. A question that is on its way with the proof can be taken
+// back only when frames may follow.
+void Connection::forget(Request &request) {
+    if (request.type() != XFER_EVENT_LOOKUP) return;
+    if (live_) return send_forget(request.seq);
+    forgotten_.push_back(request.seq);
+}
+
+void Connection::send_forget(uint64_t seq) {
+    Frame frame;
+    frame.type = FrameType::forget;
+    frame.seq = seq;
+    send(frame);
+}
+
+void Connection::answer(const Frame &frame, ConstBytes body) {
+    const bool whole = frame.status != XFER_OK || body.size() >= sizeof(xfer_ref_t);
+    if (!whole || body.size() > sizeof(xfer_ref_t) + kMaxBlob)
+        return close({XFER_EPROTO, 0, 0, "a malformed answer to a lookup"});
+    for (Request &request : asked_)
+        if (request.seq == frame.seq && request.type() == XFER_EVENT_LOOKUP) {
+            request.answer.assign(body.begin(), body.end());
+            return peer->finish(request, frame.status, frame.status ? XFER_ORIGIN_PEER : 0);
+        }
+}
+
+void Connection::on_pong(const Frame &frame) {
+    if (probing_) {
+        probing_ = false;
+        shard.loop.disarm(limit_);
+        peer->hear(*this, {Input::answered, number, 0, 0, {}});
+    }
+    for (Request &request : asked_)
+        if (request.seq == frame.seq && request.type() == XFER_EVENT_PROBE) {
+            rtt_ns = shard.now() - request.asked;
+            request.event.bytes = rtt_ns;
+            request.ep->rtt_ns.set(rtt_ns);
+            return peer->finish(request, XFER_OK);
+        }
+}
+
+}  // namespace xfer
