@@ -50,7 +50,7 @@ class Engine:
         event, count = ffi.new("xfer_event_t *"), ffi.new("uint32_t *")
         while True:
             check("poll", lib.xfer_engine_poll(self.handle, event, EVENT_SIZE, 1, 0, count))
-            if count[0] and event.type == kind and closed in (ffi.NULL, event.object):
+            if count[0] and event.kind == kind and closed in (ffi.NULL, event.object):
                 print(f"{what}: {name(event.status)}, {event.bytes} bytes", flush=True)
                 check(what, event.status)
                 return event

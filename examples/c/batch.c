@@ -54,7 +54,7 @@ static xfer_event_t wait_for(xfer_engine_t *engine, uint32_t type) {
         uint32_t count = 0;
         MUST(xfer_engine_poll(engine, &event, sizeof event, 1, 10000, &count));
         EXPECT(count == 1);
-        if (event.type != type) continue;
+        if (event.kind != type) continue;
         MUST(event.status);
         return event;
     }

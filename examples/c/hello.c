@@ -11,7 +11,7 @@
 /* The owner's events arrive here, on a thread of its engine. */
 static void on_owner_event(const xfer_event_t *event, uint64_t user) {
     (void)user;
-    if (event->type == XFER_EVENT_PEER) printf("owner: a peer connected\n");
+    if (event->kind == XFER_EVENT_PEER) printf("owner: a peer connected\n");
 }
 
 /* The other engine asks for its events, one after the other, until the wanted one is there. */
@@ -21,7 +21,7 @@ static xfer_event_t wait_for(xfer_engine_t *engine, uint32_t type) {
         uint32_t count = 0;
         MUST(xfer_engine_poll(engine, &event, sizeof event, 1, 5000, &count));
         EXPECT(count == 1); /* nothing for five seconds */
-        if (event.type != type) continue;
+        if (event.kind != type) continue;
         MUST(event.status);
         return event;
     }

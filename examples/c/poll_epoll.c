@@ -28,11 +28,11 @@ static void put_next(void) {
 }
 
 static void on_event(const xfer_event_t *event) {
-    if (event->type == XFER_EVENT_LOOKUP) {
+    if (event->kind == XFER_EVENT_LOOKUP) {
         MUST(event->status);
         memcpy(&job.counter, event->data, sizeof job.counter);
         put_next();
-    } else if (event->type == XFER_EVENT_PUT) {
+    } else if (event->kind == XFER_EVENT_PUT) {
         MUST(event->status);
         EXPECT(event->user == job.value);
         if (job.value < PUTS) put_next();

@@ -50,7 +50,7 @@ static void check_and_resubmit(void) {
 
 static void on_event(const xfer_event_t *event, uint64_t user) {
     (void)user;
-    switch (event->type) {
+    switch (event->kind) {
     case XFER_EVENT_LOOKUP:
         MUST(event->status);
         prepare_and_submit(event);
@@ -90,7 +90,7 @@ int main(void) {
     xfer_engine_options_t options = {.size = sizeof options,
                                      .dispatch = XFER_DISPATCH_LOOP,
                                      .io_threads = XFER_NONE,
-                                     .loop = &loop,
+                                     .uv_loop = &loop,
                                      .on_event = on_event};
     MUST_ERR(xfer_engine_open(&options, &app.owner, &error));
     MUST_ERR(xfer_engine_open(&options, &app.engine, &error));

@@ -85,7 +85,7 @@ static void operation_ended(struct client *client, const xfer_event_t *event) {
 
 static void on_event(const xfer_event_t *event, uint64_t user) {
     struct client *client = (struct client *)(uintptr_t)user;
-    switch (event->type) {
+    switch (event->kind) {
     case XFER_EVENT_PUT:
     case XFER_EVENT_GET:
     case XFER_EVENT_BATCH:

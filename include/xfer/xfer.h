@@ -191,7 +191,7 @@ enum {
 
 /* All that the engine tells the user. 128 bytes. Fields that an event does not name above are zero. */
 typedef struct xfer_event {
-    uint32_t type;
+    uint32_t kind;
     xfer_status_t status;
     uint32_t flags;
     uint32_t origin;
@@ -204,7 +204,7 @@ typedef struct xfer_event {
     uint64_t tag;
     uint64_t sequence; /* counts the events of this engine from 1 */
     uint64_t index;
-    const void *data; /* valid until the callback returns, in POLL until the next poll begins */
+    const void *data; /* aligned to 8; valid until the callback returns, in POLL until the next poll begins */
     uint64_t data_length;
     uint64_t reserved[4];
 } xfer_event_t;
@@ -231,13 +231,13 @@ enum {
 
 typedef struct xfer_engine_options {
     uint32_t size;
-    uint32_t dispatch;      /* XFER_DISPATCH_*; default THREAD */
-    uint32_t io_threads;    /* threads that drive sockets; default 1; XFER_NONE: the dispatching side does it */
-    uint32_t spin_us;       /* how long to poll before sleeping; default 0 */
-    struct uv_loop_s *loop; /* for LOOP */
-    xfer_event_cb on_event; /* for THREAD and LOOP */
-    uint64_t user;          /* second argument of on_event */
-    xfer_log_cb on_log;     /* default: none, or stderr when XFER_LOG is set in the environment */
+    uint32_t dispatch;         /* XFER_DISPATCH_*; default THREAD */
+    uint32_t io_threads;       /* threads that drive sockets; default 1; XFER_NONE: the dispatching side does it */
+    uint32_t spin_us;          /* how long to poll before sleeping; default 0 */
+    struct uv_loop_s *uv_loop; /* for LOOP */
+    xfer_event_cb on_event;    /* for THREAD and LOOP */
+    uint64_t user;             /* second argument of on_event */
+    xfer_log_cb on_log;        /* default: none, or stderr when XFER_LOG is set in the environment */
     uint64_t log_user;
     uint32_t log_level; /* XFER_LOG_*; default WARN */
     uint32_t flags;     /* XFER_ENGINE_* */
@@ -268,7 +268,7 @@ XFER_API xfer_status_t xfer_engine_open(const xfer_engine_options_t *options, xf
                                         xfer_error_t *err);
 
 /* Accepts peers at `uri`: tcp://127.0.0.1:0, tcp://[::1]:7000, tcp://host:15000-17000 (the first free port).
- * The address that was bound is written to `bound`, of `cap` bytes, as a URI that peers can dial.
+ * The address that was bound is written to `bound`, of `cap` bytes (256 are enough), as a URI that peers can dial.
  * Returns: XFER_OK; XFER_EADDR, XFER_EADDRINUSE, XFER_ENAME, XFER_ENOSPC, XFER_EAUTH (beyond loopback without a
  *          key or XFER_ENGINE_INSECURE), XFER_EUNSUPPORTED (unix://, until shared memory is built).
  * Thread: any. The name of the host must be numeric or "localhost": a listener names an interface.
@@ -288,12 +288,13 @@ XFER_API xfer_status_t xfer_engine_id(xfer_engine_t *engine, xfer_id_t *id);
  * Returns: XFER_OK; XFER_EUNSUPPORTED in the other dispatch modes.
  * Thread: any.
  * In callback: yes.
- * Ownership: the engine's; do not close it, nor read from it. */
+ * Ownership: the engine's; watch it (level- or edge-triggered, a duplicate too), but do not close it nor read from it.
+ *            After a poll that returned less than `max` it is not readable until something new happens. */
 XFER_API xfer_status_t xfer_engine_fd(xfer_engine_t *engine, int32_t *fd);
 
 /* Takes up to `max` events into `events`, an array whose elements are `event_size` bytes apart; waits for the
  * first one up to `timeout_ms` (0: do not wait; XFER_NONE: without limit). With io_threads none this also drives
- * the sockets.
+ * the sockets. After the engine's CLOSED it returns at once, with nothing.
  * Returns: XFER_OK, also when *count is 0; XFER_EBUSY while another thread polls; XFER_EUNSUPPORTED unless POLL.
  * Thread: any, one at a time.
  * In callback: no.
@@ -308,7 +309,8 @@ XFER_API xfer_status_t xfer_engine_poll(xfer_engine_t *engine, xfer_event_t *eve
  * Ownership: nothing changes hands. */
 XFER_API xfer_status_t xfer_engine_drain(xfer_engine_t *engine, uint32_t timeout_ms, uint64_t user);
 
-/* Starts the end: closes every child (their CLOSED events come), then delivers the engine's own, last.
+/* Starts the end: closes every child (their CLOSED events come), then delivers the engine's own, last. From here on
+ * calls that begin something answer XFER_ECLOSED; those that look, poll, close and join go on.
  * Returns: XFER_OK; XFER_ECLOSED the second time.
  * Thread: any.
  * In callback: yes.
@@ -499,7 +501,8 @@ XFER_API xfer_status_t xfer_ep_open(xfer_engine_t *engine, const char *uri, cons
  * Ownership: the handle is the caller's until xfer_ep_close. */
 XFER_API xfer_status_t xfer_ep_keep(xfer_ep_t *ep);
 
-/* Connects now, so that the first operation need not.
+/* Connects now, so that the first operation need not. Operations wait for a peer that is away until their deadline;
+ * this ends with the status of the first failed attempt.
  * Returns: XFER_OK, then one CONNECT event; XFER_EAGAIN, XFER_ECLOSED.
  * Thread: any.
  * In callback: yes.

@@ -240,7 +240,7 @@ Status submit(xfer_batch_t *handle, uint64_t user, const xfer_submit_options_t *
     if (!batch.ep->admit()) return XFER_EAGAIN;
     batch.timeout_ms = resolve_timeout(*batch.ep, options.timeout_ms);
     batch.event = {};
-    batch.event.type = XFER_EVENT_BATCH;
+    batch.event.kind = XFER_EVENT_BATCH;
     batch.event.user = user;
     batch.event.ep = reinterpret_cast<xfer_ep_t *>(batch.ep);
     batch.event.object = handle;

@@ -28,7 +28,7 @@ Status start(xfer_ep_t *handle, Dir dir, uint64_t local, const xfer_ref_t *ref, 
     single->remotes.assign(1, remote_of(*remote));
     single->list.add_strided(dir, 0, {local, remote->offset + offset, length}, 0, 0, 1);
     single->event = {};
-    single->event.type = dir == Dir::put ? XFER_EVENT_PUT : XFER_EVENT_GET;
+    single->event.kind = dir == Dir::put ? XFER_EVENT_PUT : XFER_EVENT_GET;
     single->event.user = user;
     single->event.ep = handle;
     if (ep->shard.load()->post(*single)) return XFER_OK;

@@ -158,6 +158,10 @@ Status Delivery::poll(xfer_event_t *events, uint32_t event_size, uint32_t max, u
     if (polling_.exchange(true)) return XFER_EBUSY;
     while (EventNode *node = told_later_.pop_front())
         node->told();
+    if (ended()) {  // nothing can come any more
+        polling_.store(false);
+        return XFER_OK;
+    }
     Clock::time_point end{};
     if (timeout_ms && timeout_ms != XFER_NONE)
         end = Clock::now() + std::chrono::milliseconds(timeout_ms);

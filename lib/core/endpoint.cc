@@ -71,7 +71,7 @@ void Endpoint::Closed::told() {
 
 Notice::Notice(Endpoint &endpoint, uint32_t type, std::vector<uint8_t> bytes)
     : ep_(endpoint), data_(std::move(bytes)) {
-    event.type = type;
+    event.kind = type;
     event.ep = reinterpret_cast<xfer_ep_t *>(&endpoint);
     event.user = endpoint.user;
     if (!data_.empty()) {
@@ -90,7 +90,7 @@ Notice *Notice::make(Endpoint &endpoint, uint32_t type, std::vector<uint8_t> byt
 void Notice::told() {
     ep_->notices.fetch_sub(1);
     // Once: the peer may have come back, and gone again, before its first end was told.
-    if (event.type == XFER_EVENT_PEER_DOWN && !ep_->of_user.load() && !ep_->closed.exchange(true))
+    if (event.kind == XFER_EVENT_PEER_DOWN && !ep_->of_user.load() && !ep_->closed.exchange(true))
         ep_->engine.close_silently(*ep_);
     delete this;
 }

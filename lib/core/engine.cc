@@ -54,7 +54,7 @@ Engine::Engine(Options options, const Seams &seams)
     terms.blob = options_.blob;
     terms.listens = options_.advertise;
     self_.set_terms(std::move(terms));
-    end_.event.type = XFER_EVENT_CLOSED;
+    end_.event.kind = XFER_EVENT_CLOSED;
     end_.event.object = this;
 }
 
@@ -197,7 +197,7 @@ void Engine::end_regions(Shard &last) {
     std::lock_guard lock(registry_mutex_);
     for (auto &[id, region] : regions_) {
         region->ended.store(true);
-        region->event.type = XFER_EVENT_CLOSED;
+        region->event.kind = XFER_EVENT_CLOSED;
         region->event.object = region.get();
         region->retain();
         last.tell(*region);

@@ -207,7 +207,7 @@ void Flow::cancel(const Endpoint &ep, uint64_t user) {
     while (Transfer *transfer = all_.pop_front()) {
         keep.push_back(*transfer);
         if (transfer->ep == &ep && transfer->event.user == user &&
-            transfer->event.type != XFER_EVENT_BATCH)
+            transfer->event.kind != XFER_EVENT_BATCH)
             end(*transfer, XFER_ECANCELED);
     }
     all_.append(keep);

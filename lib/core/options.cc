@@ -31,7 +31,7 @@ Status take_dispatch(const xfer_engine_options_t &given, Options &options, std::
         why = "unknown dispatch mode";
     const bool loop = options.dispatch == XFER_DISPATCH_LOOP,
                poll = options.dispatch == XFER_DISPATCH_POLL;
-    if (loop != (given.loop != nullptr))
+    if (loop != (given.uv_loop != nullptr))
         why = "a loop is needed for XFER_DISPATCH_LOOP, and only there";
     if (poll == (given.on_event != nullptr))
         why = "on_event is needed unless dispatch is XFER_DISPATCH_POLL";
@@ -39,7 +39,7 @@ Status take_dispatch(const xfer_engine_options_t &given, Options &options, std::
     if (options.io_threads > kMaxIoThreads) why = "too many I/O threads";
     if (given.spin_us > kMaxSpinUs) why = "spin_us is more than a second";
     options.spin_us = given.spin_us;
-    options.loop = given.loop;
+    options.loop = given.uv_loop;
     options.on_event = given.on_event;
     options.user = given.user;
     return why.empty() ? XFER_OK : XFER_EINVAL;

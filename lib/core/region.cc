@@ -38,7 +38,7 @@ RemoteRegion Region::describe() const {
 }
 
 void Region::told() {
-    if (event.type == XFER_EVENT_CLOSED) release();
+    if (event.kind == XFER_EVENT_CLOSED) release();
 }
 
 void RegionTable::add(Region &region) {

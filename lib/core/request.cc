@@ -8,7 +8,7 @@ namespace xfer {
 
 Request::Request(Endpoint &endpoint, uint32_t type, uint64_t user, uint32_t timeout)
     : ep(endpoint), timeout_ms(timeout) {
-    event.type = type;
+    event.kind = type;
     event.user = user;
     event.ep = reinterpret_cast<xfer_ep_t *>(&endpoint);
 }

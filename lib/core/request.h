@@ -29,7 +29,7 @@ public:
     void on_timer(Timer &timer) override;
     void told() override { delete this; }
 
-    uint32_t type() const { return event.type; }
+    uint32_t type() const { return event.kind; }
 
     Ref<Endpoint> ep;
     const uint32_t timeout_ms;

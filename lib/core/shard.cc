@@ -106,7 +106,7 @@ void Shard::finish_close(Endpoint &ep) {
         return ep.release();
     }
     xfer_event_t &event = ep.closed_event.event;
-    event.type = XFER_EVENT_CLOSED;
+    event.kind = XFER_EVENT_CLOSED;
     event.user = ep.user;
     event.ep = reinterpret_cast<xfer_ep_t *>(&ep);
     event.object = &ep;
@@ -145,7 +145,7 @@ void Shard::remove(Region &region) {
 void Shard::region_quiet(Region &region) {
     if (region.shards.fetch_sub(1) == 1) {
         xfer_event_t &event = region.event;
-        event.type = XFER_EVENT_CLOSED;
+        event.kind = XFER_EVENT_CLOSED;
         event.object = &region;
         tell(region);
     }

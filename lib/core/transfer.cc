@@ -39,8 +39,8 @@ void Transfer::fail_entries(const Op &op, Status why) {
 }
 
 OpCounters &Transfer::counters(TrafficCounters &traffic) const {
-    if (event.type == XFER_EVENT_PUT) return traffic.put;
-    return event.type == XFER_EVENT_GET ? traffic.get : traffic.batch;
+    if (event.kind == XFER_EVENT_PUT) return traffic.put;
+    return event.kind == XFER_EVENT_GET ? traffic.get : traffic.batch;
 }
 
 void Single::told() {

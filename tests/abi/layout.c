@@ -22,7 +22,7 @@ AT(xfer_id_t, bytes, 0);
 AT(xfer_id_t, incarnation, 16);
 
 SIZE(xfer_event_t, 128);
-AT(xfer_event_t, type, 0);
+AT(xfer_event_t, kind, 0);
 AT(xfer_event_t, status, 4);
 AT(xfer_event_t, flags, 8);
 AT(xfer_event_t, origin, 12);
@@ -44,7 +44,7 @@ AT(xfer_engine_options_t, size, 0);
 AT(xfer_engine_options_t, dispatch, 4);
 AT(xfer_engine_options_t, io_threads, 8);
 AT(xfer_engine_options_t, spin_us, 12);
-AT(xfer_engine_options_t, loop, 16);
+AT(xfer_engine_options_t, uv_loop, 16);
 AT(xfer_engine_options_t, on_event, 24);
 AT(xfer_engine_options_t, user, 32);
 AT(xfer_engine_options_t, on_log, 40);

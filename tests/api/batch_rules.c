@@ -289,7 +289,7 @@ static _Atomic int resubmitted;
 
 static void submit_again(Host *host, const xfer_event_t *event) {
     (void)host;
-    if (event->type != XFER_EVENT_BATCH || event->object != again || event->status != XFER_OK)
+    if (event->kind != XFER_EVENT_BATCH || event->object != again || event->status != XFER_OK)
         return;
     if (resubmitted < 200 && xfer_batch_submit(again, 1, NULL) == XFER_OK) resubmitted++;
 }

@@ -194,10 +194,10 @@ static int push(const char *uri) {
         if (xfer_engine_poll(engine, &event, sizeof event, 1, XFER_NONE, &count) != XFER_OK)
             return 4;
         if (count == 0) continue;
-        if (event.type == XFER_EVENT_LOOKUP && event.status == XFER_OK) {
+        if (event.kind == XFER_EVENT_LOOKUP && event.status == XFER_OK) {
             memcpy(&ref, event.data, sizeof ref);
             found = true;
-        } else if (event.type != XFER_EVENT_PUT) {
+        } else if (event.kind != XFER_EVENT_PUT) {
             continue;
         }
         if (!found) return 5;

@@ -57,7 +57,7 @@ static void test_wrong_options(void **state) {
           .on_event = ignore_event},
          XFER_EINVAL},
         {"loop without a callback",
-         {.size = sizeof(xfer_engine_options_t), .dispatch = XFER_DISPATCH_LOOP, .loop = &loop},
+         {.size = sizeof(xfer_engine_options_t), .dispatch = XFER_DISPATCH_LOOP, .uv_loop = &loop},
          XFER_EINVAL},
         {"a key of 31 bytes",
          {.size = sizeof(xfer_engine_options_t),

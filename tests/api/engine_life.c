@@ -142,12 +142,24 @@ static void test_calls_after_close(void **state) {
     assert_int_equal(count_events(pair.client, XFER_EVENT_CONNECT, ANY_USER), 0);
 }
 
+/* Nothing can come any more, so nothing is waited for. */
+static void test_poll_after_the_end(void **state) {
+    Host *host = host_open(*state);
+    xfer_event_t event;
+    uint32_t count = 1;
+    assert_status(xfer_engine_close(host->engine), XFER_OK);
+    wait_closed(host, host->engine);
+    assert_status(xfer_engine_poll(host->engine, &event, sizeof event, 1, XFER_NONE, &count),
+                  XFER_OK);
+    assert_int_equal(count, 0);
+}
+
 /* ---- join where it would wait for itself ---- */
 
 static _Atomic int joined_inside;
 
 static void join_inside(Host *host, const xfer_event_t *event) {
-    if (event->type == XFER_EVENT_CONNECT) joined_inside = xfer_engine_join(host->engine);
+    if (event->kind == XFER_EVENT_CONNECT) joined_inside = xfer_engine_join(host->engine);
 }
 
 static void test_join_on_dispatching_thread(void **state) {
@@ -170,7 +182,7 @@ static _Atomic int closed_inside;
 
 static void close_inside(Host *host, const xfer_event_t *event) {
     Pair *pair = host->hook_data;
-    if (event->type != XFER_EVENT_PUT) return;
+    if (event->kind != XFER_EVENT_PUT) return;
     if (xfer_ep_close(pair->ep) != XFER_OK) closed_inside = -1;
     if (xfer_engine_close(host->engine) != XFER_OK) closed_inside = -1;
     if (closed_inside == 0) closed_inside = 1;
@@ -264,7 +276,7 @@ static void test_poll_wakes(void **state) {
     assert_true(poller.done);
     pthread_join(thread, NULL);
     assert_int_equal(poller.count, 1);
-    assert_int_equal(poller.event.type, XFER_EVENT_CLOSED);
+    assert_int_equal(poller.event.kind, XFER_EVENT_CLOSED);
     host->last_sequence = poller.event.sequence; /* this one went past the fixture */
 }
 
@@ -327,7 +339,7 @@ static void test_descriptor(void **state) {
                     xfer_engine_poll(pair.client->engine, &event, sizeof event, 1, 0, &count),
                     XFER_OK);
                 if (count != 0) pair.client->last_sequence = event.sequence;
-                done = count != 0 && event.type == XFER_EVENT_PUT;
+                done = count != 0 && event.kind == XFER_EVENT_PUT;
             }
         }
         assert_status(event.status, XFER_OK);
@@ -418,6 +430,7 @@ static const struct CMUnitTest tests[] = {
     EACH_POLL(test_poll_waits),
     EACH_POLL(test_poll_wakes),
     EACH_POLL(test_poll_stride),
+    EACH_POLL(test_poll_after_the_end),
     EACH_POLL(test_descriptor),
     MODE_TEST(test_poll_elsewhere, 1, "thread/1"),
     MODE_TEST(test_poll_elsewhere, 3, "loop/none"),

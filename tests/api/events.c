@@ -36,11 +36,11 @@ static void assert_ledger(Host *host, const Ledger *ledger) {
     uint64_t ok = 0;
     for (size_t i = 0; i < host->seen_count; i++) {
         const xfer_event_t *event = &host->seen[i].event;
-        if (event->type > XFER_EVENT_CONNECT || event->user >= ledger->next) continue;
-        if (event->type != ledger->type[event->user]) continue;
+        if (event->kind > XFER_EVENT_CONNECT || event->user >= ledger->next) continue;
+        if (event->kind != ledger->type[event->user]) continue;
         came[event->user]++;
         ok += event->status == XFER_OK;
-        if (event->type <= XFER_EVENT_BATCH) assert_completion(event);
+        if (event->kind <= XFER_EVENT_BATCH) assert_completion(event);
     }
     for (uint64_t i = 0; i < ledger->next; i++) {
         if (came[i] != ledger->accepted[i]) {
@@ -158,7 +158,7 @@ static void test_exactly_once_at_the_end(void **state) {
 
 static void dawdle(Host *host, const xfer_event_t *event) {
     (void)host;
-    if (event->type == XFER_EVENT_PUT) usleep(100);
+    if (event->kind == XFER_EVENT_PUT) usleep(100);
 }
 
 static void test_slow_callbacks(void **state) {

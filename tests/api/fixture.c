@@ -64,7 +64,7 @@ void *test_memory(uint64_t length) {
 static void mark_broken(Host *host, const char *rule, const xfer_event_t *event) {
     if (host->broken[0] == '\0') {
         snprintf(host->broken, sizeof host->broken, "%s (event type %u, sequence %llu, status %d)",
-                 rule, event->type, (unsigned long long)event->sequence, (int)event->status);
+                 rule, event->kind, (unsigned long long)event->sequence, (int)event->status);
     }
 }
 
@@ -83,7 +83,7 @@ static void check_rules(Host *host, const xfer_event_t *event) {
     }
     if (event->user == ANY_USER) mark_broken(host, "a user word that no test gave", event);
     host->last_sequence = event->sequence;
-    if (event->type == XFER_EVENT_CLOSED && event->object == (void *)host->engine)
+    if (event->kind == XFER_EVENT_CLOSED && event->object == (void *)host->engine)
         host->saw_closed = true;
 }
 
@@ -184,7 +184,7 @@ static bool take_match(Host *host, uint32_t type, uint64_t user, const void *obj
         host->first_untaken++;
     for (size_t i = host->first_untaken; i < host->seen_count && !found; i++) {
         Seen *seen = &host->seen[i];
-        if (seen->taken || seen->event.type != type) continue;
+        if (seen->taken || seen->event.kind != type) continue;
         if (user != ANY_USER && seen->event.user != user) continue;
         if (object != NULL && seen->event.object != object) continue;
         seen->taken = true;
@@ -202,7 +202,7 @@ static void show_untaken(Host *host) {
         const xfer_event_t *event = &host->seen[i].event;
         if (host->seen[i].taken) continue;
         print_message("  untaken: type %u status %s user %llu object %p sequence %llu\n",
-                      event->type, xfer_status_name(event->status), (unsigned long long)event->user,
+                      event->kind, xfer_status_name(event->status), (unsigned long long)event->user,
                       event->object, (unsigned long long)event->sequence);
         shown++;
     }
@@ -242,7 +242,7 @@ size_t count_events(Host *host, uint32_t type, uint64_t user) {
     pthread_mutex_lock(&host->mutex);
     for (size_t i = 0; i < host->seen_count; i++) {
         const xfer_event_t *event = &host->seen[i].event;
-        if (event->type == type && (user == ANY_USER || event->user == user)) count++;
+        if (event->kind == type && (user == ANY_USER || event->user == user)) count++;
     }
     pthread_mutex_unlock(&host->mutex);
     return count;
@@ -269,7 +269,7 @@ Host *host_open_with(const Mode *mode, const xfer_engine_options_t *options) {
     if (mode->dispatch != XFER_DISPATCH_POLL) own.on_event = on_event;
     if (mode->dispatch == XFER_DISPATCH_LOOP) {
         assert_int_equal(uv_loop_init(&host->loop), 0);
-        own.loop = &host->loop;
+        own.uv_loop = &host->loop;
     }
     host->next = hosts;
     hosts = host;

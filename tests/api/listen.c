@@ -267,7 +267,7 @@ static xfer_status_t listened_inside;
 static _Atomic int inside;
 
 static void listen_inside(Host *host, const xfer_event_t *event) {
-    if (event->type != XFER_EVENT_CLOSED || inside != 0) return;
+    if (event->kind != XFER_EVENT_CLOSED || inside != 0) return;
     listened_inside = listen_at(host, "tcp://127.0.0.1:0", NULL);
     inside = 1;
 }

@@ -98,7 +98,7 @@ static _Atomic int chained;
 
 static void put_again(Host *host, const xfer_event_t *event) {
     Pair *self = host->hook_data;
-    if (event->type != XFER_EVENT_PUT || chained >= 1000) return;
+    if (event->kind != XFER_EVENT_PUT || chained >= 1000) return;
     if (xfer_put(self->ep, self->memory + 64, &self->ref, 0, 64, 1, NULL) == XFER_OK) chained++;
 }
 

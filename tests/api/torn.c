@@ -16,7 +16,7 @@ typedef struct Check {
 
 static void read_destination(Host *host, const xfer_event_t *event) {
     Check *check = host->hook_data;
-    if (event->type != XFER_EVENT_PUT) return;
+    if (event->kind != XFER_EVENT_PUT) return;
     if (event->status != XFER_OK || !filled(check->pair.memory, kLength, event->user, 0))
         check->torn++;
     check->seen++;
@@ -43,7 +43,7 @@ static void test_put_is_applied(void **state) {
 /* Two are under way at once, each to its own half; each is whole when its own event comes. */
 static void read_half(Host *host, const xfer_event_t *event) {
     Check *check = host->hook_data;
-    if (event->type != XFER_EVENT_PUT) return;
+    if (event->kind != XFER_EVENT_PUT) return;
     const uint8_t *half = check->pair.memory + event->user % 2 * kLength;
     if (event->status != XFER_OK || !filled(half, kLength, event->user, 0)) check->torn++;
     check->seen++;
@@ -74,7 +74,7 @@ static void test_two_at_once(void **state) {
 /* A get that is done holds the bytes: the buffer is read in the callback as well. */
 static void read_local(Host *host, const xfer_event_t *event) {
     Check *check = host->hook_data;
-    if (event->type != XFER_EVENT_GET) return;
+    if (event->kind != XFER_EVENT_GET) return;
     if (event->status != XFER_OK || !filled(check->locals[0], kLength, event->user, 0))
         check->torn++;
     check->seen++;

@@ -103,16 +103,16 @@ struct Host {
     void on_event(const xfer_event_t &event) {
         ++sequence;
         CHECK(event.sequence == sequence);
-        if (event.type == XFER_EVENT_CLOSED && event.object == engine) ended = true;
-        if (event.type == XFER_EVENT_PEER_UP) ++ups, last_up_flags = event.flags;
-        if (event.type == XFER_EVENT_PEER_DOWN) ++downs;
-        if (event.type == XFER_EVENT_REGION_GONE) ++gone;
-        const bool operation = event.type <= XFER_EVENT_CONNECT;
+        if (event.kind == XFER_EVENT_CLOSED && event.object == engine) ended = true;
+        if (event.kind == XFER_EVENT_PEER_UP) ++ups, last_up_flags = event.flags;
+        if (event.kind == XFER_EVENT_PEER_DOWN) ++downs;
+        if (event.kind == XFER_EVENT_REGION_GONE) ++gone;
+        const bool operation = event.kind <= XFER_EVENT_CONNECT;
         if (!operation) return;
         CHECK(done.emplace(event.user, event).second);  // exactly once
         --pending;
         if (event.status == XFER_OK) CHECK((event.flags & XFER_FENCED));
-        if (event.type == XFER_EVENT_LOOKUP && event.status == XFER_OK)
+        if (event.kind == XFER_EVENT_LOOKUP && event.status == XFER_OK)
             std::memcpy(&ref, event.data, sizeof ref);
         if (on_done) on_done(event);
     }

@@ -32,7 +32,7 @@ struct Fixture {
             uint32_t count = 0;
             REQUIRE(xfer_engine_poll(engine.handle(), &event, sizeof event, 1, 10, &count) ==
                     XFER_OK);
-            if (count) types.push_back(event.type);
+            if (count) types.push_back(event.kind);
         }
         return types;
     }

@@ -52,7 +52,7 @@ void set_poll(Given &options) {
 
 void set_loop(Given &options) {
     options.dispatch = XFER_DISPATCH_LOOP;
-    options.loop = reinterpret_cast<uv_loop_s *>(loop_memory);
+    options.uv_loop = reinterpret_cast<uv_loop_s *>(loop_memory);
 }
 
 }  // namespace

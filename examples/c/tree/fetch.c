@@ -81,10 +81,10 @@ static xfer_status_t get_slice(struct fetch *fetch, uint64_t position, uint64_t 
         xfer_event_t event;
         xfer_status_t status = session_next(fetch->session, &event, XFER_NONE);
         if (status != XFER_OK) return status;
-        if (event.type == XFER_EVENT_GET) {
+        if (event.kind == XFER_EVENT_GET) {
             under_way--;
             if (fetch->label) progress_set(&fetch->progress, fetch->progress.done + event.bytes);
-        } else if (event.type != XFER_EVENT_PEER_DOWN || event.ep != fetch->ep) {
+        } else if (event.kind != XFER_EVENT_PEER_DOWN || event.ep != fetch->ep) {
             continue;
         }
         if (event.status != XFER_OK && result == XFER_OK) {

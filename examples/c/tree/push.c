@@ -31,7 +31,7 @@ bool push_offer(struct session *session, const char *uri, uint64_t bytes, char *
         xfer_event_t event;
         xfer_status_t status = session_next(session, &event, 20);
         if (status != XFER_OK) return fail_status(why, "waiting for the server", status);
-        if (event.type == XFER_EVENT_PEER_DOWN && !decided(&verdict)) {
+        if (event.kind == XFER_EVENT_PEER_DOWN && !decided(&verdict)) {
             return fail_status(why, "the server went away", event.status);
         }
         xfer_engine_stats_t stats; /* how much the server has taken so far */

@@ -44,11 +44,11 @@ void session_close(struct session *session) {
 /* A peer's handle is the engine's: when the peer goes away before it has answered, that is all. One
  * that has what we look for is kept. */
 static void welcome(struct session *session, const xfer_event_t *event) {
-    if (event->type == XFER_EVENT_PEER && session->visiting_card) {
+    if (event->kind == XFER_EVENT_PEER && session->visiting_card) {
         xfer_lookup_options_t options = {.size = sizeof options, .timeout_ms = LOOKUP_MS};
         (void)xfer_ep_lookup(event->ep, session->visiting_card, &options, LOOKUP_VISITOR);
     }
-    const bool is_visitor = event->type == XFER_EVENT_LOOKUP && event->user == LOOKUP_VISITOR &&
+    const bool is_visitor = event->kind == XFER_EVENT_LOOKUP && event->user == LOOKUP_VISITOR &&
                             event->status == XFER_OK && session->visitor_count < VISITORS;
     if (is_visitor && xfer_ep_keep(event->ep) == XFER_OK) {
         struct visitor *visitor = &session->visitors[session->visitor_count++];
@@ -73,7 +73,7 @@ xfer_status_t session_wait(struct session *session, uint32_t type, xfer_event_t 
     for (;;) { /* every operation ends, so this does too */
         xfer_status_t status = session_next(session, event, XFER_NONE);
         if (status != XFER_OK) return status;
-        if (event->type == type) return event->status;
+        if (event->kind == type) return event->status;
     }
 }
 

@@ -46,7 +46,7 @@ func (e engine) end(what string, started C.xfer_status_t, kind C.uint32_t,
 	must(0, must(e.file.SyscallConn()).Read(func(uintptr) bool {
 		for count := C.uint32_t(1); count > 0 && !found; {
 			check("poll", C.xfer_engine_poll(e.handle, &event, space, 1, 0, &count))
-			found = count > 0 && event._type == kind && (object == nil || object == event.object)
+			found = count > 0 && event.kind == kind && (object == nil || object == event.object)
 		}
 		return found // or once more when it is readable
 	}))

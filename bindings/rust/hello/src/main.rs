@@ -41,7 +41,7 @@ fn wait(engine: *mut xfer_engine_t, what: &str, kind: u32, object: *mut c_void) 
         // SAFETY: main joins an engine after its last wait, and `event` has room for one event.
         let status = unsafe { xfer_engine_poll(engine, &mut event, size, 1, limit, &mut count) };
         check("poll", status, None);
-        if count > 0 && event.type_ == kind && (object.is_null() || object == event.object) {
+        if count > 0 && event.kind == kind && (object.is_null() || object == event.object) {
             // SAFETY: the name of any status is a static string.
             let name = unsafe { CStr::from_ptr(xfer_status_name(event.status)) };
             println!("{what}: {}, {} bytes", name.to_string_lossy(), event.bytes);
