@@ -74,8 +74,10 @@ sanitizer_suites() { # preset
     suite "$1-unit" 120 "$1" tests/unit -LE long
     suite "$1-sim" 120 "$1" tests/sim -LE long
     suite "$1-fuzz" 120 "$1" tests/fuzz -LE long
-    # Both ends of most API tests share a process and its memory, whose order through the kernel TSan can't see.
-    [ "$1" = tsan ] || XFER_TEST_QUICK=1 suite "$1-api" 420 "$1" tests/api -j 2 -LE long
+    # What TSan keeps of 4 GiB is more than the memory there is.
+    local but=()
+    [ "$1" = tsan ] && but=(-E '^api_big$')
+    XFER_TEST_QUICK=1 suite "$1-api" 420 "$1" tests/api -j 2 -LE long "${but[@]}"
 }
 
 run_sanitizers() {

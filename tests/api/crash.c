@@ -209,12 +209,13 @@ static int push(const char *uri) {
 static void test_initiator_killed(void **state) {
     Host *owner = host_open(*state);
     host_listen(owner, "tcp://127.0.0.1:0");
-    uint8_t *memory = test_memory(kLength);
     uint8_t *copy = test_memory(kLength);
-    open_region(owner, "memory", XFER_READ | XFER_WRITE, memory, kLength);
     int rounds = quick() ? 2 : 5;
     for (int round = 0; round < rounds; round++) {
         Peer peer;
+        uint8_t *memory = test_memory(kLength);
+        xfer_region_t *region =
+            open_region(owner, "memory", XFER_READ | XFER_WRITE, memory, kLength);
         peer_start_role(&peer, "push", owner->uri);
         xfer_event_t up = wait_event(owner, XFER_EVENT_PEER, ANY_USER, kPatience);
         uint64_t served = host_stats(owner).served_put;
@@ -231,6 +232,8 @@ static void test_initiator_killed(void **state) {
         pass_ms(100);
         assert_memory_equal(copy, memory, kLength);
         assert_int_equal(host_stats(owner).connections, 0);
+        assert_status(xfer_region_close(region), XFER_OK);
+        wait_closed(owner, region);
     }
 }
 
