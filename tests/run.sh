@@ -83,8 +83,8 @@ sanitizer_suites() { # preset
 run_sanitizers() {
     export ASAN_OPTIONS=detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=1
     export TSAN_OPTIONS="second_deadlock_stack=1 die_after_fork=0 suppressions=$PWD/tests/tsan.supp"
-    build asan 420 && sanitizer_suites asan
-    build tsan 420 && sanitizer_suites tsan
+    build asan 600 && sanitizer_suites asan
+    build tsan 480 && sanitizer_suites tsan
 }
 
 run_default() { # arguments of ctest
