@@ -172,8 +172,8 @@ enum {
     XFER_EVENT_PEER_UP = 10,     /* an endpoint has a connection; data is an xfer_id_t, followed by the peer's blob */
     XFER_EVENT_PEER_DOWN = 11,   /* that connection ended; status says why. Nothing of it lands any more */
     XFER_EVENT_REGION_GONE = 12, /* a region that we had looked up was closed; data is its ref */
-    XFER_EVENT_NOTIFY = 13,      /* a peer's notification; tag is its key; a failed status: its batch did not end */
-    XFER_EVENT_COUNTER = 14,     /* a counter reached what it expects; object is the counter */
+    XFER_EVENT_NOTIFY = 13,      /* a peer's notification; tag is its key; a failed status: its batch did not succeed */
+    XFER_EVENT_COUNTER = 14,     /* a counter has all that it expects; object is the counter, tag its key */
     XFER_EVENT_REVOKED = 15,     /* a grant is quiet; tag is what the grant's options gave */
     XFER_EVENT_ROOM = 16,        /* an endpoint that answered XFER_EAGAIN takes work again */
     XFER_EVENT_STALLED = 17,     /* an ending operation waits for hardware that does not answer */
@@ -621,7 +621,10 @@ typedef struct xfer_batch_options {
     uint32_t flags; /* none yet */
 } xfer_batch_options_t;
 
-enum { XFER_SUBMIT_NOTIFY = 1, XFER_SUBMIT_ORDERED = 2 }; /* both in a later release */
+enum {
+    XFER_SUBMIT_NOTIFY = 1, /* raises a NOTIFY event with notify_key at the owner, after all of the batch's data */
+    XFER_SUBMIT_ORDERED = 2 /* a later release; XFER_EUNSUPPORTED until then */
+};
 
 typedef struct xfer_submit_options {
     uint32_t size;
@@ -679,7 +682,10 @@ XFER_API xfer_status_t xfer_batch_add_strided(xfer_batch_t *batch, uint32_t op, 
  * Ownership: the index lists are copied once for all bases. */
 XFER_API xfer_status_t xfer_batch_add_pages(xfer_batch_t *batch, uint32_t op, const xfer_pages_t *pages);
 
-/* Starts the batch. It may be submitted again after its event, unchanged or with more added.
+/* Starts the batch. It may be submitted again after its event, unchanged or with more added. With
+ * XFER_SUBMIT_NOTIFY the owner's application gets one NOTIFY event: XFER_OK when all data are applied, or why the
+ * batch failed (also when this process dies on the way), after which nothing of it lands. The batch ends with
+ * XFER_OK only when the owner holds that notification.
  * Returns: XFER_OK, then one BATCH event; XFER_EBUSY in flight, XFER_EAGAIN, XFER_ECLOSED, XFER_EUNSUPPORTED.
  * Thread: any, one at a time.
  * In callback: yes.
@@ -715,7 +721,7 @@ XFER_API xfer_status_t xfer_batch_reset(xfer_batch_t *batch);
  * Ownership: takes the handle. */
 XFER_API xfer_status_t xfer_batch_close(xfer_batch_t *batch);
 
-/* ---- messages (a later release: every function answers XFER_EUNSUPPORTED) ---- */
+/* ---- messages (xfer_send and xfer_recv in a later release: they answer XFER_EUNSUPPORTED) ---- */
 
 enum { XFER_SEND_SYNC = 1 }; /* complete when matched, not when held */
 
@@ -735,31 +741,34 @@ XFER_API xfer_status_t xfer_send(xfer_ep_t *ep, const void *data, uint64_t lengt
 XFER_API xfer_status_t xfer_recv(xfer_engine_t *engine, xfer_ep_t *ep, void *buffer, uint64_t capacity, uint64_t tag,
                                  uint64_t mask, uint64_t user, const xfer_op_options_t *options);
 
-/* Asks for an early end of the puts and gets of `ep` (in a later release also sends and recvs) that were given
- * `user`. Their events still come.
+/* Asks for an early end of the puts, gets and notifications of `ep` (in a later release also sends and recvs) that
+ * were given `user`. Their events still come.
  * Returns: XFER_OK, also if there is none.
  * Thread: any.
  * In callback: yes.
  * Ownership: nothing changes hands before the events. */
 XFER_API xfer_status_t xfer_cancel(xfer_ep_t *ep, uint64_t user);
 
-/* Raises a NOTIFY event with `key` in the peer's application.
- * Returns: XFER_OK, then one SEND event when the peer's engine has it; XFER_EAGAIN.
+/* Raises a NOTIFY event with `key` in the peer's application. At most 256 that it has not taken are under way for one
+ * connection; more wait here.
+ * Returns: XFER_OK, then one SEND event when the peer's engine has it; XFER_EINVAL, XFER_EAGAIN, XFER_ECLOSED.
  * Thread: any.
  * In callback: yes.
  * Ownership: nothing changes hands. */
 XFER_API xfer_status_t xfer_notify(xfer_ep_t *ep, uint64_t key, uint64_t user, const xfer_op_options_t *options);
 
-/* Counts notifications with `key` from any peers; one COUNTER event when there were `expected` of them.
- * Returns: XFER_OK; XFER_EEXIST, XFER_EINVAL.
+/* Counts the notifications with `key` that succeed, from any peers, in place of their NOTIFY events; one COUNTER event
+ * when there were `expected` of them. Those that failed are told as ever.
+ * Returns: XFER_OK; XFER_EEXIST if the key has a counter, XFER_EINVAL, XFER_ECLOSED.
  * Thread: any.
  * In callback: yes.
  * Ownership: the caller's until xfer_counter_close. */
 XFER_API xfer_status_t xfer_counter_open(xfer_engine_t *engine, uint64_t key, uint64_t expected, uint64_t user,
                                          xfer_counter_t **counter, xfer_error_t *err);
 
-/* Ends a counter; later notifications with its key are ordinary events again.
- * Returns: XFER_OK.
+/* Ends a counter; later notifications with its key are ordinary events again. A COUNTER event that is on its way still
+ * comes.
+ * Returns: XFER_OK; XFER_ECLOSED if the engine's end came first.
  * Thread: any.
  * In callback: yes.
  * Ownership: takes the handle. */
@@ -782,6 +791,7 @@ typedef struct xfer_engine_stats {
     xfer_op_stats_t put;
     xfer_op_stats_t get;
     xfer_op_stats_t batch;
+    xfer_op_stats_t notify; /* xfer_notify */
     uint64_t errors[64];    /* by status: errors[-status] */
     uint64_t served_put;    /* bytes that peers put here */
     uint64_t served_get;    /* bytes that peers got from here */
@@ -802,6 +812,7 @@ typedef struct xfer_ep_stats {
     xfer_op_stats_t put;
     xfer_op_stats_t get;
     xfer_op_stats_t batch;
+    xfer_op_stats_t notify; /* xfer_notify */
     uint64_t queued;
     uint64_t inflight;
     uint64_t connections; /* how many there were */

@@ -133,6 +133,7 @@ xfer_status_t xfer_ep_stats(xfer_ep_t *handle, xfer_ep_stats_t *stats, uint32_t 
     ep->counters.put.add_to(now.put);
     ep->counters.get.add_to(now.get);
     ep->counters.batch.add_to(now.batch);
+    ep->counters.notify.add_to(now.notify);
     now.queued = ep->counters.queued.get();
     now.inflight = ep->counters.inflight.get();
     now.connections = ep->connections.get();

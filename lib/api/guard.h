@@ -61,6 +61,9 @@ inline Endpoint *of(xfer_ep_t *handle) {
 inline Batch *of(xfer_batch_t *handle) {
     return reinterpret_cast<Batch *>(handle);
 }
+inline NotifyCounter *of(xfer_counter_t *handle) {
+    return reinterpret_cast<NotifyCounter *>(handle);
+}
 
 inline Status check(const Engine *engine) {
     if (!engine || !engine->is(Magic::engine)) return XFER_EBADHANDLE;
@@ -77,6 +80,11 @@ inline Status check(const Endpoint *ep) {
 inline Status check(const Batch *batch) {
     if (!batch || !batch->is(Magic::batch)) return XFER_EBADHANDLE;
     return batch->ep->engine.forked() ? XFER_EFORKED : XFER_OK;
+}
+
+inline Status check(const NotifyCounter *counter) {
+    if (!counter || !counter->is(Magic::counter)) return XFER_EBADHANDLE;
+    return counter->engine.forked() ? XFER_EFORKED : XFER_OK;
 }
 
 // New work is taken neither by a handle that was closed nor by one whose engine ends.

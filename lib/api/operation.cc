@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // xfer_put, xfer_get, xfer_cancel.
-#include "api/transfer_check.h"
+#include "api/single.h"
 
 using namespace xfer;
 
@@ -21,20 +21,11 @@ Status start(xfer_ep_t *handle, Dir dir, uint64_t local, const xfer_ref_t *ref, 
     if (Status status = check_access(*remote, dir); status != XFER_OK) return status;
     if (Status status = check_local(ep->engine, local, length); status != XFER_OK) return status;
     if (!ep->admit()) return XFER_EAGAIN;
-    Single *single = ep->engine.take_single();
-    ep->retain();
-    single->ep = ep;
-    single->timeout_ms = resolve_timeout(*ep, options.timeout_ms);
-    single->remotes.assign(1, remote_of(*remote));
-    single->list.add_strided(dir, 0, {local, remote->offset + offset, length}, 0, 0, 1);
-    single->event = {};
-    single->event.kind = dir == Dir::put ? XFER_EVENT_PUT : XFER_EVENT_GET;
-    single->event.user = user;
-    single->event.ep = handle;
-    if (ep->shard.load()->post(*single)) return XFER_OK;
-    ep->outstanding.fetch_sub(1);
-    ep->engine.give_single(*single);
-    return XFER_ECLOSED;
+    Single &single = take_single(*ep, dir == Dir::put ? XFER_EVENT_PUT : XFER_EVENT_GET, user,
+                                 options.timeout_ms);
+    single.remotes.assign(1, remote_of(*remote));
+    single.list.add_strided(dir, 0, {local, remote->offset + offset, length}, 0, 0, 1);
+    return post_single(single);
 }
 
 class CancelSingles final : public Message {

@@ -259,9 +259,10 @@ void Connection::open_lanes() {
 }
 
 bool Connection::join_lane(Connection &stranger, const Hello &message, ConstBytes raw) {
-    if (!usable() || side == Side::ours || message.lane != lanes_.size() ||
-        message.lane > kMaxLanes)
-        return false;
+    // In whatever order they arrive.
+    const bool taken = std::any_of(lanes_.begin(), lanes_.end(),
+                                   [&](const auto &lane) { return lane->number == message.lane; });
+    if (!usable() || side == Side::ours || taken || message.lane > kMaxLanes) return false;
     if (!handshake.hear_lane(message, raw)) return false;
     lanes_.push_back(std::make_unique<Lane>(*this, message.lane));
     Lane &lane = *lanes_.back();
@@ -305,6 +306,12 @@ void Connection::on_control(const Frame &frame, ConstBytes body) {
         return answer(frame, body);
     case FrameType::gone:
         return peer->tell_gone(body);
+    case FrameType::notify:
+        last_use_ = shard.now();
+        return notified.hear(frame);
+    case FrameType::noted:
+        if (peer->live() == this) peer->flow.noted(frame);
+        return;
     case FrameType::ping: {
         Frame pong;
         pong.type = FrameType::pong;

@@ -10,6 +10,7 @@
 
 #include "core/handshake.h"
 #include "core/limits.h"
+#include "core/notified.h"
 #include "core/request.h"
 #include "core/serving.h"
 #include "transport/transport.h"
@@ -100,6 +101,7 @@ public:
     std::string uri;  // that was dialed
     Handshake handshake;
     Serving serving{*this};
+    Notified notified{*this};
     Failure why;  // it ended
     bool live() const { return live_; }
     bool closing() const { return closing_; }

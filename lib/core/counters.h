@@ -53,7 +53,7 @@ struct OpCounters {
 };
 
 struct TrafficCounters {
-    OpCounters put, get, batch;
+    OpCounters put, get, batch, notify;
     Counter queued, inflight;
 };
 

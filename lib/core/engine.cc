@@ -223,6 +223,7 @@ Single *Engine::take_single() {
 void Engine::give_single(Single &single) {
     Endpoint *ep = single.ep;
     single.list.clear();
+    single.notifies = false;
     {
         std::lock_guard lock(singles_mutex_);
         free_singles_.emplace_back(&single);
@@ -318,6 +319,7 @@ void Engine::stats(xfer_engine_stats_t &stats) const {
         counters.put.add_to(stats.put);
         counters.get.add_to(stats.get);
         counters.batch.add_to(stats.batch);
+        counters.notify.add_to(stats.notify);
         for (size_t i = 0; i < 64; ++i)
             stats.errors[i] += counters.errors[i].get();
         stats.served_put += counters.served_put.get();

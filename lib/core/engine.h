@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/delivery.h"
+#include "core/notify_counter.h"
 #include "core/options.h"
 #include "core/shard.h"
 #include "core/transfer.h"
@@ -62,6 +63,8 @@ public:
     Single *take_single();
     void give_single(Single &single);
     void close_silently(Endpoint &ep);
+    bool count(uint64_t key, Shard &shard) { return counters_.count(key, shard); }
+    NotifyCounters &counters() { return counters_; }
     Status close();
     Status join();
     Status join_forked();  // in the child of a fork: only lets go of what it shares with the parent
@@ -130,6 +133,8 @@ private:
     mutable std::mutex registry_mutex_;  // names are unique in the engine; not on the way of data
     std::map<uint64_t, Ref<Region>> regions_;
     std::map<std::string, uint64_t> names_;
+
+    NotifyCounters counters_;
 
     std::mutex singles_mutex_;
     std::vector<std::unique_ptr<Single>> free_singles_;

@@ -22,9 +22,13 @@ void Flow::submit(Transfer &transfer) {
     transfer.counters(transfer.ep->counters).submitted.add();
     shard_.counters.queued.add();
     transfer.ep->counters.queued.add();
-    if (transfer.list.entries() == 0) return complete(transfer);
-    queue_of(transfer).push_back(transfer);
+    if (transfer.list.entries() == 0 && !transfer.notifies) return complete(transfer);
+    enqueue(transfer);
     arm(transfer);
+}
+
+void Flow::enqueue(Transfer &transfer) {
+    (transfer.notifies ? held_ : queue_of(transfer)).push_back(transfer);
 }
 
 void Flow::arm(Transfer &transfer) {
@@ -51,8 +55,33 @@ void Flow::attach(Connection &connection) {
     pump();
 }
 
+// What was begun on this connection and has its data there can't go on with another: its owner was
+// told that it failed.
+void Flow::detach() {
+    connection_ = nullptr;
+    notifying_ = {};
+    List<Transfer, InFlow> keep;
+    while (Transfer *transfer = all_.pop_front()) {
+        keep.push_back(*transfer);
+        if (!transfer->notification) continue;
+        const bool touched = transfer->closed_notification || transfer->moved ||
+                             transfer->stopped || transfer->inflight_count;
+        transfer->begin_anew();
+        transfer->ListNode<InQueue>::unlink();
+        if (!touched) {
+            held_.push_back(*transfer);
+            continue;
+        }
+        if (transfer->status == XFER_OK) transfer->status = XFER_EPEERLOST;
+        stop(*transfer);
+        if (transfer->inflight_count == 0) complete(*transfer);
+    }
+    all_.append(keep);
+}
+
 void Flow::pump() {
     if (!connection_ || !connection_->usable()) return;
+    begin_notifications();
     while (!small_.empty() && feed(small_.front(), connection_->control())) {}
     while (!bulk_.empty() && connection_ && feed(bulk_.front(), connection_->bulk_lane())) {}
     connection_->flush();
@@ -64,6 +93,10 @@ bool Flow::feed(Transfer &transfer, Lane &lane) {
         if (!lane.has_room()) return false;
         Op *op = transfer.unsent.pop_front();
         if (!op) op = &draw(transfer);
+        if (transfer.notifies && op->dir == Dir::put) {
+            op->remote.notification = transfer.notification;
+            op->remote.notification_key = transfer.notify_key;
+        }
         transfer.inflight.push_back(*op);
         if (transfer.inflight_count++ == 0) {
             shard_.counters.inflight.add();
@@ -73,7 +106,7 @@ bool Flow::feed(Transfer &transfer, Lane &lane) {
         lane.post(*op);
     }
     transfer.ListNode<InQueue>::unlink();
-    if (transfer.inflight_count == 0) complete(transfer);
+    settle(transfer);
     return true;
 }
 
@@ -120,7 +153,8 @@ void Flow::done(Op &op, Status status) {
         transfer->ep->counters.inflight.sub();
     }
     transfer->progress = shard_.now();
-    if (status == XFER_EPEERLOST && !op.sent && !transfer->stopped) {
+    const bool begun = transfer->notifies && transfer->moved;  // can't go on elsewhere
+    if (status == XFER_EPEERLOST && !op.sent && !transfer->stopped && !begun) {
         transfer->unsent.push_back(op);
         if (!transfer->ListNode<InQueue>::linked()) queue_of(*transfer).push_front(*transfer);
         return;
@@ -132,8 +166,52 @@ void Flow::done(Op &op, Status status) {
     else
         fail(*transfer, op, status);
     shard_.give_op(op);
-    if (transfer->inflight_count == 0 && transfer->drawn()) complete(*transfer);
+    if (transfer->drawn()) settle(*transfer);
 }
+
+// ---- notifications
+
+void Flow::begin_notifications() {
+    while (!held_.empty() && notifying_.room()) {
+        Transfer &transfer = *held_.pop_front();
+        transfer.notification = notifying_.begin(transfer);
+        queue_of(transfer).push_back(transfer);
+    }
+}
+
+void Flow::close_notification(Transfer &transfer, Status status) {
+    transfer.closed_notification = true;
+    Frame frame;
+    frame.type = FrameType::notify;
+    frame.seq = transfer.notification;
+    frame.region = transfer.notify_key;
+    frame.status = status;
+    connection_->send(frame);
+}
+
+// All of it was drawn. When the last answer is here its notification is closed, and when the peer
+// holds that it has ended well.
+void Flow::settle(Transfer &transfer) {
+    if (transfer.inflight_count) return;
+    if (!transfer.notifies || transfer.status != XFER_OK || transfer.noted)
+        return complete(transfer);
+    if (!transfer.closed_notification) close_notification(transfer, XFER_OK);
+}
+
+void Flow::noted(const Frame &frame) {
+    Transfer *transfer = frame.seq ? notifying_.find(frame.seq) : nullptr;
+    const bool sound = !transfer || transfer->closed_notification;
+    if (!notifying_.had(frame.region) || !sound)
+        return connection_->close({XFER_EPROTO, 0, 0, "the peer notes what it was not told"});
+    if (transfer) {
+        transfer->noted = true;
+        transfer->progress = shard_.now();
+        if (transfer->drawn()) settle(*transfer);
+    }
+    if (connection_) pump();
+}
+
+// ---- the end
 
 void Flow::fail(Transfer &transfer, Op &op, Status status) {
     transfer.fail_entries(op, status);
@@ -216,7 +294,7 @@ void Flow::cancel(const Endpoint &ep, uint64_t user) {
 void Flow::give_up(const Endpoint &ep, List<Transfer, InFlow> &out) {
     List<Transfer, InFlow> stay;
     while (Transfer *transfer = all_.pop_front()) {
-        if (transfer->ep != &ep || transfer->inflight_count) {
+        if (transfer->ep != &ep || transfer->inflight_count || transfer->notification) {
             stay.push_back(*transfer);
             continue;
         }
@@ -231,7 +309,7 @@ void Flow::adopt(List<Transfer, InFlow> &transfers) {
     while (Transfer *transfer = transfers.pop_front()) {
         transfer->flow = this;
         all_.push_back(*transfer);
-        queue_of(*transfer).push_back(*transfer);
+        enqueue(*transfer);
         arm(*transfer);
     }
     pump();
@@ -241,6 +319,11 @@ void Flow::complete(Transfer &transfer) {
     shard_.loop.disarm(transfer.timer);
     transfer.ListNode<InFlow>::unlink();
     transfer.ListNode<InQueue>::unlink();
+    if (transfer.notification) {
+        if (transfer.status != XFER_OK && connection_ && connection_->usable())
+            close_notification(transfer, transfer.status);
+        notifying_.end(transfer.notification);
+    }
     if (!transfer.list.at_end(transfer.next))
         transfer.runs.push_back({transfer.list.entry_index(transfer.next),
                                  transfer.list.entries() - 1, XFER_ECANCELED});

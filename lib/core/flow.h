@@ -4,6 +4,7 @@
 // for bulk.
 #pragma once
 
+#include "core/notifying.h"
 #include "core/transfer.h"
 
 namespace xfer {
@@ -29,11 +30,12 @@ public:
     void adopt(List<Transfer, InFlow> &transfers);
 
     void attach(Connection &connection);  // it is ready
-    void detach() { connection_ = nullptr; }
+    void detach();
     void pump();                       // sends what there is credit for
     void done(Op &op, Status status);  // a link's answer
+    void noted(const Frame &frame);
 
-    bool waiting() { return !small_.empty() || !bulk_.empty(); }
+    bool waiting() { return !small_.empty() || !bulk_.empty() || !held_.empty(); }
     bool busy() { return !all_.empty(); }
     void on_transfer_timer(Transfer &transfer);
 
@@ -46,6 +48,10 @@ private:
     void fail(Transfer &transfer, Op &op, Status status);
     void stop(Transfer &transfer);
     void orphan(Transfer &transfer, Op &op);
+    void enqueue(Transfer &transfer);
+    void begin_notifications();
+    void close_notification(Transfer &transfer, Status status);
+    void settle(Transfer &transfer);
     void arm(Transfer &transfer);
     void complete(Transfer &transfer);
 
@@ -53,6 +59,8 @@ private:
     Connection *connection_ = nullptr;
     List<Transfer, InFlow> all_;
     Queue small_, bulk_;
+    Queue held_;  // they notify, and have not begun to
+    Notifying notifying_;
 };
 
 }  // namespace xfer

@@ -13,6 +13,7 @@ enum class Magic : uint32_t {
     region = 0x78667231,
     endpoint = 0x78667031,
     batch = 0x78666231,
+    counter = 0x78666331,
 };
 
 class Handle {

@@ -366,6 +366,7 @@ void Peer::went_down(Connection &connection) {
     shard.counters.connection_ends.add();
     left_idle_ = connection.left_idle();
     connection.take_back(requests_);
+    connection.notified.lost();
     shard.log().info("connection ended: {}", connection.why.message);
     for (Endpoint &ep : eps_) {
         ep.state.store(XFER_EP_IDLE);
@@ -387,6 +388,10 @@ void Peer::attempt_failed(const Failure &why) {
     const size_t doublings = std::min<size_t>(failed_attempts_ / addresses, 10);
     const uint64_t backoff = std::min(kBackoffFirstNs << doublings, kBackoffLastNs);
     shard.loop.arm(redial_, shard.now() + backoff / 2 + shard.engine.random_u64() % (backoff / 2));
+}
+
+Endpoint *Peer::spokesman() {
+    return eps_.empty() ? nullptr : &eps_.front();
 }
 
 void Peer::tell_gone(ConstBytes ref) {

@@ -75,6 +75,7 @@ public:
     const Failure &last_failure() const { return last_failure_; }
     Connection *live() const { return live_; }
     List<Endpoint, InPeer> &endpoints() { return eps_; }
+    Endpoint *spokesman();  // whose events tell what concerns all handles of the peer
 
 private:
     friend class Shard;

@@ -11,8 +11,12 @@ namespace xfer {
 Status Serving::access(Dir dir, const Access &asked, std::span<const WirePiece> pieces,
                        std::vector<iovec> &out) {
     Region *region = connection_.shard.find_region(asked.region);
-    const Status status = region ? region->check(dir, asked, pieces, out) : XFER_ESTALE;
-    if (status != XFER_OK) connection_.shard.counters.refused.add();
+    Status status = region ? region->check(dir, asked, pieces, out) : XFER_ESTALE;
+    if (status == XFER_OK && asked.notification)
+        status = connection_.notified.touch(asked.notification, asked.notification_key);
+    if (status == XFER_OK) return status;
+    out.clear();
+    connection_.shard.counters.refused.add();
     return status;
 }
 

@@ -27,6 +27,12 @@ void Transfer::begin(uint64_t now) {
         remote.refused = XFER_OK;
     started = progress = now;
     deadline = timeout_ms ? now + timeout_ms * kNsPerMs : kNever;
+    begin_anew();
+}
+
+void Transfer::begin_anew() {
+    notification = 0;
+    closed_notification = noted = false;
 }
 
 void Transfer::fail_entries(const Op &op, Status why) {
@@ -40,6 +46,7 @@ void Transfer::fail_entries(const Op &op, Status why) {
 
 OpCounters &Transfer::counters(TrafficCounters &traffic) const {
     if (event.kind == XFER_EVENT_PUT) return traffic.put;
+    if (event.kind == XFER_EVENT_SEND) return traffic.notify;
     return event.kind == XFER_EVENT_GET ? traffic.get : traffic.batch;
 }
 

@@ -49,6 +49,8 @@ public:
     PieceList list;
     std::vector<Remote> remotes;
     uint32_t timeout_ms = 0;  // 0: none
+    bool notifies = false;
+    uint64_t notify_key = 0;
 
     // The loop's, during the flight.
     Flow *flow = nullptr;
@@ -63,12 +65,15 @@ public:
     uint32_t origin = XFER_ORIGIN_NONE;
     int32_t native = 0;
     uint64_t moved = 0;
+    uint64_t notification = 0;  // its number on the connection, 0: not begun
+    bool closed_notification = false, noted = false;
     uint64_t started = 0, progress = 0, deadline = 0;  // nanoseconds
     std::vector<EntryRun> runs;
     Timer timer;
 
     void begin(uint64_t now);
     void fail_entries(const Op &op, Status why);
+    void begin_anew();  // nothing of it was ever sent
     bool drawn() const { return stopped || (unsent.empty() && list.at_end(next)); }
     OpCounters &counters(TrafficCounters &traffic) const;
 

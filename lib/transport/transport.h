@@ -30,6 +30,9 @@ struct Access {
     uint64_t region = 0;
     uint32_t generation = 0;
     uint64_t key = 0;
+    // Of a put whose batch notifies: numbered from 1 on its connection, 0: none.
+    uint64_t notification = 0;
+    uint64_t notification_key = 0;
 };
 
 struct InTransfer;  // list tags of an Op
@@ -66,8 +69,8 @@ public:
     // Checks a peer's request and turns its ranges into local ones, in order; all or nothing.
     virtual Status on_access(Dir dir, const Access &access, std::span<const WirePiece> pieces,
                              std::vector<iovec> &out) = 0;
-    virtual void on_served(Dir dir,
-                           uint64_t bytes) = 0;  // a peer's request was applied or answered
+    // A peer's request was applied or answered.
+    virtual void on_served(Dir dir, uint64_t bytes) = 0;
     virtual void on_quiet(uint64_t region) = 0;  // what retire() had to wait for has ended
     virtual void on_down(
         const Failure &why) = 0;  // exactly once, last, after on_done of every posted op

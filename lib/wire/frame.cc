@@ -22,11 +22,11 @@ bool plausible(const Frame &frame) {
     switch (frame.type) {
     case FrameType::put:
         return frame.pieces >= 1 && frame.pieces <= kMaxPieces &&
-               frame.length >= access_length(frame.pieces) &&
-               frame.length - access_length(frame.pieces) <= kMaxChunk;
+               frame.length >= access_length(frame.pieces, frame.flags) &&
+               frame.length - access_length(frame.pieces, frame.flags) <= kMaxChunk;
     case FrameType::get:
         return frame.pieces >= 1 && frame.pieces <= kMaxPieces &&
-               frame.length == access_length(frame.pieces);
+               frame.length == access_length(frame.pieces) && !(frame.flags & kNotified);
     case FrameType::data:
         return frame.pieces == 0 && frame.length <= kMaxChunk;
     case FrameType::ack:
@@ -38,6 +38,10 @@ bool plausible(const Frame &frame) {
     case FrameType::error:
     case FrameType::bye:
         return frame.pieces == 0 && frame.length == 0 && frame.status < 0;
+    case FrameType::notify:
+        return frame.pieces == 0 && frame.length == 0 && frame.status <= 0 && frame.seq != 0;
+    case FrameType::noted:
+        return frame.pieces == 0 && frame.length == 0 && frame.status == 0;
     case FrameType::lookup:
         return frame.pieces == 0 && frame.length >= 1 && frame.length <= kMaxName;
     case FrameType::found:

@@ -29,10 +29,15 @@ enum class FrameType : uint8_t {
     bye = 12,  // the sender closes; status says why. XFER_EAGAIN: it offers to, as nothing is going
                // on
     forget = 13,  // lookup seq is not waited for any more
+    notify = 14,  // closes notification seq: region: its key; status: why it failed, or 0: all that
+                  // belongs to it is acknowledged
+    noted = 15,   // notification seq is held, 0: none; region: how many the application has had
 };
 
 constexpr uint8_t kLookupWait = 1;  // flags of lookup
 constexpr uint8_t kAckWanted = 1;   // flags of put: the initiator waits, acknowledge at once
+constexpr uint8_t kNotified =
+    2;  // flags of put: it belongs to a notification, named behind the key
 
 struct Frame {
     static constexpr size_t kSize = 32;
@@ -53,9 +58,12 @@ struct WirePiece {
     uint32_t length;
 };
 
-// Bytes of key and ranges that stand before a put's payload.
-constexpr uint32_t access_length(uint32_t pieces) {
-    return 8 + pieces * static_cast<uint32_t>(WirePiece::kSize);
+// Bytes of key, notification (number and key, if it belongs to one) and ranges that stand before a
+// put's payload.
+constexpr uint32_t kNotificationBytes = 16;
+constexpr uint32_t access_length(uint32_t pieces, uint8_t flags = 0) {
+    return 8 + (flags & kNotified ? kNotificationBytes : 0) +
+           pieces * static_cast<uint32_t>(WirePiece::kSize);
 }
 
 void encode(const Frame &frame, uint8_t *to);

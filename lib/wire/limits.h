@@ -14,6 +14,9 @@ constexpr size_t kMaxName = 255;    // of a region
 constexpr size_t kMaxUri = 255;
 constexpr size_t kMaxListenUris = 8;  // that a peer advertises
 constexpr size_t kMaxQuestions = 8;   // lookups that a proof brings along
+constexpr uint64_t kMaxNotifications =
+    256;  // of one connection, begun and not had by the application
+constexpr uint64_t kNotificationSpan = 4'096;  // from the oldest that is open to the newest
 constexpr size_t kMinKey = 32, kMaxKey = 256;
 
 constexpr uint32_t kMaxChunk = 256 * 1024;  // payload bytes of one put, get or data frame

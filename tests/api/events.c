@@ -40,7 +40,7 @@ static void assert_ledger(Host *host, const Ledger *ledger) {
         if (event->kind != ledger->type[event->user]) continue;
         came[event->user]++;
         ok += event->status == XFER_OK;
-        if (event->kind <= XFER_EVENT_BATCH) assert_completion(event);
+        if (event->kind <= XFER_EVENT_SEND) assert_completion(event);
     }
     for (uint64_t i = 0; i < ledger->next; i++) {
         if (came[i] != ledger->accepted[i]) {
@@ -50,6 +50,12 @@ static void assert_ledger(Host *host, const Ledger *ledger) {
     }
     print_message("  %llu calls, %llu ended well\n", (unsigned long long)ledger->next,
                   (unsigned long long)ok);
+}
+
+static xfer_status_t submit_with_notification(xfer_batch_t *batch, uint64_t user) {
+    const xfer_submit_options_t options = {
+        .size = sizeof options, .flags = XFER_SUBMIT_NOTIFY, .notify_key = user};
+    return xfer_batch_submit(batch, user, &options);
 }
 
 /* One random step on one of a few endpoints and batches. */
@@ -66,7 +72,7 @@ static void step(Ledger *ledger, Pair *pair, xfer_ep_t **eps, xfer_batch_t **bat
                 XFER_OK);
         }
     }
-    switch (pick(ledger, 12)) {
+    switch (pick(ledger, 14)) {
     case 0:
     case 1:
         note(ledger, XFER_EVENT_PUT,
@@ -80,6 +86,12 @@ static void step(Ledger *ledger, Pair *pair, xfer_ep_t **eps, xfer_batch_t **bat
     case 4:
     case 5:
         note(ledger, XFER_EVENT_BATCH, xfer_batch_submit(batches[slot], ledger->next, NULL));
+        break;
+    case 12:
+        note(ledger, XFER_EVENT_BATCH, submit_with_notification(batches[slot], ledger->next));
+        break;
+    case 13:
+        note(ledger, XFER_EVENT_SEND, xfer_notify(eps[slot], 1, ledger->next, NULL));
         break;
     case 6:
         xfer_batch_cancel(batches[slot]);

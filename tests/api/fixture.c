@@ -144,7 +144,7 @@ void turn(uint32_t ms) {
     uint64_t before = recorded;
     fds[count++] = (struct pollfd){.fd = wake_fd, .events = POLLIN};
     for (Host *host = hosts; host != NULL; host = host->next) {
-        if (host->engine == NULL) continue;
+        if (host->engine == NULL || host->paused) continue;
         if (host->mode->dispatch == XFER_DISPATCH_LOOP) {
             int next = run_loop(host);
             if (next >= 0 && next < wait) wait = next;

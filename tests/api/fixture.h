@@ -90,7 +90,8 @@ struct Host {
     void *hook_data;
     bool joined; /* the test joined by itself */
     bool ending;
-    bool lost; /* it never ended; its threads may still touch this */
+    bool paused; /* its events are not taken (POLL with I/O threads) */
+    bool lost;   /* it never ended; its threads may still touch this */
 
     pthread_mutex_t mutex;
     Seen *seen;

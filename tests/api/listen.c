@@ -51,6 +51,34 @@ static void test_bound_uri(void **state) {
     assert_reachable(host, host->uri);
 }
 
+/* Who speaks only a later version is told so, not merely hung up on. */
+static void test_later_version(void **state) {
+    Host *host = host_open(*state);
+    host_listen(host, "tcp://127.0.0.1:0");
+    unsigned port = 0;
+    assert_int_equal(sscanf(host->uri, "tcp://127.0.0.1:%u", &port), 1);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+    const uint8_t hello[20] = {'X', 'F', 'E', 'R', 1, 9, 9, 0, 4};
+    assert_int_equal(write(fd, hello, sizeof hello), sizeof hello);
+    uint8_t answer[256];
+    size_t got = 0;
+    for (uint64_t end = now_ms() + kPatience; now_ms() < end;) {
+        turn(1);
+        ssize_t bytes = recv(fd, answer + got, sizeof answer - got, MSG_DONTWAIT);
+        if (bytes > 0) got += (size_t)bytes;
+        if (bytes == 0) break;
+    }
+    close(fd);
+    assert_true(got > 16);
+    const uint8_t refuse[] = {'X', 'F', 'E', 'R', 5, 1, 1, 0};
+    assert_memory_equal(answer, refuse, sizeof refuse);
+    const uint8_t version[] = {0x62, 's', 't', 0x38, -XFER_EVERSION - 1}; /* CBOR: "st": -28 */
+    assert_non_null(memmem(answer, got, version, sizeof version));
+}
+
 static void test_several_listeners(void **state) {
     Host *host = host_open(*state);
     host_listen(host, "tcp://127.0.0.1:0");
@@ -285,6 +313,7 @@ static void test_listen_inside_callback(void **state) {
 
 static const struct CMUnitTest tests[] = {
     EACH_MODE(test_bound_uri),
+    EACH_DISPATCH(test_later_version),
     EACH_DISPATCH(test_several_listeners),
     EACH_DISPATCH(test_ipv6),
     EACH_DISPATCH(test_localhost),

@@ -17,8 +17,11 @@ xfer_status_t __real_xfer_ep_close(xfer_ep_t *ep);
 xfer_status_t __real_xfer_batch_open(xfer_ep_t *ep, const xfer_batch_options_t *options,
                                      xfer_batch_t **batch, xfer_error_t *err);
 xfer_status_t __real_xfer_batch_close(xfer_batch_t *batch);
+xfer_status_t __real_xfer_counter_open(xfer_engine_t *engine, uint64_t key, uint64_t expected,
+                                       uint64_t user, xfer_counter_t **counter, xfer_error_t *err);
+xfer_status_t __real_xfer_counter_close(xfer_counter_t *counter);
 
-typedef enum Kind { kRegion, kEndpoint, kBatch } Kind;
+typedef enum Kind { kRegion, kEndpoint, kBatch, kCounter } Kind;
 
 typedef struct Open {
     void *handle;
@@ -101,6 +104,20 @@ xfer_status_t __wrap_xfer_batch_close(xfer_batch_t *batch) {
     return __real_xfer_batch_close(batch);
 }
 
+xfer_status_t __wrap_xfer_counter_open(xfer_engine_t *engine, uint64_t key, uint64_t expected,
+                                       uint64_t user, xfer_counter_t **counter, xfer_error_t *err);
+xfer_status_t __wrap_xfer_counter_open(xfer_engine_t *engine, uint64_t key, uint64_t expected,
+                                       uint64_t user, xfer_counter_t **counter, xfer_error_t *err) {
+    xfer_status_t status = __real_xfer_counter_open(engine, key, expected, user, counter, err);
+    return opened(status, status == XFER_OK ? *counter : NULL, kCounter);
+}
+
+xfer_status_t __wrap_xfer_counter_close(xfer_counter_t *counter);
+xfer_status_t __wrap_xfer_counter_close(xfer_counter_t *counter) {
+    forget(counter, kCounter);
+    return __real_xfer_counter_close(counter);
+}
+
 void forget_shells(void) {
     open_count = 0;
 }
@@ -112,6 +129,7 @@ void close_shells(void) {
         if (last.kind == kRegion) status = __real_xfer_region_close(last.handle);
         if (last.kind == kEndpoint) status = __real_xfer_ep_close(last.handle);
         if (last.kind == kBatch) status = __real_xfer_batch_close(last.handle);
+        if (last.kind == kCounter) status = __real_xfer_counter_close(last.handle);
         assert_status(status, XFER_ECLOSED);
     }
 }

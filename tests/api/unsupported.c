@@ -53,12 +53,6 @@ static xfer_status_t ep_unix(void) {
     return xfer_ep_open(pair.client->engine, "unix:///tmp/xfer-never-made", NULL, &ep, NULL);
 }
 
-static xfer_status_t submit_notify(void) {
-    xfer_submit_options_t options = {
-        .size = sizeof options, .flags = XFER_SUBMIT_NOTIFY, .notify_key = 7};
-    return xfer_batch_submit(batch, 1, &options);
-}
-
 static xfer_status_t submit_ordered(void) {
     xfer_submit_options_t options = {.size = sizeof options, .flags = XFER_SUBMIT_ORDERED};
     return xfer_batch_submit(batch, 1, &options);
@@ -76,15 +70,6 @@ static xfer_status_t message_recv_any(void) {
     return xfer_recv(pair.client->engine, NULL, local, sizeof local, 1, UINT64_MAX, 1, NULL);
 }
 
-static xfer_status_t message_notify(void) {
-    return xfer_notify(pair.ep, 1, 1, NULL);
-}
-
-static xfer_status_t counter_open(void) {
-    xfer_counter_t *counter = NULL;
-    return xfer_counter_open(pair.client->engine, 1, 1, 1, &counter, NULL);
-}
-
 static const struct {
     const char *what;
     xfer_status_t (*call)(void);
@@ -97,13 +82,10 @@ static const struct {
     {"xfer_region_renew", region_renew},
     {"xfer_region_revoke", region_revoke},
     {"xfer_ep_open at unix://", ep_unix},
-    {"xfer_batch_submit with XFER_SUBMIT_NOTIFY", submit_notify},
     {"xfer_batch_submit with XFER_SUBMIT_ORDERED", submit_ordered},
     {"xfer_send", message_send},
     {"xfer_recv from one endpoint", message_recv},
     {"xfer_recv from any endpoint", message_recv_any},
-    {"xfer_notify", message_notify},
-    {"xfer_counter_open", counter_open},
 };
 
 static void test_later_release(void **state) {

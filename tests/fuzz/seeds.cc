@@ -69,6 +69,11 @@ void add_frames(Corpus &corpus) {
         {"lookup", {FrameType::lookup, kLookupWait, 0, 7, 1, 0, 0, 0}},
         {"found", {FrameType::found, 0, 0, 96 + 20, 1, 0, 0, 0}},
         {"gone", {FrameType::gone, 0, 0, 96, 0, 5, 1, 0}},
+        {"noted_put",
+         {FrameType::put, kNotified, 2, access_length(2, kNotified) + 4096, 9, 5, 1, 0}},
+        {"notify", {FrameType::notify, 0, 0, 0, 7, 0x6b6579, 0, 0}},
+        {"failed", {FrameType::notify, 0, 0, 0, 7, 0x6b6579, 0, XFER_ECANCELED}},
+        {"noted", {FrameType::noted, 0, 0, 0, 7, 64, 0, 0}},
         {"bye", {FrameType::bye, 0, 0, 0, 0, 0, 0, XFER_ECLOSED}},
     };
     for (const auto &row : table) {

@@ -21,12 +21,15 @@ Header encoded(const Frame &frame) {
     return header;
 }
 
-bool sendable(FrameType type, uint32_t pieces, uint32_t length, int32_t status = 0) {
+bool sendable(FrameType type, uint32_t pieces, uint32_t length, int32_t status = 0,
+              uint8_t flags = 0, uint64_t seq = 1) {
     Frame frame;
     frame.type = type;
     frame.pieces = static_cast<uint16_t>(pieces);
     frame.length = length;
     frame.status = status;
+    frame.flags = flags;
+    frame.seq = seq;
     return decode_frame(encoded(frame).data()).has_value();
 }
 
@@ -61,6 +64,8 @@ TEST_CASE("pieces") {
     CHECK(decode_piece(bytes.data()).length == 0x14131211);
     CHECK(access_length(1) == 24);
     CHECK(access_length(kMaxPieces) == 8 + 512 * 16);
+    CHECK(access_length(3, kNotified) == 8 + 16 + 3 * 16);
+    CHECK(access_length(3, kAckWanted) == access_length(3));
 }
 
 TEST_CASE("puts at and past their bounds") {
@@ -73,6 +78,11 @@ TEST_CASE("puts at and past their bounds") {
         CHECK_FALSE(sendable(FrameType::put, pieces, least + kMaxChunk + 1));
         CHECK_FALSE(sendable(FrameType::put, pieces, UINT32_MAX));
     }
+    const uint32_t notified = access_length(2, kNotified);
+    CHECK_FALSE(sendable(FrameType::put, 2, notified - 1, 0, kNotified));
+    CHECK(sendable(FrameType::put, 2, notified, 0, kNotified));
+    CHECK(sendable(FrameType::put, 2, notified + kMaxChunk, 0, kNotified));
+    CHECK_FALSE(sendable(FrameType::put, 2, notified + kMaxChunk + 1, 0, kNotified));
     CHECK_FALSE(sendable(FrameType::put, 0, access_length(0)));
     CHECK_FALSE(sendable(FrameType::put, kMaxPieces + 1, access_length(kMaxPieces + 1)));
     CHECK_FALSE(sendable(FrameType::put, UINT16_MAX, access_length(UINT16_MAX)));
@@ -85,6 +95,8 @@ TEST_CASE("gets at and past their bounds") {
         CHECK_FALSE(sendable(FrameType::get, pieces, access_length(pieces) + 1));
     }
     CHECK_FALSE(sendable(FrameType::get, 0, access_length(0)));
+    CHECK_FALSE(sendable(FrameType::get, 1, access_length(1), 0, kNotified));
+    CHECK_FALSE(sendable(FrameType::get, 1, access_length(1, kNotified), 0, kNotified));
     CHECK_FALSE(sendable(FrameType::get, kMaxPieces + 1, access_length(kMaxPieces + 1)));
 }
 
@@ -111,6 +123,18 @@ TEST_CASE("the other types at and past their bounds") {
         CHECK_FALSE(sendable(type, 0, 1, XFER_EACCESS));
         CHECK_FALSE(sendable(type, 1, 0, XFER_EACCESS));
     }
+    CHECK(sendable(FrameType::noted, 0, 0));
+    CHECK_FALSE(sendable(FrameType::noted, 1, 0));
+    CHECK_FALSE(sendable(FrameType::noted, 0, 1));
+    CHECK_FALSE(sendable(FrameType::noted, 0, 0, -1));
+    for (int32_t status : {0, -1}) {
+        CHECK(sendable(FrameType::notify, 0, 0, status));
+        CHECK_FALSE(sendable(FrameType::notify, 1, 0, status));
+        CHECK_FALSE(sendable(FrameType::notify, 0, 1, status));
+    }
+    CHECK_FALSE(sendable(FrameType::notify, 0, 0, 1));
+    CHECK_FALSE(sendable(FrameType::notify, 0, 0, 0, 0, 0));
+
     CHECK_FALSE(sendable(FrameType::lookup, 0, 0));
     CHECK(sendable(FrameType::lookup, 0, 1));
     CHECK(sendable(FrameType::lookup, 0, kMaxName));
@@ -133,7 +157,7 @@ TEST_CASE("the other types at and past their bounds") {
 
 TEST_CASE("unknown types are refused") {
     for (int type = 0; type < 256; type++) {
-        const bool known = type >= 1 && type <= 13;
+        const bool known = type >= 1 && type <= 15;
         bool any = false;
         for (uint32_t pieces : {0u, 1u}) {
             for (uint32_t length : {0u, 1u, access_length(1), uint32_t{sizeof(xfer_ref_t)}}) {
@@ -151,7 +175,7 @@ TEST_CASE("100,000 mutations: what decodes keeps the bounds and encodes to the s
     size_t accepted = 0;
     for (int round = 0; round < 100000; round++) {
         Frame frame;
-        frame.type = static_cast<FrameType>(1 + random() % 13);
+        frame.type = static_cast<FrameType>(1 + random() % 15);
         frame.pieces = frame.type <= FrameType::get ? 2 : 0;
         frame.length = frame.pieces ? access_length(2) : 0;
         Header header = encoded(frame);
@@ -163,7 +187,7 @@ TEST_CASE("100,000 mutations: what decodes keeps the bounds and encodes to the s
         accepted++;
         REQUIRE(encoded(*got) == header);
         REQUIRE(got->pieces <= kMaxPieces);
-        REQUIRE(got->length <= access_length(kMaxPieces) + kMaxChunk);
+        REQUIRE(got->length <= access_length(kMaxPieces, kNotified) + kMaxChunk);
     }
     CHECK(accepted > 10000);
     CHECK(accepted < 90000);

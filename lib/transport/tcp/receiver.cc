@@ -105,7 +105,8 @@ size_t Receiver::receive_vectors() {
             wanted += vector.iov_len;
         if (wanted < left_) return wanted;
         if (left_ >= kBulk)
-            ahead = Frame::kSize + (frame_.pieces > 0 ? access_length(frame_.pieces) : 0);
+            ahead =
+                Frame::kSize + (frame_.pieces > 0 ? access_length(frame_.pieces, frame_.flags) : 0);
     }
     vectors.push_back({staging.bytes + staging.end, ahead});
     return wanted + ahead;
@@ -152,7 +153,12 @@ bool Receiver::read_hello(bool &progress) {
     Result<HelloHeader> header = decode_hello_header(staging.data());
     if (!header) {
         failure_ = header.error();
-        return false;
+        if (failure_.status != XFER_EVERSION) return false;
+        // One of us, though of another time: it is told why.
+        const ConstBytes words(staging.data(), kHelloHeader);
+        staging.begin = staging.end;
+        both_.sink->on_hello(words);
+        return true;
     }
     size_t size = kHelloHeader + header->length;
     if (size > kMaxHello) return broken(XFER_ETOOBIG, "a handshake message is too long");
@@ -174,7 +180,7 @@ bool Receiver::read_frame(bool &progress) {
     const uint8_t *body = at + Frame::kSize;
     size_t needed = Frame::kSize;
     if (frame->type == FrameType::put || frame->type == FrameType::get)
-        needed += access_length(frame->pieces);
+        needed += access_length(frame->pieces, frame->flags);
     else if (frame->type != FrameType::data)
         needed += frame->length;
     if (staging.size() < needed) return true;
@@ -207,7 +213,7 @@ bool Receiver::read_pieces(const Frame &frame, const uint8_t *access, uint64_t b
     std::vector<WirePiece> &pieces = both_.buffers.wire_pieces;
     pieces.resize(frame.pieces);
     uint64_t sum = 0;
-    const uint8_t *at = access + 8;
+    const uint8_t *at = access + access_length(0, frame.flags);
     for (WirePiece &piece : pieces) {
         piece = decode_piece(at);
         sum += piece.length;
@@ -219,12 +225,16 @@ bool Receiver::read_pieces(const Frame &frame, const uint8_t *access, uint64_t b
 Status Receiver::ask_access(Dir dir, const Frame &frame, const uint8_t *access,
                             std::vector<iovec> &out) {
     out.clear();
-    return both_.sink->on_access(dir, {frame.region, frame.generation, load<uint64_t>(access)},
-                                 both_.buffers.wire_pieces, out);
+    Access asked{frame.region, frame.generation, load<uint64_t>(access)};
+    if (frame.flags & kNotified && dir == Dir::put) {
+        asked.notification = load<uint64_t>(access + 8);
+        asked.notification_key = load<uint64_t>(access + 16);
+    }
+    return both_.sink->on_access(dir, asked, both_.buffers.wire_pieces, out);
 }
 
 bool Receiver::on_put(const Frame &frame, const uint8_t *access) {
-    uint32_t bytes = frame.length - access_length(frame.pieces);
+    uint32_t bytes = frame.length - access_length(frame.pieces, frame.flags);
     if (!both_.answers.admit(frame.seq))
         return broken(XFER_EPROTO, "the peer sent a request that it may not");
     if (!read_pieces(frame, access, bytes))

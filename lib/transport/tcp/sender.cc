@@ -117,12 +117,14 @@ void Sender::add_operation(Op &op) {
     XFER_CHECK(pieces.size() == op.pieces);
 
     const bool put = op.dir == Dir::put;
-    const uint32_t access = access_length(op.pieces);
+    const uint8_t notified = put && op.remote.notification ? kNotified : 0;
+    const uint32_t access = access_length(op.pieces, notified);
     Frame frame;
     frame.type = put ? FrameType::put : FrameType::get;
+    frame.flags = notified;
     // When nothing more can follow, only the answer brings us on.
     if (put && (op.last || (both_.window.full() && !both_.window.waiting())))
-        frame.flags = kAckWanted;
+        frame.flags |= kAckWanted;
     frame.pieces = static_cast<uint16_t>(op.pieces);
     frame.length = put ? access + op.bytes : access;
     frame.seq = op.seq;
@@ -135,6 +137,11 @@ void Sender::add_operation(Op &op) {
     to += Frame::kSize;
     store<uint64_t>(to, op.remote.key);
     to += 8;
+    if (notified) {
+        store<uint64_t>(to, op.remote.notification);
+        store<uint64_t>(to + 8, op.remote.notification_key);
+        to += kNotificationBytes;
+    }
     for (const Piece &piece : pieces) {
         encode(WirePiece{piece.offset, static_cast<uint32_t>(piece.length)}, to);
         to += WirePiece::kSize;

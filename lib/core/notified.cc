@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/notified.h"
+
+#include "core/connection.h"
+#include "core/engine.h"
+#include "core/peer.h"
+#include "core/shard.h"
+
+namespace xfer {
+
+namespace {
+
+class Notification final : public EventNode {
+public:
+    Notification(Endpoint &ep, Had &had, uint64_t key, Status status) : ep_(ep), had_(had) {
+        event.kind = XFER_EVENT_NOTIFY;
+        event.ep = reinterpret_cast<xfer_ep_t *>(&ep);
+        event.user = ep.user;
+        event.tag = key;
+        event.status = status;
+    }
+    void told() override {
+        had_->one();
+        delete this;
+    }
+
+private:
+    Ref<Endpoint> ep_;
+    Ref<Had> had_;
+};
+
+}  // namespace
+
+// ---- Had
+
+Had::Had(Connection &from) : shard_(from.shard), connection_(&from) {}
+
+// The peer hears of it in portions: it waits only when it has begun kMaxNotifications more.
+void Had::one() {
+    if ((count_.fetch_add(1) + 1) % (kMaxNotifications / 4) != 0 || posted_.exchange(true)) return;
+    retain();
+    if (!shard_.post(*this)) release();
+}
+
+void Had::arrive(Shard &) {
+    posted_.store(false);
+    if (connection_) connection_->notified.tell_had();
+    release();
+}
+
+// ---- Notified
+
+Notified::Notified(Connection &connection)
+    : connection_(connection), had_(Ref<Had>::adopt(new Had(connection))) {}
+
+bool Notified::over(uint64_t number) const {
+    return number <= floor_ || over_.contains(number);
+}
+
+bool Notified::begin(uint64_t number, uint64_t key) {
+    if (number > floor_ + kNotificationSpan || begun_ - told_had_ >= kMaxNotifications) {
+        connection_.close({XFER_EPROTO, 0, 0, "more notifications than there is room for"});
+        return false;
+    }
+    ++begun_;
+    open_.emplace(number, key);
+    return true;
+}
+
+Status Notified::touch(uint64_t number, uint64_t key) {
+    if (over(number)) return XFER_ECANCELED;
+    const bool known = open_.contains(number);
+    return known || begin(number, key) ? XFER_OK : XFER_ECANCELED;
+}
+
+void Notified::hear(const Frame &notify) {
+    if (over(notify.seq)) return;  // it failed at the peer after it was told here
+    if (!open_.contains(notify.seq) && !begin(notify.seq, notify.region)) return;
+    end(notify.seq, notify.status);
+}
+
+void Notified::end(uint64_t number, Status status) {
+    const uint64_t key = open_.at(number);
+    open_.erase(number);
+    over_.insert(number);
+    while (over_.erase(floor_ + 1))
+        ++floor_;
+    raise(key, status);
+    tell_had(number);
+}
+
+void Notified::raise(uint64_t key, Status status) {
+    Shard &shard = connection_.shard;
+    if (status == XFER_OK && shard.engine.count(key, shard)) return had_->one();
+    Endpoint *ep = connection_.peer->spokesman();
+    if (!ep) return had_->one();  // nobody is there to be told
+    shard.tell(*new Notification(*ep, *had_, key, status));
+}
+
+void Notified::tell_had(uint64_t number) {
+    told_had_ = had_->count();
+    Frame frame;
+    frame.type = FrameType::noted;
+    frame.seq = number;
+    frame.region = told_had_;
+    connection_.send(frame);
+}
+
+void Notified::lost() {
+    floor_ = UINT64_MAX;
+    std::map<uint64_t, uint64_t> open;
+    open.swap(open_);
+    for (const auto &[number, key] : open)
+        raise(key, XFER_EPEERLOST);
+}
+
+}  // namespace xfer

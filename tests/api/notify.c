@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Notifications: behind the data, once, success or failure, and counted. */
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fixture.h"
+#include "peer.h"
+
+static const uint64_t kLength = 8 << 20;
+
+static xfer_status_t notify_now(Pair *pair, uint64_t key, uint64_t user) {
+    xfer_status_t status = xfer_notify(pair->ep, key, user, NULL);
+    if (status != XFER_OK) return status;
+    xfer_event_t event = wait_event(pair->client, XFER_EVENT_SEND, user, kPatience);
+    assert_completion(&event);
+    return event.status;
+}
+
+static xfer_status_t submit_with(xfer_batch_t *batch, uint64_t key, uint64_t user) {
+    xfer_submit_options_t options = {
+        .size = sizeof options, .flags = XFER_SUBMIT_NOTIFY, .notify_key = key};
+    return xfer_batch_submit(batch, user, &options);
+}
+
+static xfer_batch_t *open_batch(xfer_ep_t *ep) {
+    xfer_batch_t *batch = NULL;
+    assert_status(xfer_batch_open(ep, NULL, &batch, NULL), XFER_OK);
+    return batch;
+}
+
+static void test_alone(void **state) {
+    Pair pair;
+    pair_open(&pair, *state, 4096);
+    for (uint64_t i = 1; i <= 20; i++) {
+        assert_status(notify_now(&pair, 40 + i, i), XFER_OK);
+        xfer_event_t event = wait_event(pair.server, XFER_EVENT_NOTIFY, ANY_USER, kPatience);
+        assert_int_equal(event.tag, 40 + i);
+        assert_status(event.status, XFER_OK);
+        assert_non_null(event.ep);
+    }
+    assert_int_equal(count_events(pair.server, XFER_EVENT_NOTIFY, ANY_USER), 20);
+    assert_int_equal(host_stats(pair.client).notify.completed, 20);
+}
+
+/* They come in the order in which they were sent, from the owner to the initiator too. */
+static void test_in_order(void **state) {
+    Pair pair;
+    pair_open(&pair, *state, 4096);
+    xfer_event_t met = wait_event(pair.server, XFER_EVENT_PEER, ANY_USER, kPatience);
+    for (uint64_t i = 0; i < 600; i++) {
+        assert_status(xfer_notify(pair.ep, i, i, NULL), XFER_OK);
+        assert_status(xfer_notify(met.ep, i, i, NULL), XFER_OK);
+    }
+    for (uint64_t i = 0; i < 600; i++) {
+        assert_int_equal(wait_event(pair.server, XFER_EVENT_NOTIFY, ANY_USER, kPatience).tag, i);
+        assert_int_equal(wait_event(pair.client, XFER_EVENT_NOTIFY, ANY_USER, kPatience).tag, i);
+        assert_status(wait_event(pair.client, XFER_EVENT_SEND, i, kPatience).status, XFER_OK);
+        assert_status(wait_event(pair.server, XFER_EVENT_SEND, i, kPatience).status, XFER_OK);
+    }
+}
+
+/* ---- behind the data ---- */
+
+static Pair watched;
+static atomic_int whole, torn;
+
+static void look_at_data(Host *host, const xfer_event_t *event) {
+    (void)host;
+    if (event->kind != XFER_EVENT_NOTIFY) return;
+    if (filled(watched.memory, kLength, event->tag, 0))
+        whole++;
+    else
+        torn++;
+}
+
+static void test_behind_all_data(void **state) {
+    xfer_engine_options_t options = host_options(*state);
+    options.lanes = 4;
+    whole = torn = 0;
+    pair_open_with(&watched, &options, &options, *state, kLength);
+    uint8_t *local = test_memory(kLength);
+    xfer_batch_t *batch = open_batch(watched.ep);
+    const uint64_t half = kLength / 2, page = 4096;
+    for (uint64_t at = 0; at < half; at += 1 << 20)
+        assert_status(xfer_batch_put(batch, local + at, &watched.ref, at, 1 << 20), XFER_OK);
+    for (uint64_t at = half; at < kLength; at += page)
+        assert_status(xfer_batch_put(batch, local + at, &watched.ref, at, page), XFER_OK);
+    watched.server->hook = look_at_data;
+    int rounds = quick() ? 5 : 30;
+    for (int round = 0; round < rounds; round++) {
+        fill(local, kLength, (uint64_t)round);
+        assert_status(submit_with(batch, (uint64_t)round, 1), XFER_OK);
+        xfer_event_t told = wait_event(watched.server, XFER_EVENT_NOTIFY, ANY_USER, kPatience);
+        assert_status(told.status, XFER_OK);
+        xfer_event_t event = wait_event(watched.client, XFER_EVENT_BATCH, 1, kPatience);
+        assert_status(event.status, XFER_OK);
+        assert_completion(&event);
+        while (whole + torn <= round) /* the hook runs after the event was recorded */
+            turn(1);
+    }
+    assert_int_equal(torn, 0);
+    assert_int_equal(count_events(watched.server, XFER_EVENT_NOTIFY, ANY_USER), rounds);
+}
+
+/* What was read was read before: the owner may change it as soon as it is told. */
+static void change_data(Host *host, const xfer_event_t *event) {
+    (void)host;
+    if (event->kind == XFER_EVENT_NOTIFY) fill(watched.memory, kLength, 99);
+}
+
+static void test_behind_reads(void **state) {
+    pair_open(&watched, *state, kLength);
+    uint8_t *local = test_memory(kLength);
+    xfer_batch_t *batch = open_batch(watched.ep);
+    fill(watched.memory, kLength, 1);
+    assert_status(xfer_batch_get(batch, local, &watched.ref, 0, kLength), XFER_OK);
+    watched.server->hook = change_data;
+    assert_status(submit_with(batch, 7, 1), XFER_OK);
+    assert_status(wait_event(watched.client, XFER_EVENT_BATCH, 1, kPatience).status, XFER_OK);
+    wait_event(watched.server, XFER_EVENT_NOTIFY, ANY_USER, kPatience);
+    assert_true(filled(local, kLength, 1, 0));
+}
+
+static void test_empty_batch(void **state) {
+    Pair pair;
+    pair_open(&pair, *state, 4096);
+    xfer_batch_t *batch = open_batch(pair.ep);
+    assert_status(submit_with(batch, 5, 1), XFER_OK);
+    assert_status(wait_event(pair.client, XFER_EVENT_BATCH, 1, kPatience).status, XFER_OK);
+    assert_int_equal(wait_event(pair.server, XFER_EVENT_NOTIFY, ANY_USER, kPatience).tag, 5);
+}
+
+/* ---- failure ---- */
+
+static void test_refused(void **state) {
+    Pair pair;
+    pair_open(&pair, *state, 4096);
+    uint8_t *local = test_memory(4096);
+    xfer_batch_t *batch = open_batch(pair.ep);
+    xfer_region_t *other = open_region(pair.server, "other", XFER_WRITE, test_memory(4096), 4096);
+    xfer_ref_t stale = look_up(pair.client, pair.ep, "other");
+    assert_status(xfer_batch_put(batch, local, &pair.ref, 0, 4096), XFER_OK);
+    assert_status(xfer_batch_put(batch, local, &stale, 0, 4096), XFER_OK);
+    assert_status(xfer_region_close(other), XFER_OK);
+    wait_closed(pair.server, other);
+    assert_status(submit_with(batch, 8, 1), XFER_OK);
+    assert_status(wait_event(pair.client, XFER_EVENT_BATCH, 1, kPatience).status, XFER_ESTALE);
+    xfer_event_t told = wait_event(pair.server, XFER_EVENT_NOTIFY, ANY_USER, kPatience);
+    assert_status(told.status, XFER_ESTALE);
+    assert_int_equal(told.tag, 8);
+    assert_int_equal(count_events(pair.server, XFER_EVENT_NOTIFY, ANY_USER), 1);
+}
+
+/* From the moment in which the owner is told that it failed, nothing of it lands. */
+static uint8_t *as_told;
+static _Atomic xfer_status_t told_status;
+
+static void keep_data(Host *host, const xfer_event_t *event) {
+    (void)host;
+    if (event->kind != XFER_EVENT_NOTIFY) return;
+    memcpy(as_told, watched.memory, kLength);
+    told_status = event->status;
+}
+
+static void test_canceled(void **state) {
+    pair_open(&watched, *state, kLength);
+    as_told = test_memory(kLength);
+    uint8_t *local = test_memory(kLength);
+    xfer_batch_t *batch = open_batch(watched.ep);
+    assert_status(xfer_batch_put(batch, local, &watched.ref, 0, kLength), XFER_OK);
+    watched.server->hook = keep_data;
+    int canceled = 0, rounds = quick() ? 10 : 60;
+    for (int round = 0; round < rounds; round++) {
+        fill(local, kLength, (uint64_t)round);
+        assert_status(submit_with(batch, (uint64_t)round, 1), XFER_OK);
+        for (int i = 0; i < round % 10; i++)
+            turn(0);
+        xfer_batch_cancel(batch);
+        xfer_event_t event = wait_event(watched.client, XFER_EVENT_BATCH, 1, kPatience);
+        assert_completion(&event);
+        memset(local, 0xee, kLength);
+        xfer_event_t told;
+        if (event.status == XFER_OK) {
+            told = wait_event(watched.server, XFER_EVENT_NOTIFY, ANY_USER, kPatience);
+            assert_status(told.status, XFER_OK);
+            continue;
+        }
+        canceled++;
+        assert_status(event.status, XFER_ECANCELED);
+        pass_ms(20);
+        if (!take_event(watched.server, XFER_EVENT_NOTIFY, ANY_USER, &told)) continue;
+        assert_int_equal(told.tag, round);
+        if (told.status != XFER_OK) assert_memory_equal(as_told, watched.memory, kLength);
+    }
+    assert_true(canceled > 0);
+    assert_int_equal(notify_now(&watched, 1000, 2), XFER_OK);
+}
+
+/* The role: one noted batch of puts after the other, for ever. */
+static int announce(const char *uri) {
+    xfer_engine_options_t options = {.size = sizeof options, .dispatch = XFER_DISPATCH_POLL};
+    xfer_engine_t *engine = NULL;
+    xfer_ep_t *ep = NULL;
+    xfer_batch_t *batch = NULL;
+    xfer_event_t event;
+    uint32_t count = 0;
+    uint8_t *local = calloc(1, kLength);
+    if (local == NULL || xfer_engine_open(&options, &engine, NULL) != XFER_OK ||
+        xfer_ep_open(engine, uri, NULL, &ep, NULL) != XFER_OK ||
+        xfer_batch_open(ep, NULL, &batch, NULL) != XFER_OK ||
+        xfer_ep_lookup(ep, "memory", NULL, 1) != XFER_OK) {
+        return 3;
+    }
+    for (uint64_t round = 1;;) {
+        if (xfer_engine_poll(engine, &event, sizeof event, 1, XFER_NONE, &count) != XFER_OK)
+            return 4;
+        if (count == 0) continue;
+        if (event.kind == XFER_EVENT_LOOKUP) {
+            xfer_ref_t ref;
+            if (event.status != XFER_OK) return 5;
+            memcpy(&ref, event.data, sizeof ref);
+            for (uint64_t at = 0; at < kLength; at += 65536)
+                xfer_batch_put(batch, local + at, &ref, at, 65536);
+        } else if (event.kind != XFER_EVENT_BATCH) {
+            continue;
+        }
+        fill(local, kLength, round);
+        if (submit_with(batch, round++, 2) != XFER_OK) return 6;
+    }
+}
+
+static void test_initiator_dies(void **state) {
+    /* Where it dies is chance: until it was often enough in the middle of a batch. */
+    const int wanted = quick() ? 1 : 3;
+    int failed = 0;
+    for (int round = 0; failed < wanted; round++) {
+        Peer peer;
+        assert_true(round < 100);
+        watched.server = host_open(*state);
+        host_listen(watched.server, "tcp://127.0.0.1:0");
+        watched.memory = test_memory(kLength);
+        as_told = test_memory(kLength);
+        open_region(watched.server, "memory", XFER_WRITE, watched.memory, kLength);
+        watched.server->hook = keep_data;
+        peer_start_role(&peer, "announce", watched.server->uri);
+        wait_event(watched.server, XFER_EVENT_NOTIFY, ANY_USER, kPatience);
+        pass_ms((uint32_t)round % 8);
+        peer_kill(&peer);
+        wait_event(watched.server, XFER_EVENT_PEER_DOWN, ANY_USER, kPatience);
+        pass_ms(20);
+        /* Keys count up, each once, and only the last of them may have failed. */
+        xfer_event_t told;
+        uint64_t key = 1;
+        xfer_status_t last = XFER_OK;
+        while (take_event(watched.server, XFER_EVENT_NOTIFY, ANY_USER, &told)) {
+            assert_status(last, XFER_OK);
+            assert_int_equal(told.tag, ++key);
+            last = told.status;
+        }
+        if (last != XFER_OK) {
+            assert_status(last, XFER_EPEERLOST);
+            assert_memory_equal(as_told, watched.memory, kLength);
+            failed++;
+        } else {
+            assert_true(filled(watched.memory, kLength, key, 0));
+        }
+        host_end(watched.server);
+    }
+}
+
+/* ---- counters ---- */
+
+static void test_counter(void **state) {
+    enum { kClients = 3, kEach = 5 };
+    Pair pair;
+    pair_open(&pair, *state, 4096);
+    Host *server = pair.server;
+    xfer_counter_t *counter = NULL, *second = NULL;
+    const uint64_t key = 9;
+    assert_status(xfer_counter_open(server->engine, key, 0, 1, &counter, NULL), XFER_EINVAL);
+    assert_status(xfer_counter_open(server->engine, key, 1, 1, NULL, NULL), XFER_EINVAL);
+    assert_status(xfer_counter_open(server->engine, key, kClients * kEach, 77, &counter, NULL),
+                  XFER_OK);
+    assert_status(xfer_counter_open(server->engine, key, 1, 1, &second, NULL), XFER_EEXIST);
+    for (int i = 0; i < kClients; i++) {
+        Host *client = host_open(*state);
+        xfer_ep_t *ep = open_ep(client, server->uri);
+        for (uint64_t n = 0; n < kEach; n++)
+            assert_status(xfer_notify(ep, key, n, NULL), XFER_OK);
+        for (uint64_t n = 0; n < kEach; n++) {
+            if (i < kClients - 1)
+                assert_int_equal(count_events(server, XFER_EVENT_COUNTER, ANY_USER), 0);
+            assert_status(wait_event(client, XFER_EVENT_SEND, n, kPatience).status, XFER_OK);
+        }
+    }
+    xfer_event_t event = wait_event(server, XFER_EVENT_COUNTER, 77, kPatience);
+    assert_ptr_equal(event.object, counter);
+    assert_int_equal(event.tag, key);
+    assert_int_equal(count_events(server, XFER_EVENT_NOTIFY, ANY_USER), 0);
+
+    /* It fires once, and keeps what comes until it is closed; other keys are told. */
+    assert_status(notify_now(&pair, key, 100), XFER_OK);
+    assert_status(notify_now(&pair, key + 1, 101), XFER_OK);
+    assert_int_equal(wait_event(server, XFER_EVENT_NOTIFY, ANY_USER, kPatience).tag, key + 1);
+    assert_status(xfer_counter_close(counter), XFER_OK);
+    assert_status(notify_now(&pair, key, 102), XFER_OK);
+    assert_int_equal(wait_event(server, XFER_EVENT_NOTIFY, ANY_USER, kPatience).tag, key);
+    assert_int_equal(count_events(server, XFER_EVENT_COUNTER, ANY_USER), 1);
+    assert_status(xfer_counter_open(server->engine, key, 1, 78, &second, NULL), XFER_OK);
+    assert_status(notify_now(&pair, key, 103), XFER_OK);
+    wait_event(server, XFER_EVENT_COUNTER, 78, kPatience);
+    host_end(server);
+    assert_status(xfer_counter_close(second), XFER_ECLOSED);
+}
+
+/* ---- who does not take its events stops nobody but those that notify it ---- */
+
+static void test_not_taken(void **state) {
+    enum { kRoom = 256, kAll = 400 };
+    Pair pair;
+    pair_open(&pair, *state, 4096);
+    uint8_t *local = test_memory(4096);
+    pair.server->paused = true;
+    for (uint64_t i = 0; i < kAll; i++)
+        assert_status(xfer_notify(pair.ep, i, i, NULL), XFER_OK);
+    for (uint64_t i = 0; i < kRoom; i++)
+        assert_status(wait_event(pair.client, XFER_EVENT_SEND, i, kPatience).status, XFER_OK);
+    const xfer_op_options_t brief = {.size = sizeof brief, .timeout_ms = 50};
+    assert_status(xfer_notify(pair.ep, 5000, 5000, &brief), XFER_OK);
+    assert_status(wait_event(pair.client, XFER_EVENT_SEND, 5000, kPatience).status, XFER_ETIMEDOUT);
+    assert_status(put_now(pair.client, pair.ep, local, &pair.ref, 0, 4096), XFER_OK);
+    assert_status(xfer_ep_probe(pair.ep, 0, 6000), XFER_OK);
+    assert_status(wait_event(pair.client, XFER_EVENT_PROBE, 6000, kPatience).status, XFER_OK);
+    assert_int_equal(count_events(pair.client, XFER_EVENT_SEND, ANY_USER), kRoom + 1);
+    pair.server->paused = false;
+    for (uint64_t i = 0; i < kAll; i++)
+        assert_int_equal(wait_event(pair.server, XFER_EVENT_NOTIFY, ANY_USER, kPatience).tag, i);
+    for (uint64_t i = kRoom; i < kAll; i++)
+        assert_status(wait_event(pair.client, XFER_EVENT_SEND, i, kPatience).status, XFER_OK);
+}
+
+static void test_bad_calls(void **state) {
+    Pair pair;
+    pair_open(&pair, *state, 4096);
+    xfer_op_options_t options = {.size = sizeof options, .flags = 1};
+    assert_status(xfer_notify(NULL, 1, 1, NULL), XFER_EBADHANDLE);
+    assert_status(xfer_notify(pair.ep, 1, 1, &options), XFER_EINVAL);
+    assert_status(xfer_counter_close(NULL), XFER_OK);
+    assert_status(xfer_counter_close((xfer_counter_t *)pair.ep), XFER_EBADHANDLE);
+    assert_status(xfer_engine_close(pair.client->engine), XFER_OK);
+    xfer_counter_t *counter = NULL;
+    assert_status(xfer_counter_open(pair.client->engine, 1, 1, 1, &counter, NULL), XFER_ECLOSED);
+    assert_status(xfer_notify(pair.ep, 1, 1, NULL), XFER_ECLOSED);
+}
+
+static const struct CMUnitTest tests[] = {
+    EACH_MODE(test_alone),
+    EACH_MODE(test_in_order),
+    EACH_MODE(test_behind_all_data),
+    EACH_DISPATCH(test_behind_reads),
+    EACH_DISPATCH(test_empty_batch),
+    EACH_DISPATCH(test_refused),
+    EACH_MODE(test_canceled),
+    EACH_MODE(test_initiator_dies),
+    EACH_MODE(test_counter),
+    MODE_TEST(test_not_taken, 7, "poll/1"),
+    MODE_TEST(test_not_taken, 8, "poll/2"),
+    EACH_DISPATCH(test_bad_calls),
+};
+
+int main(int argc, char **argv) {
+    int code;
+    peer_role("announce", announce);
+    if (peer_main(argc, argv, &code)) return code;
+    test_arguments(argc, argv);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
