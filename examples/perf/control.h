@@ -17,7 +17,8 @@ struct mode {
     uint32_t io_threads; /* as in xfer_engine_options_t */
     uint32_t spin_us;
     uint32_t lanes;
-    uint32_t busy; /* POLL: the polling threads of both sides never sleep while a run lasts */
+    uint32_t checksum; /* of every payload */
+    uint32_t busy;     /* POLL: the polling threads of both sides never sleep while a run lasts */
 };
 
 enum request_kind {

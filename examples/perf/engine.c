@@ -23,6 +23,7 @@ xfer_engine_options_t engine_options(const struct mode *mode, const void *key, s
                                      .io_threads = mode->io_threads,
                                      .spin_us = mode->spin_us,
                                      .lanes = mode->lanes,
+                                     .flags = mode->checksum ? XFER_ENGINE_CHECKSUM : 0,
                                      .key = key_length > 0 ? key : NULL,
                                      .key_length = key_length};
     return options;

@@ -38,6 +38,7 @@ enum option_key {
     OPTION_BUSY,
     OPTION_SUBMIT,
     OPTION_LANES,
+    OPTION_CHECKSUM,
     OPTION_PIN,
     OPTION_READ,
     OPTION_JSON,
@@ -65,6 +66,7 @@ static const struct argp_option kOptions[] = {
     {"submit", OPTION_SUBMIT, "callback|thread", 0,
      "who submits the next operation: the completion (default), or a thread that waits for it", 3},
     {"lanes", OPTION_LANES, "N", 0, "data lanes for each peer (1)", 3},
+    {"checksum", OPTION_CHECKSUM, 0, 0, "with a CRC-32C of every payload", 3},
     {"pin", OPTION_PIN, 0, 0, "keep the initiator on CPU 0 and the owner on CPU 1", 3},
     {0, 0, 0, 0, "Two hosts:", 4},
     {"serve", OPTION_SERVE, "URI", 0, "own the memory, for initiators that come to tcp://host:port",
@@ -150,6 +152,9 @@ static void parse_engine_option(int key, const char *word, struct options *optio
     case OPTION_LANES:
         mode->lanes = (uint32_t)parse_one(word);
         return;
+    case OPTION_CHECKSUM:
+        mode->checksum = true;
+        return;
     case OPTION_SUBMIT:
         options->submitter = (enum submitter)one_of(word, kSubmitters, 2);
         return;
@@ -229,6 +234,7 @@ static error_t parse_option(int key, char *word, struct argp_state *state) {
     case OPTION_SPIN_US:
     case OPTION_BUSY:
     case OPTION_SUBMIT:
+    case OPTION_CHECKSUM:
     case OPTION_LANES:
         parse_engine_option(key, word, options);
         return 0;

@@ -226,7 +226,7 @@ enum {
 
 enum {
     XFER_ENGINE_INSECURE = 1, /* listening beyond loopback without a key is wanted */
-    XFER_ENGINE_CHECKSUM = 2  /* crc32c on every payload (a later release; XFER_EUNSUPPORTED until then) */
+    XFER_ENGINE_CHECKSUM = 2  /* a CRC-32C goes with every payload that we put or get over a network */
 };
 
 typedef struct xfer_engine_options {
@@ -622,8 +622,9 @@ typedef struct xfer_batch_options {
 } xfer_batch_options_t;
 
 enum {
-    XFER_SUBMIT_NOTIFY = 1, /* raises a NOTIFY event with notify_key at the owner, after all of the batch's data */
-    XFER_SUBMIT_ORDERED = 2 /* a later release; XFER_EUNSUPPORTED until then */
+    XFER_SUBMIT_NOTIFY = 1,  /* raises a NOTIFY event with notify_key at the owner, after all of the batch's data */
+    XFER_SUBMIT_ORDERED = 2, /* a later release; XFER_EUNSUPPORTED until then */
+    XFER_SUBMIT_CHECKSUM = 4 /* a CRC-32C goes with every payload; a mismatch is XFER_ECHECKSUM */
 };
 
 typedef struct xfer_submit_options {

@@ -236,12 +236,14 @@ Status submit(xfer_batch_t *handle, uint64_t user, const xfer_submit_options_t *
     xfer_submit_options_t options;
     if (Status status = copy_options(given, options); status != XFER_OK) return status;
     if (options.flags & XFER_SUBMIT_ORDERED) return XFER_EUNSUPPORTED;
-    if (options.flags & ~uint32_t{XFER_SUBMIT_NOTIFY} || options.stream[0] || options.stream[1])
+    if (options.flags & ~uint32_t{XFER_SUBMIT_NOTIFY | XFER_SUBMIT_CHECKSUM} || options.stream[0] ||
+        options.stream[1])
         return XFER_EINVAL;
     if (!batch.ep->admit()) return XFER_EAGAIN;
     batch.timeout_ms = resolve_timeout(*batch.ep, options.timeout_ms);
     batch.notifies = (options.flags & XFER_SUBMIT_NOTIFY) != 0;
     batch.notify_key = options.notify_key;
+    batch.checked = (options.flags & XFER_SUBMIT_CHECKSUM) != 0;
     batch.event = {};
     batch.event.kind = XFER_EVENT_BATCH;
     batch.event.user = user;

@@ -133,6 +133,7 @@ Op &Flow::draw(Transfer &transfer) {
     Op &op = shard_.take_op();
     op.dir = transfer.list.dir(transfer.next);
     op.remote = transfer.remotes[transfer.list.remote(transfer.next)].access;
+    op.checked = transfer.checked || shard_.engine.options().checksum;
     op.list = &transfer.list;
     op.begin = transfer.next;
     op.transfer = &transfer;
@@ -159,7 +160,8 @@ void Flow::done(Op &op, Status status) {
         if (!transfer->ListNode<InQueue>::linked()) queue_of(*transfer).push_front(*transfer);
         return;
     }
-    if (op.canceled && status == XFER_OK)
+    // What was blanked on its way out has another sum than it left with.
+    if (op.canceled && (status == XFER_OK || status == XFER_ECHECKSUM))
         transfer->fail_entries(op, transfer->status);  // some of it may have left as zeros
     else if (status == XFER_OK)
         transfer->moved += op.bytes;

@@ -98,9 +98,8 @@ Result<Options> resolve_options(const xfer_engine_options_t &given) {
     std::string why;
     if (given.flags & ~static_cast<uint32_t>(XFER_ENGINE_INSECURE | XFER_ENGINE_CHECKSUM))
         return invalid("unknown flags");
-    if (given.flags & XFER_ENGINE_CHECKSUM)
-        return Failure{XFER_EUNSUPPORTED, 0, 0, "payload checksums come in a later release"};
     options.insecure = given.flags & XFER_ENGINE_INSECURE;
+    options.checksum = given.flags & XFER_ENGINE_CHECKSUM;
     options.log = {given.on_log, given.log_user,
                    given.log_level ? given.log_level : uint32_t{XFER_LOG_WARN}};
     for (auto take : {take_dispatch, take_identity, take_paths})

@@ -23,6 +23,7 @@ struct Options {
     uint64_t user = 0;
     Log log;
     bool insecure = false;
+    bool checksum = false;
     bool own_id = false;
     EngineId id{};
     std::vector<uint8_t> blob;

@@ -50,6 +50,7 @@ public:
     std::vector<Remote> remotes;
     uint32_t timeout_ms = 0;  // 0: none
     bool notifies = false;
+    bool checked = false;
     uint64_t notify_key = 0;
 
     // The loop's, during the flight.

@@ -45,6 +45,7 @@ struct Op : ListNode<InTransfer>, ListNode<InLink> {
     bool last = false;      // of its transfer: the answer is wanted at once
     bool sent = false;      // the peer may have seen some of it
     bool canceled = false;  // local memory must not be touched any more
+    bool checked = false;   // with a checksum, where the link can lose something on the way
     uint32_t bytes = 0;
     uint32_t pieces = 0;
     Access remote;

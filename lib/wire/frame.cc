@@ -22,13 +22,13 @@ bool plausible(const Frame &frame) {
     switch (frame.type) {
     case FrameType::put:
         return frame.pieces >= 1 && frame.pieces <= kMaxPieces &&
-               frame.length >= access_length(frame.pieces, frame.flags) &&
-               frame.length - access_length(frame.pieces, frame.flags) <= kMaxChunk;
+               frame.length >= head_length(frame) && frame.length - head_length(frame) <= kMaxChunk;
     case FrameType::get:
         return frame.pieces >= 1 && frame.pieces <= kMaxPieces &&
-               frame.length == access_length(frame.pieces) && !(frame.flags & kNotified);
+               frame.length == head_length(frame) && !(frame.flags & kNotified);
     case FrameType::data:
-        return frame.pieces == 0 && frame.length <= kMaxChunk;
+        return frame.pieces == 0 && frame.length >= head_length(frame) &&
+               frame.length - head_length(frame) <= kMaxChunk;
     case FrameType::ack:
     case FrameType::ping:
     case FrameType::pong:

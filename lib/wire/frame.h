@@ -36,6 +36,8 @@ enum class FrameType : uint8_t {
 
 constexpr uint8_t kLookupWait = 1;  // flags of lookup
 constexpr uint8_t kAckWanted = 1;   // flags of put: the initiator waits, acknowledge at once
+constexpr uint8_t kChecked =
+    4;  // flags of put, data: with a CRC-32C of the payload; of get: wanted
 constexpr uint8_t kNotified =
     2;  // flags of put: it belongs to a notification, named behind the key
 
@@ -58,12 +60,24 @@ struct WirePiece {
     uint32_t length;
 };
 
-// Bytes of key, notification (number and key, if it belongs to one) and ranges that stand before a
-// put's payload.
-constexpr uint32_t kNotificationBytes = 16;
+// Bytes that stand before the payload. Put: the region's key, the notification (number and key) if
+// it belongs to one, the checksum if there is one, and the ranges. Get: key and ranges. Data: the
+// checksum if there is one.
+constexpr uint32_t kNotificationBytes = 16, kChecksumBytes = 8;
 constexpr uint32_t access_length(uint32_t pieces, uint8_t flags = 0) {
     return 8 + (flags & kNotified ? kNotificationBytes : 0) +
+           (flags & kChecked ? kChecksumBytes : 0) +
            pieces * static_cast<uint32_t>(WirePiece::kSize);
+}
+constexpr uint32_t head_length(const Frame &frame) {
+    switch (frame.type) {
+    case FrameType::put:
+        return access_length(frame.pieces, frame.flags);
+    case FrameType::get:
+        return access_length(frame.pieces);
+    default:
+        return frame.type == FrameType::data && frame.flags & kChecked ? kChecksumBytes : 0;
+    }
 }
 
 void encode(const Frame &frame, uint8_t *to);

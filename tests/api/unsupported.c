@@ -10,13 +10,6 @@ static Pair pair;
 static xfer_batch_t *batch;
 static uint8_t local[64];
 
-static xfer_status_t engine_checksum(void) {
-    xfer_engine_options_t options = host_options(&modes[6]);
-    options.flags = XFER_ENGINE_CHECKSUM;
-    xfer_engine_t *engine = NULL;
-    return xfer_engine_open(&options, &engine, NULL);
-}
-
 static xfer_status_t engine_listen_unix(void) {
     char bound[64];
     return xfer_engine_listen(pair.client->engine, "unix:///tmp/xfer-never-made", bound,
@@ -74,7 +67,6 @@ static const struct {
     const char *what;
     xfer_status_t (*call)(void);
 } later[] = {
-    {"xfer_engine_open with XFER_ENGINE_CHECKSUM", engine_checksum},
     {"xfer_engine_listen at unix://", engine_listen_unix},
     {"xfer_engine_drain", engine_drain},
     {"xfer_region_alloc", region_alloc},

@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
     const std::optional<Frame> frame = decode_frame(data);
     if (!frame) return 0;
     REQUIRE(frame->pieces <= kMaxPieces);
-    REQUIRE(frame->length <= access_length(kMaxPieces, kNotified) + kMaxChunk);
+    REQUIRE(frame->length <= access_length(kMaxPieces, kNotified | kChecked) + kMaxChunk);
     uint8_t again[Frame::kSize];
     encode(*frame, again);
     REQUIRE(std::equal(data, data + Frame::kSize, again));

@@ -71,6 +71,8 @@ void add_frames(Corpus &corpus) {
         {"gone", {FrameType::gone, 0, 0, 96, 0, 5, 1, 0}},
         {"noted_put",
          {FrameType::put, kNotified, 2, access_length(2, kNotified) + 4096, 9, 5, 1, 0}},
+        {"checked_put", {FrameType::put, kChecked, 1, access_length(1, kChecked) + 5, 9, 5, 1, 0}},
+        {"checked_data", {FrameType::data, kChecked, 0, kChecksumBytes + 5, 9, 0, 0, 0}},
         {"notify", {FrameType::notify, 0, 0, 0, 7, 0x6b6579, 0, 0}},
         {"failed", {FrameType::notify, 0, 0, 0, 7, 0x6b6579, 0, XFER_ECANCELED}},
         {"noted", {FrameType::noted, 0, 0, 0, 7, 64, 0, 0}},

@@ -66,6 +66,7 @@ TEST_CASE("pieces") {
     CHECK(access_length(kMaxPieces) == 8 + 512 * 16);
     CHECK(access_length(3, kNotified) == 8 + 16 + 3 * 16);
     CHECK(access_length(3, kAckWanted) == access_length(3));
+    CHECK(access_length(3, kNotified | kChecked) == 8 + 16 + 8 + 3 * 16);
 }
 
 TEST_CASE("puts at and past their bounds") {
@@ -105,6 +106,15 @@ TEST_CASE("the other types at and past their bounds") {
     CHECK(sendable(FrameType::data, 0, kMaxChunk));
     CHECK_FALSE(sendable(FrameType::data, 0, kMaxChunk + 1));
     CHECK_FALSE(sendable(FrameType::data, 1, 0));
+    CHECK_FALSE(sendable(FrameType::data, 0, kChecksumBytes - 1, 0, kChecked));
+    CHECK(sendable(FrameType::data, 0, kChecksumBytes, 0, kChecked));
+    CHECK(sendable(FrameType::data, 0, kChecksumBytes + kMaxChunk, 0, kChecked));
+    CHECK_FALSE(sendable(FrameType::data, 0, kChecksumBytes + kMaxChunk + 1, 0, kChecked));
+    CHECK(sendable(FrameType::get, 1, access_length(1), 0, kChecked));
+    CHECK_FALSE(sendable(FrameType::put, 1, access_length(1, kChecked) - 1, 0, kChecked));
+    CHECK(sendable(FrameType::put, 1, access_length(1, kChecked) + kMaxChunk, 0, kChecked));
+    CHECK_FALSE(
+        sendable(FrameType::put, 1, access_length(1, kChecked) + kMaxChunk + 1, 0, kChecked));
 
     for (FrameType type :
          {FrameType::ack, FrameType::ping, FrameType::pong, FrameType::lanes, FrameType::forget}) {
@@ -187,7 +197,7 @@ TEST_CASE("100,000 mutations: what decodes keeps the bounds and encodes to the s
         accepted++;
         REQUIRE(encoded(*got) == header);
         REQUIRE(got->pieces <= kMaxPieces);
-        REQUIRE(got->length <= access_length(kMaxPieces, kNotified) + kMaxChunk);
+        REQUIRE(got->length <= access_length(kMaxPieces, kNotified | kChecked) + kMaxChunk);
     }
     CHECK(accepted > 10000);
     CHECK(accepted < 90000);

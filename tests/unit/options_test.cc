@@ -166,7 +166,6 @@ TEST_CASE("mistakes have a status and a text") {
         Status status;
     } rows[] = {
         {"unknown flag", [](Given &o) { o.flags = 4; }, XFER_EINVAL},
-        {"checksum", [](Given &o) { o.flags = XFER_ENGINE_CHECKSUM; }, XFER_EUNSUPPORTED},
         {"unknown dispatch", [](Given &o) { o.dispatch = 4; }, XFER_EINVAL},
         {"thread without callback", [](Given &o) { o.on_event = nullptr; }, XFER_EINVAL},
         {"poll with callback", [](Given &o) { o.dispatch = XFER_DISPATCH_POLL; }, XFER_EINVAL},

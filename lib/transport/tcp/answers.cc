@@ -50,12 +50,12 @@ void Answers::refuse(uint64_t seq, Status status) {
     push({FrameType::error, status, 0, 0, seq, 0});
 }
 
-void Answers::data(uint64_t seq, uint64_t region, std::span<const iovec> ranges) {
+void Answers::data(uint64_t seq, uint64_t region, bool checked, std::span<const iovec> ranges) {
     uint64_t bytes =
         std::accumulate(ranges.begin(), ranges.end(), uint64_t{0},
                         [](uint64_t sum, const iovec &range) { return sum + range.iov_len; });
     push({FrameType::data, XFER_OK, static_cast<uint32_t>(bytes),
-          static_cast<uint32_t>(ranges.size()), seq, region});
+          static_cast<uint32_t>(ranges.size()), seq, region, checked});
     ranges_.insert(ranges_.end(), ranges.begin(), ranges.end());
 }
 

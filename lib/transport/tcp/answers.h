@@ -16,6 +16,7 @@ struct Answer {
     uint32_t bytes, ranges;  // of data
     uint64_t seq;
     uint64_t region;
+    bool checked = false;  // data: with a checksum
 };
 
 class Answers {
@@ -26,7 +27,7 @@ public:
 
     void acknowledge(uint64_t seq, uint32_t bytes, bool at_once);
     void refuse(uint64_t seq, Status status);
-    void data(uint64_t seq, uint64_t region, std::span<const iovec> ranges);
+    void data(uint64_t seq, uint64_t region, bool checked, std::span<const iovec> ranges);
 
     bool due() const { return due_; }   // something has waited long enough
     void hurry() { due_ = waiting(); }  // whatever is there

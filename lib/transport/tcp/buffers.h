@@ -15,7 +15,8 @@ namespace xfer::tcp {
 
 constexpr size_t kStagingBytes = 16 * 1024;
 constexpr size_t kHeadBytes = 32 * 1024;
-constexpr size_t kLargestRequestHead = Frame::kSize + access_length(kMaxPieces, kNotified);
+constexpr size_t kLargestRequestHead =
+    Frame::kSize + access_length(kMaxPieces, kNotified | kChecked);
 static_assert(kStagingBytes >= kLargestRequestHead && kStagingBytes >= kMaxHello &&
               kStagingBytes >= Frame::kSize + kMaxControl);
 static_assert(kHeadBytes >= 2 * kLargestRequestHead);

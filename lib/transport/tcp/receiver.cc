@@ -104,9 +104,7 @@ size_t Receiver::receive_vectors() {
         for (const iovec &vector : vectors)
             wanted += vector.iov_len;
         if (wanted < left_) return wanted;
-        if (left_ >= kBulk)
-            ahead =
-                Frame::kSize + (frame_.pieces > 0 ? access_length(frame_.pieces, frame_.flags) : 0);
+        if (left_ >= kBulk) ahead = Frame::kSize + head_length(frame_);
     }
     vectors.push_back({staging.bytes + staging.end, ahead});
     return wanted + ahead;
@@ -179,9 +177,9 @@ bool Receiver::read_frame(bool &progress) {
     if (!frame) return broken(XFER_EPROTO, "the peer sent a malformed frame");
     const uint8_t *body = at + Frame::kSize;
     size_t needed = Frame::kSize;
-    if (frame->type == FrameType::put || frame->type == FrameType::get)
-        needed += access_length(frame->pieces, frame->flags);
-    else if (frame->type != FrameType::data)
+    if (frame->type <= FrameType::get || frame->type == FrameType::data)
+        needed += head_length(*frame);
+    else
         needed += frame->length;
     if (staging.size() < needed) return true;
     staging.begin += needed;
@@ -194,7 +192,7 @@ bool Receiver::read_frame(bool &progress) {
     case FrameType::get:
         return on_get(*frame, body);
     case FrameType::data:
-        return on_data(*frame);
+        return on_data(*frame, body);
     case FrameType::ack:
         allowed = both_.window.acknowledged(frame->seq, *both_.sink);
         break;
@@ -213,7 +211,7 @@ bool Receiver::read_pieces(const Frame &frame, const uint8_t *access, uint64_t b
     std::vector<WirePiece> &pieces = both_.buffers.wire_pieces;
     pieces.resize(frame.pieces);
     uint64_t sum = 0;
-    const uint8_t *at = access + access_length(0, frame.flags);
+    const uint8_t *at = access + head_length(frame) - frame.pieces * WirePiece::kSize;
     for (WirePiece &piece : pieces) {
         piece = decode_piece(at);
         sum += piece.length;
@@ -234,13 +232,14 @@ Status Receiver::ask_access(Dir dir, const Frame &frame, const uint8_t *access,
 }
 
 bool Receiver::on_put(const Frame &frame, const uint8_t *access) {
-    uint32_t bytes = frame.length - access_length(frame.pieces, frame.flags);
+    uint32_t bytes = frame.length - head_length(frame);
     if (!both_.answers.admit(frame.seq))
         return broken(XFER_EPROTO, "the peer sent a request that it may not");
     if (!read_pieces(frame, access, bytes))
         return broken(XFER_EPROTO, "the peer sent a put with other lengths than its payload");
     frame_ = frame;
     refused_ = ask_access(Dir::put, frame, access, staging_->into);
+    due_ = load<uint32_t>(access + access_length(0, frame.flags) - kChecksumBytes);
     begin_payload(Payload::put, bytes);
     discard_ = refused_ != XFER_OK;
     return true;
@@ -257,7 +256,7 @@ bool Receiver::on_get(const Frame &frame, const uint8_t *access) {
         both_.answers.refuse(frame.seq, status);
         return true;
     }
-    both_.answers.data(frame.seq, frame.region, ranges);
+    both_.answers.data(frame.seq, frame.region, (frame.flags & kChecked) != 0, ranges);
     uint64_t bytes = 0;
     for (const WirePiece &piece : both_.buffers.wire_pieces)
         bytes += piece.length;
@@ -265,13 +264,18 @@ bool Receiver::on_get(const Frame &frame, const uint8_t *access) {
     return true;
 }
 
-bool Receiver::on_data(const Frame &frame) {
-    op_ = both_.window.get_answered(frame.seq, frame.length);
+bool Receiver::on_data(const Frame &frame, const uint8_t *head) {
+    const uint32_t bytes = frame.length - head_length(frame);
+    op_ = both_.window.get_answered(frame.seq, bytes);
     if (!op_) return broken(XFER_EPROTO, "the peer sent data that was not asked for");
+    if (op_->checked != ((frame.flags & kChecked) != 0))
+        return broken(XFER_EPROTO,
+                      "the peer sent data with or without a checksum, against our wish");
     frame_ = frame;
     std::vector<iovec> &into = staging_->into;
     into.clear();
-    begin_payload(Payload::data, frame.length);
+    if (frame.flags & kChecked) due_ = load<uint32_t>(head);
+    begin_payload(Payload::data, bytes);
     discard_ = op_->canceled;
     if (discard_) return true;
     std::vector<Piece> &pieces = both_.buffers.pieces;
@@ -288,6 +292,7 @@ void Receiver::begin_payload(Payload payload, uint32_t bytes) {
     payload_ = payload;
     left_ = bytes_ = bytes;
     discard_ = false;
+    sum_ = {};
     staging_->into_at = 0;
 }
 
@@ -316,6 +321,7 @@ void Receiver::advance(size_t bytes) {
     for (;;) {
         if (staging.into_at == staging.into.size()) return;
         iovec &vector = staging.into[staging.into_at];
+        if (frame_.flags & kChecked) sum_.add(vector.iov_base, std::min(bytes, vector.iov_len));
         if (bytes < vector.iov_len) {
             vector.iov_base = static_cast<uint8_t *>(vector.iov_base) + bytes;
             vector.iov_len -= bytes;
@@ -332,13 +338,20 @@ void Receiver::finish_payload() {
     if (done == Payload::data) {
         Op &op = *op_;
         op_ = nullptr;
-        both_.window.got(op, *both_.sink);
+        both_.window.got(op, intact() ? XFER_OK : XFER_ECHECKSUM, *both_.sink);
     } else if (refused_ != XFER_OK) {
         both_.answers.refuse(frame_.seq, refused_);
+    } else if (!intact()) {
+        both_.answers.refuse(frame_.seq, XFER_ECHECKSUM);
     } else {
         both_.answers.acknowledge(frame_.seq, bytes_, (frame_.flags & kAckWanted) != 0);
         both_.sink->on_served(Dir::put, bytes_);
     }
+}
+
+// Of a payload that was thrown away nobody asks.
+bool Receiver::intact() const {
+    return discard_ || !(frame_.flags & kChecked) || sum_.value() == due_;
 }
 
 void Receiver::cancel(const Op &op) {

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "transport/tcp/duplex.h"
+#include "wire/crc32c.h"
 
 namespace xfer::tcp {
 
@@ -41,7 +42,7 @@ private:
     bool read_frame(bool &progress);
     bool on_put(const Frame &frame, const uint8_t *access);
     bool on_get(const Frame &frame, const uint8_t *access);
-    bool on_data(const Frame &frame);
+    bool on_data(const Frame &frame, const uint8_t *head);
     Status ask_access(Dir dir, const Frame &frame, const uint8_t *access, std::vector<iovec> &out);
     bool read_pieces(const Frame &frame, const uint8_t *access, uint64_t bytes);
 
@@ -49,6 +50,7 @@ private:
     void copy_staged();
     void advance(size_t bytes);
     void finish_payload();
+    bool intact() const;
     size_t receive_vectors();
     void make_room();
     void settle();
@@ -63,6 +65,8 @@ private:
     uint32_t bytes_ = 0;        // of the payload, in all
     Frame frame_;               // whose payload it is
     Op *op_ = nullptr;          // data: the get
+    uint32_t due_ = 0;          // checksum that the payload must have, if it has one
+    Crc32c sum_;                // of the payload so far
     Failure failure_;
 };
 

@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <climits>
 
+#include "wire/crc32c.h"
+
 namespace xfer::tcp {
 
 namespace {
@@ -98,11 +100,19 @@ void Sender::add_control() {
 void Sender::add_answer(const Answer &answer) {
     Frame frame;
     frame.type = answer.type;
-    frame.length = answer.bytes;
+    frame.flags = answer.checked ? kChecked : 0;
+    frame.length = answer.bytes + (answer.checked ? kChecksumBytes : 0);
     frame.seq = answer.seq;
     frame.status = answer.status;
     size_t begin = burst_->bytes;
-    encode(frame, burst_->add_head(Frame::kSize));
+    uint8_t *to = burst_->add_head(Frame::kSize + head_length(frame));
+    encode(frame, to);
+    if (answer.checked) {
+        Crc32c sum;
+        for (const iovec &range : both_.answers.front_ranges())
+            sum.add(range.iov_base, range.iov_len);
+        store<uint64_t>(to + Frame::kSize, sum.value());
+    }
     size_t first = burst_->vectors.size();
     for (const iovec &range : both_.answers.front_ranges())
         burst_->add_payload(range.iov_base, range.iov_len);
@@ -117,15 +127,15 @@ void Sender::add_operation(Op &op) {
     XFER_CHECK(pieces.size() == op.pieces);
 
     const bool put = op.dir == Dir::put;
-    const uint8_t notified = put && op.remote.notification ? kNotified : 0;
-    const uint32_t access = access_length(op.pieces, notified);
     Frame frame;
     frame.type = put ? FrameType::put : FrameType::get;
-    frame.flags = notified;
+    if (put && op.remote.notification) frame.flags |= kNotified;
+    if (op.checked) frame.flags |= kChecked;
     // When nothing more can follow, only the answer brings us on.
     if (put && (op.last || (both_.window.full() && !both_.window.waiting())))
         frame.flags |= kAckWanted;
     frame.pieces = static_cast<uint16_t>(op.pieces);
+    const uint32_t access = head_length(frame);
     frame.length = put ? access + op.bytes : access;
     frame.seq = op.seq;
     frame.region = op.remote.region;
@@ -137,10 +147,17 @@ void Sender::add_operation(Op &op) {
     to += Frame::kSize;
     store<uint64_t>(to, op.remote.key);
     to += 8;
-    if (notified) {
+    if (frame.flags & kNotified) {
         store<uint64_t>(to, op.remote.notification);
         store<uint64_t>(to + 8, op.remote.notification_key);
         to += kNotificationBytes;
+    }
+    if (put && op.checked) {
+        Crc32c sum;
+        for (const Piece &piece : pieces)
+            sum.add(reinterpret_cast<const void *>(piece.local), piece.length);
+        store<uint64_t>(to, sum.value());
+        to += kChecksumBytes;
     }
     for (const Piece &piece : pieces) {
         encode(WirePiece{piece.offset, static_cast<uint32_t>(piece.length)}, to);

@@ -54,8 +54,8 @@ Op *Window::get_answered(uint64_t seq, uint32_t bytes) {
 }
 
 // What was discarded on its way in did not arrive.
-void Window::got(Op &op, LinkSink &sink) {
-    finish(op, op.canceled ? XFER_ECANCELED : XFER_OK, sink);
+void Window::got(Op &op, Status status, LinkSink &sink) {
+    finish(op, op.canceled ? XFER_ECANCELED : status, sink);
 }
 
 void Window::deliver_canceled(LinkSink &sink) {

@@ -23,7 +23,7 @@ public:
     bool acknowledged(uint64_t seq, LinkSink &sink);
     bool refused(uint64_t seq, Status status, LinkSink &sink);
     Op *get_answered(uint64_t seq, uint32_t bytes);  // null: not allowed
-    void got(Op &op, LinkSink &sink);
+    void got(Op &op, Status status, LinkSink &sink);
 
     bool has_canceled() const { return !canceled_.empty(); }
     void deliver_canceled(LinkSink &sink);

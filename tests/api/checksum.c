@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Checksums of payloads: what is changed on its way is noticed, and only with them. A proxy between
+ * the two engines flips one bit. */
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "fixture.h"
+
+enum { kLength = 8 << 20, kFlipAt = (4 << 20) + 100000, kMaxPipes = 16 };
+
+/* ---- the proxy ---- */
+
+enum { kToServer, kToClient };
+
+typedef struct Pipe {
+    int from, to, way;
+    pthread_t thread;
+} Pipe;
+
+static int proxy_fd = -1;
+static uint16_t server_port;
+static _Atomic int flip_way = -1; /* where the next bit is to be flipped */
+static Pipe pipes[kMaxPipes];
+static int pipe_count;
+static pthread_t proxy_thread;
+
+/* Flips a bit far inside a long stream, where nothing but payload is. */
+static void *forward(void *argument) {
+    Pipe *pipe = argument;
+    static _Thread_local uint8_t bytes[65536];
+    uint64_t at = 0;
+    for (;;) {
+        ssize_t got = read(pipe->from, bytes, sizeof bytes);
+        if (got <= 0) break;
+        at += (uint64_t)got;
+        int way = pipe->way;
+        if (at > kFlipAt && atomic_compare_exchange_strong(&flip_way, &way, -1))
+            bytes[(size_t)got / 2] ^= 4;
+        for (ssize_t sent = 0; sent < got;) {
+            ssize_t more = send(pipe->to, bytes + sent, (size_t)(got - sent), MSG_NOSIGNAL);
+            if (more <= 0) break;
+            sent += more;
+        }
+    }
+    shutdown(pipe->to, SHUT_WR);
+    return NULL;
+}
+
+static void *accept_all(void *unused) {
+    (void)unused;
+    for (;;) {
+        int client = accept(proxy_fd, NULL, NULL);
+        if (client < 0 || pipe_count + 2 > kMaxPipes) break;
+        struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(server_port)};
+        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        int server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (connect(server, (struct sockaddr *)&address, sizeof address) != 0) break;
+        pipes[pipe_count] = (Pipe){.from = client, .to = server, .way = kToServer};
+        pipes[pipe_count + 1] = (Pipe){.from = server, .to = client, .way = kToClient};
+        for (int i = 0; i < 2; i++, pipe_count++)
+            pthread_create(&pipes[pipe_count].thread, NULL, forward, &pipes[pipe_count]);
+    }
+    return NULL;
+}
+
+static void proxy_start(const char *server_uri, char *uri, size_t cap) {
+    unsigned port = 0;
+    uint16_t own = 0;
+    assert_int_equal(sscanf(server_uri, "tcp://127.0.0.1:%u", &port), 1);
+    server_port = (uint16_t)port;
+    proxy_fd = raw_listener(&own);
+    assert_true(proxy_fd >= 0);
+    snprintf(uri, cap, "tcp://127.0.0.1:%u", own);
+    pipe_count = 0;
+    flip_way = -1;
+    assert_int_equal(pthread_create(&proxy_thread, NULL, accept_all, NULL), 0);
+}
+
+/* After the engines have ended. */
+static void proxy_end(void) {
+    shutdown(proxy_fd, SHUT_RDWR);
+    pthread_join(proxy_thread, NULL);
+    close(proxy_fd);
+    for (int i = 0; i < pipe_count; i++)
+        pthread_join(pipes[i].thread, NULL);
+    for (int i = 0; i < pipe_count; i += 2) {
+        close(pipes[i].from);
+        close(pipes[i].to);
+    }
+}
+
+static void pair_with(Pair *pair, const Mode *mode, uint32_t flags) {
+    xfer_engine_options_t server = host_options(mode);
+    xfer_engine_options_t client = server;
+    client.flags = flags;
+    char uri[64];
+    *pair = (Pair){.length = kLength, .memory = test_memory(kLength)};
+    pair->server = host_open_with(mode, &server);
+    pair->client = host_open_with(mode, &client);
+    host_listen(pair->server, "tcp://127.0.0.1:0");
+    pair->region =
+        open_region(pair->server, "memory", XFER_READ | XFER_WRITE, pair->memory, kLength);
+    proxy_start(pair->server->uri, uri, sizeof uri);
+    pair->ep = open_ep(pair->client, uri);
+    pair->ref = look_up(pair->client, pair->ep, "memory");
+}
+
+static void pair_end(Pair *pair) {
+    host_end(pair->client);
+    host_end(pair->server);
+    proxy_end();
+}
+
+/* ---- tests ---- */
+
+static uint64_t wrong_bytes(const uint8_t *a, const uint8_t *b) {
+    uint64_t wrong = 0;
+    for (uint64_t i = 0; i < kLength; i++)
+        wrong += a[i] != b[i];
+    return wrong;
+}
+
+static void test_flipped_put(void **state) {
+    Pair pair;
+    pair_with(&pair, *state, XFER_ENGINE_CHECKSUM);
+    uint8_t *local = test_memory(kLength);
+    fill(local, kLength, 3);
+    flip_way = kToServer;
+    assert_status(put_now(pair.client, pair.ep, local, &pair.ref, 0, kLength), XFER_ECHECKSUM);
+    assert_int_equal(flip_way, -1);
+    assert_status(put_now(pair.client, pair.ep, local, &pair.ref, 0, kLength), XFER_OK);
+    assert_memory_equal(pair.memory, local, kLength);
+    assert_int_equal(host_stats(pair.client).connection_ends, 0);
+    pair_end(&pair);
+}
+
+static void test_flipped_get(void **state) {
+    Pair pair;
+    pair_with(&pair, *state, XFER_ENGINE_CHECKSUM);
+    uint8_t *local = test_memory(kLength);
+    fill(pair.memory, kLength, 4);
+    flip_way = kToClient;
+    assert_status(get_now(pair.client, pair.ep, local, &pair.ref, 0, kLength), XFER_ECHECKSUM);
+    assert_int_equal(flip_way, -1);
+    assert_status(get_now(pair.client, pair.ep, local, &pair.ref, 0, kLength), XFER_OK);
+    assert_memory_equal(pair.memory, local, kLength);
+    pair_end(&pair);
+}
+
+/* The proxy does flip: without checksums nobody notices. And a batch may ask for them alone. */
+static void test_unnoticed(void **state) {
+    Pair pair;
+    pair_with(&pair, *state, 0);
+    uint8_t *local = test_memory(kLength);
+    fill(local, kLength, 5);
+    flip_way = kToServer;
+    assert_status(put_now(pair.client, pair.ep, local, &pair.ref, 0, kLength), XFER_OK);
+    assert_int_equal(wrong_bytes(pair.memory, local), 1);
+
+    xfer_batch_t *batch = NULL;
+    assert_status(xfer_batch_open(pair.ep, NULL, &batch, NULL), XFER_OK);
+    assert_status(xfer_batch_put(batch, local, &pair.ref, 0, kLength), XFER_OK);
+    const xfer_submit_options_t options = {.size = sizeof options, .flags = XFER_SUBMIT_CHECKSUM};
+    flip_way = kToServer;
+    assert_status(xfer_batch_submit(batch, 1, &options), XFER_OK);
+    xfer_event_t event = wait_event(pair.client, XFER_EVENT_BATCH, 1, kPatience);
+    assert_status(event.status, XFER_ECHECKSUM);
+    assert_completion(&event);
+    assert_status(submit_now(pair.client, batch), XFER_OK);
+    assert_memory_equal(pair.memory, local, kLength);
+    pair_end(&pair);
+}
+
+/* Every size and shape still arrives, in both directions. */
+static void test_shapes(void **state) {
+    Pair pair;
+    xfer_engine_options_t options = host_options(*state);
+    options.flags = XFER_ENGINE_CHECKSUM;
+    pair_open_with(&pair, &options, &options, *state, kLength);
+    uint8_t *local = test_memory(kLength);
+    uint8_t *back = test_memory(kLength);
+    fill(local, kLength, 6);
+    const uint64_t lengths[] = {0, 1, 7, 4096, 65537, 262144, 262145, 1 << 20, kLength};
+    for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
+        uint64_t length = lengths[i], offset = kLength - length;
+        assert_status(put_now(pair.client, pair.ep, local + offset, &pair.ref, offset, length),
+                      XFER_OK);
+        assert_status(get_now(pair.client, pair.ep, back + offset, &pair.ref, offset, length),
+                      XFER_OK);
+        assert_memory_equal(back + offset, local + offset, length);
+        assert_memory_equal(pair.memory + offset, local + offset, length);
+    }
+    xfer_batch_t *batch = NULL;
+    assert_status(xfer_batch_open(pair.ep, NULL, &batch, NULL), XFER_OK);
+    const uint64_t block = 800, count = kLength / block;
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t there = (i * 7919 % count) * block;
+        assert_status(xfer_batch_put(batch, local + i * block, &pair.ref, there, block), XFER_OK);
+    }
+    assert_status(submit_now(pair.client, batch), XFER_OK);
+    for (uint64_t i = 0; i < count; i++)
+        assert_memory_equal(pair.memory + (i * 7919 % count) * block, local + i * block, block);
+}
+
+/* What is filled up from zeros after a cancel has another sum: that is no fault of the wire. */
+static void test_canceled(void **state) {
+    Pair pair;
+    xfer_engine_options_t options = host_options(*state);
+    options.flags = XFER_ENGINE_CHECKSUM;
+    pair_open_with(&pair, &options, &options, *state, kLength);
+    uint8_t *local = test_memory(kLength);
+    xfer_batch_t *batch = NULL;
+    assert_status(xfer_batch_open(pair.ep, NULL, &batch, NULL), XFER_OK);
+    assert_status(xfer_batch_put(batch, local, &pair.ref, 0, kLength), XFER_OK);
+    for (int round = 0; round < (quick() ? 10 : 40); round++) {
+        fill(local, kLength, (uint64_t)round);
+        assert_status(xfer_batch_submit(batch, 1, NULL), XFER_OK);
+        for (int i = 0; i < round % 8; i++)
+            turn(0);
+        xfer_batch_cancel(batch);
+        xfer_event_t event = wait_event(pair.client, XFER_EVENT_BATCH, 1, kPatience);
+        assert_true(event.status == XFER_OK || event.status == XFER_ECANCELED);
+        memset(local, 0xee, kLength);
+        xfer_status_t entry = XFER_EINTERNAL;
+        assert_status(xfer_batch_entries(batch, 0, 1, &entry), XFER_OK);
+        assert_status(entry, event.status);
+    }
+    fill(local, kLength, 1000);
+    assert_status(submit_now(pair.client, batch), XFER_OK);
+    assert_memory_equal(pair.memory, local, kLength);
+}
+
+static const struct CMUnitTest tests[] = {
+    EACH_DISPATCH(test_flipped_put), EACH_DISPATCH(test_flipped_get), EACH_DISPATCH(test_unnoticed),
+    EACH_MODE(test_shapes),          EACH_MODE(test_canceled),
+};
+
+TEST_MAIN(tests)
