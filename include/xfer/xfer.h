@@ -302,11 +302,15 @@ XFER_API xfer_status_t xfer_engine_fd(xfer_engine_t *engine, int32_t *fd);
 XFER_API xfer_status_t xfer_engine_poll(xfer_engine_t *engine, xfer_event_t *events, uint32_t event_size, uint32_t max,
                                         uint32_t timeout_ms, uint32_t *count);
 
-/* Refuses new work, tells peers, and lets what is under way end within `timeout_ms` (a later release).
- * Returns: XFER_OK, then one DRAINED event; XFER_EUNSUPPORTED in this release.
+/* The end of all work before the end of an engine, as for a rolling restart. From here on calls that begin something
+ * answer XFER_ECLOSED and nothing is accepted; peers are told, so that they begin nothing new here and what they have
+ * waiting goes to the engine that comes after this one; what is under way on either side ends; connections end.
+ * `timeout_ms`: 0 and XFER_NONE: no limit.
+ * Returns: XFER_OK, then one DRAINED event (XFER_ETIMEDOUT: not all of it has ended; XFER_ECANCELED: the engine was
+ *          closed meanwhile); XFER_EBUSY the second time; XFER_ECLOSED.
  * Thread: any.
  * In callback: yes.
- * Ownership: nothing changes hands. */
+ * Ownership: nothing changes hands; xfer_engine_close is still to come. */
 XFER_API xfer_status_t xfer_engine_drain(xfer_engine_t *engine, uint32_t timeout_ms, uint64_t user);
 
 /* Starts the end: closes every child (their CLOSED events come), then delivers the engine's own, last. From here on

@@ -12,7 +12,7 @@ Failure open_endpoint(xfer_engine_t *handle, const char *text, const xfer_ep_opt
     if (Status status = check(engine); status != XFER_OK) return {status, 0, 0, ""};
     if (!out || !text) return {XFER_EINVAL, 0, 0, "uri or ep is NULL"};
     *out = nullptr;
-    if (engine->closing()) return {XFER_ECLOSED, 0, 0, ""};
+    if (engine->refuses()) return {XFER_ECLOSED, 0, 0, ""};
     xfer_ep_options_t options;
     if (Status status = copy_options(given, options); status != XFER_OK) return {status, 0, 0, ""};
     auto uri = parse_uri(text);

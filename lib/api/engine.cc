@@ -45,7 +45,7 @@ Failure open_engine(const xfer_engine_options_t *given, xfer_engine_t **engine) 
 Failure listen_at(xfer_engine_t *handle, const char *text, char *bound, size_t cap) {
     Engine *engine = of(handle);
     if (Status status = check(engine); status != XFER_OK) return {status, 0, 0, ""};
-    if (engine->closing()) return {XFER_ECLOSED, 0, 0, ""};
+    if (engine->refuses()) return {XFER_ECLOSED, 0, 0, ""};
     if (!text || (!bound && cap)) return {XFER_EINVAL, 0, 0, "uri is NULL, or bound is"};
     auto uri = parse_uri(text);
     if (!uri) return uri.error();
@@ -98,9 +98,9 @@ xfer_status_t xfer_engine_poll(xfer_engine_t *handle, xfer_event_t *events, uint
     });
 }
 
-xfer_status_t xfer_engine_drain(xfer_engine_t *engine, uint32_t, uint64_t) {
-    const Status status = check(of(engine));
-    return status != XFER_OK ? status : XFER_EUNSUPPORTED;
+xfer_status_t xfer_engine_drain(xfer_engine_t *engine, uint32_t timeout_ms, uint64_t user) {
+    if (Status status = check(of(engine)); status != XFER_OK) return status;
+    return guarded([&]() -> xfer_status_t { return of(engine)->drain(timeout_ms, user); });
 }
 
 xfer_status_t xfer_engine_close(xfer_engine_t *engine) {

@@ -90,7 +90,7 @@ inline Status check(const NotifyCounter *counter) {
 // New work is taken neither by a handle that was closed nor by one whose engine ends.
 inline Status check_open(const Endpoint *ep) {
     if (Status status = check(ep); status != XFER_OK) return status;
-    return ep->closed.load() || ep->ended.load() || ep->engine.closing() ? XFER_ECLOSED : XFER_OK;
+    return ep->closed.load() || ep->ended.load() || ep->engine.refuses() ? XFER_ECLOSED : XFER_OK;
 }
 
 // Shorter: the rest is zero, so default. Longer: its tail must be zero. Null: all default.

@@ -202,10 +202,11 @@ void Connection::run() {
         return peer ? peer->ended(*this) : shard.stranger_gone(*this);
     }
     if (usable()) peer->flow.pump();
+    leave_when_quiet();
 }
 
 void Connection::pump_soon() {
-    if (peer->flow.waiting()) shard.loop.defer(*this);
+    if (peer->flow.waiting() || peer_done_) shard.loop.defer(*this);
 }
 
 void Connection::on_timer(Timer &) {
@@ -327,6 +328,8 @@ void Connection::on_control(const Frame &frame, ConstBytes body) {
             if (shard.engine.options().lanes != XFER_NONE) open_lanes();
         }
         return;
+    case FrameType::drain:
+        return on_drain(frame);
     case FrameType::bye:
         return on_leave(frame);
     default:
@@ -351,6 +354,33 @@ void Connection::on_leave(const Frame &frame) {
     no.type = FrameType::bye;
     no.status = XFER_EBUSY;
     send(no);
+}
+
+void Connection::drain() {
+    if (!usable()) return;
+    Frame frame;
+    frame.type = FrameType::drain;
+    if (!drain_said_) {
+        drain_said_ = true;
+        send(frame);
+    }
+    if (done_said_ || !idle()) return;
+    done_said_ = true;
+    frame.seq = 1;
+    send(frame);
+}
+
+// What has begun goes on; all else waits for who comes after the peer.
+void Connection::on_drain(const Frame &frame) {
+    peer_drains_ = true;
+    if (frame.seq) peer_done_ = true;
+    peer->put_off(*this);
+    leave_when_quiet();
+}
+
+void Connection::leave_when_quiet() {
+    if (!peer_done_ || closing_ || !asked_.empty() || !peer->flow.quiet()) return;
+    close({XFER_ECLOSED, XFER_ORIGIN_PEER, 0, "the peer drains"});
 }
 
 bool Connection::idle() const {

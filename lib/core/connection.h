@@ -67,6 +67,8 @@ public:
 
     // ---- once it is live
     bool usable() const { return live_ && !closing_ && !leaving_; }
+    bool takes_new() const { return usable() && !peer_drains_; }
+    void drain();  // tells the peer, and tells it again when nothing of ours is under way
     Lane &control() { return *lanes_[0]; }
     Lane &bulk_lane();
     void flush();
@@ -75,6 +77,7 @@ public:
                    uint64_t incarnation) const;  // of work that names another engine
     void ask(Request &request);                  // or puts it back where it waits
     RequestList &asked() { return asked_; }
+    void put_off(RequestList &into);    // what waits for a name: the peer goes
     void take_back(RequestList &into);  // what was asked, when the connection has ended
     void forget(Request &request);
     bool send(const Frame &frame, ConstBytes body = {});
@@ -123,6 +126,8 @@ private:
     void answer(const Frame &frame, ConstBytes body);
     void on_pong(const Frame &frame);
     void on_leave(const Frame &frame);
+    void on_drain(const Frame &frame);
+    void leave_when_quiet();
     void finish();
 
     std::vector<std::unique_ptr<Lane>> lanes_;
@@ -136,6 +141,8 @@ private:
     bool live_ = false, closing_ = false, ended_ = false;
     bool leaving_ = false;  // we offered to end an idle connection
     bool probing_ = false;
+    bool drain_said_ = false, done_said_ = false;   // ours
+    bool peer_drains_ = false, peer_done_ = false;  // the peer's
     bool lanes_wanted_ = false;
 };
 

@@ -262,6 +262,33 @@ void Engine::hand_over(EventList &events, uint64_t count) {
 
 // ---- the end
 
+class Engine::Drain final : public Message {
+public:
+    explicit Drain(uint64_t limit) : limit_(limit) {}
+    void arrive(Shard &shard) override {
+        shard.begin_drain(limit_);
+        delete this;
+    }
+
+private:
+    const uint64_t limit_;
+};
+
+Status Engine::drain(uint32_t timeout_ms, uint64_t user) {
+    if (closing()) return XFER_ECLOSED;
+    if (!draining_.begin(user, static_cast<uint32_t>(shards_.size()))) return XFER_EBUSY;
+    bool taken = false;
+    for (auto &shard : shards_) {
+        const bool limited = timeout_ms && timeout_ms != XFER_NONE && shard->index == 0;
+        auto *drain = new Drain(limited ? timeout_ms * kNsPerMs : 0);
+        if (shard->post(*drain))
+            taken = true;
+        else
+            delete drain;
+    }
+    return !taken && draining_.revoke() ? XFER_ECLOSED : XFER_OK;
+}
+
 Status Engine::close() {
     if (closing_.exchange(true)) return XFER_ECLOSED;
     for (size_t i = 0; i < shards_.size(); ++i)
@@ -271,6 +298,7 @@ Status Engine::close() {
 
 void Engine::shard_ended(Shard &last) {
     if (shards_left_.fetch_sub(1) != 1) return;
+    draining_.finish(XFER_ECANCELED, last);
     end_regions(last);
     last.tell(end_);
 }

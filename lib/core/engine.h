@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/delivery.h"
+#include "core/draining.h"
 #include "core/notify_counter.h"
 #include "core/options.h"
 #include "core/shard.h"
@@ -54,6 +55,7 @@ public:
                    uint32_t &kind) const;  // XFER_EMEMKIND if nobody serves it
     bool forked() const;
     bool closing() const { return closing_.load(); }
+    bool refuses() const { return closing() || draining_.on(); }  // new work
 
     // `room`: bytes for `bound` and its NUL; too few of them, and nothing listens.
     Status listen(const Uri &uri, size_t room, std::string &bound, Failure &why);
@@ -65,6 +67,8 @@ public:
     void close_silently(Endpoint &ep);
     bool count(uint64_t key, Shard &shard) { return counters_.count(key, shard); }
     NotifyCounters &counters() { return counters_; }
+    Draining &draining() { return draining_; }
+    Status drain(uint32_t timeout_ms, uint64_t user);
     Status close();
     Status join();
     Status join_forked();  // in the child of a fork: only lets go of what it shares with the parent
@@ -100,6 +104,7 @@ public:
 private:
     class End final : public EventNode {};
     class RegionChange;
+    class Drain;
     class Closing final : public Message {
     public:
         void arrive(Shard &shard) override { shard.begin_close(); }
@@ -135,6 +140,7 @@ private:
     std::map<std::string, uint64_t> names_;
 
     NotifyCounters counters_;
+    Draining draining_;
 
     std::mutex singles_mutex_;
     std::vector<std::unique_ptr<Single>> free_singles_;

@@ -81,10 +81,20 @@ void Flow::detach() {
 
 void Flow::pump() {
     if (!connection_ || !connection_->usable()) return;
-    begin_notifications();
-    while (!small_.empty() && feed(small_.front(), connection_->control())) {}
-    while (!bulk_.empty() && connection_ && feed(bulk_.front(), connection_->bulk_lane())) {}
+    const bool fresh = connection_->takes_new();
+    if (fresh) begin_notifications();
+    const auto may = [&](Queue &queue) {
+        return !queue.empty() && connection_ && (fresh || queue.front().begun());
+    };
+    while (may(small_) && feed(small_.front(), connection_->control())) {}
+    while (may(bulk_) && feed(bulk_.front(), connection_->bulk_lane())) {}
     connection_->flush();
+}
+
+bool Flow::quiet() {
+    for (Transfer &transfer : all_)
+        if (transfer.begun()) return false;
+    return true;
 }
 
 bool Flow::feed(Transfer &transfer, Lane &lane) {
@@ -346,6 +356,7 @@ void Flow::complete(Transfer &transfer) {
     transfer.counters(transfer.ep->counters).end(transfer.status, transfer.moved, took);
     shard_.counters.queued.sub();
     transfer.ep->counters.queued.sub();
+    if (connection_) connection_->pump_soon();
     Endpoint &ep = *transfer.ep;
     transfer.flow = nullptr;
     shard_.tell(transfer);

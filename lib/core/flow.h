@@ -37,6 +37,7 @@ public:
 
     bool waiting() { return !small_.empty() || !bulk_.empty() || !held_.empty(); }
     bool busy() { return !all_.empty(); }
+    bool quiet();  // nothing of it is under way, though more may wait
     void on_transfer_timer(Transfer &transfer);
 
 private:

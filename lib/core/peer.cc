@@ -59,7 +59,7 @@ void Peer::submit(Request &request) {
         requests_.push_back(request);
         return finish(request, XFER_OK);
     }
-    if (live_ && live_->usable()) return live_->ask(request);
+    if (live_ && live_->takes_new()) return live_->ask(request);
     requests_.push_back(request);
     want();
 }
@@ -79,6 +79,7 @@ void Peer::finish(Request &request, Status status, uint32_t origin) {
         request.event.origin = last_failure_.origin;
         request.event.native_code = last_failure_.native;
     }
+    if (live_) live_->pump_soon();
     shard.tell(request);
     shard.operation_ended(*request.ep);
 }
@@ -313,10 +314,11 @@ void Peer::go_live(Connection &connection) {
     shard.log().info("connected to {}", connection.control().link->remote());
     flow.attach(connection);
     ask_waiting();
+    if (shard.draining()) drain();
 }
 
 void Peer::ask_waiting() {
-    if (!live_ || !live_->usable()) return;
+    if (!live_ || !live_->takes_new()) return;
     RequestList waiting;
     waiting.append(requests_);
     while (Request *request = waiting.pop_front()) {
@@ -388,6 +390,14 @@ void Peer::attempt_failed(const Failure &why) {
     const size_t doublings = std::min<size_t>(failed_attempts_ / addresses, 10);
     const uint64_t backoff = std::min(kBackoffFirstNs << doublings, kBackoffLastNs);
     shard.loop.arm(redial_, shard.now() + backoff / 2 + shard.engine.random_u64() % (backoff / 2));
+}
+
+void Peer::drain() {
+    if (live_) live_->drain();
+}
+
+bool Peer::busy() {
+    return !connections_.empty() || flow.busy() || !requests_.empty();
 }
 
 Endpoint *Peer::spokesman() {

@@ -75,6 +75,9 @@ public:
     const Failure &last_failure() const { return last_failure_; }
     Connection *live() const { return live_; }
     List<Endpoint, InPeer> &endpoints() { return eps_; }
+    void put_off(Connection &connection) { connection.put_off(requests_); }
+    void drain();
+    bool busy();            // something is under way, or a connection is there
     Endpoint *spokesman();  // whose events tell what concerns all handles of the peer
 
 private:

@@ -29,6 +29,17 @@ void Connection::ask(Request &request) {
     send(frame, {reinterpret_cast<const uint8_t *>(request.name.data()), request.name.size()});
 }
 
+void Connection::put_off(RequestList &into) {
+    for (Request &request : asked_) {
+        if (!request.wait) continue;
+        send_forget(request.seq);
+        request.ListNode<InRequests>::unlink();
+        request.seq = 0;
+        request.on = nullptr;
+        into.push_back(request);
+    }
+}
+
 void Connection::take_back(RequestList &into) {
     while (Request *request = asked_.pop_front()) {
         request->seq = 0;

@@ -125,6 +125,7 @@ void Shard::post_link(Shard &home, LinkMove &move) {
     std::vector<Ref<Endpoint>> moved;
     for (Endpoint &ep : move.wishes.eps)
         moved.emplace_back(ep);
+    engine.draining().hold();  // until it arrives
     if (!home.post(move))
         return arrive(move), delete &move;  // its loop has ended: so will this one
     // Only now: what is posted there from here on comes after the move.
@@ -160,6 +161,12 @@ void Shard::rehome(std::unique_ptr<Connection> connection, const Identity &ident
 }
 
 void Shard::arrive(LinkMove &move) {
+    receive(move);
+    check_drained();
+    engine.draining().release(*this);
+}
+
+void Shard::receive(LinkMove &move) {
     auto connection = std::make_unique<Connection>(*this, move.side, next_number(), move.sequence);
     Connection &moved = *connection;
     auto remote = parse_uri(move.ticket.remote);  // a link's own

@@ -9,7 +9,7 @@
 namespace xfer {
 
 Shard::Shard(Engine &owner, Loop &own_loop, uint32_t number)
-    : engine(owner), loop(own_loop), index(number), beat_(*this) {
+    : engine(owner), loop(own_loop), index(number), beat_(*this), drain_limit_(*this) {
     loop.set_wake_sink(*this);
 }
 
@@ -116,6 +116,8 @@ void Shard::finish_close(Endpoint &ep) {
 void Shard::operation_ended(Endpoint &ep) {
     ep.outstanding.fetch_sub(1);
     if (ep.room_wanted.exchange(false)) notify(ep, XFER_EVENT_ROOM, {});
+    if (draining_ && ep.peer) ep.peer->drain();
+    if (draining_) loop.defer(*this);
     if (--ep.busy == 0 && ep.closing) finish_close(ep);
 }
 
@@ -266,6 +268,7 @@ void Shard::deliver() {
 void Shard::run() {
     graveyard_.clear();
     dead_peers_.clear();
+    check_drained();
     deliver();
     check_ended();
 }
@@ -295,7 +298,8 @@ void Shard::notify_peer_down(Endpoint &ep, const Failure &why) {
 
 // ---- time and the end
 
-void Shard::on_timer(Timer &) {
+void Shard::on_timer(Timer &timer) {
+    if (&timer == &drain_limit_) return engine.draining().finish(XFER_ETIMEDOUT, *this);
     for (auto &peer : peers_)
         peer->beat(now());
     beat_later();
@@ -317,12 +321,37 @@ void Shard::begin_close() {
     closing_ = true;
     listeners_.clear();
     loop.disarm(beat_);
+    loop.disarm(drain_limit_);
     const Failure why{XFER_ECLOSED, 0, 0, "the engine closes"};
     for (auto &stranger : strangers_)
         stranger->close(why);
     for (size_t i = peers_.size(); i-- > 0;)
         close(*peers_[i], why);
     loop.defer(*this);
+}
+
+void Shard::begin_drain(uint64_t limit) {
+    if (closing_) return;
+    draining_ = true;
+    listeners_.clear();
+    for (auto &stranger : strangers_)
+        stranger->close({XFER_ECLOSED, 0, 0, "the engine drains"});
+    for (auto &peer : peers_)
+        peer->drain();
+    if (limit) loop.arm(drain_limit_, now() + limit);
+    loop.defer(*this);
+}
+
+void Shard::check_drained() {
+    if (!draining_) return;
+    const bool busy = !strangers_.empty() || std::any_of(peers_.begin(), peers_.end(),
+                                                         [](auto &peer) { return peer->busy(); });
+    if (busy == drain_held_) return;
+    drain_held_ = busy;
+    if (busy)
+        engine.draining().hold();
+    else
+        engine.draining().release(*this);
 }
 
 void Shard::close(Peer &peer, const Failure &why) {

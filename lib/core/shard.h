@@ -41,12 +41,14 @@ public:
     void add(Region &region);
     void remove(Region &region);
     void begin_close();
+    void begin_drain(uint64_t limit);  // in nanoseconds from now, 0: none
     void drain_mailbox();
 
     // ---- the loop: for what lives on it
     uint64_t now() { return loop.now(); }
     const Log &log() const;
     bool closing() const { return closing_; }
+    bool draining() const { return draining_; }
     uint64_t next_number() { return ++last_number_; }
     Transport *transport_for(const Uri &uri);
     std::unique_ptr<Link> make_loopback(LinkSink &sink);
@@ -99,8 +101,10 @@ private:
     void close(Peer &peer, const Failure &why);  // with its endpoints
     void beat_later();
     void check_ended();
+    void check_drained();
     void deliver();
     void post_link(Shard &home, LinkMove &move);
+    void receive(LinkMove &move);
     void move_stranger(Connection &stranger, Shard &home, ConstBytes heard);
     std::unique_ptr<Connection> take_stranger(Connection &stranger);
 
@@ -118,8 +122,10 @@ private:
     uint64_t outbox_count_ = 0;
     std::vector<std::unique_ptr<Op[]>> op_blocks_;
     List<Op, InTransfer> free_ops_;
-    Timer beat_;
+    Timer beat_, drain_limit_;
     bool closing_ = false, ended_ = false;
+    bool draining_ = false;
+    bool drain_held_ = true;  // by what is under way here
 };
 
 }  // namespace xfer

@@ -75,6 +75,8 @@ public:
     void begin(uint64_t now);
     void fail_entries(const Op &op, Status why);
     void begin_anew();  // nothing of it was ever sent
+    // Some of it was sent, and not given back.
+    bool begun() const { return inflight_count || moved || !unsent.empty() || notification; }
     bool drawn() const { return stopped || (unsent.empty() && list.at_end(next)); }
     OpCounters &counters(TrafficCounters &traffic) const;
 

@@ -40,6 +40,8 @@ bool plausible(const Frame &frame) {
         return frame.pieces == 0 && frame.length == 0 && frame.status < 0;
     case FrameType::notify:
         return frame.pieces == 0 && frame.length == 0 && frame.status <= 0 && frame.seq != 0;
+    case FrameType::drain:
+        return frame.pieces == 0 && frame.length == 0 && frame.status == 0 && frame.seq <= 1;
     case FrameType::noted:
         return frame.pieces == 0 && frame.length == 0 && frame.status == 0;
     case FrameType::lookup:

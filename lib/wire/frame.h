@@ -32,6 +32,8 @@ enum class FrameType : uint8_t {
     notify = 14,  // closes notification seq: region: its key; status: why it failed, or 0: all that
                   // belongs to it is acknowledged
     noted = 15,   // notification seq is held, 0: none; region: how many the application has had
+    drain = 16,   // begin nothing new on this connection; seq 1: and I have nothing under way, so
+                  // end it when you have nothing either
 };
 
 constexpr uint8_t kLookupWait = 1;  // flags of lookup

@@ -62,6 +62,24 @@ static void test_in_order(void **state) {
     }
 }
 
+/* An engine may be its own peer. */
+static void test_to_itself(void **state) {
+    Host *host = host_open(*state);
+    uint8_t *memory = test_memory(1 << 20);
+    uint8_t *local = test_memory(1 << 20);
+    host_listen(host, "tcp://127.0.0.1:0");
+    open_region(host, "memory", XFER_WRITE, memory, 1 << 20);
+    xfer_ep_t *ep = open_ep(host, host->uri);
+    xfer_ref_t ref = look_up(host, ep, "memory");
+    xfer_batch_t *batch = open_batch(ep);
+    fill(local, 1 << 20, 1);
+    assert_status(xfer_batch_put(batch, local, &ref, 0, 1 << 20), XFER_OK);
+    assert_status(submit_with(batch, 6, 1), XFER_OK);
+    assert_int_equal(wait_event(host, XFER_EVENT_NOTIFY, ANY_USER, kPatience).tag, 6);
+    assert_true(filled(memory, 1 << 20, 1, 0));
+    assert_status(wait_event(host, XFER_EVENT_BATCH, 1, kPatience).status, XFER_OK);
+}
+
 /* ---- behind the data ---- */
 
 static Pair watched;
@@ -359,6 +377,7 @@ static void test_bad_calls(void **state) {
 static const struct CMUnitTest tests[] = {
     EACH_MODE(test_alone),
     EACH_MODE(test_in_order),
+    EACH_DISPATCH(test_to_itself),
     EACH_MODE(test_behind_all_data),
     EACH_DISPATCH(test_behind_reads),
     EACH_DISPATCH(test_empty_batch),

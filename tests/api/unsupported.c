@@ -16,10 +16,6 @@ static xfer_status_t engine_listen_unix(void) {
                               sizeof bound, NULL);
 }
 
-static xfer_status_t engine_drain(void) {
-    return xfer_engine_drain(pair.client->engine, 1000, 1);
-}
-
 static xfer_status_t region_alloc(void) {
     xfer_region_options_t options = {.size = sizeof options, .access = XFER_READ, .name = "made"};
     void *address = NULL;
@@ -68,7 +64,6 @@ static const struct {
     xfer_status_t (*call)(void);
 } later[] = {
     {"xfer_engine_listen at unix://", engine_listen_unix},
-    {"xfer_engine_drain", engine_drain},
     {"xfer_region_alloc", region_alloc},
     {"xfer_region_grant", region_grant},
     {"xfer_region_renew", region_renew},
@@ -94,7 +89,6 @@ static void test_later_release(void **state) {
     pass_ms(20);
     assert_int_equal(count_events(pair.client, XFER_EVENT_SEND, ANY_USER), 0);
     assert_int_equal(count_events(pair.client, XFER_EVENT_RECV, ANY_USER), 0);
-    assert_int_equal(count_events(pair.client, XFER_EVENT_DRAINED, ANY_USER), 0);
     assert_int_equal(count_events(pair.client, XFER_EVENT_BATCH, 1), 0);
     assert_int_equal(host_stats(pair.server).regions, 1);
     assert_status(xfer_batch_close(batch), XFER_OK);

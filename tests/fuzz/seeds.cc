@@ -76,6 +76,7 @@ void add_frames(Corpus &corpus) {
         {"notify", {FrameType::notify, 0, 0, 0, 7, 0x6b6579, 0, 0}},
         {"failed", {FrameType::notify, 0, 0, 0, 7, 0x6b6579, 0, XFER_ECANCELED}},
         {"noted", {FrameType::noted, 0, 0, 0, 7, 64, 0, 0}},
+        {"drain", {FrameType::drain, 0, 0, 0, 1, 0, 0, 0}},
         {"bye", {FrameType::bye, 0, 0, 0, 0, 0, 0, XFER_ECLOSED}},
     };
     for (const auto &row : table) {

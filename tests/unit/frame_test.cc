@@ -137,6 +137,11 @@ TEST_CASE("the other types at and past their bounds") {
     CHECK_FALSE(sendable(FrameType::noted, 1, 0));
     CHECK_FALSE(sendable(FrameType::noted, 0, 1));
     CHECK_FALSE(sendable(FrameType::noted, 0, 0, -1));
+    for (uint64_t seq : {0, 1, 2})
+        CHECK(sendable(FrameType::drain, 0, 0, 0, 0, seq) == (seq < 2));
+    CHECK_FALSE(sendable(FrameType::drain, 1, 0));
+    CHECK_FALSE(sendable(FrameType::drain, 0, 1));
+    CHECK_FALSE(sendable(FrameType::drain, 0, 0, -1));
     for (int32_t status : {0, -1}) {
         CHECK(sendable(FrameType::notify, 0, 0, status));
         CHECK_FALSE(sendable(FrameType::notify, 1, 0, status));
@@ -167,7 +172,7 @@ TEST_CASE("the other types at and past their bounds") {
 
 TEST_CASE("unknown types are refused") {
     for (int type = 0; type < 256; type++) {
-        const bool known = type >= 1 && type <= 15;
+        const bool known = type >= 1 && type <= 16;
         bool any = false;
         for (uint32_t pieces : {0u, 1u}) {
             for (uint32_t length : {0u, 1u, access_length(1), uint32_t{sizeof(xfer_ref_t)}}) {
@@ -185,7 +190,7 @@ TEST_CASE("100,000 mutations: what decodes keeps the bounds and encodes to the s
     size_t accepted = 0;
     for (int round = 0; round < 100000; round++) {
         Frame frame;
-        frame.type = static_cast<FrameType>(1 + random() % 15);
+        frame.type = static_cast<FrameType>(1 + random() % 16);
         frame.pieces = frame.type <= FrameType::get ? 2 : 0;
         frame.length = frame.pieces ? access_length(2) : 0;
         Header header = encoded(frame);

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/draining.h"
+
+#include "core/engine.h"
+#include "core/shard.h"
+
+namespace xfer {
+
+bool Draining::begin(uint64_t user, uint32_t shards) {
+    State off = State::off;
+    if (!state_.compare_exchange_strong(off, State::pending)) return false;
+    event_.event.kind = XFER_EVENT_DRAINED;
+    event_.event.user = user;
+    holds_.fetch_add(shards);
+    return true;
+}
+
+bool Draining::revoke() {
+    State pending = State::pending;
+    return state_.compare_exchange_strong(pending, State::told);
+}
+
+void Draining::release(Shard &shard) {
+    if (holds_.fetch_sub(1) == 1) finish(XFER_OK, shard);
+}
+
+void Draining::finish(Status status, Shard &shard) {
+    State pending = State::pending;
+    if (!state_.compare_exchange_strong(pending, State::told)) return;
+    event_.event.status = status;
+    event_.event.object = &shard.engine;
+    shard.tell(event_);
+}
+
+}  // namespace xfer

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Draining: nothing new, all that is under way ends, peers go to who comes next. */
+#include <signal.h>
+#include <string.h>
+
+#include "fixture.h"
+#include "peer.h"
+
+enum { kLength = 4 << 20, kPuts = 32 };
+
+static xfer_status_t drained(Host *host, uint64_t user) {
+    xfer_event_t event = wait_event(host, XFER_EVENT_DRAINED, user, kPatience);
+    assert_ptr_equal(event.object, host->engine);
+    assert_int_equal(count_events(host, XFER_EVENT_DRAINED, ANY_USER), 1);
+    return event.status;
+}
+
+static void test_nothing_to_do(void **state) {
+    Host *host = host_open(*state);
+    char bound[64];
+    host_listen(host, "tcp://127.0.0.1:0");
+    assert_status(xfer_engine_drain(host->engine, 0, 7), XFER_OK);
+    assert_status(drained(host, 7), XFER_OK);
+    assert_status(xfer_engine_drain(host->engine, 0, 8), XFER_EBUSY);
+    assert_status(xfer_engine_listen(host->engine, "tcp://127.0.0.1:0", bound, sizeof bound, NULL),
+                  XFER_ECLOSED);
+    xfer_ep_t *ep = NULL;
+    assert_status(xfer_ep_open(host->engine, "tcp://127.0.0.1:1", NULL, &ep, NULL), XFER_ECLOSED);
+    assert_status(xfer_engine_close(host->engine), XFER_OK);
+    wait_closed(host, host->engine);
+    assert_status(xfer_engine_drain(host->engine, 0, 9), XFER_ECLOSED);
+}
+
+/* What was accepted ends well, in both roles; then the connection ends, and DRAINED comes last. */
+static void test_work_under_way(void **state) {
+    Pair pair;
+    pair_open(&pair, *state, kLength);
+    uint8_t *local = test_memory(kLength);
+    uint8_t *back = test_memory(kLength);
+    fill(local, kLength, 2);
+    for (uint64_t i = 0; i < kPuts; i++)
+        assert_status(xfer_put(pair.ep, local, &pair.ref, 0, kLength, i, NULL), XFER_OK);
+    assert_status(xfer_get(pair.ep, back, &pair.ref, 0, kLength, 100, NULL), XFER_OK);
+    assert_status(xfer_notify(pair.ep, 5, 101, NULL), XFER_OK);
+    assert_status(xfer_engine_drain(pair.client->engine, 0, 7), XFER_OK);
+    assert_status(xfer_put(pair.ep, local, &pair.ref, 0, 1, 200, NULL), XFER_ECLOSED);
+    assert_status(xfer_notify(pair.ep, 5, 201, NULL), XFER_ECLOSED);
+    assert_status(drained(pair.client, 7), XFER_OK);
+    for (uint64_t i = 0; i < kPuts; i++) {
+        xfer_event_t event;
+        assert_true(take_event(pair.client, XFER_EVENT_PUT, i, &event));
+        assert_status(event.status, XFER_OK);
+    }
+    assert_true(filled(pair.memory, kLength, 2, 0));
+    assert_int_equal(count_events(pair.client, XFER_EVENT_GET, 100), 1);
+    assert_int_equal(count_events(pair.client, XFER_EVENT_SEND, 101), 1);
+    assert_status(wait_event(pair.server, XFER_EVENT_PEER_DOWN, ANY_USER, kPatience).status,
+                  XFER_ECLOSED);
+    assert_int_equal(host_stats(pair.client).connections, 0);
+}
+
+/* The owner drains while a peer works: what has begun ends well, and what waits finds the successor
+ * at the same address, by name. */
+static void test_rolling_restart(void **state) {
+    Pair pair;
+    pair_open(&pair, *state, kLength);
+    uint8_t *local = test_memory(kLength);
+    fill(local, kLength, 3);
+    xfer_lookup_options_t later = {.size = sizeof later, .wait = 1};
+    assert_status(xfer_ep_lookup(pair.ep, "next", &later, 50), XFER_OK);
+    for (uint64_t i = 0; i < kPuts; i++)
+        assert_status(xfer_put(pair.ep, local, &pair.ref, 0, kLength, i, NULL), XFER_OK);
+    turn(0);
+    assert_status(xfer_engine_drain(pair.server->engine, 0, 7), XFER_OK);
+    wait_event(pair.client, XFER_EVENT_PEER_DOWN, ANY_USER, kPatience);
+    assert_status(drained(pair.server, 7), XFER_OK);
+    host_end(pair.server);
+
+    Host *next = host_open(*state);
+    host_listen(next, pair.server->uri);
+    open_region(next, "next", XFER_WRITE, test_memory(kLength), kLength);
+    xfer_event_t found = wait_event(pair.client, XFER_EVENT_LOOKUP, 50, kPatience);
+    assert_status(found.status, XFER_OK);
+    xfer_ref_t ref;
+    memcpy(&ref, found.data, sizeof ref);
+    assert_status(put_now(pair.client, pair.ep, local, &ref, 0, kLength), XFER_OK);
+    uint64_t well = 0;
+    for (uint64_t i = 0; i < kPuts; i++) {
+        xfer_event_t event = wait_event(pair.client, XFER_EVENT_PUT, i, kPatience);
+        assert_completion(&event);
+        well += event.status == XFER_OK;
+        /* The ref was the predecessor's, whose identity was random. */
+        assert_true(event.status == XFER_OK || event.status == XFER_EIDENTITY);
+    }
+    assert_true(well < kPuts);
+}
+
+/* Both at once, with work on both sides. */
+static void test_both(void **state) {
+    Pair pair;
+    pair_open(&pair, *state, kLength);
+    uint8_t *local = test_memory(kLength);
+    xfer_event_t met = wait_event(pair.server, XFER_EVENT_PEER, ANY_USER, kPatience);
+    open_region(pair.client, "other", XFER_READ, test_memory(kLength), kLength);
+    xfer_ref_t other = look_up(pair.server, met.ep, "other");
+    for (uint64_t i = 0; i < 4; i++) {
+        assert_status(xfer_put(pair.ep, local, &pair.ref, 0, kLength, i, NULL), XFER_OK);
+        assert_status(xfer_get(met.ep, local, &other, 0, kLength, i, NULL), XFER_OK);
+    }
+    assert_status(xfer_engine_drain(pair.client->engine, 500, 7), XFER_OK);
+    assert_status(xfer_engine_drain(pair.server->engine, 500, 8), XFER_OK);
+    xfer_status_t client = drained(pair.client, 7), server = drained(pair.server, 8);
+    assert_true(client == XFER_OK || client == XFER_ETIMEDOUT);
+    assert_true(server == XFER_OK || server == XFER_ETIMEDOUT);
+    host_end(pair.client);
+    host_end(pair.server);
+}
+
+/* A peer that does not answer holds it up to the limit, and no longer. */
+static void test_limit(void **state) {
+    Peer peer;
+    peer_start(&peer, "tcp://127.0.0.1:0", kLength, 0);
+    Host *host = host_open(*state);
+    xfer_ep_t *ep = open_ep(host, peer.uri);
+    xfer_ref_t ref = look_up(host, ep, "memory");
+    peer_signal(&peer, SIGSTOP);
+    uint8_t *local = test_memory(kLength);
+    assert_status(xfer_put(ep, local, &ref, 0, kLength, 1, NULL), XFER_OK);
+    assert_status(xfer_engine_drain(host->engine, 100, 7), XFER_OK);
+    assert_status(drained(host, 7), XFER_ETIMEDOUT);
+    assert_int_equal(count_events(host, XFER_EVENT_PUT, 1), 0);
+    peer_signal(&peer, SIGCONT);
+    assert_status(wait_event(host, XFER_EVENT_PUT, 1, kPatience).status, XFER_OK);
+    assert_int_equal(count_events(host, XFER_EVENT_DRAINED, ANY_USER), 1);
+    peer_kill(&peer);
+}
+
+/* Closed meanwhile: one DRAINED event all the same, before CLOSED. */
+static void test_closed_meanwhile(void **state) {
+    for (int round = 0; round < 20; round++) {
+        Pair pair;
+        pair_open(&pair, *state, kLength);
+        uint8_t *local = test_memory(kLength);
+        for (uint64_t i = 0; i < 4; i++)
+            assert_status(xfer_put(pair.ep, local, &pair.ref, 0, kLength, i, NULL), XFER_OK);
+        assert_status(xfer_engine_drain(pair.client->engine, 0, 7), XFER_OK);
+        for (int i = 0; i < round / 2; i++)
+            turn(0);
+        host_end(pair.client);
+        xfer_status_t status = wait_event(pair.client, XFER_EVENT_DRAINED, 7, kPatience).status;
+        assert_true(status == XFER_OK || status == XFER_ECANCELED);
+        host_end(pair.server);
+        close_shells();
+    }
+}
+
+static const struct CMUnitTest tests[] = {
+    EACH_MODE(test_nothing_to_do), EACH_MODE(test_work_under_way), EACH_MODE(test_rolling_restart),
+    EACH_MODE(test_both),          EACH_DISPATCH(test_limit),      EACH_MODE(test_closed_meanwhile),
+};
+
+int main(int argc, char **argv) {
+    int code;
+    if (peer_main(argc, argv, &code)) return code;
+    test_arguments(argc, argv);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
