@@ -101,12 +101,13 @@ static void test_both(void **state) {
     Pair pair;
     pair_open(&pair, *state, kLength);
     uint8_t *local = test_memory(kLength);
+    uint8_t *back = test_memory(kLength);
     xfer_event_t met = wait_event(pair.server, XFER_EVENT_PEER, ANY_USER, kPatience);
     open_region(pair.client, "other", XFER_READ, test_memory(kLength), kLength);
     xfer_ref_t other = look_up(pair.server, met.ep, "other");
     for (uint64_t i = 0; i < 4; i++) {
         assert_status(xfer_put(pair.ep, local, &pair.ref, 0, kLength, i, NULL), XFER_OK);
-        assert_status(xfer_get(met.ep, local, &other, 0, kLength, i, NULL), XFER_OK);
+        assert_status(xfer_get(met.ep, back, &other, 0, kLength, i, NULL), XFER_OK);
     }
     assert_status(xfer_engine_drain(pair.client->engine, 500, 7), XFER_OK);
     assert_status(xfer_engine_drain(pair.server->engine, 500, 8), XFER_OK);

@@ -86,7 +86,7 @@ struct Host {
     char uri[256];         /* where it listens */
     uv_loop_t loop;        /* LOOP only */
     int32_t fd;            /* POLL only */
-    HostHook hook;
+    _Atomic(HostHook) hook;
     void *hook_data;
     bool joined; /* the test joined by itself */
     bool ending;

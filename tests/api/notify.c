@@ -9,7 +9,7 @@
 #include "fixture.h"
 #include "peer.h"
 
-static const uint64_t kLength = 8 << 20;
+static uint64_t kLength = 8 << 20;
 
 static xfer_status_t notify_now(Pair *pair, uint64_t key, uint64_t user) {
     xfer_status_t status = xfer_notify(pair->ep, key, user, NULL);
@@ -392,6 +392,7 @@ static const struct CMUnitTest tests[] = {
 
 int main(int argc, char **argv) {
     int code;
+    if (quick()) kLength = 2 << 20;
     peer_role("announce", announce);
     if (peer_main(argc, argv, &code)) return code;
     test_arguments(argc, argv);
