@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the initiator in Python talks to: an engine that listens on loopback and lends three
+ * regions. The first line that it prints is its URI; after that one line tells of each
+ * notification. It ends with its input.
+ *
+ * Usage: interop_server [KEY]
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xfer/xfer.h>
+
+static char memory[4 << 20], readonly[4096], later[4096];
+
+static void must(xfer_status_t status, const char *what) {
+    if (status == XFER_OK) return;
+    fprintf(stderr, "%s: %s\n", what, xfer_status_name(status));
+    exit(1);
+}
+
+/* Notifications arrive here, on the engine's thread. */
+static void on_event(const xfer_event_t *event, uint64_t user) {
+    (void)user;
+    if (event->kind == XFER_EVENT_NOTIFY)
+        printf("notify %" PRIu64 " %" PRId32 "\n", event->tag, event->status);
+}
+
+static xfer_region_t *lend(xfer_engine_t *engine, const char *name, uint32_t access, char *address,
+                           uint64_t length) {
+    xfer_region_options_t options = {.size = sizeof options,
+                                     .access = access,
+                                     .name = name,
+                                     .blob = name,
+                                     .blob_length = strlen(name)};
+    xfer_region_t *region = NULL;
+    must(xfer_region_open(engine, &options, address, length, &region, NULL), name);
+    return region;
+}
+
+int main(int argc, char **argv) {
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    xfer_engine_options_t options = {.size = sizeof options, .on_event = on_event};
+    if (argc > 1) {
+        options.key = argv[1];
+        options.key_length = strlen(argv[1]);
+    }
+    xfer_engine_t *engine = NULL;
+    must(xfer_engine_open(&options, &engine, NULL), "open");
+    memset(readonly, 'r', sizeof readonly);
+    lend(engine, "memory", XFER_READ | XFER_WRITE, memory, sizeof memory);
+    lend(engine, "readonly", XFER_READ, readonly, sizeof readonly);
+
+    char uri[256];
+    must(xfer_engine_listen(engine, "tcp://127.0.0.1:0", uri, sizeof uri, NULL), "listen");
+    printf("%s\n", uri);
+
+    /* "later" opens a region of that name, "gone" closes it; "drain" begins the engine's end. */
+    xfer_region_t *region = NULL;
+    for (char line[64]; fgets(line, sizeof line, stdin);) {
+        if (strcmp(line, "later\n") == 0)
+            region = lend(engine, "later", XFER_READ | XFER_WRITE, later, sizeof later);
+        if (strcmp(line, "gone\n") == 0) must(xfer_region_close(region), "close");
+        if (strcmp(line, "drain\n") == 0) must(xfer_engine_drain(engine, 5000, 0), "drain");
+    }
+    must(xfer_engine_join(engine), "join");
+    return 0;
+}
