@@ -174,7 +174,7 @@ enum {
     XFER_EVENT_REGION_GONE = 12, /* a region that we had looked up was closed; data is its ref */
     XFER_EVENT_NOTIFY = 13,      /* a peer's notification; tag is its key; a failed status: its batch did not succeed */
     XFER_EVENT_COUNTER = 14,     /* a counter has all that it expects; object is the counter, tag its key */
-    XFER_EVENT_REVOKED = 15,     /* a grant is quiet; tag is what the grant's options gave */
+    XFER_EVENT_REVOKED = 15,     /* a grant is quiet; user is its options', object its region */
     XFER_EVENT_ROOM = 16,        /* an endpoint that answered XFER_EAGAIN takes work again */
     XFER_EVENT_STALLED = 17,     /* an ending operation waits for hardware that does not answer */
     XFER_EVENT_DRAINED = 18,     /* an xfer_engine_drain ended */
@@ -373,7 +373,7 @@ typedef struct xfer_region_info {
 
 typedef struct xfer_ref_info {
     xfer_id_t owner;
-    uint64_t region; /* the owner's region id */
+    uint64_t region; /* the owner's number of the region, or of the grant */
     uint64_t offset;
     uint64_t length;
     uint32_t generation;
@@ -384,8 +384,8 @@ typedef struct xfer_ref_info {
 
 typedef struct xfer_grant_options {
     uint32_t size;
-    uint32_t access;
-    uint64_t offset;
+    uint32_t access; /* XFER_READ | XFER_WRITE, whatever the region's own access is */
+    uint64_t offset; /* in the region */
     uint64_t length;
     uint32_t lease_ms; /* ends by itself unless renewed; default and XFER_NONE: never */
     uint32_t reserved;
@@ -416,22 +416,25 @@ XFER_API xfer_status_t xfer_region_alloc(xfer_engine_t *engine, const xfer_regio
  * Ownership: a value. */
 XFER_API xfer_status_t xfer_region_ref(xfer_region_t *region, xfer_ref_t *ref);
 
-/* A ref of a sub-range with its own access and lease, revocable by itself (a later release).
- * Returns: XFER_OK; XFER_EUNSUPPORTED in this release.
+/* A ref of a sub-range with its own access and lease, revocable by itself. A region without access and name can be
+ * lent by grants alone.
+ * Returns: XFER_OK, then one REVOKED event at its end: XFER_OK when it was revoked, XFER_ETIMEDOUT when its lease ended,
+ *          XFER_ECLOSED with the region; XFER_EINVAL (no access), XFER_ERANGE, XFER_ETOOBIG, XFER_ECLOSED.
  * Thread: any.
  * In callback: yes.
- * Ownership: a value; it ends with the region. */
+ * Ownership: a value; what it names ends with the region at the latest. */
 XFER_API xfer_status_t xfer_region_grant(xfer_region_t *region, const xfer_grant_options_t *options, xfer_ref_t *ref);
 
-/* Renews the lease of a grant, counted from now (a later release).
- * Returns: XFER_OK; XFER_EREVOKED; XFER_EUNSUPPORTED in this release.
+/* Renews the lease of a grant: `lease_ms` from now; 0 and XFER_NONE: it never ends by itself.
+ * Returns: XFER_OK; XFER_EREVOKED if it has ended; XFER_EINVAL if the ref is no grant of this engine.
  * Thread: any.
  * In callback: yes.
  * Ownership: nothing changes hands. */
 XFER_API xfer_status_t xfer_region_renew(xfer_region_t *region, const xfer_ref_t *grant, uint32_t lease_ms);
 
-/* Revokes a grant; a REVOKED event follows when nothing can land by it any more (a later release).
- * Returns: XFER_OK; XFER_EREVOKED; XFER_EUNSUPPORTED in this release.
+/* Takes a grant back: who uses it gets XFER_EREVOKED; the REVOKED event says that neither peers nor the engine touch
+ * the memory by it any more.
+ * Returns: XFER_OK; XFER_EREVOKED if it has ended; XFER_EINVAL if the ref is no grant of this engine.
  * Thread: any.
  * In callback: yes.
  * Ownership: nothing changes hands. */
@@ -811,6 +814,7 @@ typedef struct xfer_engine_stats {
     uint64_t connection_ends;
     uint64_t wakeups; /* of the loops, from sleep */
     uint64_t regions; /* open, now */
+    uint64_t grants;  /* now */
 } xfer_engine_stats_t;
 
 typedef struct xfer_ep_stats {

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "api/guard.h"
+#include "api/transfer_check.h"
 #include "core/limits.h"
 
 using namespace xfer;
 
 namespace {
+
+Status check_open(const Region *region) {
+    if (Status status = check(region); status != XFER_OK) return status;
+    return region->closed.load() || region->ended.load() ? XFER_ECLOSED : XFER_OK;
+}
 
 Failure open_region(xfer_engine_t *handle, const xfer_region_options_t *given, void *address,
                     uint64_t length, xfer_region_t **region) {
@@ -56,27 +61,60 @@ xfer_status_t xfer_region_alloc(xfer_engine_t *engine, const xfer_region_options
 
 xfer_status_t xfer_region_ref(xfer_region_t *handle, xfer_ref_t *ref) {
     Region *region = of(handle);
-    if (Status status = check(region); status != XFER_OK) return status;
+    if (Status status = check_open(region); status != XFER_OK) return status;
     if (!ref) return XFER_EINVAL;
-    if (region->closed.load() || region->ended.load()) return XFER_ECLOSED;
     if (!region->access) return XFER_EACCESS;
     *ref = encode_ref(region->describe());
     return XFER_OK;
 }
 
-xfer_status_t xfer_region_grant(xfer_region_t *region, const xfer_grant_options_t *, xfer_ref_t *) {
-    const Status status = check(of(region));
-    return status != XFER_OK ? status : XFER_EUNSUPPORTED;
+xfer_status_t xfer_region_grant(xfer_region_t *handle, const xfer_grant_options_t *given,
+                                xfer_ref_t *ref) {
+    Region *region = of(handle);
+    if (Status status = check_open(region); status != XFER_OK) return status;
+    xfer_grant_options_t options;
+    if (Status status = copy_options(given, options); status != XFER_OK) return status;
+    if (!ref || !options.access || options.access & ~static_cast<uint32_t>(XFER_READ | XFER_WRITE))
+        return XFER_EINVAL;
+    if (check_range(options.offset, options.length, region->length) != XFER_OK) return XFER_ERANGE;
+    return guarded([&]() -> xfer_status_t {
+        RemoteRegion granted;
+        const Status status = region->engine.grant(*region, options, granted);
+        if (status == XFER_OK) *ref = encode_ref(granted);
+        return status;
+    });
 }
 
-xfer_status_t xfer_region_renew(xfer_region_t *region, const xfer_ref_t *, uint32_t) {
-    const Status status = check(of(region));
-    return status != XFER_OK ? status : XFER_EUNSUPPORTED;
+namespace {
+
+// Runs `call` with the grant that `ref` names, if it is one of this region.
+template <typename Call>
+xfer_status_t with_grant(xfer_region_t *handle, const xfer_ref_t *ref, Call call) {
+    Region *region = of(handle);
+    if (Status status = check_open(region); status != XFER_OK) return status;
+    if (!ref) return XFER_EINVAL;
+    return guarded([&]() -> xfer_status_t {
+        auto grant = decode_ref(*ref);
+        if (!grant) return grant.error().status;
+        const Engine::Name &self = region->engine.identity();
+        const bool ours = grant->id == self.id && grant->incarnation == self.incarnation;
+        if (!ours || !(grant->region & kGrantBit)) return XFER_EINVAL;
+        return call(*region, *grant);
+    });
 }
 
-xfer_status_t xfer_region_revoke(xfer_region_t *region, const xfer_ref_t *) {
-    const Status status = check(of(region));
-    return status != XFER_OK ? status : XFER_EUNSUPPORTED;
+}  // namespace
+
+xfer_status_t xfer_region_renew(xfer_region_t *handle, const xfer_ref_t *ref, uint32_t lease_ms) {
+    return with_grant(handle, ref, [&](Region &region, const RemoteRegion &grant) {
+        return region.engine.renew(region, grant, lease_ms);
+    });
+}
+
+xfer_status_t xfer_region_revoke(xfer_region_t *handle, const xfer_ref_t *ref) {
+    return with_grant(handle, ref, [](Region &region, const RemoteRegion &grant) {
+        return region.engine.revoke(region, grant);
+    });
 }
 
 xfer_status_t xfer_region_info(xfer_region_t *handle, xfer_region_info_t *info,

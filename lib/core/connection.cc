@@ -423,11 +423,12 @@ void Connection::beat(uint64_t now) {
 
 void Connection::retire(Region &region) {
     uint32_t waits = 0;
+    const Status why = region.is_grant() ? XFER_EREVOKED : XFER_ESTALE;
     for (auto &lane : lanes_)
-        if (lane->state == Lane::State::ready && !lane->link->retire(region.id)) ++waits;
+        if (lane->state == Lane::State::ready && !lane->link->retire(region.id, why)) ++waits;
     serving.removed(region);
     if (!waits) return;
-    region.shards.fetch_add(1);
+    region.users.fetch_add(1);
     retiring_.emplace(region.id, std::pair{Ref(region), waits});
     if (!limit_.armed()) shard.loop.arm(limit_, shard.now() + kRetireNs);
 }

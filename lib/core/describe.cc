@@ -88,6 +88,7 @@ std::string describe(Engine &engine) {
     engine.inside_each([&](Shard &shard) { loops.push_back(shard_of(shard)); });
     Json regions = Json::array();
     engine.each_region([&](const Region &region) {
+        if (region.is_grant()) return;
         regions.push_back({{"id", region.id},
                            {"name", region.name},
                            {"length", region.length},

@@ -161,47 +161,74 @@ Result<Region *> Engine::open_region(const xfer_region_options_t &options, uint8
     if (options.name) region->name = options.name;
     const auto *blob = static_cast<const uint8_t *>(options.blob);
     if (options.blob_length) region->blob.assign(blob, blob + options.blob_length);
-    region->shards = static_cast<uint32_t>(shards_.size());
     std::lock_guard lock(registry_mutex_);
     if (closing_.load()) return Failure{XFER_ECLOSED, 0, 0, "the engine is closing"};
     if (regions_.size() >= kMaxRegions) return Failure{XFER_ETOOBIG, 0, 0, "too many regions"};
     if (!region->name.empty() && !names_.emplace(region->name, region->id).second)
         return Failure{XFER_EEXIST, 0, 0, "a region is called \"" + region->name + "\" already"};
-    regions_.emplace(region->id, region);
-    for (auto &shard : shards_) {
-        auto *change = new RegionChange(*region, true);
-        if (!shard->post(*change)) delete change;
-    }
+    enter(*region);
     region->retain();  // the handle's
     return region.get();
 }
 
-// The reference of regions_ goes over to the CLOSED event.
-Status Engine::end_region(Region &region) {
+void Engine::enter(Region &region) {
+    region.users = static_cast<uint32_t>(shards_.size());
+    regions_.emplace(region.id, Ref(region));
+    for (auto &shard : shards_) {
+        auto *change = new RegionChange(region, true);
+        if (!shard->post(*change)) delete change;
+    }
+}
+
+Status Engine::end_region(Region &region, Status why) {
     std::lock_guard lock(registry_mutex_);
-    if (region.ended.exchange(true)) return XFER_ECLOSED;
+    if (region.ended.load()) return XFER_ECLOSED;
+    for (Region &grant : region.grants)
+        leave(grant, XFER_ECLOSED);
+    leave(region, why);
+    return XFER_OK;
+}
+
+void Engine::leave(Region &region, Status why) {
+    region.ended.store(true);
+    region.event.kind = region.is_grant() ? XFER_EVENT_REVOKED : XFER_EVENT_CLOSED;
+    region.event.object = region.is_grant() ? region.parent.get() : &region;
+    region.event.status = why;
+    region.ListNode<InGrants>::unlink();
     if (!region.name.empty()) names_.erase(region.name);
-    region.retain();
+    region.retain();  // for as long as this takes
     regions_.erase(region.id);
     for (auto &shard : shards_) {
         auto *change = new RegionChange(region, false);
         if (shard->post(*change)) continue;
         delete change;
-        if (region.shards.fetch_sub(1) == 1) region.release();
+        unused(region);
     }
-    return XFER_OK;
+    region.release();
 }
 
-// No connection is left, so nothing touches the memory of those that are still open.
+// Its last user was a loop that has ended, and so has every other one: the engine's end tells it.
+void Engine::unused(Region &region) {
+    if (region.users.fetch_sub(1) != 1) return;
+    regions_.emplace(region.id, Ref(region));
+    if (region.is_grant()) unused(*region.parent);
+}
+
+// No connection is left, so nothing touches the memory of those that are still open. Grants go
+// first: a region's own event is its last.
 void Engine::end_regions(Shard &last) {
     std::lock_guard lock(registry_mutex_);
-    for (auto &[id, region] : regions_) {
-        region->ended.store(true);
-        region->event.kind = XFER_EVENT_CLOSED;
-        region->event.object = region.get();
-        region->retain();
-        last.tell(*region);
-    }
+    for (const bool grants : {true, false})
+        for (auto &[id, region] : regions_) {
+            if (region->is_grant() != grants) continue;
+            region->ended.store(true);
+            region->ListNode<InGrants>::unlink();
+            region->event.kind = grants ? XFER_EVENT_REVOKED : XFER_EVENT_CLOSED;
+            region->event.object = grants ? region->parent.get() : region.get();
+            region->event.status = grants ? XFER_ECLOSED : XFER_OK;
+            region->retain();
+            last.tell(*region);
+        }
     regions_.clear();
     names_.clear();
 }
@@ -365,7 +392,8 @@ void Engine::stats(xfer_engine_stats_t &stats) const {
     stats.events_queued = delivery_.queued();
     stats.events = delivery_.delivered();
     std::lock_guard lock(registry_mutex_);
-    stats.regions = regions_.size();
+    for (const auto &[id, region] : regions_)
+        ++(region->is_grant() ? stats.grants : stats.regions);
 }
 
 }  // namespace xfer

@@ -61,7 +61,11 @@ public:
     Status listen(const Uri &uri, size_t room, std::string &bound, Failure &why);
     Result<Region *> open_region(const xfer_region_options_t &options, uint8_t *address,
                                  uint64_t length);
-    Status end_region(Region &region);
+    // A part of `parent`, with an end of its own; core/granting.cc.
+    Status grant(Region &parent, const xfer_grant_options_t &options, RemoteRegion &ref);
+    Status renew(Region &parent, const RemoteRegion &ref, uint32_t lease_ms);
+    Status revoke(Region &parent, const RemoteRegion &ref);
+    Status end_region(Region &region, Status why = XFER_OK);
     Single *take_single();
     void give_single(Single &single);
     void close_silently(Endpoint &ep);
@@ -104,6 +108,7 @@ public:
 private:
     class End final : public EventNode {};
     class RegionChange;
+    class Renewal;
     class Drain;
     class Closing final : public Message {
     public:
@@ -113,6 +118,10 @@ private:
     Engine(Options options, const Seams &seams);
     Failure start();
     Failure make_shard(Loop &loop, uint32_t index);
+    void enter(Region &region);  // these need the lock
+    void leave(Region &region, Status why);
+    void unused(Region &region);
+    Region *find_grant(const Region &parent, const RemoteRegion &ref);
     void end_regions(Shard &last);
     void join_threads();
 

@@ -38,7 +38,11 @@ RemoteRegion Region::describe() const {
 }
 
 void Region::told() {
-    if (event.kind == XFER_EVENT_CLOSED) release();
+    release();
+}
+
+void Region::on_timer(Timer &) {
+    engine.end_region(*this, XFER_ETIMEDOUT);
 }
 
 void RegionTable::add(Region &region) {

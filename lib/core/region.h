@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that the engine may touch. Every shard has its own table, so that a request is checked
-// without a lock.
+// Memory that the engine may touch. A grant is a region of its own inside another one: it has its
+// own number, key and access, no name, and an end of its own. Every shard has its own table, so
+// that a request is checked without a lock.
 #pragma once
 
 #include <atomic>
@@ -11,14 +12,25 @@
 
 #include "core/event.h"
 #include "core/handle.h"
+#include "loop/loop.h"
 #include "transport/transport.h"
 #include "util/ref.h"
 
 namespace xfer {
 
 class Engine;
+class Shard;
+struct InGrants;
 
-class Region final : public Handle, public RefCounted<Region>, public EventNode {
+// Marks the ids of grants, so that the owner can tell what was revoked from what never was, without
+// remembering either.
+constexpr uint64_t kGrantBit = 1ull << 62;
+
+class Region final : public Handle,
+                     public RefCounted<Region>,
+                     public EventNode,
+                     public TimerSink,
+                     public ListNode<InGrants> {
 public:
     Region(Engine &engine, uint64_t id, uint64_t key, uint8_t *base, uint64_t length);
     ~Region();
@@ -27,7 +39,9 @@ public:
     Status check(Dir dir, const Access &access, std::span<const WirePiece> pieces,
                  std::vector<iovec> &out) const;
     RemoteRegion describe() const;  // what its ref says
+    bool is_grant() const { return parent.get() != nullptr; }
     void told() override;
+    void on_timer(Timer &timer) override;  // the lease has ended
 
     Engine &engine;
     const uint64_t id;
@@ -42,7 +56,13 @@ public:
 
     std::atomic<bool> closed{false};  // the user called close
     std::atomic<bool> ended{false};   // closing has begun, by the user or by the engine's end
-    std::atomic<uint32_t> shards{0};  // that may still touch the memory
+    // What may still touch the memory: shards, lanes that send from it, and grants.
+    std::atomic<uint32_t> users{0};
+
+    Ref<Region> parent;             // of a grant
+    List<Region, InGrants> grants;  // under the lock of the engine's registry
+    uint32_t lease_ms = 0;          // 0: none
+    Timer lease{*this};             // on the first shard's loop
 };
 
 class RegionTable {
@@ -52,6 +72,11 @@ public:
     void clear();
     Region *find(uint64_t id) const;
     Region *find(std::string_view name) const;
+    template <typename Visit>
+    void each(Visit visit) const {
+        for (const auto &[id, region] : by_id_)
+            visit(*region);
+    }
 
 private:
     std::unordered_map<uint64_t, Ref<Region>> by_id_;

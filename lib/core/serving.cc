@@ -11,7 +11,9 @@ namespace xfer {
 Status Serving::access(Dir dir, const Access &asked, std::span<const WirePiece> pieces,
                        std::vector<iovec> &out) {
     Region *region = connection_.shard.find_region(asked.region);
-    Status status = region ? region->check(dir, asked, pieces, out) : XFER_ESTALE;
+    Status status = region                     ? region->check(dir, asked, pieces, out)
+                    : asked.region & kGrantBit ? XFER_EREVOKED
+                                               : XFER_ESTALE;
     if (status == XFER_OK && asked.notification)
         status = connection_.notified.touch(asked.notification, asked.notification_key);
     if (status == XFER_OK) return status;

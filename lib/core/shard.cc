@@ -132,12 +132,14 @@ void Shard::explain_timeout(Transfer &transfer) {
 
 void Shard::add(Region &region) {
     regions_.add(region);
+    if (index == 0 && region.lease_ms) lease(region);
     for (auto &peer : peers_)
         peer->added(region);
 }
 
 void Shard::remove(Region &region) {
     Ref<Region> hold(region);
+    if (index == 0) loop.disarm(region.lease);
     regions_.remove(region);
     for (auto &peer : peers_)
         peer->retire(region);
@@ -145,12 +147,21 @@ void Shard::remove(Region &region) {
 }
 
 void Shard::region_quiet(Region &region) {
-    if (region.shards.fetch_sub(1) == 1) {
-        xfer_event_t &event = region.event;
-        event.kind = XFER_EVENT_CLOSED;
-        event.object = &region;
-        tell(region);
-    }
+    if (region.users.fetch_sub(1) != 1) return;
+    Ref<Region> parent = region.parent;
+    region.retain();  // the event's
+    tell(region);
+    if (!parent) return;
+    // Another loop may tell the end of the whole, which must not overtake this.
+    if (!engine.dispatches_on(*this)) deliver();
+    region_quiet(*parent);
+}
+
+void Shard::lease(Region &grant) {
+    if (grant.lease_ms && !closing_)
+        loop.arm(grant.lease, now() + grant.lease_ms * kNsPerMs);
+    else
+        loop.disarm(grant.lease);
 }
 
 // A peer may have got the ref, by the user's own means, before the region's message came to this
@@ -322,6 +333,7 @@ void Shard::begin_close() {
     listeners_.clear();
     loop.disarm(beat_);
     loop.disarm(drain_limit_);
+    if (index == 0) regions_.each([this](Region &region) { loop.disarm(region.lease); });
     const Failure why{XFER_ECLOSED, 0, 0, "the engine closes"};
     for (auto &stranger : strangers_)
         stranger->close(why);

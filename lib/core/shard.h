@@ -58,6 +58,7 @@ public:
     Region *find_region(uint64_t id);
     Region *find_region(const std::string &name);
     void region_quiet(Region &region);
+    void lease(Region &grant);  // its time counts from now
     void served(Connection &connection, Dir dir, uint64_t bytes);
 
     void tell(EventNode &node);

@@ -105,9 +105,9 @@ public:
     // Withdraws. True: local memory is quiet now; on_done still comes, when nothing of it can land
     // any more.
     virtual bool cancel(Op &op) = 0;
-    // The region is closed: nothing of it is read or written any more. False: some of it is on its
-    // way out; on_quiet follows.
-    virtual bool retire(uint64_t region) = 0;
+    // The region has ended: nothing of it is read or written any more, and requests that were under
+    // way are refused with `why`. False: some of it is on its way out; on_quiet follows.
+    virtual bool retire(uint64_t region, Status why) = 0;
     virtual void close(
         const Failure &why) = 0;  // asynchronous; what was sent before still leaves if it can
     virtual uint64_t last_heard() const = 0;  // time of the last byte from the peer

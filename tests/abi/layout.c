@@ -188,7 +188,7 @@ AT(xfer_op_stats_t, canceled, 32);
 AT(xfer_op_stats_t, bytes, 40);
 AT(xfer_op_stats_t, latency, 48);
 
-SIZE(xfer_engine_stats_t, 2088);
+SIZE(xfer_engine_stats_t, 2096);
 AT(xfer_engine_stats_t, put, 0);
 AT(xfer_engine_stats_t, get, 368);
 AT(xfer_engine_stats_t, batch, 736);
@@ -207,6 +207,7 @@ AT(xfer_engine_stats_t, connections, 2056);
 AT(xfer_engine_stats_t, connection_ends, 2064);
 AT(xfer_engine_stats_t, wakeups, 2072);
 AT(xfer_engine_stats_t, regions, 2080);
+AT(xfer_engine_stats_t, grants, 2088);
 
 SIZE(xfer_ep_stats_t, 1504);
 AT(xfer_ep_stats_t, put, 0);

@@ -23,20 +23,6 @@ static xfer_status_t region_alloc(void) {
     return xfer_region_alloc(pair.server->engine, &options, 4096, &address, &region, NULL);
 }
 
-static xfer_status_t region_grant(void) {
-    xfer_grant_options_t options = {.size = sizeof options, .access = XFER_READ, .length = 16};
-    xfer_ref_t ref;
-    return xfer_region_grant(pair.region, &options, &ref);
-}
-
-static xfer_status_t region_renew(void) {
-    return xfer_region_renew(pair.region, &pair.ref, 1000);
-}
-
-static xfer_status_t region_revoke(void) {
-    return xfer_region_revoke(pair.region, &pair.ref);
-}
-
 static xfer_status_t ep_unix(void) {
     xfer_ep_t *ep = NULL;
     return xfer_ep_open(pair.client->engine, "unix:///tmp/xfer-never-made", NULL, &ep, NULL);
@@ -65,9 +51,6 @@ static const struct {
 } later[] = {
     {"xfer_engine_listen at unix://", engine_listen_unix},
     {"xfer_region_alloc", region_alloc},
-    {"xfer_region_grant", region_grant},
-    {"xfer_region_renew", region_renew},
-    {"xfer_region_revoke", region_revoke},
     {"xfer_ep_open at unix://", ep_unix},
     {"xfer_batch_submit with XFER_SUBMIT_ORDERED", submit_ordered},
     {"xfer_send", message_send},

@@ -69,7 +69,7 @@ public:
     }
     void flush() override;
     bool cancel(Op &op) override;
-    bool retire(uint64_t) override { return true; }
+    bool retire(uint64_t, Status) override { return true; }
     void close(const Failure &why) override;
     uint64_t last_heard() const override { return heard_; }
 

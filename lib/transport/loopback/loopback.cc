@@ -27,7 +27,7 @@ public:
     void flush() override { loop_.defer(*this); }
     bool cancel(Op &op) override;
     // Operations are copied whole or not at all, and the next one is checked before it is.
-    bool retire(uint64_t) override { return true; }
+    bool retire(uint64_t, Status) override { return true; }
     void close(const Failure &why) override;
     uint64_t last_heard() const override { return loop_.now(); }
 

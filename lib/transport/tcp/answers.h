@@ -38,8 +38,8 @@ public:
         return {ranges_.data() + ranges_at_, front().ranges};
     }
     void pop();
-    // Answers of the region that still wait become XFER_ESTALE.
-    void retire(uint64_t region);
+    // Answers of the region that still wait become refusals.
+    void retire(uint64_t region, Status why);
 
 private:
     void push(const Answer &answer);

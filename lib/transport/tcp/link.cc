@@ -223,9 +223,9 @@ bool TcpLink::cancel(Op &op) {
     return true;
 }
 
-bool TcpLink::retire(uint64_t region) {
-    both_.answers.retire(region);
-    receiver_.retire(region);
+bool TcpLink::retire(uint64_t region, Status why) {
+    both_.answers.retire(region, why);
+    receiver_.retire(region, why);
     return sender_.retire(region);
 }
 

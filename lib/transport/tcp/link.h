@@ -34,7 +34,7 @@ public:
     bool post(Op &op) override;
     void flush() override;
     bool cancel(Op &op) override;
-    bool retire(uint64_t region) override;
+    bool retire(uint64_t region, Status why) override;
     void close(const Failure &why) override;
     uint64_t last_heard() const override { return last_heard_; }
 

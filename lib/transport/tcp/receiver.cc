@@ -358,10 +358,10 @@ void Receiver::cancel(const Op &op) {
     if (payload_ == Payload::data && op_ == &op) discard_ = true;
 }
 
-void Receiver::retire(uint64_t region) {
+void Receiver::retire(uint64_t region, Status why) {
     if (payload_ != Payload::put || frame_.region != region || refused_ != XFER_OK) return;
     discard_ = true;
-    refused_ = XFER_ESTALE;
+    refused_ = why;
 }
 
 }  // namespace xfer::tcp

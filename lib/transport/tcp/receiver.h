@@ -32,7 +32,7 @@ public:
     bool parse();
 
     void cancel(const Op &op);
-    void retire(uint64_t region);
+    void retire(uint64_t region, Status why);
 
 private:
     enum class Payload : uint8_t { none, put, data };
