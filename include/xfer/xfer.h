@@ -164,7 +164,7 @@ enum {
     XFER_EVENT_GET = 2,          /* an xfer_get ended */
     XFER_EVENT_BATCH = 3,        /* a submitted batch ended; object is the batch, index its first failed entry */
     XFER_EVENT_SEND = 4,         /* an xfer_send ended */
-    XFER_EVENT_RECV = 5,         /* an xfer_recv ended; bytes is the full length of the message, tag its tag */
+    XFER_EVENT_RECV = 5,         /* an xfer_recv ended; bytes is the message's length, tag its tag, data who sent it */
     XFER_EVENT_LOOKUP = 6,       /* an xfer_ep_lookup ended; data is an xfer_ref_t, followed by the region's blob */
     XFER_EVENT_PROBE = 7,        /* an xfer_ep_probe ended; bytes is the round trip in nanoseconds */
     XFER_EVENT_CONNECT = 8,      /* an xfer_ep_connect ended */
@@ -418,8 +418,8 @@ XFER_API xfer_status_t xfer_region_ref(xfer_region_t *region, xfer_ref_t *ref);
 
 /* A ref of a sub-range with its own access and lease, revocable by itself. A region without access and name can be
  * lent by grants alone.
- * Returns: XFER_OK, then one REVOKED event at its end: XFER_OK when it was revoked, XFER_ETIMEDOUT when its lease ended,
- *          XFER_ECLOSED with the region; XFER_EINVAL (no access), XFER_ERANGE, XFER_ETOOBIG, XFER_ECLOSED.
+ * Returns: XFER_OK, then one REVOKED event at its end: XFER_OK when it was revoked, XFER_ETIMEDOUT when its lease
+ *          ended, XFER_ECLOSED with the region; XFER_EINVAL (no access), XFER_ERANGE, XFER_ETOOBIG, XFER_ECLOSED.
  * Thread: any.
  * In callback: yes.
  * Ownership: a value; what it names ends with the region at the latest. */
@@ -558,7 +558,7 @@ XFER_API xfer_status_t xfer_ep_close(xfer_ep_t *ep);
 typedef struct xfer_op_options {
     uint32_t size;
     uint32_t timeout_ms; /* default: the engine's; XFER_NONE: only the stall limit */
-    uint32_t flags;      /* none yet */
+    uint32_t flags;      /* XFER_SEND_* for xfer_send */
     uint32_t priority;   /* a hint; none is used yet */
     uint64_t trace;      /* shown in logs */
     uint64_t reserved[2];
@@ -729,28 +729,49 @@ XFER_API xfer_status_t xfer_batch_reset(xfer_batch_t *batch);
  * Ownership: takes the handle. */
 XFER_API xfer_status_t xfer_batch_close(xfer_batch_t *batch);
 
-/* ---- messages (xfer_send and xfer_recv in a later release: they answer XFER_EUNSUPPORTED) ---- */
+/* ---- messages ---- */
 
-enum { XFER_SEND_SYNC = 1 }; /* complete when matched, not when held */
+enum { XFER_SEND_SYNC = 1 }; /* of xfer_op_options: complete when received, not when held */
 
-/* Sends a message to the peer's application.
- * Returns: XFER_OK, then one SEND event; XFER_ETOOBIG, XFER_EAGAIN.
+/* Sends a message to the peer's application. Up to 4,088 bytes travel at once and are held by the peer's engine (256
+ * KiB of one connection); longer ones, and those past that, stay here until a receive matches and pulls them. So a
+ * message that nobody receives costs the peer 64 bytes and stops no other tag. At most 1,024 of one connection wait at
+ * the peer; more wait here. Messages of one endpoint with one tag are matched in the order of their sends
+ * (the event of a long one may come after that of the next).
+ * With a deadline it waits for the peer's application until then; without one the stall limit counts.
+ * Returns: XFER_OK, then one SEND event: XFER_OK when the message was received or is held (with XFER_SEND_SYNC: was
+ *          received), XFER_ECANCELED from the peer if its receive was canceled; XFER_EINVAL, XFER_EMEMKIND,
+ *          XFER_EAGAIN.
  * Thread: any.
  * In callback: yes.
  * Ownership: the bytes are borrowed until the event. */
 XFER_API xfer_status_t xfer_send(xfer_ep_t *ep, const void *data, uint64_t length, uint64_t tag, uint64_t user,
                                  const xfer_op_options_t *options);
 
-/* Receives the next message whose tag equals `tag` in the bits of `mask`, from `ep`, or from any if it is NULL.
- * Returns: XFER_OK, then one RECV event (XFER_ETRUNC if the message was longer); XFER_EAGAIN.
+/* Receives the first message whose tag equals `tag` in the bits of `mask`, from the peer of `ep` through whichever of
+ * its handles, or from any peer if `ep` is NULL. Receives are served in the order in which they were posted. Without a
+ * timeout it waits for ever; once its message is there the stall limit counts.
+ * The RECV event has the tag, the full length in bytes, in data the sender's xfer_id_t, and in ep the endpoint given,
+ * else a handle of the sender as PEER events have it, NULL if it is gone.
+ * Returns: XFER_OK, then one RECV event: XFER_ETRUNC if the message was longer (the buffer holds its beginning),
+ *          XFER_EPEERLOST if the sender was lost with it; XFER_EAGAIN if 65,536 receives wait (there is room after a
+ *          RECV event); XFER_EINVAL, XFER_EMEMKIND.
  * Thread: any.
  * In callback: yes.
  * Ownership: the buffer is borrowed until the event. */
 XFER_API xfer_status_t xfer_recv(xfer_engine_t *engine, xfer_ep_t *ep, void *buffer, uint64_t capacity, uint64_t tag,
                                  uint64_t mask, uint64_t user, const xfer_op_options_t *options);
 
-/* Asks for an early end of the puts, gets and notifications of `ep` (in a later release also sends and recvs) that
- * were given `user`. Their events still come.
+/* Asks for an early end of the receives that were given `user`, from whomever. One that has matched a message throws it
+ * away, and the sender is told. Their events still come.
+ * Returns: XFER_OK, also if there is none; XFER_ECLOSED.
+ * Thread: any.
+ * In callback: yes.
+ * Ownership: nothing changes hands before the events. */
+XFER_API xfer_status_t xfer_recv_cancel(xfer_engine_t *engine, uint64_t user);
+
+/* Asks for an early end of the puts, gets, sends and notifications of `ep`, and of the receives that name it, that were
+ * given `user`. Their events still come.
  * Returns: XFER_OK, also if there is none.
  * Thread: any.
  * In callback: yes.
@@ -800,6 +821,8 @@ typedef struct xfer_engine_stats {
     xfer_op_stats_t get;
     xfer_op_stats_t batch;
     xfer_op_stats_t notify; /* xfer_notify */
+    xfer_op_stats_t send;
+    xfer_op_stats_t recv;
     uint64_t errors[64];    /* by status: errors[-status] */
     uint64_t served_put;    /* bytes that peers put here */
     uint64_t served_get;    /* bytes that peers got from here */
@@ -822,6 +845,7 @@ typedef struct xfer_ep_stats {
     xfer_op_stats_t get;
     xfer_op_stats_t batch;
     xfer_op_stats_t notify; /* xfer_notify */
+    xfer_op_stats_t send;
     uint64_t queued;
     uint64_t inflight;
     uint64_t connections; /* how many there were */

@@ -240,7 +240,7 @@ Status submit(xfer_batch_t *handle, uint64_t user, const xfer_submit_options_t *
         options.stream[1])
         return XFER_EINVAL;
     if (!batch.ep->admit()) return XFER_EAGAIN;
-    batch.timeout_ms = resolve_timeout(*batch.ep, options.timeout_ms);
+    batch.timeout_ms = resolve_timeout(batch.ep->engine, options.timeout_ms);
     batch.notifies = (options.flags & XFER_SUBMIT_NOTIFY) != 0;
     batch.notify_key = options.notify_key;
     batch.checked = (options.flags & XFER_SUBMIT_CHECKSUM) != 0;

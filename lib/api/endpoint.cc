@@ -51,7 +51,7 @@ Status ask(Endpoint &ep, Request *request) {
 
 // Questions have no bytes that could stall: the stall limit is their deadline if nobody gave one.
 uint32_t question_timeout(const Endpoint &ep, uint32_t timeout_ms) {
-    const uint32_t resolved = resolve_timeout(ep, timeout_ms);
+    const uint32_t resolved = resolve_timeout(ep.engine, timeout_ms);
     return resolved ? resolved : ep.engine.options().stall_ms;
 }
 
@@ -134,6 +134,7 @@ xfer_status_t xfer_ep_stats(xfer_ep_t *handle, xfer_ep_stats_t *stats, uint32_t 
     ep->counters.get.add_to(now.get);
     ep->counters.batch.add_to(now.batch);
     ep->counters.notify.add_to(now.notify);
+    ep->counters.send.add_to(now.send);
     now.queued = ep->counters.queued.get();
     now.inflight = ep->counters.inflight.get();
     now.connections = ep->connections.get();

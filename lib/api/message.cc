@@ -1,27 +1,102 @@
 // SPDX-License-Identifier: Apache-2.0
-// Notifications and counters; messages come in a later release.
 #include "api/single.h"
 
 using namespace xfer;
 
 namespace {
 
-template <typename Handle>
-xfer_status_t later(Handle *handle) {
-    const Status status = check(of(handle));
-    return status != XFER_OK ? status : XFER_EUNSUPPORTED;
+Status start_recv(xfer_engine_t *engine_handle, xfer_ep_t *ep_handle, void *buffer,
+                  uint64_t capacity, uint64_t tag, uint64_t mask, uint64_t user,
+                  const xfer_op_options_t *given) {
+    Engine *engine = of(engine_handle);
+    Endpoint *ep = of(ep_handle);
+    if (Status status = check(engine); status != XFER_OK) return status;
+    if (engine->refuses()) return XFER_ECLOSED;
+    if (ep)
+        if (Status status = check_open(ep); status != XFER_OK) return status;
+    if (ep && &ep->engine != engine) return XFER_EINVAL;
+    xfer_op_options_t options;
+    if (Status status = copy_options(given, options); status != XFER_OK) return status;
+    if (options.flags) return XFER_EINVAL;
+    const auto address = reinterpret_cast<uint64_t>(buffer);
+    if (Status status = check_local(*engine, address, capacity); status != XFER_OK) return status;
+    if (!engine->begin_receive(ep)) return XFER_EAGAIN;
+    auto *receive = new Receive(*engine);
+    if (ep) receive->named = Ref(*ep);
+    receive->any = !ep;
+    receive->tag = tag;
+    receive->mask = mask;
+    receive->buffer = static_cast<uint8_t *>(buffer);
+    receive->capacity = capacity;
+    receive->timeout_ms = resolve_timeout(*engine, options.timeout_ms);
+    receive->event.kind = XFER_EVENT_RECV;
+    receive->event.user = user;
+    receive->event.ep = ep_handle;
+    if (engine->first_shard().post(*receive)) return XFER_OK;
+    engine->receive_ended(ep);
+    delete receive;
+    return XFER_ECLOSED;
 }
+
+// Takes its way through every loop: the first one has those that wait, any may have their pulls.
+class CancelReceives final : public Message {
+public:
+    CancelReceives(Engine &engine, uint64_t user) : engine_(engine), user_(user) {}
+    void arrive(Shard &shard) override {
+        if (shard.index == 0) engine_.receiving().cancel(nullptr, user_);
+        shard.cancel(nullptr, user_);
+        for (size_t next = shard.index + 1; next < engine_.shards().size(); ++next)
+            if (engine_.shards()[next]->post(*this)) return;
+        delete this;
+    }
+
+private:
+    Engine &engine_;
+    const uint64_t user_;
+};
 
 }  // namespace
 
-xfer_status_t xfer_send(xfer_ep_t *ep, const void *, uint64_t, uint64_t, uint64_t,
-                        const xfer_op_options_t *) {
-    return later(ep);
+xfer_status_t xfer_send(xfer_ep_t *handle, const void *data, uint64_t length, uint64_t tag,
+                        uint64_t user, const xfer_op_options_t *given) {
+    Endpoint *ep = of(handle);
+    if (Status status = check_open(ep); status != XFER_OK) return status;
+    xfer_op_options_t options;
+    if (Status status = copy_options(given, options); status != XFER_OK) return status;
+    if (options.flags & ~uint32_t{XFER_SEND_SYNC}) return XFER_EINVAL;
+    return guarded([&]() -> xfer_status_t {
+        const auto address = reinterpret_cast<uint64_t>(data);
+        if (Status status = check_local(ep->engine, address, length); status != XFER_OK)
+            return status;
+        if (!ep->admit()) return XFER_EAGAIN;
+        Single &single = take_single(*ep, XFER_EVENT_SEND, user, options.timeout_ms);
+        single.role = Transfer::Role::sends;
+        single.event.tag = tag;
+        single.letter.data = static_cast<const uint8_t *>(data);
+        single.letter.length = length;
+        single.letter.tag = tag;
+        single.letter.sync = (options.flags & XFER_SEND_SYNC) != 0;
+        return post_single(single);
+    });
 }
 
-xfer_status_t xfer_recv(xfer_engine_t *engine, xfer_ep_t *, void *, uint64_t, uint64_t, uint64_t,
-                        uint64_t, const xfer_op_options_t *) {
-    return later(engine);
+xfer_status_t xfer_recv(xfer_engine_t *engine, xfer_ep_t *ep, void *buffer, uint64_t capacity,
+                        uint64_t tag, uint64_t mask, uint64_t user,
+                        const xfer_op_options_t *options) {
+    return guarded([&]() -> xfer_status_t {
+        return start_recv(engine, ep, buffer, capacity, tag, mask, user, options);
+    });
+}
+
+xfer_status_t xfer_recv_cancel(xfer_engine_t *handle, uint64_t user) {
+    Engine *engine = of(handle);
+    if (Status status = check(engine); status != XFER_OK) return status;
+    if (engine->closing()) return XFER_ECLOSED;
+    return guarded([&]() -> xfer_status_t {
+        auto *cancel = new CancelReceives(*engine, user);
+        if (!engine->first_shard().post(*cancel)) delete cancel;
+        return XFER_OK;
+    });
 }
 
 xfer_status_t xfer_notify(xfer_ep_t *handle, uint64_t key, uint64_t user,

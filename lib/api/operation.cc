@@ -28,13 +28,15 @@ Status start(xfer_ep_t *handle, Dir dir, uint64_t local, const xfer_ref_t *ref, 
     return post_single(single);
 }
 
+// Goes where receives wait, and from there where their pulls and everything else are.
 class CancelSingles final : public Message {
 public:
     CancelSingles(Endpoint &ep, uint64_t user) : ep_(ep), user_(user) {}
     void arrive(Shard &shard) override {
         Shard *home = ep_->shard.load();
+        if (&shard == &ep_->engine.first_shard()) shard.engine.receiving().cancel(ep_.get(), user_);
         if (home != &shard && home->post(*this)) return;
-        shard.cancel(*ep_, user_);
+        shard.cancel(ep_.get(), user_);
         delete this;
     }
 
@@ -66,7 +68,7 @@ xfer_status_t xfer_cancel(xfer_ep_t *handle, uint64_t user) {
     if (Status status = check_open(ep); status != XFER_OK) return status;
     return guarded([&]() -> xfer_status_t {
         auto *cancel = new CancelSingles(*ep, user);
-        if (!ep->shard.load()->post(*cancel)) delete cancel;
+        if (!ep->engine.first_shard().post(*cancel)) delete cancel;
         return XFER_OK;
     });
 }

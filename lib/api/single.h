@@ -11,7 +11,7 @@ inline Single &take_single(Endpoint &ep, uint32_t kind, uint64_t user, uint32_t 
     Single &single = *ep.engine.take_single();
     ep.retain();
     single.ep = &ep;
-    single.timeout_ms = resolve_timeout(ep, timeout_ms);
+    single.timeout_ms = resolve_timeout(ep.engine, timeout_ms);
     single.event = {};
     single.event.kind = kind;
     single.event.user = user;

@@ -27,9 +27,9 @@ inline Remote remote_of(const RemoteRegion &region) {
     return {region.id, region.incarnation, {region.region, region.generation, region.key}, XFER_OK};
 }
 
-inline uint32_t resolve_timeout(const Endpoint &ep, uint32_t timeout_ms) {
+inline uint32_t resolve_timeout(const Engine &engine, uint32_t timeout_ms) {
     if (timeout_ms == XFER_NONE) return 0;
-    return timeout_ms ? timeout_ms : ep.engine.options().timeout_ms;
+    return timeout_ms ? timeout_ms : engine.options().timeout_ms;
 }
 
 }  // namespace xfer

@@ -197,7 +197,7 @@ void Connection::finish() {
 void Connection::run() {
     if (ended_) {
         for (auto &[id, held] : retiring_)
-            shard.region_quiet(*held.first);
+            if (held.region) shard.region_quiet(*held.region);
         retiring_.clear();
         return peer ? peer->ended(*this) : shard.stranger_gone(*this);
     }
@@ -313,6 +313,14 @@ void Connection::on_control(const Frame &frame, ConstBytes body) {
     case FrameType::noted:
         if (peer->live() == this) peer->flow.noted(frame);
         return;
+    case FrameType::message:
+        last_use_ = shard.now();
+        return incoming.hear(frame, body);
+    case FrameType::withdraw:
+        return incoming.withdraw(frame);
+    case FrameType::kept:
+    case FrameType::taken:
+        return answer_to_message(frame);
     case FrameType::ping: {
         Frame pong;
         pong.type = FrameType::pong;
@@ -419,27 +427,6 @@ void Connection::beat(uint64_t now) {
         ping.type = FrameType::ping;
         send(ping);
     }
-}
-
-void Connection::retire(Region &region) {
-    uint32_t waits = 0;
-    const Status why = region.is_grant() ? XFER_EREVOKED : XFER_ESTALE;
-    for (auto &lane : lanes_)
-        if (lane->state == Lane::State::ready && !lane->link->retire(region.id, why)) ++waits;
-    serving.removed(region);
-    if (!waits) return;
-    region.users.fetch_add(1);
-    retiring_.emplace(region.id, std::pair{Ref(region), waits});
-    if (!limit_.armed()) shard.loop.arm(limit_, shard.now() + kRetireNs);
-}
-
-void Connection::on_quiet(uint64_t region) {
-    auto at = retiring_.find(region);
-    if (at == retiring_.end() || --at->second.second) return;
-    Ref<Region> held = at->second.first;
-    retiring_.erase(at);
-    if (retiring_.empty() && !probing_) shard.loop.disarm(limit_);
-    shard.region_quiet(*held);
 }
 
 }  // namespace xfer

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/handshake.h"
+#include "core/incoming.h"
 #include "core/limits.h"
 #include "core/notified.h"
 #include "core/request.h"
@@ -19,6 +20,7 @@ namespace xfer {
 
 class Connection;
 class Peer;
+class Transfer;
 
 // A link as its connection sees it. Lane 0 is the control channel.
 class Lane final : public LinkSink {
@@ -82,6 +84,7 @@ public:
     void forget(Request &request);
     bool send(const Frame &frame, ConstBytes body = {});
     void retire(Region &region);
+    bool retire(Transfer &send);  // true: none of its bytes are on their way out
     bool join_lane(Connection &stranger, const Hello &message,
                    ConstBytes raw);  // takes its link, or refuses
     void beat(uint64_t now);         // heartbeat: silence, idleness
@@ -105,6 +108,7 @@ public:
     Handshake handshake;
     Serving serving{*this};
     Notified notified{*this};
+    Incoming incoming{*this};
     Failure why;  // it ended
     bool live() const { return live_; }
     bool closing() const { return closing_; }
@@ -125,6 +129,7 @@ private:
     void send_forget(uint64_t seq);
     void answer(const Frame &frame, ConstBytes body);
     void on_pong(const Frame &frame);
+    void answer_to_message(const Frame &frame);
     void on_leave(const Frame &frame);
     void on_drain(const Frame &frame);
     void leave_when_quiet();
@@ -134,9 +139,15 @@ private:
     RequestList asked_;
     uint64_t last_question_ = 0;
     std::vector<uint64_t> forgotten_;  // questions of the proof, until frames may be sent
-    std::unordered_map<uint64_t, std::pair<Ref<Region>, uint32_t>>
-        retiring_;  // lanes that still send from it
-    Timer limit_;   // of the handshake, a probe, a retirement
+    struct Retiring {
+        Ref<Region> region;  // or
+        Transfer *send;
+        uint32_t lanes;  // that still send from it
+    };
+    uint32_t lanes_that_send(uint64_t id, Status why);
+    void wait_quiet(uint64_t id, Retiring what);
+    std::unordered_map<uint64_t, Retiring> retiring_;
+    Timer limit_;  // of the handshake, a probe, a retirement
     uint64_t last_use_ = 0;
     bool live_ = false, closing_ = false, ended_ = false;
     bool leaving_ = false;  // we offered to end an idle connection

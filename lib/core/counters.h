@@ -53,7 +53,7 @@ struct OpCounters {
 };
 
 struct TrafficCounters {
-    OpCounters put, get, batch, notify;
+    OpCounters put, get, batch, notify, send, recv;
     Counter queued, inflight;
 };
 

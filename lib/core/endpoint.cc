@@ -52,6 +52,12 @@ void Endpoint::face(xfer_peer_info_t &info) const {
     std::memcpy(info.address, address_.data(), length);
 }
 
+std::optional<EngineId> Endpoint::peer_id() const {
+    std::lock_guard lock(face_mutex_);
+    if (identity_.incarnation == 0) return std::nullopt;
+    return identity_.id;
+}
+
 void Endpoint::Open::arrive(Shard &shard) {
     shard.open(ep);
 }

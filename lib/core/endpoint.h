@@ -40,7 +40,8 @@ public:
     std::atomic<bool> of_user{true};  // false: the engine's own, from a PEER event
     std::atomic<uint32_t> outstanding{0};
     std::atomic<bool> room_wanted{false};
-    std::atomic<uint32_t> notices{0};  // undelivered
+    std::atomic<uint32_t> notices{0};   // undelivered
+    std::atomic<uint32_t> receives{0};  // that name it, not yet told of
     TrafficCounters counters;
     Counter connections, rtt_ns;
 
@@ -48,6 +49,7 @@ public:
     void set_face(const Identity &identity, const std::vector<uint8_t> &blob,
                   const std::string &address);
     void face(xfer_peer_info_t &info) const;
+    std::optional<EngineId> peer_id() const;  // of the last connection
 
     // ---- the loop
     Peer *peer = nullptr;

@@ -251,6 +251,8 @@ void Engine::give_single(Single &single) {
     Endpoint *ep = single.ep;
     single.list.clear();
     single.notifies = false;
+    single.role = Transfer::Role::moves;
+    single.letter = {};
     {
         std::lock_guard lock(singles_mutex_);
         free_singles_.emplace_back(&single);
@@ -266,6 +268,20 @@ bool Engine::drive(Shard &shard) {
     if (!inside) return false;
     shard.drain_mailbox();
     return true;
+}
+
+bool Engine::begin_receive(Endpoint *named) {
+    if (receives_.fetch_add(1) >= kMaxReceives) {
+        receives_.fetch_sub(1);
+        return false;
+    }
+    if (named) named->receives.fetch_add(1);
+    return true;
+}
+
+void Engine::receive_ended(Endpoint *named) {
+    receives_.fetch_sub(1);
+    if (named) named->receives.fetch_sub(1);
 }
 
 void Engine::close_silently(Endpoint &ep) {
@@ -375,6 +391,8 @@ void Engine::stats(xfer_engine_stats_t &stats) const {
         counters.get.add_to(stats.get);
         counters.batch.add_to(stats.batch);
         counters.notify.add_to(stats.notify);
+        counters.send.add_to(stats.send);
+        counters.recv.add_to(stats.recv);
         for (size_t i = 0; i < 64; ++i)
             stats.errors[i] += counters.errors[i].get();
         stats.served_put += counters.served_put.get();

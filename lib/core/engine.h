@@ -15,6 +15,7 @@
 #include "core/draining.h"
 #include "core/notify_counter.h"
 #include "core/options.h"
+#include "core/receiving.h"
 #include "core/shard.h"
 #include "core/transfer.h"
 #include "device/device.h"
@@ -72,6 +73,9 @@ public:
     bool count(uint64_t key, Shard &shard) { return counters_.count(key, shard); }
     NotifyCounters &counters() { return counters_; }
     Draining &draining() { return draining_; }
+    Receiving &receiving() { return receiving_; }
+    bool begin_receive(Endpoint *named);  // counts it; false: there are too many
+    void receive_ended(Endpoint *named);
     Status drain(uint32_t timeout_ms, uint64_t user);
     Status close();
     Status join();
@@ -150,6 +154,8 @@ private:
 
     NotifyCounters counters_;
     Draining draining_;
+    Receiving receiving_{*this};
+    std::atomic<uint32_t> receives_{0};
 
     std::mutex singles_mutex_;
     std::vector<std::unique_ptr<Single>> free_singles_;

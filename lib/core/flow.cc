@@ -18,22 +18,37 @@ void Flow::submit(Transfer &transfer) {
     transfer.begin(shard_.now());
     all_.push_back(transfer);
     ++transfer.ep->busy;
-    transfer.counters(shard_.counters).submitted.add();
-    transfer.counters(transfer.ep->counters).submitted.add();
+    if (transfer.role != Transfer::Role::pulls) {
+        transfer.counters(shard_.counters).submitted.add();
+        transfer.counters(transfer.ep->counters).submitted.add();
+    }
     shard_.counters.queued.add();
     transfer.ep->counters.queued.add();
-    if (transfer.list.entries() == 0 && !transfer.notifies) return complete(transfer);
+    const bool moves = transfer.role == Transfer::Role::moves && !transfer.notifies;
+    if (moves && transfer.list.entries() == 0) return complete(transfer);
     enqueue(transfer);
     arm(transfer);
 }
 
 void Flow::enqueue(Transfer &transfer) {
+    if (transfer.role == Transfer::Role::sends) return sending.enqueue(transfer);
     (transfer.notifies ? held_ : queue_of(transfer)).push_back(transfer);
 }
 
-void Flow::arm(Transfer &transfer) {
+// A message waits for the peer's application as long as its sender says.
+uint64_t Flow::limit(const Transfer &transfer) const {
+    const bool patient = transfer.role == Transfer::Role::sends && transfer.deadline != kNever;
+    if (patient && connection_) return transfer.deadline;
     const uint64_t stall = transfer.progress + shard_.engine.options().stall_ms * kNsPerMs;
-    shard_.loop.arm(transfer.timer, std::min(transfer.deadline, stall));
+    return std::min(transfer.deadline, stall);
+}
+
+void Flow::arm(Transfer &transfer) {
+    shard_.loop.arm(transfer.timer, limit(transfer));
+}
+
+uint64_t Flow::now() const {
+    return shard_.now();
 }
 
 void Flow::on_transfer_timer(Transfer &transfer) {
@@ -42,10 +57,10 @@ void Flow::on_transfer_timer(Transfer &transfer) {
             transfer.maybe_applied = true;
             orphan(transfer, op);
         }
+        if (transfer.role == Transfer::Role::sends) transfer.maybe_applied = true;
         return complete(transfer);
     }
-    const uint64_t stall = transfer.progress + shard_.engine.options().stall_ms * kNsPerMs;
-    if (shard_.now() < std::min(transfer.deadline, stall)) return arm(transfer);
+    if (shard_.now() < limit(transfer)) return arm(transfer);
     transfer.flow->shard_.explain_timeout(transfer);
     end(transfer, XFER_ETIMEDOUT);
 }
@@ -60,9 +75,11 @@ void Flow::attach(Connection &connection) {
 void Flow::detach() {
     connection_ = nullptr;
     notifying_ = {};
+    sending.reset();
     List<Transfer, InFlow> keep;
     while (Transfer *transfer = all_.pop_front()) {
         keep.push_back(*transfer);
+        if (transfer->letter.number) lose(*transfer);
         if (!transfer->notification) continue;
         const bool touched = transfer->closed_notification || transfer->moved ||
                              transfer->stopped || transfer->inflight_count;
@@ -79,10 +96,19 @@ void Flow::detach() {
     all_.append(keep);
 }
 
+// A message, or the pull of one, that belonged to the connection which has ended.
+void Flow::lose(Transfer &transfer) {
+    if (transfer.status == XFER_OK) transfer.status = XFER_EPEERLOST;
+    transfer.maybe_applied = transfer.role == Transfer::Role::sends && !transfer.letter.answered;
+    stop(transfer);
+    if (transfer.inflight_count == 0) complete(transfer);
+}
+
 void Flow::pump() {
     if (!connection_ || !connection_->usable()) return;
     const bool fresh = connection_->takes_new();
     if (fresh) begin_notifications();
+    if (fresh) sending.pump(*connection_);
     const auto may = [&](Queue &queue) {
         return !queue.empty() && connection_ && (fresh || queue.front().begun());
     };
@@ -164,7 +190,8 @@ void Flow::done(Op &op, Status status) {
         transfer->ep->counters.inflight.sub();
     }
     transfer->progress = shard_.now();
-    const bool begun = transfer->notifies && transfer->moved;  // can't go on elsewhere
+    // These can't go on elsewhere.
+    const bool begun = (transfer->notifies && transfer->moved) || transfer->letter.number;
     if (status == XFER_EPEERLOST && !op.sent && !transfer->stopped && !begun) {
         transfer->unsent.push_back(op);
         if (!transfer->ListNode<InQueue>::linked()) queue_of(*transfer).push_front(*transfer);
@@ -264,6 +291,8 @@ void Flow::end(Transfer &transfer, Status why) {
     stop(transfer);
     if (transfer.status == XFER_OK) transfer.status = why;
     transfer.fencing = true;
+    if (transfer.role == Transfer::Role::sends && transfer.letter.number && connection_)
+        return sending.withdraw(*connection_, transfer);
     bool quiet = true;
     for (Op &op : transfer.inflight) {
         const bool local_quiet = static_cast<Lane *>(op.lane)->cancel(op);
@@ -272,9 +301,13 @@ void Flow::end(Transfer &transfer, Status why) {
     }
     if (transfer.inflight_count == 0) return complete(transfer);
     if (quiet)
-        shard_.loop.arm(transfer.timer, shard_.now() + kFenceNs);
+        fence(transfer);
     else
         shard_.loop.disarm(transfer.timer);
+}
+
+void Flow::fence(Transfer &transfer) {
+    shard_.loop.arm(transfer.timer, shard_.now() + kFenceNs);
 }
 
 void Flow::end_all(const Endpoint *ep, Status why, uint32_t origin, int32_t native) {
@@ -292,13 +325,14 @@ void Flow::end_all(const Endpoint *ep, Status why, uint32_t origin, int32_t nati
     all_.append(keep);
 }
 
-void Flow::cancel(const Endpoint &ep, uint64_t user) {
+void Flow::cancel(const Endpoint *ep, uint64_t user) {
     List<Transfer, InFlow> keep;
     while (Transfer *transfer = all_.pop_front()) {
         keep.push_back(*transfer);
-        if (transfer->ep == &ep && transfer->event.user == user &&
-            transfer->event.kind != XFER_EVENT_BATCH)
-            end(*transfer, XFER_ECANCELED);
+        if (transfer->event.user != user || transfer->event.kind == XFER_EVENT_BATCH) continue;
+        const bool meant = ep ? transfer->ep == ep && transfer->answers_to(*ep)
+                              : transfer->role == Transfer::Role::pulls;
+        if (meant) end(*transfer, XFER_ECANCELED);
     }
     all_.append(keep);
 }
@@ -306,7 +340,8 @@ void Flow::cancel(const Endpoint &ep, uint64_t user) {
 void Flow::give_up(const Endpoint &ep, List<Transfer, InFlow> &out) {
     List<Transfer, InFlow> stay;
     while (Transfer *transfer = all_.pop_front()) {
-        if (transfer->ep != &ep || transfer->inflight_count || transfer->notification) {
+        const bool bound = transfer->notification || transfer->letter.number;
+        if (transfer->ep != &ep || transfer->inflight_count || bound) {
             stay.push_back(*transfer);
             continue;
         }
@@ -336,6 +371,9 @@ void Flow::complete(Transfer &transfer) {
             close_notification(transfer, transfer.status);
         notifying_.end(transfer.notification);
     }
+    if (transfer.role == Transfer::Role::sends) sending.forget(transfer);
+    if (transfer.role == Transfer::Role::pulls && connection_ && connection_->usable())
+        connection_->incoming.taken(transfer.letter.number, transfer.status);
     if (!transfer.list.at_end(transfer.next))
         transfer.runs.push_back({transfer.list.entry_index(transfer.next),
                                  transfer.list.entries() - 1, XFER_ECANCELED});
@@ -351,6 +389,7 @@ void Flow::complete(Transfer &transfer) {
         for (const EntryRun &run : transfer.runs)
             event.index = std::min(event.index, run.first);
     }
+    transfer.ended();
     const uint64_t took = shard_.now() - transfer.started;
     transfer.counters(shard_.counters).end(transfer.status, transfer.moved, took);
     transfer.counters(transfer.ep->counters).end(transfer.status, transfer.moved, took);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "core/notifying.h"
+#include "core/sending.h"
 #include "core/transfer.h"
 
 namespace xfer {
@@ -15,15 +16,16 @@ class Shard;
 
 class Flow {
 public:
-    explicit Flow(Shard &shard) : shard_(shard) {}
+    explicit Flow(Shard &shard) : sending(*this), shard_(shard) {}
     ~Flow() { XFER_CHECK(all_.empty()); }
 
     void submit(Transfer &transfer);
     void end(Transfer &transfer,
              Status why);  // cancel, deadline, close: as soon as buffers are quiet
     void end_all(const Endpoint *ep, Status why, uint32_t origin = 0,
-                 int32_t native = 0);                // null: of all endpoints
-    void cancel(const Endpoint &ep, uint64_t user);  // single operations that carry this word
+                 int32_t native = 0);  // null: of all endpoints
+    // Single operations that carry this word. Null: receives, of whatever endpoint.
+    void cancel(const Endpoint *ep, uint64_t user);
     // What an endpoint has here and has never sent, on its way to another flow, perhaps of another
     // loop.
     void give_up(const Endpoint &ep, List<Transfer, InFlow> &out);
@@ -35,10 +37,17 @@ public:
     void done(Op &op, Status status);  // a link's answer
     void noted(const Frame &frame);
 
-    bool waiting() { return !small_.empty() || !bulk_.empty() || !held_.empty(); }
+    bool waiting() {
+        return !small_.empty() || !bulk_.empty() || !held_.empty() || sending.waiting();
+    }
     bool busy() { return !all_.empty(); }
     bool quiet();  // nothing of it is under way, though more may wait
     void on_transfer_timer(Transfer &transfer);
+
+    Sending sending;                 // messages
+    void fence(Transfer &transfer);  // its buffers are quiet; the owner's word is waited for
+    void complete(Transfer &transfer);
+    uint64_t now() const;
 
 private:
     using Queue = List<Transfer, InQueue>;
@@ -54,7 +63,8 @@ private:
     void close_notification(Transfer &transfer, Status status);
     void settle(Transfer &transfer);
     void arm(Transfer &transfer);
-    void complete(Transfer &transfer);
+    uint64_t limit(const Transfer &transfer) const;
+    void lose(Transfer &transfer);
 
     Shard &shard_;
     Connection *connection_ = nullptr;

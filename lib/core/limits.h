@@ -34,6 +34,12 @@ constexpr uint32_t kLaneOps = 64;           // unanswered puts and gets, each wa
 constexpr uint64_t kLaneWindow = 8u << 20;  // unanswered bytes
 constexpr uint64_t kSmall = 64 * 1024;      // batches up to this stay on the control channel
 
+// Messages.
+constexpr uint64_t kMessageWindow = 32 * 1024;    // bytes that the peer may not have looked at yet
+constexpr uint32_t kMaxReceives = 65'536;         // posted and not ended, of one engine
+constexpr uint64_t kMaxHeldInEngine = 64u << 20;  // of messages that wait, from all peers
+constexpr uint64_t kHeldMessage = 256;            // what one costs beside its payload
+
 // What a peer may make us hold.
 constexpr uint32_t kMaxStrangers = 4'096;  // connections that have not proved themselves
 constexpr uint32_t kMaxWaiting = 1'024;    // lookups of one connection that wait for a name

@@ -33,6 +33,7 @@ void Peer::add(Endpoint &ep) {
     if (live_) {
         const Handshake &words = live_->handshake;
         ep.set_face(words.peer(), words.peer_terms().blob, live_->control().link->remote());
+        shard.learnt(ep);
     }
 }
 
@@ -295,7 +296,7 @@ void Peer::go_live(Connection &connection) {
         shard.dial_ended(*this);
     }
     connection.go_live();
-    shard.connected();
+    shard.connected(connection);
     const Identity &identity = connection.handshake.peer();
     const Terms &terms = connection.handshake.peer_terms();
     learn(terms.listens);
@@ -307,6 +308,7 @@ void Peer::go_live(Connection &connection) {
     if (eps_.empty()) shard.greet(*this);
     for (Endpoint &ep : eps_) {
         ep.set_face(identity, terms.blob, connection.control().link->remote());
+        shard.learnt(ep);
         ep.state.store(XFER_EP_READY);
         ep.connections.add();
         if (!silent) shard.notify_peer_up(ep, identity, terms.blob, flags);
@@ -364,11 +366,11 @@ void Peer::ended(Connection &connection) {
 void Peer::went_down(Connection &connection) {
     live_ = nullptr;
     flow.detach();
-    shard.counters.connections.sub();
-    shard.counters.connection_ends.add();
+    shard.disconnected(connection);
     left_idle_ = connection.left_idle();
     connection.take_back(requests_);
     connection.notified.lost();
+    connection.incoming.lost();
     shard.log().info("connection ended: {}", connection.why.message);
     for (Endpoint &ep : eps_) {
         ep.state.store(XFER_EP_IDLE);

@@ -74,6 +74,15 @@ void Connection::answer(const Frame &frame, ConstBytes body) {
         }
 }
 
+void Connection::answer_to_message(const Frame &frame) {
+    if (peer->live() != this) return;
+    if (frame.type == FrameType::kept)
+        peer->flow.sending.kept(*this, frame);
+    else
+        peer->flow.sending.taken(*this, frame);
+    if (usable()) peer->flow.pump();
+}
+
 void Connection::on_pong(const Frame &frame) {
     if (probing_) {
         probing_ = false;

@@ -4,12 +4,14 @@
 #include <algorithm>
 
 #include "core/connection.h"
+#include "core/peer.h"
 #include "core/shard.h"
 
 namespace xfer {
 
 Status Serving::access(Dir dir, const Access &asked, std::span<const WirePiece> pieces,
                        std::vector<iovec> &out) {
+    if (asked.region & kMessageBit) return pull(dir, asked, pieces, out);
     Region *region = connection_.shard.find_region(asked.region);
     Status status = region                     ? region->check(dir, asked, pieces, out)
                     : asked.region & kGrantBit ? XFER_EREVOKED
@@ -20,6 +22,12 @@ Status Serving::access(Dir dir, const Access &asked, std::span<const WirePiece> 
     out.clear();
     connection_.shard.counters.refused.add();
     return status;
+}
+
+Status Serving::pull(Dir dir, const Access &asked, std::span<const WirePiece> pieces,
+                     std::vector<iovec> &out) {
+    if (connection_.peer->live() != &connection_) return XFER_ESTALE;
+    return connection_.peer->flow.sending.access(dir, asked, pieces, out);
 }
 
 void Serving::lookup(uint64_t seq, std::string name, bool wait) {

@@ -75,8 +75,12 @@ void Shard::cancel(Batch &batch) {
     if (batch.flow) batch.flow->end(batch, XFER_ECANCELED);
 }
 
-void Shard::cancel(Endpoint &ep, uint64_t user) {
-    if (ep.peer) ep.peer->flow.cancel(ep, user);
+void Shard::cancel(Endpoint *ep, uint64_t user) {
+    if (!ep)
+        for (auto &peer : peers_)
+            peer->flow.cancel(nullptr, user);
+    else if (ep->peer)
+        ep->peer->flow.cancel(ep, user);
 }
 
 void Shard::open(Endpoint &ep) {
@@ -93,6 +97,7 @@ void Shard::close(Endpoint &ep) {
     ep.closing = true;
     ep.ended.store(true);
     ++ep.busy;  // the last of them must not finish the close from inside end_all
+    end_receives(ep);
     if (ep.peer) ep.peer->end_all(ep, XFER_ECANCELED);
     if (--ep.busy == 0) finish_close(ep);
 }
@@ -322,9 +327,21 @@ void Shard::beat_later() {
     if (!beat_.armed()) loop.arm(beat_, now() + every_ms * kNsPerMs);
 }
 
-void Shard::connected() {
+void Shard::connected(Connection &connection) {
+    live_.emplace(connection.number, &connection);
     counters.connections.add();
     beat_later();
+}
+
+void Shard::disconnected(Connection &connection) {
+    live_.erase(connection.number);
+    counters.connections.sub();
+    counters.connection_ends.add();
+}
+
+Connection *Shard::find_live(uint64_t number) const {
+    const auto at = live_.find(number);
+    return at == live_.end() ? nullptr : at->second;
 }
 
 void Shard::begin_close() {
@@ -333,6 +350,7 @@ void Shard::begin_close() {
     listeners_.clear();
     loop.disarm(beat_);
     loop.disarm(drain_limit_);
+    if (index == 0) engine.receiving().close();
     if (index == 0) regions_.each([this](Region &region) { loop.disarm(region.lease); });
     const Failure why{XFER_ECLOSED, 0, 0, "the engine closes"};
     for (auto &stranger : strangers_)

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "core/counters.h"
@@ -18,6 +19,14 @@
 namespace xfer {
 
 struct LinkMove;
+class Receive;
+struct Arrival;
+
+// What a peer is told of a message that it has sent.
+struct MessageAnswer {
+    bool kept = false, held = false;
+    Status status = XFER_OK;
+};
 
 class Shard final : public WakeSink, public AcceptSink, public TimerSink, public Task {
 public:
@@ -35,7 +44,7 @@ public:
     void submit(Transfer &transfer);
     void submit(Request &request);
     void cancel(Batch &batch);
-    void cancel(Endpoint &ep, uint64_t user);
+    void cancel(Endpoint *ep, uint64_t user);  // null: receives, of whatever endpoint
     void open(Endpoint &ep);
     void close(Endpoint &ep);
     void add(Region &region);
@@ -82,7 +91,29 @@ public:
     void bury(std::unique_ptr<Connection> connection);
     void dial_when_free(Peer &peer);
     void dial_ended(Peer &peer);
-    void connected();
+    void connected(Connection &connection);
+    void disconnected(Connection &connection);
+    Connection *find_live(uint64_t number) const;
+
+    // Messages; core/messages.cc. `caller`: whose loop this runs on.
+    void message_arrived(const Arrival &arrival);
+    void message_withdrawn(uint64_t connection, uint64_t number);
+    void messages_lost(uint64_t connection);
+    void message_kept(Shard &caller, uint64_t connection, uint64_t number, bool held) {
+        answer_message(caller, connection, number, {true, held, XFER_OK});
+    }
+    void message_taken(Shard &caller, uint64_t connection, uint64_t number,
+                       Status status = XFER_OK) {
+        answer_message(caller, connection, number, {false, false, status});
+    }
+    void answer_message(Shard &caller, uint64_t connection, uint64_t number,
+                        const MessageAnswer &answer);
+    void pull(Receive &receive);
+    void learnt(Endpoint &ep);  // who its peer is
+    void closed_receives(Endpoint &ep);
+    void hand_over_events() {
+        if (!outbox_.empty()) deliver();
+    }
 
     Status listen(const Uri &uri, size_t room, std::string &bound, Failure &why);
     const std::vector<std::unique_ptr<Peer>> &peers() const { return peers_; }
@@ -98,6 +129,7 @@ private:
     Peer &new_peer();
     Peer &peer_of(const EngineId &id);
     void refuse_now(Transfer &transfer);
+    void end_receives(Endpoint &ep);
     void finish_close(Endpoint &ep);
     void close(Peer &peer, const Failure &why);  // with its endpoints
     void beat_later();
@@ -112,6 +144,7 @@ private:
     Mailbox mailbox_;
     RegionTable regions_;
     std::vector<std::unique_ptr<Peer>> peers_;
+    std::unordered_map<uint64_t, Connection *> live_;  // by number
     std::vector<std::unique_ptr<Connection>> strangers_;
     std::vector<std::unique_ptr<Connection>> graveyard_;
     std::vector<std::unique_ptr<Peer>> dead_peers_;

@@ -25,9 +25,11 @@ void Transfer::begin(uint64_t now) {
     runs.clear();
     for (Remote &remote : remotes)
         remote.refused = XFER_OK;
-    started = progress = now;
-    deadline = timeout_ms ? now + timeout_ms * kNsPerMs : kNever;
+    progress = now;
     begin_anew();
+    if (role == Role::pulls) return;  // its time has run since the receive was posted
+    started = now;
+    deadline = timeout_ms ? now + timeout_ms * kNsPerMs : kNever;
 }
 
 void Transfer::begin_anew() {
@@ -46,7 +48,8 @@ void Transfer::fail_entries(const Op &op, Status why) {
 
 OpCounters &Transfer::counters(TrafficCounters &traffic) const {
     if (event.kind == XFER_EVENT_PUT) return traffic.put;
-    if (event.kind == XFER_EVENT_SEND) return traffic.notify;
+    if (event.kind == XFER_EVENT_SEND) return notifies ? traffic.notify : traffic.send;
+    if (event.kind == XFER_EVENT_RECV) return traffic.recv;
     return event.kind == XFER_EVENT_GET ? traffic.get : traffic.batch;
 }
 

@@ -53,6 +53,19 @@ public:
     bool checked = false;
     uint64_t notify_key = 0;
 
+    // Moves bytes of regions; sends a message; or pulls one that a receive of ours has matched.
+    enum class Role : uint8_t { moves, sends, pulls };
+    Role role = Role::moves;
+    struct Letter {
+        const uint8_t *data = nullptr;  // of a send
+        uint64_t length = 0, tag = 0;
+        bool sync = false;
+        uint64_t number = 0;    // on its connection; 0: it is not on one yet
+        bool pulled = false;    // the peer has asked for its bytes
+        bool leaving = false;   // they are on their way out, and its end waits for that
+        bool answered = false;  // it has ended but for that
+    } letter;
+
     // The loop's, during the flight.
     Flow *flow = nullptr;
     Cursor next;  // what was not drawn yet
@@ -74,11 +87,16 @@ public:
 
     void begin(uint64_t now);
     void fail_entries(const Op &op, Status why);
-    void begin_anew();  // nothing of it was ever sent
+    void begin_anew();       // nothing of it was ever sent
+    virtual void ended() {}  // its event is filled in
     // Some of it was sent, and not given back.
-    bool begun() const { return inflight_count || moved || !unsent.empty() || notification; }
+    bool begun() const {
+        return inflight_count || moved || !unsent.empty() || notification || letter.number;
+    }
     bool drawn() const { return stopped || (unsent.empty() && list.at_end(next)); }
     OpCounters &counters(TrafficCounters &traffic) const;
+    // Whether xfer_cancel of its endpoint means it: not a receive from any that this one serves.
+    virtual bool answers_to(const Endpoint &) const { return true; }
 
 protected:
     ~Transfer() = default;

@@ -44,6 +44,17 @@ bool plausible(const Frame &frame) {
         return frame.pieces == 0 && frame.length == 0 && frame.status == 0 && frame.seq <= 1;
     case FrameType::noted:
         return frame.pieces == 0 && frame.length == 0 && frame.status == 0;
+    case FrameType::message:
+        return frame.pieces == 0 && frame.status == 0 && frame.seq != 0 &&
+               (frame.flags & kEnvelope
+                    ? frame.length == 8
+                    : frame.length >= (frame.flags & kChecked ? kChecksumBytes : 0) &&
+                          frame.length <= kMaxControl);
+    case FrameType::kept:
+    case FrameType::withdraw:
+        return frame.pieces == 0 && frame.length == 0 && frame.status == 0 && frame.seq != 0;
+    case FrameType::taken:
+        return frame.pieces == 0 && frame.length == 0 && frame.status <= 0 && frame.seq != 0;
     case FrameType::lookup:
         return frame.pieces == 0 && frame.length >= 1 && frame.length <= kMaxName;
     case FrameType::found:

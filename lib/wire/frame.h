@@ -34,10 +34,21 @@ enum class FrameType : uint8_t {
     noted = 15,   // notification seq is held, 0: none; region: how many the application has had
     drain = 16,   // begin nothing new on this connection; seq 1: and I have nothing under way, so
                   // end it when you have nothing either
+    message = 17,   // region: its tag; payload: its bytes, or with kEnvelope its length. kSync: the
+                    // sender waits until it is received
+    kept = 18,      // message seq waits for its receive; kHeld: its bytes are here
+    taken = 19,     // message seq was received, or with a status thrown away
+    withdraw = 20,  // the sender wants message seq back
 };
 
-constexpr uint8_t kLookupWait = 1;  // flags of lookup
-constexpr uint8_t kAckWanted = 1;   // flags of put: the initiator waits, acknowledge at once
+// Messages of one connection and direction are numbered from 1 in seq. Their receiver pulls what
+// did not come along by gets of "region" kMessageBit | number, with generation and key 0.
+constexpr uint64_t kMessageBit = 1ull << 63;
+
+constexpr uint8_t kSync = 1, kEnvelope = 2;  // flags of message
+constexpr uint8_t kHeld = 1;                 // flags of kept
+constexpr uint8_t kLookupWait = 1;           // flags of lookup
+constexpr uint8_t kAckWanted = 1;  // flags of put: the initiator waits, acknowledge at once
 constexpr uint8_t kChecked =
     4;  // flags of put, data: with a CRC-32C of the payload; of get: wanted
 constexpr uint8_t kNotified =

@@ -17,10 +17,13 @@ constexpr size_t kMaxQuestions = 8;   // lookups that a proof brings along
 constexpr uint64_t kMaxNotifications =
     256;  // of one connection, begun and not had by the application
 constexpr uint64_t kNotificationSpan = 4'096;  // from the oldest that is open to the newest
+constexpr uint64_t kMaxMessages = 1'024;   // of one connection and direction, sent and not taken
+constexpr uint64_t kMaxHeld = 256 * 1024;  // payload that came along with them
 constexpr size_t kMinKey = 32, kMaxKey = 256;
 
 constexpr uint32_t kMaxChunk = 256 * 1024;  // payload bytes of one put, get or data frame
 constexpr uint32_t kMaxPieces = 512;        // ranges of one put or get frame
 constexpr uint32_t kMaxControl = 4096;      // bytes after the header of a control frame
+constexpr uint32_t kMaxInline = 4088;       // payload of a message that travels with it
 
 }  // namespace xfer

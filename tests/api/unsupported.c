@@ -33,18 +33,6 @@ static xfer_status_t submit_ordered(void) {
     return xfer_batch_submit(batch, 1, &options);
 }
 
-static xfer_status_t message_send(void) {
-    return xfer_send(pair.ep, local, sizeof local, 1, 1, NULL);
-}
-
-static xfer_status_t message_recv(void) {
-    return xfer_recv(pair.client->engine, pair.ep, local, sizeof local, 1, UINT64_MAX, 1, NULL);
-}
-
-static xfer_status_t message_recv_any(void) {
-    return xfer_recv(pair.client->engine, NULL, local, sizeof local, 1, UINT64_MAX, 1, NULL);
-}
-
 static const struct {
     const char *what;
     xfer_status_t (*call)(void);
@@ -53,9 +41,6 @@ static const struct {
     {"xfer_region_alloc", region_alloc},
     {"xfer_ep_open at unix://", ep_unix},
     {"xfer_batch_submit with XFER_SUBMIT_ORDERED", submit_ordered},
-    {"xfer_send", message_send},
-    {"xfer_recv from one endpoint", message_recv},
-    {"xfer_recv from any endpoint", message_recv_any},
 };
 
 static void test_later_release(void **state) {

@@ -77,6 +77,14 @@ void add_frames(Corpus &corpus) {
         {"failed", {FrameType::notify, 0, 0, 0, 7, 0x6b6579, 0, XFER_ECANCELED}},
         {"noted", {FrameType::noted, 0, 0, 0, 7, 64, 0, 0}},
         {"drain", {FrameType::drain, 0, 0, 0, 1, 0, 0, 0}},
+        {"message", {FrameType::message, kSync, 0, 5, 1, 0x746167, 0, 0}},
+        {"checked_message",
+         {FrameType::message, kChecked, 0, kChecksumBytes + 5, 1, 0x746167, 0, 0}},
+        {"envelope", {FrameType::message, kEnvelope, 0, 8, 2, 0x746167, 0, 0}},
+        {"kept", {FrameType::kept, kHeld, 0, 0, 1, 0, 0, 0}},
+        {"taken", {FrameType::taken, 0, 0, 0, 1, 0, 0, 0}},
+        {"thrown_away", {FrameType::taken, 0, 0, 0, 2, 0, 0, XFER_ECANCELED}},
+        {"withdraw", {FrameType::withdraw, 0, 0, 0, 2, 0, 0, 0}},
         {"bye", {FrameType::bye, 0, 0, 0, 0, 0, 0, XFER_ECLOSED}},
     };
     for (const auto &row : table) {

@@ -150,6 +150,29 @@ TEST_CASE("the other types at and past their bounds") {
     CHECK_FALSE(sendable(FrameType::notify, 0, 0, 1));
     CHECK_FALSE(sendable(FrameType::notify, 0, 0, 0, 0, 0));
 
+    CHECK(sendable(FrameType::message, 0, 0));
+    CHECK(sendable(FrameType::message, 0, kMaxControl));
+    CHECK_FALSE(sendable(FrameType::message, 0, kMaxControl + 1));
+    CHECK_FALSE(sendable(FrameType::message, 1, 0));
+    CHECK_FALSE(sendable(FrameType::message, 0, 0, -1));
+    CHECK_FALSE(sendable(FrameType::message, 0, 0, 0, 0, 0));
+    CHECK_FALSE(sendable(FrameType::message, 0, kChecksumBytes - 1, 0, kChecked));
+    CHECK(sendable(FrameType::message, 0, kChecksumBytes, 0, kChecked));
+    for (uint32_t length : {0u, 7u, 9u})
+        CHECK_FALSE(sendable(FrameType::message, 0, length, 0, kEnvelope));
+    CHECK(sendable(FrameType::message, 0, 8, 0, kEnvelope));
+    CHECK(sendable(FrameType::message, 0, 8, 0, kEnvelope | kChecked));
+    CHECK(kMaxInline + kChecksumBytes == kMaxControl);
+    for (FrameType type : {FrameType::kept, FrameType::taken, FrameType::withdraw}) {
+        CAPTURE(static_cast<int>(type));
+        CHECK(sendable(type, 0, 0));
+        CHECK(sendable(type, 0, 0, -1) == (type == FrameType::taken));
+        CHECK_FALSE(sendable(type, 0, 0, 1));
+        CHECK_FALSE(sendable(type, 1, 0));
+        CHECK_FALSE(sendable(type, 0, 1));
+        CHECK_FALSE(sendable(type, 0, 0, 0, 0, 0));
+    }
+
     CHECK_FALSE(sendable(FrameType::lookup, 0, 0));
     CHECK(sendable(FrameType::lookup, 0, 1));
     CHECK(sendable(FrameType::lookup, 0, kMaxName));
@@ -172,10 +195,10 @@ TEST_CASE("the other types at and past their bounds") {
 
 TEST_CASE("unknown types are refused") {
     for (int type = 0; type < 256; type++) {
-        const bool known = type >= 1 && type <= 16;
+        const bool known = type >= 1 && type <= 20;
         bool any = false;
         for (uint32_t pieces : {0u, 1u}) {
-            for (uint32_t length : {0u, 1u, access_length(1), uint32_t{sizeof(xfer_ref_t)}}) {
+            for (uint32_t length : {0u, 1u, 8u, access_length(1), uint32_t{sizeof(xfer_ref_t)}}) {
                 for (int32_t status : {0, -1})
                     any |= sendable(static_cast<FrameType>(type), pieces, length, status);
             }
@@ -190,7 +213,7 @@ TEST_CASE("100,000 mutations: what decodes keeps the bounds and encodes to the s
     size_t accepted = 0;
     for (int round = 0; round < 100000; round++) {
         Frame frame;
-        frame.type = static_cast<FrameType>(1 + random() % 16);
+        frame.type = static_cast<FrameType>(1 + random() % 20);
         frame.pieces = frame.type <= FrameType::get ? 2 : 0;
         frame.length = frame.pieces ? access_length(2) : 0;
         Header header = encoded(frame);

@@ -8,8 +8,8 @@ namespace xfer {
 
 namespace {
 
-constexpr uint64_t kTurnBytes = 1 << 20;     // copied before others have their turn
-constexpr size_t kWaitingBytes = 64 * 1024;  // of messages
+constexpr uint64_t kTurnBytes = 1 << 20;      // copied before others have their turn
+constexpr size_t kWaitingBytes = 128 * 1024;  // of messages
 
 class LoopbackLink final : public Link, Task {
 public:

@@ -13,8 +13,8 @@ namespace xfer::tcp {
 
 namespace {
 
-constexpr size_t kControlBytes = 64 * 1024;  // that may wait
-constexpr size_t kKeptControl = 256;         // capacity kept when none waits
+constexpr size_t kControlBytes = 128 * 1024;  // that may wait
+constexpr size_t kKeptControl = 256;          // capacity kept when none waits
 // Of one burst; the frame that reaches one of them is its last.
 constexpr size_t kBurstBytes = 1 << 20;
 constexpr size_t kBurstVectors = IOV_MAX;

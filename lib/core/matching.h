@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which message goes to which receive. Of several receives that would take a message the one that
+// was posted first gets it, and of several messages that a receive would take the one that came
+// first; so messages of one peer and one tag stay in order. Pure: no I/O, no clock. What names its
+// tag in full is found by a search, only masks are tried one after the other.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "util/list.h"
+#include "wire/hello.h"
+
+namespace xfer {
+
+struct ByWish;  // list tags
+struct ByPeerAndTag;
+struct ByTag;
+struct ByAge;
+
+// A receive that waits.
+class Posted : public ListNode<ByWish> {
+public:
+    bool any = true;               // whoever sends
+    std::optional<EngineId> from;  // if not any; nothing: it is not known yet who that is
+    uint64_t tag = 0, mask = UINT64_MAX;
+
+    bool takes(const EngineId &sender, uint64_t sent_tag) const {
+        return ((sent_tag ^ tag) & mask) == 0 && (any || from == sender);
+    }
+
+private:
+    friend class Matching;
+    uint64_t age_ = 0;
+
+protected:
+    ~Posted() = default;
+};
+
+// A message that waits.
+class Unexpected : public ListNode<ByPeerAndTag>, public ListNode<ByTag>, public ListNode<ByAge> {
+public:
+    EngineId from{};
+    uint64_t tag = 0;
+
+protected:
+    ~Unexpected() = default;
+};
+
+class Matching {
+public:
+    Posted *take(const EngineId &from, uint64_t tag);  // the receive for a message that has come
+    Unexpected *take(const Posted &receive);           // the message for a receive that is posted
+    // What found nothing waits.
+    void add(Posted &receive);
+    void add(Unexpected &message);
+    void remove(Posted &receive);
+    void remove(Unexpected &message);
+    Unexpected *oldest() const { return messages_.empty() ? nullptr : &messages_.front(); }
+
+private:
+    // Without a sender: from any.
+    using Key = std::pair<std::optional<EngineId>, uint64_t>;
+    template <typename T, typename Tag>
+    using Index = std::map<Key, List<T, Tag>>;
+
+    static bool exact(const Posted &receive) { return receive.mask == UINT64_MAX; }
+    static Key key(const Posted &receive) { return {receive.from, receive.tag}; }
+
+    Index<Posted, ByWish> exact_;
+    List<Posted, ByWish> masked_;
+    List<Posted, ByWish> unknown_;  // whom they wait for is not known: nothing is for them
+    uint64_t age_ = 0;
+
+    Index<Unexpected, ByPeerAndTag> by_peer_;
+    Index<Unexpected, ByTag> by_tag_;
+    List<Unexpected, ByAge> messages_;
+};
+
+}  // namespace xfer

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/receiving.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/engine.h"
+#include "core/limits.h"
+#include "core/shard.h"
+
+namespace xfer {
+
+// A message that waits for its receive.
+class Receiving::Envelope final : public Unexpected, public ListNode<InConnection> {
+public:
+    explicit Envelope(const Arrival &told) : arrival(told) {
+        from = told.from;
+        tag = told.tag;
+        arrival.whole = false;
+        arrival.payload = {};
+    }
+    void hold(ConstBytes bytes) {
+        payload.assign(bytes.begin(), bytes.end());
+        arrival.whole = true;
+        arrival.payload = payload;
+    }
+    uint64_t charge() const { return arrival.whole ? kHeldMessage + payload.size() : 0; }
+
+    Arrival arrival;
+    std::vector<uint8_t> payload;
+};
+
+// ---- Receive
+
+void Receive::arrive(Shard &shard) {
+    if (connection)
+        shard.pull(*this);
+    else
+        engine.receiving().post(*this);
+}
+
+void Receive::on_timer(Timer &timer) {
+    if (flow) return Transfer::on_timer(timer);
+    engine.receiving().expire(*this);
+}
+
+void Receive::match(const Arrival &arrival) {
+    connection = arrival.connection;
+    letter.number = arrival.number;
+    letter.length = arrival.length;
+    checked = arrival.checked;
+    source_ = arrival.source;
+    std::copy(arrival.from.begin(), arrival.from.end(), sender_.bytes);
+    sender_.incarnation = arrival.incarnation;
+    event.tag = arrival.tag;
+    event.data = &sender_;
+    event.data_length = sizeof sender_;
+    if (event.ep || !source_ || source_->closed.load()) return;
+    const bool here = source_->of_user.load() || source_->state.load() == XFER_EP_READY;
+    if (!here) return;  // its handle goes with its PEER_DOWN
+    event.ep = reinterpret_cast<xfer_ep_t *>(source_.get());
+}
+
+void Receive::ended() {
+    event.bytes = letter.length;
+    if (event.status == XFER_OK && letter.length > capacity) event.status = XFER_ETRUNC;
+}
+
+void Receive::end(Shard &shard, Status why) {
+    event.status = why;
+    event.flags = XFER_FENCED;
+    event.bytes = letter.length;
+    shard.counters.recv.end(why == XFER_ETRUNC ? XFER_OK : why, std::min(letter.length, capacity),
+                            shard.now() - started);
+    shard.tell(*this);
+}
+
+void Receive::told() {
+    if (ep) ep->release();
+    engine.receive_ended(named.get());
+    delete this;
+}
+
+// ---- from the user
+
+Receiving::~Receiving() {
+    XFER_CHECK(posted_.empty());
+}
+
+Shard &Receiving::shard() {
+    return engine_.first_shard();
+}
+
+void Receiving::post(Receive &receive) {
+    shard().counters.recv.submitted.add();
+    receive.started = shard().now();
+    receive.deadline =
+        receive.timeout_ms ? receive.started + receive.timeout_ms * kNsPerMs : kNever;
+    if (closed_ || (receive.named && receive.named->ended.load()))
+        return receive.end(shard(), XFER_ECANCELED);
+    if (!wait(receive)) return;
+    if (receive.deadline != kNever) shard().loop.arm(receive.timer, receive.deadline);
+}
+
+bool Receiving::wait(Receive &receive) {
+    if (receive.named) receive.from = receive.named->peer_id();
+    if (Unexpected *found = matching_.take(receive)) {
+        std::unique_ptr<Envelope> envelope(static_cast<Envelope *>(found));
+        discard(*envelope);
+        deliver(receive, envelope->arrival);
+        return false;
+    }
+    posted_.push_back(receive);
+    matching_.add(receive);
+    return true;
+}
+
+void Receiving::forget(Receive &receive) {
+    shard().loop.disarm(receive.timer);
+    receive.ListNode<InPosted>::unlink();
+}
+
+void Receiving::expire(Receive &receive) {
+    matching_.remove(receive);
+    forget(receive);
+    receive.end(shard(), XFER_ETIMEDOUT);
+}
+
+void Receiving::cancel(const Endpoint *ep, uint64_t user) {
+    for (Receive &receive : posted_) {
+        if (receive.event.user != user || (ep && receive.named.get() != ep)) continue;
+        matching_.remove(receive);
+        forget(receive);
+        receive.end(shard(), XFER_ECANCELED);
+    }
+}
+
+void Receiving::take(const Endpoint &ep, List<Receive, InPosted> &into) {
+    for (Receive &receive : posted_) {
+        if (receive.named.get() != &ep) continue;
+        matching_.remove(receive);
+        forget(receive);
+        into.push_back(receive);
+    }
+}
+
+void Receiving::close() {
+    closed_ = true;
+    while (Receive *receive = posted_.pop_front()) {
+        matching_.remove(*receive);
+        shard().loop.disarm(receive->timer);
+        receive->end(shard(), XFER_ECANCELED);
+    }
+    while (Unexpected *message = matching_.oldest()) {
+        matching_.remove(*message);
+        delete static_cast<Envelope *>(message);
+    }
+    by_connection_.clear();
+}
+
+// ---- from connections
+
+void Receiving::arrive(const Arrival &arrival) {
+    if (closed_) return;
+    Posted *found = matching_.take(arrival.from, arrival.tag);
+    if (!found) return keep(arrival);
+    auto &receive = static_cast<Receive &>(*found);
+    forget(receive);
+    deliver(receive, arrival);
+}
+
+void Receiving::deliver(Receive &receive, const Arrival &arrival) {
+    receive.match(arrival);
+    const uint64_t bytes = std::min(receive.capacity, arrival.length);
+    if (!arrival.whole && bytes > 0) {
+        receive.remotes.assign(
+            1, {arrival.from, arrival.incarnation, {kMessageBit | arrival.number, 0, 0}, XFER_OK});
+        receive.list.add_strided(Dir::get, 0,
+                                 {reinterpret_cast<uint64_t>(receive.buffer), 0, bytes}, 0, 0, 1);
+        if (arrival.shard == &shard()) return arrival.shard->pull(receive);
+        if (!arrival.shard->post(receive)) receive.end(shard(), XFER_ECANCELED);
+        return;
+    }
+    if (bytes > 0) std::memcpy(receive.buffer, arrival.payload.data(), bytes);
+    receive.end(shard(), arrival.length > receive.capacity ? XFER_ETRUNC : XFER_OK);
+    arrival.shard->message_taken(shard(), arrival.connection, arrival.number);
+}
+
+void Receiving::keep(const Arrival &arrival) {
+    auto *envelope = new Envelope(arrival);
+    if (arrival.whole && held_ + kHeldMessage + arrival.payload.size() <= kMaxHeldInEngine)
+        envelope->hold(arrival.payload);
+    held_ += envelope->charge();
+    matching_.add(*envelope);
+    by_connection_[{arrival.shard->index, arrival.connection}].push_back(*envelope);
+    arrival.shard->message_kept(shard(), arrival.connection, arrival.number,
+                                envelope->arrival.whole);
+}
+
+// It is out of the matching; the caller destroys it.
+void Receiving::discard(Envelope &envelope) {
+    held_ -= envelope.charge();
+    envelope.ListNode<InConnection>::unlink();
+    const auto at =
+        by_connection_.find({envelope.arrival.shard->index, envelope.arrival.connection});
+    if (at != by_connection_.end() && at->second.empty()) by_connection_.erase(at);
+}
+
+// What the sender was told is held stays; it has seen its send succeed.
+void Receiving::withdraw(const Shard &from, uint64_t connection, uint64_t number) {
+    const auto at = by_connection_.find({from.index, connection});
+    if (at == by_connection_.end()) return;
+    for (Envelope &envelope : at->second) {
+        const Arrival &arrival = envelope.arrival;
+        if (arrival.number != number || (arrival.whole && !arrival.sync)) continue;
+        std::unique_ptr<Envelope> owned(&envelope);
+        matching_.remove(envelope);
+        discard(envelope);
+        arrival.shard->message_taken(shard(), connection, number, XFER_ECANCELED);
+        return;
+    }
+}
+
+// Messages that are here can still be received; those that were to be pulled are gone.
+void Receiving::lost(const Shard &from, uint64_t connection) {
+    const auto at = by_connection_.find({from.index, connection});
+    if (at == by_connection_.end()) return;
+    List<Envelope, InConnection> all;
+    all.append(at->second);
+    by_connection_.erase(at);
+    for (Envelope &envelope : all) {
+        envelope.ListNode<InConnection>::unlink();
+        if (envelope.arrival.whole) continue;
+        matching_.remove(envelope);
+        delete &envelope;
+    }
+}
+
+void Receiving::learnt(Endpoint &ep) {
+    List<Receive, InPosted> again;
+    take(ep, again);
+    while (Receive *receive = again.pop_front())
+        if (wait(*receive) && receive->deadline != kNever)
+            shard().loop.arm(receive->timer, receive->deadline);
+}
+
+}  // namespace xfer
