@@ -8,6 +8,7 @@ packages=(
     libuv1-dev libc-ares-dev libsodium-dev libisal-dev libfmt-dev nlohmann-json3-dev # the library
     libjansson-dev doctest-dev libcmocka-dev                             # examples, tests
     clang clang-format clang-tidy libclang-dev                           # second compiler, lints, bindgen
+    abigail-tools                                                         # abidiff
     python3 python3-dev python3-venv python3-cffi                         # lints, the Python binding
 )
 # Go and Rust only if there is none yet: many have their own.
