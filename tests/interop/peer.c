@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One end of a meeting of two versions, so only what the oldest of them has is used. Every step of
+ * the client must succeed, or be refused in the way that it is meant to be.
+ *
+ * Usage: peer serve          prints its URI, then a line for each event; ends with its input
+ *        peer call URI       does all steps, then closes
+ *        peer wait URI       connects, and waits until the server has closed */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xfer/xfer.h>
+
+enum { kLength = 3 << 20, kPiece = 1000, kKeyAlone = 7, kKeyBehind = 8, kKeyGone = 9 };
+
+/* What is put alone, and what is put with a notification behind it: the next steps may not touch
+ * what the server's callback still compares. */
+static uint8_t memory[2 * kLength];
+static uint8_t readonly[4096], shortlived[4096];
+
+static void must(int true_, const char *what) {
+    if (true_) return;
+    fprintf(stderr, "failed: %s\n", what);
+    exit(1);
+}
+
+static void must_be(xfer_status_t status, xfer_status_t wanted, const char *what) {
+    if (status == wanted) return;
+    fprintf(stderr, "%s: %s, not %s\n", what, xfer_status_name(status), xfer_status_name(wanted));
+    exit(1);
+}
+
+/* Byte i of what is put under `seed`. */
+static uint8_t byte_at(uint64_t i, uint8_t seed) {
+    return (uint8_t)((i * 2654435761u >> 13) + seed);
+}
+
+static void fill(uint8_t *bytes, uint64_t length, uint8_t seed) {
+    for (uint64_t i = 0; i < length; i++)
+        bytes[i] = byte_at(i, seed);
+}
+
+static int filled(const uint8_t *bytes, uint64_t length, uint8_t seed) {
+    for (uint64_t i = 0; i < length; i++) {
+        if (bytes[i] != byte_at(i, seed)) return 0;
+    }
+    return 1;
+}
+
+/* ---- the server ---- */
+
+static xfer_region_t *gone;
+
+static void on_event(const xfer_event_t *event, uint64_t user) {
+    (void)user;
+    if (event->kind == XFER_EVENT_PEER_DOWN) printf("down %s\n", xfer_status_name(event->status));
+    if (event->kind != XFER_EVENT_NOTIFY) return;
+    const uint8_t *part = memory + (event->tag == kKeyBehind ? kLength : 0);
+    const char *bytes = "";
+    if (event->tag == kKeyGone)
+        must_be(xfer_region_close(gone), XFER_OK, "region_close");
+    else
+        bytes = filled(part, kLength, (uint8_t)event->tag) ? ", bytes equal" : ", bytes differ";
+    printf("notify %" PRIu64 " %s%s\n", event->tag, xfer_status_name(event->status), bytes);
+}
+
+static xfer_region_t *lend(xfer_engine_t *engine, const char *name, uint32_t access, void *address,
+                           uint64_t length) {
+    xfer_region_options_t options = {.size = sizeof options, .access = access, .name = name};
+    xfer_region_t *region = NULL;
+    must_be(xfer_region_open(engine, &options, address, length, &region, NULL), XFER_OK, name);
+    return region;
+}
+
+static int serve(void) {
+    xfer_engine_options_t options = {.size = sizeof options, .on_event = on_event};
+    xfer_engine_t *engine = NULL;
+    must_be(xfer_engine_open(&options, &engine, NULL), XFER_OK, "engine_open");
+    fill(readonly, sizeof readonly, 1);
+    lend(engine, "memory", XFER_READ | XFER_WRITE, memory, sizeof memory);
+    lend(engine, "readonly", XFER_READ, readonly, sizeof readonly);
+    gone = lend(engine, "shortlived", XFER_READ | XFER_WRITE, shortlived, sizeof shortlived);
+    char uri[256];
+    must_be(xfer_engine_listen(engine, "tcp://127.0.0.1:0", uri, sizeof uri, NULL), XFER_OK,
+            "listen");
+    printf("%s\n", uri);
+    while (getchar() != EOF)
+        continue;
+    must_be(xfer_engine_join(engine), XFER_OK, "join");
+    return 0;
+}
+
+/* ---- the client ---- */
+
+static xfer_engine_t *engine;
+static xfer_ep_t *ep;
+
+/* The next event of that kind; others are passed over. */
+static xfer_event_t wait_for(uint32_t kind, const char *what) {
+    xfer_event_t event = {0};
+    uint32_t count = 1;
+    while (count && event.kind != kind)
+        must_be(xfer_engine_poll(engine, &event, sizeof event, 1, 10000, &count), XFER_OK, "poll");
+    must(count != 0, what);
+    return event;
+}
+
+static xfer_ref_t look_up(const char *name, xfer_status_t wanted) {
+    must_be(xfer_ep_lookup(ep, name, NULL, 0), XFER_OK, name);
+    xfer_event_t event = wait_for(XFER_EVENT_LOOKUP, name);
+    must_be(event.status, wanted, name);
+    xfer_ref_t ref = {{0}};
+    if (event.status == XFER_OK) memcpy(&ref, event.data, sizeof ref);
+    return ref;
+}
+
+static void put(const xfer_ref_t *ref, const void *bytes, uint64_t length, xfer_status_t wanted,
+                const char *what) {
+    must_be(xfer_put(ep, bytes, ref, 0, length, 0, NULL), XFER_OK, what);
+    must_be(wait_for(XFER_EVENT_PUT, what).status, wanted, what);
+}
+
+/* The second half of the owner's memory, in one piece and two small ones. */
+static void submit(uint32_t op, uint8_t *bytes, const xfer_ref_t *ref, uint32_t flags, uint64_t key,
+                   const char *what) {
+    xfer_batch_t *batch = NULL;
+    const uint64_t lengths[] = {kPiece, kLength - 2 * kPiece, kPiece};
+    xfer_span_t spans[3];
+    for (uint64_t i = 0, at = 0; i < 3; at += lengths[i++])
+        spans[i] = (xfer_span_t){(uintptr_t)bytes + at, kLength + at, lengths[i]};
+    xfer_submit_options_t options = {.size = sizeof options, .flags = flags, .notify_key = key};
+    must_be(xfer_batch_open(ep, NULL, &batch, NULL), XFER_OK, "batch_open");
+    must_be(xfer_batch_add_spans(batch, op, ref, spans, sizeof *spans, 3), XFER_OK, "add_spans");
+    must_be(xfer_batch_submit(batch, 0, &options), XFER_OK, what);
+    must_be(wait_for(XFER_EVENT_BATCH, what).status, XFER_OK, what);
+    must_be(xfer_batch_close(batch), XFER_OK, "batch_close");
+}
+
+static void notify(uint64_t key) {
+    must_be(xfer_notify(ep, key, 0, NULL), XFER_OK, "notify");
+    must_be(wait_for(XFER_EVENT_SEND, "notify").status, XFER_OK, "notify");
+}
+
+static void move_bytes(void) {
+    static uint8_t bytes[kLength], back[kLength];
+    xfer_ref_t ref = look_up("memory", XFER_OK);
+    look_up("nothing", XFER_ENOTFOUND);
+
+    fill(bytes, kLength, kKeyAlone);
+    put(&ref, bytes, kLength, XFER_OK, "put");
+    notify(kKeyAlone);
+    must_be(xfer_get(ep, back, &ref, 0, kLength, 0, NULL), XFER_OK, "get");
+    must_be(wait_for(XFER_EVENT_GET, "get").status, XFER_OK, "get");
+    must(memcmp(bytes, back, kLength) == 0, "a get gives what was put");
+
+    fill(bytes, kLength, kKeyBehind);
+    submit(XFER_OP_PUT, bytes, &ref, XFER_SUBMIT_NOTIFY | XFER_SUBMIT_CHECKSUM, kKeyBehind, "puts");
+    submit(XFER_OP_GET, back, &ref, XFER_SUBMIT_CHECKSUM, 0, "gets");
+    must(memcmp(bytes, back, kLength) == 0, "a batch of gets gives what was put");
+}
+
+/* Both sides refuse: the client what its ref doesn't allow, the owner what it lends no more. */
+static void be_refused(void) {
+    uint8_t byte = 0;
+    xfer_ref_t ref = look_up("readonly", XFER_OK);
+    must_be(xfer_put(ep, &byte, &ref, 0, 1, 0, NULL), XFER_EACCESS, "put to what is read only");
+    ref = look_up("shortlived", XFER_OK);
+    put(&ref, &byte, 1, XFER_OK, "put before the end of the region");
+    notify(kKeyGone);
+    wait_for(XFER_EVENT_REGION_GONE, "region gone");
+    put(&ref, &byte, 1, XFER_ESTALE, "put after the end of the region");
+    look_up("shortlived", XFER_ENOTFOUND);
+    must_be(xfer_ep_probe(ep, 5000, 0), XFER_OK, "probe");
+    must_be(wait_for(XFER_EVENT_PROBE, "probe").status, XFER_OK, "still connected");
+}
+
+static int call(const char *uri, int until_down) {
+    xfer_engine_options_t options = {.size = sizeof options, .dispatch = XFER_DISPATCH_POLL};
+    must_be(xfer_engine_open(&options, &engine, NULL), XFER_OK, "engine_open");
+    must_be(xfer_ep_open(engine, uri, NULL, &ep, NULL), XFER_OK, "ep_open");
+    must_be(xfer_ep_connect(ep, 5000, 0), XFER_OK, "connect");
+    must_be(wait_for(XFER_EVENT_CONNECT, "connect").status, XFER_OK, "connect");
+    if (until_down) {
+        printf("connected\n");
+        must_be(wait_for(XFER_EVENT_PEER_DOWN, "down").status, XFER_ECLOSED, "down");
+    } else {
+        move_bytes();
+        be_refused();
+    }
+    must_be(xfer_engine_join(engine), XFER_OK, "join");
+    printf("done\n");
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    if (argc == 2 && strcmp(argv[1], "serve") == 0) return serve();
+    if (argc == 3 && strcmp(argv[1], "call") == 0) return call(argv[2], 0);
+    if (argc == 3 && strcmp(argv[1], "wait") == 0) return call(argv[2], 1);
+    return 2;
+}
