@@ -28,6 +28,13 @@ runs_with() { # program, folder of its libxfer.so ("" for none)
     [ "$found" = "${2:+$(realpath "$2")}" ] || { echo "loads libxfer from '$found', not '$2'"; exit 1; }
 }
 
+with_cmake() { # prefix
+    cmake -G Ninja -S "$here/project" -B "$work/build" -DCMAKE_PREFIX_PATH="$1"
+    cmake --build "$work/build"
+    runs_with "$work/build/shared" "$libdir"
+    runs_with "$work/build/static" ""
+}
+
 pc=$(find "$prefix" -name xfer.pc)
 libdir=$(cd "$(dirname "$pc")/.." && pwd)
 case $way in
@@ -45,17 +52,19 @@ static) # a prefix that has only the archive
     runs_with "$work/app" ""
     ;;
 cmake)
-    cmake -G Ninja -S "$here/project" -B "$work" -DCMAKE_PREFIX_PATH="$prefix"
-    cmake --build "$work"
-    runs_with "$work/shared" "$libdir"
-    runs_with "$work/static" ""
+    with_cmake "$prefix"
     ;;
-moved) # an installed tree may be moved
+moved) # an installed tree may be moved: nothing in it knows where it was
     cp -r "$prefix" "$work/elsewhere"
     libdir=$work/elsewhere/${libdir#"$prefix"/}
+    if grep -rIF "$prefix" "$work/elsewhere"; then exit 1; fi
     export PKG_CONFIG_PATH=$libdir/pkgconfig
     compile "$here/main.c"
     runs_with "$work/app" "$libdir"
+    with_cmake "$work/elsewhere"
+    rm "$libdir"/libxfer.so*
+    compile "$here/main.c" --static
+    runs_with "$work/app" ""
     ;;
 uninstalled)
     export PKG_CONFIG_PATH=$build/pkgconfig

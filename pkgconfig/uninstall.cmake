@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+# Removes what the last `cmake --install` of a build tree has written, and the folders of our own that it leaves empty.
+# Usage: cmake -D manifest=BUILD_DIR/install_manifest.txt -P uninstall.cmake
+if(NOT EXISTS ${manifest})
+    message(FATAL_ERROR "nothing to uninstall: there is no ${manifest}")
+endif()
+file(STRINGS ${manifest} files)
+foreach(file ${files})
+    message(STATUS "Uninstalling: $ENV{DESTDIR}${file}")
+    file(REMOVE $ENV{DESTDIR}${file})
+    get_filename_component(folder $ENV{DESTDIR}${file} DIRECTORY)
+    if(folder MATCHES "/xfer$")
+        list(APPEND folders ${folder})
+    endif()
+endforeach()
+list(REMOVE_DUPLICATES folders)
+foreach(folder ${folders})
+    file(GLOB left LIST_DIRECTORIES true ${folder}/*)
+    if(NOT left)
+        file(REMOVE_RECURSE ${folder})
+    endif()
+endforeach()
+file(REMOVE ${manifest})
