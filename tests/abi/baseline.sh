@@ -5,8 +5,8 @@
 #   bash tests/abi/baseline.sh           renews baseline.abi, at a release
 #   bash tests/abi/baseline.sh --check   fails, with abidiff's report, if anything was taken away or changed
 #
-# New functions, enums and enumerators pass, and fields at the end of the structs that baseline.ignore allows. A field in
-# the place of a reserved one is told as a change: look at the report, and renew if that is all there is.
+# New functions, enums and enumerators pass, and fields at the end of structs that baseline.ignore does not except. A
+# field in the place of a reserved one is told as a change: look at the report, and renew if that is all there is.
 set -u -o pipefail
 cd "$(dirname "$0")" || exit
 header=$PWD/../../include/xfer/xfer.h baseline=$PWD/baseline.abi ignore=$PWD/baseline.ignore
