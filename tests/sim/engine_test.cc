@@ -191,7 +191,6 @@ TEST_CASE("a storm of cuts, refusals and cancels") {
         for (Host *host : hosts) {
             Host *other = host == &a ? &b : &a;
             host->on_done = [&, host, other](const xfer_event_t &event) {
-                CHECK(event.status != XFER_ETIMEDOUT);  // nothing is forgotten until it stalls
                 auto at = puts.find({host, event.user});
                 if (at == puts.end() || event.status != XFER_OK) return;
                 auto &[offset, bytes] = at->second;
@@ -210,7 +209,7 @@ TEST_CASE("a storm of cuts, refusals and cancels") {
             world.world.run_for(world.world.random(300'000));
             if (world.world.random(16) == 0) world.net.cut_all();
         }
-        CHECK(world.world.run_until([&] { return a.pending + b.pending == 0; }, 100 * kSecond));
+        CHECK(world.world.run_until([&] { return a.pending + b.pending == 0; }, kBeforeStall));
         world.net.cut_one_in = world.net.refuse_one_in = 0;
         CHECK(a.lookup(eps[0], 100) == XFER_OK);  // and it still works
         CHECK(b.lookup(eps[1], 100) == XFER_OK);
@@ -267,13 +266,12 @@ TEST_CASE("notifications under cuts and cancels") {
             if (world.world.random(3) == 0) xfer_batch_cancel(batch);
             if (world.world.random(16) == 0) world.net.cut_all();
         }
-        CHECK(world.world.run_until([&] { return a.pending + b.pending == 0; }, 100 * kSecond));
+        CHECK(world.world.run_until([&] { return a.pending + b.pending == 0; }, kBeforeStall));
         world.net.cut_one_in = 0;
         world.world.run_for(20 * kSecond);
         for (uint64_t i = 0; i < kBatches; ++i) {
             const bool by_a = a.done.count(1000 + i) != 0;
             const xfer_event_t &event = (by_a ? a : b).done[1000 + i];
-            CHECK(event.status != XFER_ETIMEDOUT);  // nothing is forgotten until it stalls
             if (event.status == XFER_OK) CHECK((told.count(i) && told[i] == XFER_OK));
             if (!told.count(i)) continue;
             const Host &owner = by_a ? b : a;

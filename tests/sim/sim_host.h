@@ -20,6 +20,9 @@ namespace xfer {
 
 inline constexpr uint64_t kSecond = 1'000 * kNsPerMs;
 
+// Where nothing stalls: what ends only by the stall limit was forgotten.
+inline constexpr uint64_t kBeforeStall = 20 * kSecond;
+
 struct Host;
 
 struct World {
