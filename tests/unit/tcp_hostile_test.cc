@@ -138,6 +138,26 @@ TEST_CASE("a flood of requests past what may be unanswered ends the link") {
     CHECK(raw.there.served < 100);
 }
 
+TEST_CASE("a peer that reads is told all that one turn has to say; one that does not is given up") {
+    Raw raw;
+    Frame frame;
+    frame.type = FrameType::found;
+    frame.length = 1000;
+    const std::vector<uint8_t> body(frame.length, 7);
+    raw.there.control_hook = [&] {  // while reading, 400 KB in all
+        for (int i = 0; i < 100; ++i)
+            CHECK(raw.accepted().send(frame, body));
+    };
+    for (int i = 0; i < 4; ++i)
+        raw.say(answer(FrameType::ping, 1));
+    CHECK(raw.hear(400 * (Frame::kSize + frame.length)).size() == 400 * 1032);
+
+    bool taken = true;
+    for (int i = 0; i < 100'000 && taken; ++i)
+        taken = raw.accepted().send(frame, body);
+    CHECK(!taken);
+}
+
 TEST_CASE("strangers that speak something else are sent away") {
     auto ends_with = [](const std::vector<uint8_t> &bytes, Status status) {
         Raw raw(false);

@@ -181,7 +181,7 @@ TEST_CASE("no more operations are taken than the peer allows") {
 }
 
 TEST_CASE("control frames come whole and in order, and only so many may wait") {
-    Pair pair;
+    Pair pair(4096);
     std::vector<uint8_t> body = pattern(kMaxControl, 2);
     Frame frame;
     frame.type = FrameType::found;
@@ -189,8 +189,8 @@ TEST_CASE("control frames come whole and in order, and only so many may wait") {
     int taken = 0;
     while (pair.link->send(frame, body))
         ++taken;
-    CHECK(taken > 4);
-    CHECK(taken < 33);
+    CHECK(taken > 30);
+    CHECK(taken < 96);  // with what the sockets hold
     REQUIRE(pair.until([&] { return pair.there.controls.size() == static_cast<size_t>(taken); }));
     for (const auto &control : pair.there.controls)
         CHECK(control.body == body);

@@ -196,7 +196,12 @@ bool TcpLink::send(const Frame &frame, ConstBytes body) {
     XFER_CHECK(body.size() == frame.length && body.size() <= kMaxControl);
     uint8_t head[Frame::kSize];
     encode(frame, head);
-    if (!sender_.control(head, body)) return false;
+    if (!sender_.control(head, body)) {
+        // That may be no more than what one turn has to say. Only a socket that takes none of it
+        // tells of a peer that does not read.
+        sender_.send_control(fd_.get());
+        if (!sender_.control(head, body)) return false;
+    }
     send_soon();
     return true;
 }

@@ -66,6 +66,12 @@ bool Sender::control(ConstBytes head, ConstBytes body) {
     return true;
 }
 
+void Sender::send_control(int fd) {
+    if (burst_ || failed()) return;
+    const ssize_t sent = ::send(fd, control_.data(), control_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent > 0) control_.erase(control_.begin(), control_.begin() + sent);
+}
+
 bool Sender::wants() const {
     return !control_.empty() || both_.answers.due() ||
            (both_.stage == Stage::frames && both_.window.waiting());

@@ -16,6 +16,8 @@ public:
 
     // False: too much is waiting.
     bool control(ConstBytes head, ConstBytes body);
+    // What waits of it goes right away, unless a burst is still on its way. Also while reading.
+    void send_control(int fd);
     // Out of the handshake's or our own hand: always taken.
     void append(ConstBytes bytes) { control_.insert(control_.end(), bytes.begin(), bytes.end()); }
     Sent send(int fd);
