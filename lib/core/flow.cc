@@ -239,7 +239,8 @@ void Flow::settle(Transfer &transfer) {
 
 void Flow::noted(const Frame &frame) {
     Transfer *transfer = frame.seq ? notifying_.find(frame.seq) : nullptr;
-    const bool sound = !transfer || transfer->closed_notification;
+    // Of one that is over and forgotten, it comes late.
+    const bool sound = transfer ? transfer->closed_notification : notifying_.begun(frame.seq);
     if (!notifying_.had(frame.region) || !sound)
         return connection_->close({XFER_EPROTO, 0, 0, "the peer notes what it was not told"});
     if (transfer) {

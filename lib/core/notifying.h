@@ -23,6 +23,7 @@ public:
         return last_;
     }
     void end(uint64_t number) { open_.erase(number); }
+    bool begun(uint64_t number) const { return number <= last_; }
     Transfer *find(uint64_t number) const {
         const auto at = open_.find(number);
         return at == open_.end() ? nullptr : at->second;
