@@ -15,7 +15,9 @@ Connection::Connection(Shard &owner, Side initiator, uint64_t local_number, uint
       number(local_number),
       sequence(count),
       handshake(owner.engine.self(), initiator, count),
-      limit_(*this) {
+      limit_(*this),
+      stranger_(initiator == Side::theirs) {
+    if (stranger_) shard.engine.strangers().fetch_add(1);
     lanes_.push_back(std::make_unique<Lane>(*this, 0));
     const uint64_t patience =
         side == Side::ours ? shard.engine.options().connect_ms * kNsPerMs : kStrangerNs;
@@ -23,6 +25,7 @@ Connection::Connection(Shard &owner, Side initiator, uint64_t local_number, uint
 }
 
 Connection::~Connection() {
+    be_known();
     shard.loop.disarm(limit_);
 }
 
@@ -74,6 +77,7 @@ void Connection::send_ready(const Statement &statement) {
 void Connection::go_live() {
     shard.loop.disarm(limit_);
     live_ = true;
+    be_known();
     last_use_ = shard.now();
     start(control());
     if (shard.engine.options().lanes != XFER_NONE) control().window = kLaneWindow / 8;

@@ -134,6 +134,7 @@ private:
     void on_drain(const Frame &frame);
     void leave_when_quiet();
     void finish();
+    void be_known();  // no stranger any more: it has proved itself, or is over
 
     std::vector<std::unique_ptr<Lane>> lanes_;
     RequestList asked_;
@@ -149,6 +150,7 @@ private:
     std::unordered_map<uint64_t, Retiring> retiring_;
     Timer limit_;  // of the handshake, a probe, a retirement
     uint64_t last_use_ = 0;
+    bool stranger_;  // counts as one
     bool live_ = false, closing_ = false, ended_ = false;
     bool leaving_ = false;  // we offered to end an idle connection
     bool probing_ = false;

@@ -52,6 +52,7 @@ public:
     uint64_t next_sequence() { return sequence_.fetch_add(1) + 1; }
     uint64_t random_u64();
     uint64_t connections() const;
+    std::atomic<uint32_t> &strangers() { return strangers_; }  // accepted, and not live yet
     Status kind_of(const void *address, uint64_t length,
                    uint32_t &kind) const;  // XFER_EMEMKIND if nobody serves it
     bool forked() const;
@@ -136,6 +137,7 @@ private:
     Self self_;
     std::atomic<uint64_t> sequence_{0};
     std::atomic<uint64_t> last_region_{0};
+    std::atomic<uint32_t> strangers_{0};
     std::unique_ptr<Device> own_device_;
     const Device *device_;
 

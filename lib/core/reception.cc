@@ -2,6 +2,7 @@
 // How a shard receives connections: listeners, strangers until they say who they are, lanes that
 // join, and the move to the loop that an identity falls to.
 #include <algorithm>
+#include <utility>
 
 #include "core/engine.h"
 #include "core/link_move.h"
@@ -33,7 +34,7 @@ Status Shard::listen(const Uri &uri, size_t room, std::string &bound, Failure &w
 
 void Shard::on_accept(std::unique_ptr<Link> link) {
     counters.accepts.add();
-    if (closing_ || strangers_.size() >= kMaxStrangers) {
+    if (closing_ || engine.strangers().load() >= kMaxStrangers) {
         log().warn("a connection from {} was dropped: too many unproven", link->remote());
         return;
     }
@@ -41,6 +42,10 @@ void Shard::on_accept(std::unique_ptr<Link> link) {
     Lane &control = strangers_.back()->control();
     control.link = std::move(link);
     control.link->set_sink(control);
+}
+
+void Connection::be_known() {
+    if (std::exchange(stranger_, false)) shard.engine.strangers().fetch_sub(1);
 }
 
 std::unique_ptr<Connection> Shard::take_stranger(Connection &stranger) {
