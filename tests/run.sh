@@ -67,6 +67,7 @@ default_suites() { # arguments of ctest
     suite fuzz 45 gcc tests/fuzz -j 2 "$@"
     suite api 300 gcc tests/api -j 2 "$@"
     suite interop $interop gcc tests/interop "$@"
+    suite hostile 120 gcc tests/hostile -j 2 "$@"
     suite examples 90 gcc examples "$@"
     suite hello 400 gcc tests/hello "$@"
     suite quickstart 90 gcc tests/quickstart "$@"
@@ -82,6 +83,8 @@ sanitizer_suites() { # preset
     local but=()
     [ "$1" = tsan ] && but=(-E '^api_(big|notify)$')
     XFER_TEST_QUICK=1 suite "$1-api" 420 "$1" tests/api -j 2 -LE long "${but[@]}"
+    # Under TSan each of thousands of strangers costs too much; what it could find there, the API's tests show it.
+    [ "$1" = asan ] && suite asan-hostile 240 asan tests/hostile
 }
 
 run_sanitizers() {

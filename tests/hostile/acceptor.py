@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The acceptor's side of the wire, from lib/wire/README.md: honest, until a vector changes one of its steps."""
+
+import os
+import socket
+import struct
+import threading
+
+import initiator as wire
+from initiator import ACK, DATA, ERROR, FOUND, GET, PING, PONG, PUT, READY, REPLY, Frame
+
+OFFSET, LENGTH = 65536, 1 << 20  # of the pattern that the server's vault shows, and how much of it
+
+
+def pattern():
+    """The bytes of the vault, as process.h has them."""
+    return b"".join(struct.pack("<Q", (i + 1) * 0x9E3779B97F4A7C15 % (1 << 64))
+                    for i in range(OFFSET // 8, (OFFSET + LENGTH) // 8))
+
+
+class Acceptor:
+    """Listens, and lends "vault" to whoever dials. Each step is a method that a vector may replace."""
+
+    memory = pattern()
+
+    def __init__(self, lab):
+        self.key, self.id, self.incarnation = lab.key, os.urandom(16), 7
+        self.visits, self.sockets, self.over = 0, [], threading.Event()
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self.uri = f"tcp://127.0.0.1:{self.listener.getsockname()[1]}"
+        self.thread = threading.Thread(target=self.accept, daemon=True)
+        self.thread.start()
+        lab.opened.append(self.close)
+
+    def close(self):
+        self.over.set()
+        for sock in (self.listener, *self.sockets):
+            try:
+                sock.shutdown(socket.SHUT_RDWR)  # wakes who reads
+            except OSError:
+                pass  # it is over already
+        self.thread.join()
+        for sock in (self.listener, *self.sockets):
+            sock.close()
+
+    def accept(self):
+        while True:
+            try:
+                self.sock, _ = self.listener.accept()
+            except OSError:
+                return
+            self.sockets.append(self.sock)
+            self.sock.settimeout(5)
+            self.visits += 1
+            try:
+                self.visit()
+            except (OSError, wire.Ended):
+                pass
+            self.sock.close()
+
+    def visit(self):
+        """One connection, from its hello to its end."""
+        self.hello, fields, _ = self.hear()
+        self.greet(fields)
+        _, self.terms, _ = self.hear()
+        self.welcome()
+        for number, (name, _) in enumerate(self.terms["ask"], 1):
+            self.tell(number, name)
+        while True:
+            self.serve(self.read())
+
+    def hear(self):
+        """A message of the initiator, which is honest."""
+        start = wire.receive(self.sock, 16)
+        length, proof = int.from_bytes(start[8:12], "little"), start[7]
+        body = wire.receive(self.sock, length)
+        return start + body[:length - proof], wire.read_map(body[:length - proof]), body[length - proof:]
+
+    def greet(self, fields, proof=None, **changes):
+        self.reply = wire.message(REPLY, {
+            "id": self.id, "inc": self.incarnation, "non": os.urandom(16), "seq": fields["seq"], "feat": 0,
+            "key": self.key is not None, "ab": 0, "seen": 0, "held": 0, **changes})
+        self.say(self.reply + (proof or wire.proof_of(self.key, 2, self.hello, self.reply)))
+
+    def welcome(self, **changes):
+        self.say(wire.message(READY, {
+            "ops": 64, "sil": 0, "blob": b"", "lis": [], "tra": ["tcp"], "tok": os.urandom(16), "ab": 0, "seen": 1,
+            "held": 0, **changes}))
+
+    def ref(self, **changes):
+        """The bytes of the vault's ref."""
+        fields = {"magic": b"xref", "version": 1, "id": self.id, "inc": self.incarnation, "region": 5, "key": 9,
+                  "offset": 0, "length": LENGTH, "generation": 1, "access": 3, **changes}
+        start = struct.pack("<4sI16s5QIII12x", *fields.values(), 1)
+        return start + struct.pack("<Q", wire.ref_sum(start + bytes(8)))
+
+    def tell(self, number, name):
+        self.send(FOUND, number, body=self.ref())
+
+    def read(self):
+        fields = wire.FRAME.unpack(wire.receive(self.sock, 32))
+        type, flags, pieces, length, seq, region, generation, status = fields
+        return Frame(type, seq, flags, pieces, region, generation, status, wire.receive(self.sock, length))
+
+    def serve(self, frame):
+        if frame.type == PING:
+            self.send(PONG, frame.seq)
+        elif frame.type == GET:
+            self.give(frame, self.bytes_of(frame))
+        elif frame.type == PUT:
+            self.take(frame)
+        elif frame.type == wire.LOOKUP:
+            self.tell(frame.seq, frame.body)
+
+    def bytes_of(self, frame):
+        parts = (struct.unpack_from("<QI", frame.body, 8 + 16 * i) for i in range(frame.pieces))
+        return b"".join(self.memory[offset:offset + length] for offset, length in parts)
+
+    def give(self, frame, data):
+        self.send(DATA, frame.seq, body=data)
+
+    def take(self, frame):
+        self.send(ACK, frame.seq)
+
+    def refuse(self, frame, status):
+        self.send(ERROR, frame.seq, status=status)
+
+    def send(self, type, seq=0, **fields):
+        self.say(Frame(type, seq, **fields).pack())
+
+    def say(self, data):
+        self.sock.sendall(data)

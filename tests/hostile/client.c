@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Whom hostile acceptors attack: an engine that dials. For each line of input, `URI MILLISECONDS
+ * [ID]`, it looks "vault" up there, gets the first 4,096 bytes and puts as many to another place,
+ * and tells how each of the three ended, how long it all took, whether the bytes are those of the
+ * vault, and whether memory around them changed. The first line that it prints is its own URI.
+ *
+ * Usage: hostile_client [KEY]
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <xfer/xfer.h>
+
+#include "process.h"
+
+enum { BYTES = 4096, WORDS = BYTES / 8, OFFSET = 65536, PUT_AT = 8192 };
+
+static uint64_t memory[3 * WORDS]; /* what is got lands in the middle */
+
+static void must(xfer_status_t status, const char *what) {
+    if (status == XFER_OK) return;
+    fprintf(stderr, "%s: %s\n", what, xfer_status_name(status));
+    exit(1);
+}
+
+static uint64_t milliseconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* Waits for the next event of that kind, and takes the ref out of what it brings. */
+static xfer_status_t wait_for(xfer_engine_t *engine, uint32_t kind, xfer_ref_t *ref) {
+    for (;;) {
+        xfer_event_t event;
+        uint32_t count = 0;
+        must(xfer_engine_poll(engine, &event, sizeof event, 1, 20000, &count), "poll");
+        if (count == 0) {
+            fprintf(stderr, "event %" PRIu32 " does not come\n", kind);
+            exit(1);
+        }
+        if (event.kind != kind) continue;
+        if (ref && event.status == XFER_OK && event.data_length >= sizeof *ref)
+            memcpy(ref, event.data, sizeof *ref);
+        return event.status;
+    }
+}
+
+static void refill(void) {
+    for (uint64_t i = 0; i < 3 * WORDS; ++i)
+        memory[i] = pattern(~i);
+}
+
+static int is_whole(uint64_t from, uint64_t to) {
+    for (uint64_t i = from; i < to; ++i)
+        if (memory[i] != pattern(~i)) return 0;
+    return 1;
+}
+
+static void visit(xfer_engine_t *engine, const char *uri, uint32_t limit, const char *identity) {
+    xfer_id_t expected = {.incarnation = 0};
+    for (unsigned i = 0; i < 16 && strlen(identity) == 32; ++i)
+        if (sscanf(identity + 2 * i, "%2hhx", &expected.bytes[i]) != 1) exit(2);
+    xfer_ep_options_t options = {.size = sizeof options, .peer = *identity ? &expected : NULL};
+    xfer_lookup_options_t patience = {.size = sizeof patience, .timeout_ms = limit};
+    xfer_op_options_t deadline = {.size = sizeof deadline, .timeout_ms = limit};
+    xfer_ep_t *ep = NULL;
+    xfer_ref_t ref;
+    const uint64_t began = milliseconds();
+    refill();
+    must(xfer_ep_open(engine, uri, &options, &ep, NULL), uri);
+    must(xfer_ep_lookup(ep, "vault", &patience, 0), "lookup");
+    xfer_status_t found = wait_for(engine, XFER_EVENT_LOOKUP, &ref), got = 0, put = 0;
+    if (found == XFER_OK) {
+        got = xfer_get(ep, memory + WORDS, &ref, 0, BYTES, 0, &deadline);
+        if (got == XFER_OK) got = wait_for(engine, XFER_EVENT_GET, NULL);
+    }
+    int same = found == XFER_OK && got == XFER_OK;
+    for (uint64_t i = 0; i < WORDS; ++i)
+        same = same && memory[WORDS + i] == pattern(OFFSET / 8 + i);
+    if (found == XFER_OK) { /* the bytes that are there anyway, so that the vault stays as it is */
+        uint64_t bytes[WORDS];
+        for (uint64_t i = 0; i < WORDS; ++i)
+            bytes[i] = pattern((OFFSET + PUT_AT) / 8 + i);
+        put = xfer_put(ep, bytes, &ref, PUT_AT, BYTES, 0, &deadline);
+        if (put == XFER_OK) put = wait_for(engine, XFER_EVENT_PUT, NULL);
+    }
+    const uint64_t took = milliseconds() - began;
+    must(xfer_ep_close(ep), "close");
+    wait_for(engine, XFER_EVENT_CLOSED, NULL);
+    printf("visit found %" PRId32 " got %" PRId32 " put %" PRId32 " took %" PRIu64
+           " same %d around %d"
+           " fds %" PRIu64 "\n",
+           found, got, put, took, same, is_whole(0, WORDS) && is_whole(2 * WORDS, 3 * WORDS),
+           descriptors());
+}
+
+int main(int argc, char **argv) {
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    xfer_engine_options_t options = {
+        .size = sizeof options, .dispatch = XFER_DISPATCH_POLL, .heartbeat_ms = 200};
+    if (argc > 1) {
+        options.key = argv[1];
+        options.key_length = strlen(argv[1]);
+    }
+    xfer_engine_t *engine = NULL;
+    must(xfer_engine_open(&options, &engine, NULL), "open");
+    char own[256];
+    must(xfer_engine_listen(engine, "tcp://127.0.0.1:0", own, sizeof own, NULL), "listen");
+    printf("%s\n", own);
+    for (char line[512]; fgets(line, sizeof line, stdin);) {
+        char uri[256] = "", identity[33] = "";
+        uint32_t limit = 0;
+        if (sscanf(line, "%255s %" SCNu32 " %32s", uri, &limit, identity) < 2) return 2;
+        visit(engine, uri, limit, identity);
+    }
+    must(xfer_engine_join(engine), "join");
+    return 0;
+}

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lanes that join connections which are not theirs, against an engine that has a key."""
+
+import os
+
+import initiator as wire
+from initiator import ACK, EAUTH, EPROTO, LANE, LANE_READY, Frame
+from lab import raw_message, same, vector
+
+KEYED = True
+
+
+def words(connection, number=1, lane_key=None, token=None, **fields):
+    """A lane message of that connection, with its proof."""
+    fields = {"id": connection.id, "inc": connection.incarnation, "seq": connection.seq, "non": os.urandom(16),
+              "lane": number, **fields}
+    start = wire.message(LANE, fields)
+    if lane_key is None:
+        lane_key = wire.lane_key_of(connection.key, connection.hello, connection.reply)
+    return start + wire.proof_of_lane(lane_key, token or connection.token, start)
+
+
+def refused(lab, data, status=EAUTH):
+    lane = lab.lane()
+    lane.send(data)
+    lab.refused(status, wire.read_message, lane.socket, LANE_READY)
+    lab.hung_up(lane)
+
+
+def joins(lab, data):
+    lane = lab.lane()
+    lane.send(data)
+    wire.read_message(lane.socket, LANE_READY)
+    return lane
+
+
+@vector
+def a_lane_whose_proof_is_wrong_in_every_byte(lab):
+    connection = lab.connect()
+    for at in range(1, 33):
+        data = bytearray(words(connection))
+        data[-at] ^= 1 << at % 8
+        refused(lab, bytes(data))
+    lab.is_up(connection)
+
+
+@vector
+def a_lane_flipped_in_every_byte_of_its_map(lab):
+    connection = lab.connect()
+    good = words(connection)
+    for at in range(16, len(good) - 32):
+        data = bytearray(good)
+        data[at] ^= 1
+        lane = lab.lane()
+        lane.send(bytes(data))
+        try:
+            wire.read_message(lane.socket, LANE_READY)
+        except wire.Refused as why:
+            same(why.status in (EAUTH, EPROTO), True, f"byte {at}: {why.status}")
+        else:
+            raise AssertionError(f"taken with byte {at} flipped")
+    lab.is_up(connection)
+
+
+@vector
+def a_lane_without_a_proof(lab):
+    connection = lab.connect()
+    good = words(connection)
+    refused(lab, good[:-32] + bytes(32))
+    body = good[16:-32]
+    lab.refuses(raw_message(LANE, body, proof=0), None)
+
+
+@vector
+def a_lane_signed_with_other_keys(lab):
+    connection = lab.connect()
+    for lane_key in (b"", lab.key, bytes(32), wire.lane_key_of(lab.key, connection.reply, connection.hello)):
+        start = wire.message(LANE, {"id": connection.id, "inc": connection.incarnation, "seq": 1, "non": bytes(16),
+                                    "lane": 1})
+        refused(lab, start + wire.proof_of_lane(lane_key, connection.token, start))
+    lab.is_up(connection)
+
+
+@vector
+def a_lane_with_another_token(lab):
+    connection, other = lab.connect(), lab.connect()
+    for token in (bytes(16), b"\xff" * 16, other.token):
+        refused(lab, words(connection, token=token))
+    lab.is_up(connection)
+
+
+@vector
+def a_lane_replayed_while_the_first_is_there(lab):
+    connection = lab.connect()
+    data = words(connection)
+    joins(lab, data)
+    refused(lab, data)
+    lab.is_up(connection)
+
+
+@vector
+def a_lane_replayed_on_the_next_connection(lab):
+    first = lab.connect()
+    data = words(first)
+    joins(lab, data)
+    first.close()
+    refused(lab, data)
+    second = lab.connect(id=first.id, incarnation=first.incarnation, seq=2)
+    refused(lab, data)
+    refused(lab, words(second, token=first.token))
+    joins(lab, words(second))
+
+
+@vector
+def a_lane_of_another_connection(lab):
+    first, second = lab.connect(), lab.connect()
+    refused(lab, words(first, id=second.id))
+    refused(lab, words(first, id=second.id, inc=second.incarnation))
+    refused(lab, words(first, token=second.token))
+    key = wire.lane_key_of(lab.key, second.hello, second.reply)
+    refused(lab, words(first, lane_key=key))
+    lab.is_up(first)
+    lab.is_up(second)
+
+
+@vector
+def a_lane_of_nobody(lab):
+    connection = lab.connect()
+    refused(lab, words(connection, id=os.urandom(16)))
+    refused(lab, words(connection, id=connection.peer_id, inc=connection.peer_incarnation))
+    refused(lab, words(connection, inc=connection.incarnation + 1))
+    refused(lab, words(connection, seq=2))
+    lab.is_up(connection)
+
+
+@vector
+def lanes_with_numbers_that_are_none(lab):
+    connection = lab.connect()
+    refused(lab, words(connection, 0), EPROTO)
+    for number in (17, 18, 255, 1 << 16, 0xFFFFFFFF):
+        refused(lab, words(connection, number))
+    refused(lab, words(connection, 1 << 32), EPROTO)
+    lab.is_up(connection)
+
+
+@vector
+def as_many_lanes_as_there_may_be_and_one_more(lab):
+    connection = lab.connect()
+    lanes = [joins(lab, words(connection, number)) for number in range(16, 0, -1)]
+    for number in (1, 16, 17):
+        refused(lab, words(connection, number))
+    for lane in lanes:
+        lane.send(lab.put(ref=lab.desk).pack())
+        same(lane.read().type, ACK, "the answer")
+
+
+@vector
+def a_lane_before_its_connection_is_ready(lab):
+    attempt = lab.dial()
+    attempt.greet()
+    attempt.token = bytes(16)
+    refused(lab, words(attempt))
+    attempt.prove()
+    lab.is_up(attempt)
+
+
+@vector
+def a_lane_on_the_connection_itself(lab):
+    attempt = lab.dial()
+    attempt.greet()
+    attempt.token = bytes(16)
+    attempt.lanes[0].send(words(attempt))
+    lab.refused(EPROTO, wire.read_message, attempt.lanes[0].socket, LANE_READY)
+
+
+@vector
+def frames_in_the_breath_of_a_lane_that_is_refused(lab):
+    connection = lab.connect()
+    lane = lab.lane()
+    lane.send(words(connection, token=bytes(16)) + lab.put().pack() * 100)
+    lab.refused(EAUTH, wire.read_message, lane.socket, LANE_READY)
+    lab.is_up(connection)
+
+
+@vector
+def every_type_that_may_not_run_on_a_data_lane(lab):
+    for type in range(6, 17):
+        connection = lab.connect()
+        lane = joins(lab, words(connection))
+        lane.send(Frame(type, 1, status=-9 if type in (wire.FOUND, wire.BYE) else 0,
+                        body=b"vault" if type == wire.LOOKUP else bytes(96) if type == wire.GONE else b"").pack())
+        lab.ends(connection)
+
+
+@vector
+def a_lane_that_says_hello_again(lab):
+    connection = lab.connect()
+    data = words(connection)
+    joins(lab, data).send(data)
+    lab.ends(connection)
+
+
+@vector
+def many_lanes_that_never_finish_their_words(lab):
+    connection = lab.connect()
+    data = words(connection)
+    for size in (1, 15, 16, 17, 60, len(data) - 1):
+        lab.lane().send(data[:size])
+    joins(lab, data)
+    lab.is_up(connection)

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What hostile peers attack: an engine that listens on loopback and lends "vault", whose bytes and
+ * what lies on both sides of it never change, "sealed", which may only be read, and "desk", which
+ * honest peers write to. The first line that it prints is its URI. It answers each line "report"
+ * with one of numbers; "open" and "close" lend a region "later" and take it back. It ends with its
+ * input.
+ *
+ * Usage: hostile_server [KEY]
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xfer/xfer.h>
+
+#include "process.h"
+
+enum { GUARD = 1 << 16, VAULT = 1 << 20 };
+
+static uint64_t memory[(2 * GUARD + VAULT) / 8];
+static char sealed[4096], desk[4 << 20], later[4096];
+
+static void must(xfer_status_t status, const char *what) {
+    if (status == XFER_OK) return;
+    fprintf(stderr, "%s: %s\n", what, xfer_status_name(status));
+    exit(1);
+}
+
+static void on_event(const xfer_event_t *event, uint64_t user) {
+    (void)user;
+    if (event->kind == XFER_EVENT_NOTIFY)
+        printf("notify %" PRIu64 " %" PRId32 "\n", event->tag, event->status);
+}
+
+static xfer_region_t *lend(xfer_engine_t *engine, const char *name, uint32_t access, void *address,
+                           uint64_t length) {
+    xfer_region_options_t options = {.size = sizeof options,
+                                     .access = access,
+                                     .name = name,
+                                     .blob = "what only members see",
+                                     .blob_length = 21};
+    xfer_region_t *region = NULL;
+    must(xfer_region_open(engine, &options, address, length, &region, NULL), name);
+    return region;
+}
+
+static void report(xfer_engine_t *engine) {
+    xfer_engine_stats_t stats;
+    must(xfer_engine_stats(engine, &stats, sizeof stats), "stats");
+    printf("report sum %" PRIu64 " fds %" PRIu64 " rss %" PRIu64 " refused %" PRIu64
+           " connections %" PRIu64 " accepts %" PRIu64 " queued %" PRIu64 "\n",
+           sum_of(memory, sizeof memory), descriptors(), resident(), stats.refused,
+           stats.connections, stats.accepts, stats.events_queued);
+}
+
+int main(int argc, char **argv) {
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    xfer_engine_options_t options = {.size = sizeof options,
+                                     .on_event = on_event,
+                                     .blob = "an engine's blob",
+                                     .blob_length = 16};
+    if (argc > 1) {
+        options.key = argv[1];
+        options.key_length = strlen(argv[1]);
+    }
+    for (uint64_t i = 0; i < sizeof memory / 8; ++i)
+        memory[i] = pattern(i);
+    memset(sealed, 's', sizeof sealed);
+    xfer_engine_t *engine = NULL;
+    must(xfer_engine_open(&options, &engine, NULL), "open");
+    xfer_region_t *regions[] = {
+        lend(engine, "vault", XFER_READ | XFER_WRITE, (char *)memory + GUARD, VAULT),
+        lend(engine, "sealed", XFER_READ, sealed, sizeof sealed),
+        lend(engine, "desk", XFER_READ | XFER_WRITE, desk, sizeof desk)};
+    char uri[256];
+    must(xfer_engine_listen(engine, "tcp://127.0.0.1:0", uri, sizeof uri, NULL), "listen");
+    printf("%s\n", uri);
+
+    xfer_region_t *region = NULL;
+    for (char line[64]; fgets(line, sizeof line, stdin);) {
+        if (strcmp(line, "report\n") == 0) report(engine);
+        if (strcmp(line, "open\n") == 0)
+            region = lend(engine, "later", XFER_READ | XFER_WRITE, later, sizeof later);
+        if (strcmp(line, "close\n") == 0) must(xfer_region_close(region), "close");
+    }
+    for (unsigned i = 0; i < sizeof regions / sizeof *regions; ++i)
+        must(xfer_region_close(regions[i]), "close");
+    must(xfer_engine_join(engine), "join");
+    return 0;
+}
