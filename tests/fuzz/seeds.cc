@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes the corpus, a few inputs of each kind to start from, or checks that it still is what this
 // writes. Usage: fuzz_seeds [--check] CORPUS
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -124,6 +125,58 @@ void add_uris(Corpus &corpus) {
     }
 }
 
+// As options_fuzz.cc reads them: which struct, what its pointers point at, the struct, and text.
+template <typename T>
+Input given(uint8_t struct_number, uint8_t pointers, T options, uint32_t size, std::string text) {
+    options.size = size;
+    Input input = {struct_number, pointers};
+    const auto *bytes = reinterpret_cast<const uint8_t *>(&options);
+    input.insert(input.end(), bytes, bytes + std::min<size_t>(size, sizeof options));
+    input.resize(2 + size);
+    input.insert(input.end(), text.begin(), text.end());
+    return input;
+}
+
+template <typename T>
+void add_sizes(Corpus &corpus, const std::string &name, uint8_t struct_number, uint8_t pointers,
+               const T &options, const std::string &text) {
+    constexpr uint32_t size = sizeof options;
+    const std::string path = "options/" + name;
+    corpus[path] = given(struct_number, pointers, options, size, text);
+    corpus[path + "_older"] = given(struct_number, pointers, options, size / 8 * 4, text);
+    corpus[path + "_newer"] = given(struct_number, pointers, options, size + 16, text);
+}
+
+void add_options(Corpus &corpus) {
+    xfer_engine_options_t engine{};
+    engine.dispatch = XFER_DISPATCH_POLL;
+    engine.io_threads = XFER_NONE;
+    engine.blob_length = 8;
+    engine.key_length = 32;
+    engine.lanes = 2;
+    add_sizes(corpus, "engine", 0, 0b011110, engine, "loopback,tcp");
+    add_sizes(corpus, "engine_advertise", 0, 0b101110, engine, "tcp://10.0.0.1:7000,tcp://[::1]:1");
+    xfer_region_options_t region{};
+    region.access = XFER_READ | XFER_WRITE;
+    region.kind = XFER_MEM_HOST;
+    region.blob_length = 4;
+    add_sizes(corpus, "region", 1, 0b0011, region, "weights");
+    add_sizes(corpus, "ep", 2, 0b011, xfer_ep_options_t{}, "tcp://127.0.0.1:7000");
+    xfer_strided_t strided{};
+    strided.local = 4096;
+    strided.local_stride = strided.remote_stride = 256;
+    strided.length = 64;
+    strided.count = 100;
+    add_sizes(corpus, "strided", 3, 0b011, strided, "");
+    xfer_pages_t pages{};
+    pages.base_size = sizeof(xfer_page_base_t);
+    pages.page_size = 512;
+    pages.count = 8;
+    pages.base_count = 2;
+    add_sizes(corpus, "pages", 4, 0b0110111, pages, "");
+    add_sizes(corpus, "batch", 5, 0, xfer_batch_options_t{}, "");
+}
+
 }  // namespace
 
 int main(int argc, char **argv) {
@@ -135,6 +188,7 @@ int main(int argc, char **argv) {
     add_frames(corpus);
     add_refs(corpus);
     add_uris(corpus);
+    add_options(corpus);
     int stale = 0;
     for (const auto &[name, input] : corpus) {
         if (!check) {
