@@ -4,10 +4,40 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cstdlib>
+#include <new>
 #include <set>
 #include <string_view>
 
 using namespace xfer;
+
+namespace {
+
+// A block of memory, and whether it held only zeros when it was given back.
+constexpr size_t kWatched = 40;
+const void *watched = nullptr;
+bool wiped = false;
+
+}  // namespace
+
+[[gnu::noinline]] void *operator new(size_t size) {
+    if (void *memory = std::malloc(size)) return memory;
+    throw std::bad_alloc();
+}
+
+[[gnu::noinline]] void operator delete(void *memory) noexcept {
+    if (memory && memory == watched) {
+        const auto *bytes = static_cast<const uint8_t *>(memory);
+        wiped = std::all_of(bytes, bytes + kWatched, [](uint8_t byte) { return byte == 0; });
+        watched = nullptr;
+    }
+    std::free(memory);
+}
+
+[[gnu::noinline]] void operator delete(void *memory, size_t) noexcept {
+    operator delete(memory);
+}
 
 namespace {
 
@@ -192,6 +222,23 @@ TEST_CASE("secrets are copied and moved whole") {
     const Secret &alias = two;
     two = alias;
     CHECK(copy(two) == counting(1, 40));
+}
+
+TEST_CASE("secrets are wiped wherever they end") {
+    const auto ends_wiped = [](auto end) {
+        auto *secret = new Secret(counting(1, kWatched));
+        Secret other(counting(1, kWatched));
+        watched = secret->bytes().data();
+        wiped = false;
+        end(*secret, other);
+        delete secret;
+        return watched == nullptr && wiped;
+    };
+    CHECK(ends_wiped([](Secret &, Secret &) {}));
+    CHECK(ends_wiped([](Secret &secret, Secret &) { secret = Secret(); }));
+    CHECK(ends_wiped([](Secret &secret, Secret &other) { secret = other; }));
+    CHECK(ends_wiped([](Secret &secret, Secret &other) { secret = std::move(other); }));
+    CHECK(ends_wiped([](Secret &secret, Secret &) { Secret moved = std::move(secret); }));
 }
 
 TEST_CASE("random bytes fill all of a span and do not come twice") {
