@@ -47,6 +47,24 @@ def a_hello_cut_at_every_byte_and_reset(lab):
 
 
 @vector
+def a_hello_cut_at_every_byte_and_then_silence(lab):
+    hello = sound_hello(lab)
+    for size in range(len(hello)):
+        lab.lane().send(hello[:size])
+    for _ in range(20):
+        lab.serve_honest()
+
+
+@vector
+def a_put_cut_at_every_byte_and_then_silence(lab):
+    put = lab.put(pieces=((0, 2), (1 << 63, 2))).pack()
+    for size in range(len(put)):
+        lab.connect().lanes[0].send(put[:size])
+    for _ in range(20):
+        lab.serve_honest()
+
+
+@vector
 def a_put_cut_at_every_byte_and_closed(lab):
     put = lab.put(pieces=((0, 2), (1 << 63, 2)), ref=lab.desk).pack()
     for size in range(len(put)):
