@@ -110,7 +110,11 @@ struct World {
         REQUIRE(xfer_ep_open(engine, "tcp://127.0.0.1:9", nullptr, &ep, nullptr) == XFER_OK);
         REQUIRE(xfer_batch_open(ep, nullptr, &batch, nullptr) == XFER_OK);
     }
-    ~World() { xfer_engine_join(engine); }
+    ~World() {
+        xfer_batch_close(batch);
+        xfer_ep_close(ep);
+        xfer_engine_join(engine);
+    }
     xfer_engine_t *engine = nullptr;
     xfer_ep_t *ep = nullptr;
     xfer_batch_t *batch = nullptr;
