@@ -12,23 +12,6 @@
 
 namespace xfer {
 
-// One region's coming or going, on its way to one shard.
-class Engine::RegionChange final : public Message {
-public:
-    RegionChange(Region &region, bool comes) : region_(region), comes_(comes) {}
-    void arrive(Shard &shard) override {
-        if (comes_)
-            shard.add(*region_);
-        else
-            shard.remove(*region_);
-        delete this;
-    }
-
-private:
-    Ref<Region> region_;
-    const bool comes_;
-};
-
 Engine::Engine(Options options, const Seams &seams)
     : Handle(Magic::engine),
       options_(std::move(options)),
@@ -161,23 +144,46 @@ Result<Region *> Engine::open_region(const xfer_region_options_t &options, uint8
     if (options.name) region->name = options.name;
     const auto *blob = static_cast<const uint8_t *>(options.blob);
     if (options.blob_length) region->blob.assign(blob, blob + options.blob_length);
+    Regions prepared = prepare(*region);
+    std::map<std::string, uint64_t> name;
+    if (!region->name.empty()) name.emplace(region->name, region->id);
     std::lock_guard lock(registry_mutex_);
     if (closing_.load()) return Failure{XFER_ECLOSED, 0, 0, "the engine is closing"};
     if (regions_.size() >= kMaxRegions) return Failure{XFER_ETOOBIG, 0, 0, "too many regions"};
-    if (!region->name.empty() && !names_.emplace(region->name, region->id).second)
+    names_.merge(name);
+    if (!name.empty())
         return Failure{XFER_EEXIST, 0, 0, "a region is called \"" + region->name + "\" already"};
-    enter(*region);
+    enter(prepared);
     region->retain();  // the handle's
     return region.get();
 }
 
-void Engine::enter(Region &region) {
+// All that its coming and going take, so that neither fails half-way.
+Engine::Regions Engine::prepare(Region &region) {
+    region.comings = std::make_unique<RegionChange[]>(shards_.size());
+    region.goings = std::make_unique<RegionChange[]>(shards_.size());
+    Regions prepared;
+    prepared.emplace(region.id, Ref(region));
+    return prepared;
+}
+
+void Engine::enter(Regions &prepared) {
+    Region &region = *prepared.begin()->second;
     region.users = static_cast<uint32_t>(shards_.size());
-    regions_.emplace(region.id, Ref(region));
+    regions_.merge(prepared);
     for (auto &shard : shards_) {
-        auto *change = new RegionChange(region, true);
-        if (!shard->post(*change)) delete change;
+        RegionChange &change = region.comings[shard->index];
+        change.comes = true;
+        post(change, region, *shard);
     }
+}
+
+bool Engine::post(RegionChange &change, Region &region, Shard &shard) {
+    change.region = &region;
+    region.retain();
+    if (shard.post(change)) return true;
+    region.release();
+    return false;
 }
 
 Status Engine::end_region(Region &region, Status why) {
@@ -198,12 +204,8 @@ void Engine::leave(Region &region, Status why) {
     if (!region.name.empty()) names_.erase(region.name);
     region.retain();  // for as long as this takes
     regions_.erase(region.id);
-    for (auto &shard : shards_) {
-        auto *change = new RegionChange(region, false);
-        if (shard->post(*change)) continue;
-        delete change;
-        unused(region);
-    }
+    for (auto &shard : shards_)
+        if (!post(region.goings[shard->index], region, *shard)) unused(region);
     region.release();
 }
 

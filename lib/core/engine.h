@@ -112,8 +112,8 @@ public:
 
 private:
     class End final : public EventNode {};
-    class RegionChange;
     class Renewal;
+    using Regions = std::map<uint64_t, Ref<Region>>;
     class Drain;
     class Closing final : public Message {
     public:
@@ -123,7 +123,9 @@ private:
     Engine(Options options, const Seams &seams);
     Failure start();
     Failure make_shard(Loop &loop, uint32_t index);
-    void enter(Region &region);  // these need the lock
+    Regions prepare(Region &region);
+    void enter(Regions &prepared);                                  // these need the lock
+    bool post(RegionChange &change, Region &region, Shard &shard);  // false: the shard has ended
     void leave(Region &region, Status why);
     void unused(Region &region);
     Region *find_grant(const Region &parent, const RemoteRegion &ref);
@@ -151,7 +153,7 @@ private:
     std::atomic<uint32_t> shards_left_{0};
 
     mutable std::mutex registry_mutex_;  // names are unique in the engine; not on the way of data
-    std::map<uint64_t, Ref<Region>> regions_;
+    Regions regions_;
     std::map<std::string, uint64_t> names_;
 
     NotifyCounters counters_;

@@ -30,12 +30,13 @@ Status Engine::grant(Region &parent, const xfer_grant_options_t &options, Remote
     grant->parent = Ref(parent);
     grant->event.user = options.user;
     ref = grant->describe();
+    Regions prepared = prepare(*grant);
     std::lock_guard lock(registry_mutex_);
     if (closing_.load() || parent.ended.load()) return XFER_ECLOSED;
     if (regions_.size() >= kMaxRegions) return XFER_ETOOBIG;
     parent.users.fetch_add(1);
     parent.grants.push_back(*grant);
-    enter(*grant);
+    enter(prepared);
     return XFER_OK;
 }
 

@@ -5,6 +5,14 @@
 
 namespace xfer {
 
+void RegionChange::arrive(Shard &shard) {
+    if (comes)
+        shard.add(*region);
+    else
+        shard.remove(*region);
+    region->release();  // may destroy this
+}
+
 Region::Region(Engine &owner, uint64_t number, uint64_t secret, uint8_t *address, uint64_t bytes)
     : Handle(Magic::region), engine(owner), id(number), key(secret), base(address), length(bytes) {
     engine.retain();

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -12,6 +13,7 @@
 
 #include "core/event.h"
 #include "core/handle.h"
+#include "core/mailbox.h"
 #include "loop/loop.h"
 #include "transport/transport.h"
 #include "util/ref.h"
@@ -19,8 +21,17 @@
 namespace xfer {
 
 class Engine;
+class Region;
 class Shard;
 struct InGrants;
+
+// Its coming to one shard, and its going: nodes inside the region, so that neither can fail.
+class RegionChange final : public Message {
+public:
+    void arrive(Shard &shard) override;
+    Region *region = nullptr;  // counted while this is on its way
+    bool comes = false;
+};
 
 // Marks the ids of grants, so that the owner can tell what was revoked from what never was, without
 // remembering either.
@@ -59,10 +70,11 @@ public:
     // What may still touch the memory: shards, lanes that send from it, and grants.
     std::atomic<uint32_t> users{0};
 
-    Ref<Region> parent;             // of a grant
-    List<Region, InGrants> grants;  // under the lock of the engine's registry
-    uint32_t lease_ms = 0;          // 0: none
-    Timer lease{*this};             // on the first shard's loop
+    Ref<Region> parent;                               // of a grant
+    List<Region, InGrants> grants;                    // under the lock of the engine's registry
+    uint32_t lease_ms = 0;                            // 0: none
+    Timer lease{*this};                               // on the first shard's loop
+    std::unique_ptr<RegionChange[]> comings, goings;  // for each shard
 };
 
 class RegionTable {
