@@ -125,12 +125,17 @@ Status Engine::listen(const Uri &uri, size_t room, std::string &bound, Failure &
     std::unique_ptr<UvLoop::Inside> inside;
     if (!loops_.empty()) inside = std::make_unique<UvLoop::Inside>(*loops_[0]);
     if (closing_.load()) return XFER_ECLOSED;
-    if (shard.listen(uri, room, bound, why) != XFER_OK) return why.status;
-    if (options_.advertise.empty()) {
-        Terms terms = self_.terms();
-        if (terms.listens.size() < kMaxListenUris) terms.listens.push_back(bound);
-        self_.set_terms(std::move(terms));
+    auto listener = shard.make_listener(uri, room);
+    if (!listener) {
+        why = listener.error();
+        return why.status;
     }
+    bound = (*listener)->bound();
+    Terms terms = self_.terms();
+    if (options_.advertise.empty() && terms.listens.size() < kMaxListenUris)
+        terms.listens.push_back(bound);
+    shard.keep(std::move(*listener));
+    self_.set_terms(std::move(terms));
     return XFER_OK;
 }
 

@@ -10,24 +10,14 @@
 
 namespace xfer {
 
-Status Shard::listen(const Uri &uri, size_t room, std::string &bound, Failure &why) {
+Result<std::unique_ptr<Listener>> Shard::make_listener(const Uri &uri, size_t room) {
     Transport *transport = transport_for(uri);
-    if (!transport) {
-        why = {XFER_EUNSUPPORTED, 0, 0, "no transport serves " + to_string(uri)};
-        return why.status;
-    }
+    if (!transport)
+        return Failure{XFER_EUNSUPPORTED, 0, 0, "no transport serves " + to_string(uri)};
     auto listener = transport->listen(uri, *this);
-    if (!listener) {
-        why = listener.error();
-        return why.status;
-    }
-    bound = (*listener)->bound();
-    if (bound.size() >= room) {
-        why = {XFER_ENOSPC, 0, 0, "no room for " + bound};
-        return why.status;
-    }
-    listeners_.push_back(std::move(*listener));
-    return XFER_OK;
+    if (listener && (*listener)->bound().size() >= room)
+        return Failure{XFER_ENOSPC, 0, 0, "no room for " + (*listener)->bound()};
+    return listener;
 }
 
 // ---- strangers

@@ -115,7 +115,9 @@ public:
         if (!outbox_.empty()) deliver();
     }
 
-    Status listen(const Uri &uri, size_t room, std::string &bound, Failure &why);
+    // `room`: bytes for the address that was bound, and its NUL. What is not kept does not listen.
+    Result<std::unique_ptr<Listener>> make_listener(const Uri &uri, size_t room);
+    void keep(std::unique_ptr<Listener> listener) { listeners_.push_back(std::move(listener)); }
     const std::vector<std::unique_ptr<Peer>> &peers() const { return peers_; }
     const std::vector<std::unique_ptr<Listener>> &listeners() const { return listeners_; }
     std::vector<std::unique_ptr<Transport>> transports;

@@ -192,8 +192,9 @@ Fd accept_from(int listener, Address &peer) {
     return fd;
 }
 
-std::string dialable_uri(int listener) {
+Result<std::string> dialable_uri(int listener) {
     Address bound = local_address(listener);
+    if (bound.size == 0) return os_failure(errno, "getsockname");
     if (!is_wildcard(bound)) return bound.uri();
     Address dialable = host_address(bound.storage.ss_family);
     dialable.set_port(port_of(bound));

@@ -32,7 +32,7 @@ int connect_error(int fd);  // 0: connected; EINPROGRESS: not yet
 Fd accept_from(int listener, Address &peer);
 
 // Where a listener is, for peers to dial: in place of a wildcard an address of this host.
-std::string dialable_uri(int listener);
+Result<std::string> dialable_uri(int listener);
 
 // Throws away what has arrived, so that closing the socket ends the connection without a reset.
 void discard_arrived(int fd);

@@ -24,13 +24,14 @@ bool exhausted(int error) {
 
 class TcpListener final : public Listener, WatchSink, TimerSink {
 public:
-    TcpListener(Loop &loop, const Log &log, Buffers &buffers, AcceptSink &sink, Fd fd)
+    TcpListener(Loop &loop, const Log &log, Buffers &buffers, AcceptSink &sink, Fd fd,
+                std::string bound)
         : loop_(loop),
           log_(log),
           buffers_(buffers),
           sink_(sink),
           fd_(std::move(fd)),
-          bound_(dialable_uri(fd_.get())) {}
+          bound_(std::move(bound)) {}
     ~TcpListener() override { loop_.disarm(resume_); }
     bool begin() {
         watch_ = loop_.watch(fd_.get(), *this);
@@ -89,8 +90,10 @@ public:
             Result<Fd> fd = listen_at(*address);
             if (!fd && fd.error().status == XFER_EADDRINUSE && port < uri.port_high) continue;
             if (!fd) return fd.error();
-            auto listener =
-                std::make_unique<TcpListener>(loop_, log_, buffers_, sink, std::move(*fd));
+            Result<std::string> bound = dialable_uri(fd->get());
+            if (!bound) return bound.error();
+            auto listener = std::make_unique<TcpListener>(loop_, log_, buffers_, sink,
+                                                          std::move(*fd), std::move(*bound));
             if (!listener->begin()) return no_watch();
             return std::unique_ptr<Listener>(std::move(listener));
         }
