@@ -5,34 +5,39 @@
 
 #include <cstring>
 #include <new>
-#include <string>
+#include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "core/engine.h"
 
 namespace xfer {
 
-// The only place where exceptions end. Below, only allocation throws.
+// The only place where exceptions end. Below, only allocation and the start of a thread throw.
 template <typename Call>
-xfer_status_t guarded(Call call) noexcept {
+xfer_status_t guarded(Call call, int32_t *native = nullptr) noexcept {
     try {
         return static_cast<xfer_status_t>(call());
     } catch (const std::bad_alloc &) {
         return XFER_ENOMEM;
+    } catch (const std::system_error &error) {
+        if (native) *native = error.code().value();
+        return XFER_EIO;
     } catch (...) {
         return XFER_EINTERNAL;
     }
 }
 
-inline xfer_status_t report(xfer_error_t *err, const Failure &failure) {
+// Allocates nothing: it may tell of a lack of memory.
+inline xfer_status_t report(xfer_error_t *err, const Failure &failure) noexcept {
     if (!err) return failure.status;
     *err = {};
     err->status = failure.status;
     err->origin = failure.origin;
     err->native_code = failure.native;
-    const std::string &text = failure.message.empty() && failure.status
-                                  ? std::string(xfer_status_text(failure.status))
-                                  : failure.message;
+    const std::string_view text = failure.message.empty() && failure.status
+                                      ? std::string_view(xfer_status_text(failure.status))
+                                      : failure.message;
     std::memcpy(err->message, text.data(), std::min(text.size(), sizeof err->message - 1));
     return failure.status;
 }
@@ -41,12 +46,16 @@ inline xfer_status_t report(xfer_error_t *err, const Failure &failure) {
 template <typename Call>
 xfer_status_t guarded(xfer_error_t *err, Call call) noexcept {
     Failure failure;
-    const xfer_status_t status = guarded([&] {
+    int32_t native = 0;
+    const auto call_it = [&] {
         failure = call();
         return failure.status;
-    });
-    if (status != failure.status) return guarded([&] { return report(err, {status, 0, 0, ""}); });
-    return guarded([&] { return report(err, failure); });
+    };
+    if (const xfer_status_t status = guarded(call_it, &native); status != failure.status) {
+        const uint32_t origin = native ? XFER_ORIGIN_OS : XFER_ORIGIN_NONE;
+        return report(err, {status, origin, native, {}});
+    }
+    return report(err, failure);
 }
 
 inline Engine *of(xfer_engine_t *handle) {

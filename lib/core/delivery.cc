@@ -15,6 +15,7 @@ namespace xfer {
 
 Delivery::~Delivery() {
     stop();
+    UvLoop::abandon(std::move(own_));
 }
 
 Failure Delivery::open(UvLoop *io) {

@@ -41,15 +41,18 @@ Engine::Engine(Options options, const Seams &seams)
     end_.event.object = this;
 }
 
-Engine::~Engine() = default;
+// After a failed open, threads may run and loops be alive; after a join there is nothing of them.
+Engine::~Engine() {
+    join_threads();
+    shards_.clear();
+    for (auto &loop : loops_)
+        UvLoop::abandon(std::move(loop));
+}
 
 Result<Engine *> Engine::open(Options options, const Seams &seams) {
     if (!crypto_ready()) return Failure{XFER_EIO, 0, 0, "no source of random numbers"};
     auto engine = Ref<Engine>::adopt(new Engine(std::move(options), seams));
-    if (Failure failure = engine->start(); failure.status != XFER_OK) {
-        engine->join_threads();
-        return failure;
-    }
+    if (Failure failure = engine->start(); failure.status != XFER_OK) return failure;
     engine->retain();  // the handle's
     return engine.get();
 }
@@ -72,6 +75,9 @@ Failure Engine::start() {
     const uint32_t count = std::max(options_.io_threads, 1u);
     closings_ = std::make_unique<Closing[]>(count);
     shards_left_ = count;
+    loops_.reserve(count);
+    shards_.reserve(count);
+    threads_.reserve(count);
     if (seams_.loop) return make_shard(*seams_.loop, 0);
     for (uint32_t i = 0; i < count; ++i) {
         const bool embedded = options_.io_threads == 0 && options_.dispatch == XFER_DISPATCH_LOOP;

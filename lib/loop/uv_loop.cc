@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "loop/uv_loop.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 
 #include "loop/resolver.h"
 #include "loop/uv_poll.h"
@@ -18,6 +22,20 @@ constexpr int kTimersPerPass = 256;
 Failure uv_failure(int error, const char *what) {
     return {status_of_errno(-error), XFER_ORIGIN_UV, error,
             std::string(what) + ": " + uv_strerror(error)};
+}
+
+// uv_loop_init takes an epoll set, a ring and a pipe, and one more pipe with the first loop of the
+// process. Where it cannot have them it leaks the first or aborts: who is out of descriptors is
+// told here instead.
+Failure try_descriptors() {
+    Fd tried[6];
+    for (size_t i = 0; i < std::size(tried); i += 2) {
+        int fds[2];
+        if (pipe2(fds, O_CLOEXEC) != 0) return os_failure(errno, "pipe2");
+        tried[i] = Fd(fds[0]);
+        tried[i + 1] = Fd(fds[1]);
+    }
+    return {};
 }
 
 }  // namespace
@@ -50,6 +68,7 @@ UvLoop::UvLoop() = default;
 
 Result<std::unique_ptr<UvLoop>> UvLoop::own(uint32_t spin_us) {
     std::unique_ptr<UvLoop> loop(new UvLoop);
+    if (Failure failure = try_descriptors(); failure.status != XFER_OK) return failure;
     int error = uv_loop_init(&loop->own_loop_);
     if (error) return uv_failure(error, "uv_loop_init");
     loop->own_ = true;
@@ -91,6 +110,12 @@ UvLoop::~UvLoop() {
     XFER_CHECK(open_ == 0);
 }
 
+void UvLoop::abandon(std::unique_ptr<UvLoop> loop) {
+    if (!loop || loop->own_ || loop->open_ == 0) return;
+    loop->abandoned_ = true;
+    loop.release()->close_handles();
+}
+
 void UvLoop::close(LoopClosedSink &sink) {
     XFER_CHECK(!own_);
     closed_sink_ = &sink;
@@ -117,7 +142,11 @@ void UvLoop::close_handles() {
 }
 
 void UvLoop::handle_closed() {
-    if (--open_ == 0 && closed_sink_) closed_sink_->on_loop_closed();  // may destroy this
+    if (--open_ > 0) return;
+    if (abandoned_)
+        delete this;
+    else if (closed_sink_)
+        closed_sink_->on_loop_closed();  // may destroy this
 }
 
 void UvLoop::forked() {

@@ -46,6 +46,9 @@ public:
     // Own: not while it is driven. Embedded: after on_loop_closed(). Watches and questions must be
     // gone.
     ~UvLoop() override;
+    // A loop whose engine did not come to be; null is none. An embedded one, on its thread, is
+    // ended by later turns of the caller's.
+    static void abandon(std::unique_ptr<UvLoop> loop);
 
     // Own loops: drives the loop on this thread until stop(), which any thread may call, also
     // before.
@@ -161,6 +164,7 @@ private:
     bool in_callback_ = false;  // libuv may be touched
     bool quiet_ = false;        // in settle(): libuv runs, we do not
     bool closing_ = false;
+    bool abandoned_ = false;
     bool unregistered_ = true;  // started what libuv has not told the kernel yet, such as async_
     bool slept_ = false;
     bool eager_ = false;  // does not sleep after something ran
