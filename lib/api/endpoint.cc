@@ -38,14 +38,12 @@ Failure open_endpoint(xfer_engine_t *handle, const char *text, const xfer_ep_opt
 }
 
 // Hands a question to the loop, if the endpoint has room for it.
-Status ask(Endpoint &ep, Request *request) {
-    if (!ep.admit()) {
-        delete request;
-        return XFER_EAGAIN;
-    }
-    if (ep.shard.load()->post(*request)) return XFER_OK;
+Status ask(Endpoint &ep, std::unique_ptr<Request> request) {
+    if (!ep.admit()) return XFER_EAGAIN;
+    Request *posted = request.release();
+    if (ep.shard.load()->post(*posted)) return XFER_OK;
+    request.reset(posted);
     ep.outstanding.fetch_sub(1);
-    delete request;
     return XFER_ECLOSED;
 }
 
@@ -74,8 +72,8 @@ xfer_status_t xfer_ep_connect(xfer_ep_t *handle, uint32_t timeout_ms, uint64_t u
     Endpoint *ep = of(handle);
     if (Status status = check_open(ep); status != XFER_OK) return status;
     return guarded([&]() -> xfer_status_t {
-        return ask(*ep,
-                   new Request(*ep, XFER_EVENT_CONNECT, user, question_timeout(*ep, timeout_ms)));
+        return ask(*ep, std::make_unique<Request>(*ep, XFER_EVENT_CONNECT, user,
+                                                  question_timeout(*ep, timeout_ms)));
     });
 }
 
@@ -92,10 +90,10 @@ xfer_status_t xfer_ep_lookup(xfer_ep_t *handle, const char *name,
         const uint32_t timeout = options.wait && options.timeout_ms == XFER_NONE
                                      ? 0
                                      : question_timeout(*ep, options.timeout_ms);
-        auto *request = new Request(*ep, XFER_EVENT_LOOKUP, user, timeout);
+        auto request = std::make_unique<Request>(*ep, XFER_EVENT_LOOKUP, user, timeout);
         request->name = name;
         request->wait = options.wait != 0;
-        return ask(*ep, request);
+        return ask(*ep, std::move(request));
     });
 }
 
@@ -103,8 +101,8 @@ xfer_status_t xfer_ep_probe(xfer_ep_t *handle, uint32_t timeout_ms, uint64_t use
     Endpoint *ep = of(handle);
     if (Status status = check_open(ep); status != XFER_OK) return status;
     return guarded([&]() -> xfer_status_t {
-        return ask(*ep,
-                   new Request(*ep, XFER_EVENT_PROBE, user, question_timeout(*ep, timeout_ms)));
+        return ask(*ep, std::make_unique<Request>(*ep, XFER_EVENT_PROBE, user,
+                                                  question_timeout(*ep, timeout_ms)));
     });
 }
 

@@ -20,8 +20,7 @@ Status start_recv(xfer_engine_t *engine_handle, xfer_ep_t *ep_handle, void *buff
     if (options.flags) return XFER_EINVAL;
     const auto address = reinterpret_cast<uint64_t>(buffer);
     if (Status status = check_local(*engine, address, capacity); status != XFER_OK) return status;
-    if (!engine->begin_receive(ep)) return XFER_EAGAIN;
-    auto *receive = new Receive(*engine);
+    auto receive = std::make_unique<Receive>(*engine);
     if (ep) receive->named = Ref(*ep);
     receive->any = !ep;
     receive->tag = tag;
@@ -32,9 +31,11 @@ Status start_recv(xfer_engine_t *engine_handle, xfer_ep_t *ep_handle, void *buff
     receive->event.kind = XFER_EVENT_RECV;
     receive->event.user = user;
     receive->event.ep = ep_handle;
-    if (engine->first_shard().post(*receive)) return XFER_OK;
+    if (!engine->begin_receive(ep)) return XFER_EAGAIN;
+    Receive *posted = receive.release();
+    if (engine->first_shard().post(*posted)) return XFER_OK;
+    receive.reset(posted);
     engine->receive_ended(ep);
-    delete receive;
     return XFER_ECLOSED;
 }
 
@@ -69,14 +70,14 @@ xfer_status_t xfer_send(xfer_ep_t *handle, const void *data, uint64_t length, ui
         if (Status status = check_local(ep->engine, address, length); status != XFER_OK)
             return status;
         if (!ep->admit()) return XFER_EAGAIN;
-        Single &single = take_single(*ep, XFER_EVENT_SEND, user, options.timeout_ms);
-        single.role = Transfer::Role::sends;
-        single.event.tag = tag;
-        single.letter.data = static_cast<const uint8_t *>(data);
-        single.letter.length = length;
-        single.letter.tag = tag;
-        single.letter.sync = (options.flags & XFER_SEND_SYNC) != 0;
-        return post_single(single);
+        OwnSingle single = take_single(*ep, XFER_EVENT_SEND, user, options.timeout_ms);
+        single->role = Transfer::Role::sends;
+        single->event.tag = tag;
+        single->letter.data = static_cast<const uint8_t *>(data);
+        single->letter.length = length;
+        single->letter.tag = tag;
+        single->letter.sync = (options.flags & XFER_SEND_SYNC) != 0;
+        return post_single(std::move(single));
     });
 }
 
@@ -108,10 +109,10 @@ xfer_status_t xfer_notify(xfer_ep_t *handle, uint64_t key, uint64_t user,
     if (options.flags) return XFER_EINVAL;
     return guarded([&]() -> xfer_status_t {
         if (!ep->admit()) return XFER_EAGAIN;
-        Single &single = take_single(*ep, XFER_EVENT_SEND, user, options.timeout_ms);
-        single.notifies = true;
-        single.notify_key = key;
-        return post_single(single);
+        OwnSingle single = take_single(*ep, XFER_EVENT_SEND, user, options.timeout_ms);
+        single->notifies = true;
+        single->notify_key = key;
+        return post_single(std::move(single));
     });
 }
 

@@ -21,11 +21,11 @@ Status start(xfer_ep_t *handle, Dir dir, uint64_t local, const xfer_ref_t *ref, 
     if (Status status = check_access(*remote, dir); status != XFER_OK) return status;
     if (Status status = check_local(ep->engine, local, length); status != XFER_OK) return status;
     if (!ep->admit()) return XFER_EAGAIN;
-    Single &single = take_single(*ep, dir == Dir::put ? XFER_EVENT_PUT : XFER_EVENT_GET, user,
-                                 options.timeout_ms);
-    single.remotes.assign(1, remote_of(*remote));
-    single.list.add_strided(dir, 0, {local, remote->offset + offset, length}, 0, 0, 1);
-    return post_single(single);
+    OwnSingle single = take_single(*ep, dir == Dir::put ? XFER_EVENT_PUT : XFER_EVENT_GET, user,
+                                   options.timeout_ms);
+    single->remotes.assign(1, remote_of(*remote));
+    single->list.add_strided(dir, 0, {local, remote->offset + offset, length}, 0, 0, 1);
+    return post_single(std::move(single));
 }
 
 // Goes where receives wait, and from there where their pulls and everything else are.

@@ -3,27 +3,41 @@
 // it.
 #pragma once
 
+#include <memory>
+
 #include "api/transfer_check.h"
 
 namespace xfer {
 
-inline Single &take_single(Endpoint &ep, uint32_t kind, uint64_t user, uint32_t timeout_ms) {
-    Single &single = *ep.engine.take_single();
+// What is not posted after all gives its place on the endpoint back.
+struct LeaveEndpoint {
+    void operator()(Endpoint *ep) const { ep->outstanding.fetch_sub(1); }
+    void operator()(Single *single) const {
+        (*this)(single->ep);
+        single->ep->release();
+        delete single;
+    }
+};
+using OwnSingle = std::unique_ptr<Single, LeaveEndpoint>;
+
+inline OwnSingle take_single(Endpoint &ep, uint32_t kind, uint64_t user, uint32_t timeout_ms) {
+    std::unique_ptr<Endpoint, LeaveEndpoint> admitted(&ep);
+    std::unique_ptr<Single> made(ep.engine.take_single());
     ep.retain();
-    single.ep = &ep;
-    single.timeout_ms = resolve_timeout(ep.engine, timeout_ms);
-    single.event = {};
-    single.event.kind = kind;
-    single.event.user = user;
-    single.event.ep = reinterpret_cast<xfer_ep_t *>(&ep);
+    made->ep = admitted.release();
+    OwnSingle single(made.release());
+    single->timeout_ms = resolve_timeout(ep.engine, timeout_ms);
+    single->event = {};
+    single->event.kind = kind;
+    single->event.user = user;
+    single->event.ep = reinterpret_cast<xfer_ep_t *>(&ep);
     return single;
 }
 
-inline Status post_single(Single &single) {
-    Endpoint &ep = *single.ep;
-    if (ep.shard.load()->post(single)) return XFER_OK;
-    ep.outstanding.fetch_sub(1);
-    ep.engine.give_single(single);
+inline Status post_single(OwnSingle single) {
+    Single *posted = single.release();
+    if (posted->ep->shard.load()->post(*posted)) return XFER_OK;
+    single.reset(posted);
     return XFER_ECLOSED;
 }
 

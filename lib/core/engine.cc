@@ -43,6 +43,8 @@ Engine::Engine(Options options, const Seams &seams)
 
 // After a failed open, threads may run and loops be alive; after a join there is nothing of them.
 Engine::~Engine() {
+    while (Transfer *single = free_singles_.pop_front())
+        delete static_cast<Single *>(single);
     join_threads();
     shards_.clear();
     for (auto &loop : loops_)
@@ -251,11 +253,7 @@ void Engine::end_regions(Shard &last) {
 Single *Engine::take_single() {
     {
         std::lock_guard lock(singles_mutex_);
-        if (!free_singles_.empty()) {
-            Single *single = free_singles_.back().release();
-            free_singles_.pop_back();
-            return single;
-        }
+        if (Transfer *single = free_singles_.pop_front()) return static_cast<Single *>(single);
     }
     return new Single(*this);
 }
@@ -268,7 +266,7 @@ void Engine::give_single(Single &single) {
     single.letter = {};
     {
         std::lock_guard lock(singles_mutex_);
-        free_singles_.emplace_back(&single);
+        free_singles_.push_front(single);
     }
     ep->release();
 }

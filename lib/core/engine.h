@@ -162,7 +162,7 @@ private:
     std::atomic<uint32_t> receives_{0};
 
     std::mutex singles_mutex_;
-    std::vector<std::unique_ptr<Single>> free_singles_;
+    List<Transfer, InQueue> free_singles_;  // they link without memory that could lack
 };
 
 }  // namespace xfer
