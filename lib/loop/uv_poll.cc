@@ -12,12 +12,12 @@ namespace xfer {
 
 class UvWatch final : public Watch {
 public:
-    explicit UvWatch(UvPoll &poll) : poll_(poll) {}
-    ~UvWatch() override { poll_.loop.unwatch(poll_); }
-    void want(uint32_t readiness) override { poll_.loop.want(poll_, readiness); }
+    ~UvWatch() override {
+        if (poll) poll->loop.unwatch(*poll);
+    }
+    void want(uint32_t readiness) override { poll->loop.want(*poll, readiness); }
 
-private:
-    UvPoll &poll_;
+    UvPoll *poll = nullptr;
 };
 
 void UvPoll::run() {
@@ -27,13 +27,15 @@ void UvPoll::run() {
 
 std::unique_ptr<Watch> UvLoop::watch(int fd, WatchSink &sink) {
     std::unique_ptr<UvPoll> poll(new (std::nothrow) UvPoll(*this, fd, sink));
-    if (!poll) return nullptr;
+    std::unique_ptr<UvWatch> watch(new (std::nothrow) UvWatch);
+    if (!poll || !watch) return nullptr;
     if (may_touch_uv()) {
         apply_changes();  // a watch that was there before may have had the same descriptor
         if (!introduce(*poll)) return nullptr;
     }
     ++watching_;
-    return std::make_unique<UvWatch>(*poll.release());
+    watch->poll = poll.release();
+    return watch;
 }
 
 bool UvLoop::introduce(UvPoll &poll) {
