@@ -68,6 +68,7 @@ default_suites() { # arguments of ctest
     suite api 300 gcc tests/api -j 2 "$@"
     suite interop $interop gcc tests/interop "$@"
     suite hostile 120 gcc tests/hostile -j 2 "$@"
+    suite faults 90 gcc tests/faults -j 2 "$@"
     suite examples 90 gcc examples "$@"
     suite hello 400 gcc tests/hello "$@"
     suite quickstart 90 gcc tests/quickstart "$@"
