@@ -239,7 +239,7 @@ Status submit(xfer_batch_t *handle, uint64_t user, const xfer_submit_options_t *
     if (options.flags & ~uint32_t{XFER_SUBMIT_NOTIFY | XFER_SUBMIT_CHECKSUM} || options.stream[0] ||
         options.stream[1])
         return XFER_EINVAL;
-    if (!batch.ep->admit()) return XFER_EAGAIN;
+    if (!batch.ep->admit()) return batch.ep->refusal();
     batch.timeout_ms = resolve_timeout(batch.ep->engine, options.timeout_ms);
     batch.notifies = (options.flags & XFER_SUBMIT_NOTIFY) != 0;
     batch.notify_key = options.notify_key;

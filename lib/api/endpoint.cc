@@ -39,7 +39,7 @@ Failure open_endpoint(xfer_engine_t *handle, const char *text, const xfer_ep_opt
 
 // Hands a question to the loop, if the endpoint has room for it.
 Status ask(Endpoint &ep, std::unique_ptr<Request> request) {
-    if (!ep.admit()) return XFER_EAGAIN;
+    if (!ep.admit()) return ep.refusal();
     Request *posted = request.release();
     if (ep.shard.load()->post(*posted)) return XFER_OK;
     request.reset(posted);

@@ -69,7 +69,7 @@ xfer_status_t xfer_send(xfer_ep_t *handle, const void *data, uint64_t length, ui
         const auto address = reinterpret_cast<uint64_t>(data);
         if (Status status = check_local(ep->engine, address, length); status != XFER_OK)
             return status;
-        if (!ep->admit()) return XFER_EAGAIN;
+        if (!ep->admit()) return ep->refusal();
         OwnSingle single = take_single(*ep, XFER_EVENT_SEND, user, options.timeout_ms);
         single->role = Transfer::Role::sends;
         single->event.tag = tag;
@@ -108,7 +108,7 @@ xfer_status_t xfer_notify(xfer_ep_t *handle, uint64_t key, uint64_t user,
     if (Status status = copy_options(given, options); status != XFER_OK) return status;
     if (options.flags) return XFER_EINVAL;
     return guarded([&]() -> xfer_status_t {
-        if (!ep->admit()) return XFER_EAGAIN;
+        if (!ep->admit()) return ep->refusal();
         OwnSingle single = take_single(*ep, XFER_EVENT_SEND, user, options.timeout_ms);
         single->notifies = true;
         single->notify_key = key;

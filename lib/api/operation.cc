@@ -20,7 +20,7 @@ Status start(xfer_ep_t *handle, Dir dir, uint64_t local, const xfer_ref_t *ref, 
         return status;
     if (Status status = check_access(*remote, dir); status != XFER_OK) return status;
     if (Status status = check_local(ep->engine, local, length); status != XFER_OK) return status;
-    if (!ep->admit()) return XFER_EAGAIN;
+    if (!ep->admit()) return ep->refusal();
     OwnSingle single = take_single(*ep, dir == Dir::put ? XFER_EVENT_PUT : XFER_EVENT_GET, user,
                                    options.timeout_ms);
     single->remotes.assign(1, remote_of(*remote));

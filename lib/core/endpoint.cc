@@ -21,7 +21,13 @@ Endpoint::~Endpoint() {
 
 bool Endpoint::admit() {
     const uint32_t limit = engine.options().max_operations;
-    if (outstanding.fetch_add(1, std::memory_order_relaxed) < limit) return true;
+    if (outstanding.fetch_add(1) < limit) {
+        // The loop sets the one and then looks at the other, as we do: an operation that got in is
+        // waited for by the end.
+        if (!ended.load()) return true;
+        outstanding.fetch_sub(1);
+        return false;
+    }
     room_wanted.store(true);
     // Room may have come between the two: then this caller takes its own wish back, or the loop has
     // taken it.

@@ -21,8 +21,12 @@ namespace xfer {
 class Engine;
 class Peer;
 struct InPeer;
+struct Lingering;
 
-class Endpoint final : public Handle, public RefCounted<Endpoint>, public ListNode<InPeer> {
+class Endpoint final : public Handle,
+                       public RefCounted<Endpoint>,
+                       public ListNode<InPeer>,
+                       public ListNode<Lingering> {
 public:
     Endpoint(Engine &engine, std::string uri, uint64_t user);
     ~Endpoint();
@@ -45,7 +49,9 @@ public:
     TrafficCounters counters;
     Counter connections, rtt_ns;
 
-    bool admit();  // counts one operation; false: XFER_EAGAIN, and a ROOM event will follow
+    bool admit();  // counts one operation; false: see refusal()
+    // XFER_EAGAIN: a ROOM event will follow.
+    Status refusal() const { return ended.load() ? XFER_ECLOSED : XFER_EAGAIN; }
     void set_face(const Identity &identity, const std::vector<uint8_t> &blob,
                   const std::string &address);
     void face(xfer_peer_info_t &info) const;

@@ -102,7 +102,12 @@ void Shard::close(Endpoint &ep) {
     if (--ep.busy == 0) finish_close(ep);
 }
 
+// What was accepted before the end is told before it, also if it is still on its way to us.
 void Shard::finish_close(Endpoint &ep) {
+    if (ep.outstanding.load() > 0) {
+        lingering_.push_back(ep);
+        return loop.defer(*this);
+    }
     Peer *peer = ep.peer;
     if (peer) peer->remove(ep);
     ep.state.store(XFER_EP_CLOSED);
@@ -284,6 +289,10 @@ void Shard::deliver() {
 void Shard::run() {
     graveyard_.clear();
     dead_peers_.clear();
+    List<Endpoint, Lingering> lingering;
+    lingering.append(lingering_);
+    while (Endpoint *ep = lingering.pop_front())
+        finish_close(*ep);
     check_drained();
     deliver();
     check_ended();
@@ -392,6 +401,7 @@ void Shard::close(Peer &peer, const Failure &why) {
 
 void Shard::check_ended() {
     if (!closing_ || ended_ || !strangers_.empty() || !outbox_.empty()) return;
+    if (!lingering_.empty()) return;
     if (!peers_.empty() || !dead_peers_.empty() || !graveyard_.empty()) return;
     if (!mailbox_.close()) return loop.wake();
     ended_ = true;

@@ -150,6 +150,7 @@ private:
     std::vector<std::unique_ptr<Connection>> strangers_;
     std::vector<std::unique_ptr<Connection>> graveyard_;
     std::vector<std::unique_ptr<Peer>> dead_peers_;
+    List<Endpoint, Lingering> lingering_;  // closed but for operations on their way here
     std::vector<std::unique_ptr<Listener>> listeners_;
     List<Peer, WantsDial> want_dial_;
     uint32_t dialing_ = 0;
