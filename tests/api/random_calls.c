@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "random.h"
+
+/* ---- drawing ---- */
+
+static uint32_t side_of(Worker *worker) {
+    return draw(worker, kEngines);
+}
+
+static Handle *slot(Worker *worker, Handle handles[kSlots]) {
+    return &handles[draw(worker, kSlots)];
+}
+
+static uint32_t timeout(Worker *worker) {
+    static const uint32_t choices[] = {0, 0, 1, 20, 200, 3000000000u, XFER_NONE};
+    return choices[draw(worker, sizeof choices / sizeof choices[0])];
+}
+
+/* Options as an older or a newer program would pass them, and now and then a malformed one. */
+typedef union OpOptions {
+    xfer_op_options_t options;
+    uint8_t bytes[128];
+} OpOptions;
+
+static const xfer_op_options_t *op_options(Worker *worker, OpOptions *room) {
+    static const uint32_t sizes[] = {8, 16, sizeof(xfer_op_options_t), 128};
+    memset(room, 0, sizeof *room);
+    if (draw(worker, 3) == 0) return NULL;
+    room->options.size = sizes[draw(worker, 4)];
+    room->options.timeout_ms = timeout(worker);
+    if (draw(worker, 20) == 0) room->options.size = draw(worker, 4);
+    if (draw(worker, 20) == 0) room->options.flags = 1u << 31;
+    if (draw(worker, 20) == 0) room->bytes[127] = 1;
+    return &room->options;
+}
+
+/* A ref of a region of the other engine, mostly; else of ours, or damaged. */
+static xfer_ref_t some_ref(Worker *worker, uint32_t side) {
+    uint32_t owner = draw(worker, 15) == 0 ? side : 1 - side;
+    Handle(*from)[kSlots] = draw(worker, 4) == 0 ? worker->grants : worker->regions;
+    xfer_ref_t ref = slot(worker, from[owner])->ref;
+    if (draw(worker, 30) == 0) ref.bytes[draw(worker, sizeof ref.bytes)] ^= 1;
+    return ref;
+}
+
+/* Mostly in range. */
+static void some_range(Worker *worker, uint64_t *offset, uint64_t *length) {
+    *offset = draw(worker, kBlock);
+    *length = draw(worker, kBlock - (uint32_t)*offset + 1);
+    if (draw(worker, 20) == 0) *length = kBlock + 1;
+    if (draw(worker, 40) == 0) *offset = UINT64_MAX - draw(worker, 4);
+}
+
+/* ---- regions ---- */
+
+static void region_open(Worker *worker) {
+    static const char *const names[] = {"a", "b", "c", "d", "e", "f", "g", "h"};
+    uint32_t side = side_of(worker);
+    Handle *region = slot(worker, worker->regions[side]);
+    if (region->handle != NULL) return;
+    uint8_t *memory = script_memory(kBlock);
+    xfer_region_options_t options = {.size = sizeof options,
+                                     .access = draw(worker, 5) == 0 ? draw(worker, 8) : 3,
+                                     .name = draw(worker, 20) == 0 ? "" : names[draw(worker, 8)]};
+    xfer_error_t err;
+    xfer_status_t status = xfer_region_open(sides[side].engine, &options, memory, kBlock,
+                                            (xfer_region_t **)&region->handle, &err);
+    end_object(region->handle, status, "xfer_region_open");
+    if (status != XFER_OK) return;
+    region->memory = memory;
+    xfer_ref_t ref;
+    status = xfer_region_ref(region->handle, &ref);
+    plain(status, "xfer_region_ref");
+    if (status == XFER_OK) region->ref = ref;
+}
+
+static void region_close(Worker *worker) {
+    uint32_t side = side_of(worker);
+    Handle *region = slot(worker, worker->regions[side]);
+    void *handle = region->handle;
+    if (handle == NULL) return;
+    pthread_mutex_lock(&sides[side].hold);
+    xfer_status_t status = xfer_region_close(handle);
+    plain(status, "xfer_region_close");
+    if (status == XFER_OK) { /* it has not ended yet */
+        xfer_ref_t ref;
+        refused(xfer_region_close(handle), "a second xfer_region_close");
+        refused(xfer_region_ref(handle, &ref), "xfer_region_ref after the close");
+    }
+    pthread_mutex_unlock(&sides[side].hold);
+    region->handle = NULL;
+    for (int i = 0; i < kSlots; i++)
+        if (worker->grants[side][i].handle == handle) worker->grants[side][i].handle = NULL;
+}
+
+static void region_grant(Worker *worker) {
+    uint32_t side = side_of(worker);
+    Handle *region = slot(worker, worker->regions[side]);
+    Handle *grant = slot(worker, worker->grants[side]);
+    xfer_grant_options_t options = {.size = sizeof options, .access = draw(worker, 5)};
+    static const uint32_t leases[] = {0, 1, 20, XFER_NONE};
+    if (region->handle == NULL || grant->handle != NULL) return;
+    some_range(worker, &options.offset, &options.length);
+    options.lease_ms = leases[draw(worker, 4)];
+    uint32_t word = begin(XFER_EVENT_REVOKED, 0, true);
+    options.user = word;
+    xfer_ref_t ref;
+    xfer_status_t status = xfer_region_grant(region->handle, &options, &ref);
+    end(word, status, "xfer_region_grant");
+    if (status == XFER_OK) *grant = (Handle){.handle = region->handle, .ref = ref};
+}
+
+static void region_renew(Worker *worker) {
+    Handle *grant = slot(worker, worker->grants[side_of(worker)]);
+    if (grant->handle != NULL)
+        plain(xfer_region_renew(grant->handle, &grant->ref, timeout(worker)), "xfer_region_renew");
+}
+
+static void region_revoke(Worker *worker) {
+    Handle *grant = slot(worker, worker->grants[side_of(worker)]);
+    if (grant->handle == NULL) return;
+    plain(xfer_region_revoke(grant->handle, &grant->ref), "xfer_region_revoke");
+    refused(xfer_region_revoke(grant->handle, &grant->ref), "a second xfer_region_revoke");
+    grant->handle = NULL;
+}
+
+/* ---- endpoints ---- */
+
+static void ep_open(Worker *worker) {
+    uint32_t side = side_of(worker);
+    Handle *ep = slot(worker, worker->eps[side]);
+    if (ep->handle != NULL) return;
+    uint32_t word = begin(XFER_EVENT_CLOSED, 0, true);
+    xfer_ep_options_t options = {.size = sizeof options, .user = word};
+    xfer_id_t id;
+    if (draw(worker, 8) == 0 && xfer_engine_id(sides[1 - side].engine, &id) == XFER_OK)
+        options.peer = &id;
+    xfer_status_t status = xfer_ep_open(sides[side].engine, sides[1 - side].uri, &options,
+                                        (xfer_ep_t **)&ep->handle, NULL);
+    end(word, status, "xfer_ep_open");
+    ep->word = word;
+}
+
+static void ep_close(Worker *worker) {
+    uint32_t side = side_of(worker);
+    Handle *ep = slot(worker, worker->eps[side]);
+    if (ep->handle == NULL) return;
+    pthread_mutex_lock(&sides[side].hold);
+    xfer_status_t status = xfer_ep_close(ep->handle);
+    plain(status, "xfer_ep_close");
+    if (status == XFER_OK) { /* it has not ended yet */
+        refused(xfer_ep_close(ep->handle), "a second xfer_ep_close");
+        refused(xfer_ep_probe(ep->handle, 0, UINT32_MAX), "xfer_ep_probe after the close");
+        refused(xfer_notify(ep->handle, 1, UINT32_MAX, NULL), "xfer_notify after the close");
+    }
+    pthread_mutex_unlock(&sides[side].hold);
+    ep->handle = NULL;
+}
+
+/* Calls of one endpoint, each with a word of its own. */
+#define EP_CALL(name, kind, ...)                                      \
+    static void name(Worker *worker) {                                \
+        uint32_t side = side_of(worker);                              \
+        Handle *ep = slot(worker, worker->eps[side]);                 \
+        OpOptions room;                                               \
+        uint64_t offset, length;                                      \
+        xfer_ref_t ref = some_ref(worker, side);                      \
+        const xfer_op_options_t *options = op_options(worker, &room); \
+        some_range(worker, &offset, &length);                         \
+        (void)ref, (void)options, (void)offset, (void)length;         \
+        if (ep->handle == NULL) return;                               \
+        uint32_t word = begin(kind, ep->word, true);                  \
+        if (word != 0) end(word, __VA_ARGS__, #name);                 \
+    }
+
+EP_CALL(put, XFER_EVENT_PUT,
+        xfer_put(ep->handle, worker->local[side], &ref, offset, length, word, options))
+EP_CALL(get, XFER_EVENT_GET,
+        xfer_get(ep->handle, worker->local[side], &ref, offset, length, word, options))
+EP_CALL(notify, XFER_EVENT_SEND, xfer_notify(ep->handle, draw(worker, 4), word, options))
+EP_CALL(ep_connect, XFER_EVENT_CONNECT, xfer_ep_connect(ep->handle, timeout(worker), word))
+EP_CALL(ep_probe, XFER_EVENT_PROBE, xfer_ep_probe(ep->handle, timeout(worker), word))
+EP_CALL(message_send, XFER_EVENT_SEND,
+        xfer_send(ep->handle, worker->local[side], draw(worker, kBlock), draw(worker, 4), word,
+                  options))
+EP_CALL(message_recv, XFER_EVENT_RECV,
+        xfer_recv(sides[side].engine, ep->handle, script_memory(256), 256, draw(worker, 4),
+                  draw(worker, 2) ? UINT64_MAX : 0, word, options))
+
+static void recv_any(Worker *worker) {
+    uint32_t side = side_of(worker);
+    OpOptions room;
+    const xfer_op_options_t *options = op_options(worker, &room);
+    uint32_t word = begin(XFER_EVENT_RECV, 0, true);
+    end(word,
+        xfer_recv(sides[side].engine, NULL, script_memory(256), 256, draw(worker, 4), 3, word,
+                  options),
+        "xfer_recv");
+}
+
+static void ep_lookup(Worker *worker) {
+    static const char *const names[] = {"a", "b", "c", "d", "e", "f", "none", ""};
+    Handle *ep = slot(worker, worker->eps[side_of(worker)]);
+    xfer_lookup_options_t options = {
+        .size = sizeof options, .wait = draw(worker, 4) == 0, .timeout_ms = timeout(worker)};
+    if (ep->handle == NULL) return;
+    uint32_t word = begin(XFER_EVENT_LOOKUP, ep->word, true);
+    end(word, xfer_ep_lookup(ep->handle, names[draw(worker, 8)], &options, word), "xfer_ep_lookup");
+}
+
+static void cancel(Worker *worker) {
+    Handle *ep = slot(worker, worker->eps[side_of(worker)]);
+    if (ep->handle != NULL) plain(xfer_cancel(ep->handle, draw(worker, 200)), "xfer_cancel");
+}
+
+static void ep_look(Worker *worker) {
+    Handle *ep = slot(worker, worker->eps[side_of(worker)]);
+    uint32_t state;
+    xfer_peer_info_t info;
+    xfer_ep_stats_t stats;
+    if (ep->handle == NULL) return;
+    plain(xfer_ep_state(ep->handle, &state), "xfer_ep_state");
+    plain(xfer_ep_peer(ep->handle, &info, draw(worker, sizeof info)), "xfer_ep_peer");
+    plain(xfer_ep_stats(ep->handle, &stats, draw(worker, sizeof stats)), "xfer_ep_stats");
+    refused(xfer_ep_keep(ep->handle), "xfer_ep_keep of one that is ours");
+}
+
+/* ---- batches ---- */
+
+static void batch_open(Worker *worker) {
+    uint32_t side = side_of(worker);
+    Handle *ep = slot(worker, worker->eps[side]);
+    Handle *batch = slot(worker, worker->batches[side]);
+    if (ep->handle == NULL || batch->handle != NULL) return;
+    plain(xfer_batch_open(ep->handle, NULL, (xfer_batch_t **)&batch->handle, NULL),
+          "xfer_batch_open");
+    batch->word = ep->word;
+}
+
+static void batch_fill(Worker *worker) {
+    uint32_t side = side_of(worker);
+    Handle *batch = slot(worker, worker->batches[side]);
+    xfer_ref_t ref = some_ref(worker, side);
+    xfer_span_t spans[8];
+    uint64_t local = (uint64_t)(uintptr_t)worker->local[side];
+    if (batch->handle == NULL) return;
+    for (int i = 0; i < 8; i++) {
+        uint64_t offset, length;
+        some_range(worker, &offset, &length);
+        spans[i] = (xfer_span_t){local, offset, length};
+    }
+    plain(xfer_batch_add_spans(batch->handle, draw(worker, 4), &ref, spans, sizeof spans[0],
+                               draw(worker, 9)),
+          "xfer_batch_add_spans");
+    plain(xfer_batch_put(batch->handle, worker->local[side], &ref, 0, draw(worker, kBlock)),
+          "xfer_batch_put");
+    plain(xfer_batch_get(batch->handle, worker->local[side], &ref, 0, draw(worker, kBlock)),
+          "xfer_batch_get");
+}
+
+/* Twice at times: the second is refused, or the first has ended already. */
+static void batch_submit(Worker *worker) {
+    Handle *batch = slot(worker, worker->batches[side_of(worker)]);
+    if (batch->handle == NULL) return;
+    for (uint32_t i = 0; i <= draw(worker, 3); i++) {
+        xfer_submit_options_t options = {.size = sizeof options,
+                                         .timeout_ms = timeout(worker),
+                                         .flags = draw(worker, 8),
+                                         .notify_key = draw(worker, 4)};
+        uint32_t word = begin(XFER_EVENT_BATCH, batch->word, true);
+        end(word, xfer_batch_submit(batch->handle, word, &options), "xfer_batch_submit");
+    }
+}
+
+static void batch_rest(Worker *worker) {
+    Handle *batch = slot(worker, worker->batches[side_of(worker)]);
+    xfer_status_t statuses[4];
+    if (batch->handle == NULL) return;
+    switch (draw(worker, 4)) {
+    case 0:
+        plain(xfer_batch_cancel(batch->handle), "xfer_batch_cancel");
+        break;
+    case 1:
+        plain(xfer_batch_entries(batch->handle, draw(worker, 4), 4, statuses),
+              "xfer_batch_entries");
+        break;
+    case 2:
+        plain(xfer_batch_reset(batch->handle), "xfer_batch_reset");
+        break;
+    default:
+        plain(xfer_batch_close(batch->handle), "xfer_batch_close");
+        batch->handle = NULL;
+    }
+}
+
+/* ---- counters and the engine ---- */
+
+static void counter_open(Worker *worker) {
+    uint32_t side = side_of(worker);
+    Handle *counter = slot(worker, worker->counters[side]);
+    if (counter->handle != NULL) return;
+    uint32_t word = begin(XFER_EVENT_COUNTER, 0, false);
+    end(word,
+        xfer_counter_open(sides[side].engine, draw(worker, 4), draw(worker, 3), word,
+                          (xfer_counter_t **)&counter->handle, NULL),
+        "xfer_counter_open");
+}
+
+static void counter_close(Worker *worker) {
+    Handle *counter = slot(worker, worker->counters[side_of(worker)]);
+    if (counter->handle != NULL) plain(xfer_counter_close(counter->handle), "xfer_counter_close");
+    counter->handle = NULL;
+}
+
+static void engine_look(Worker *worker) {
+    xfer_engine_t *engine = sides[side_of(worker)].engine;
+    xfer_engine_stats_t stats;
+    char text[512];
+    size_t needed;
+    char bound[64];
+    plain(xfer_engine_stats(engine, &stats, draw(worker, sizeof stats)), "xfer_engine_stats");
+    plain(xfer_engine_describe(engine, text, draw(worker, sizeof text), &needed),
+          "xfer_engine_describe");
+    plain(xfer_engine_listen(engine, "tcp://127.0.0.1:0", bound, draw(worker, 64), NULL),
+          "xfer_engine_listen");
+}
+
+static void engine_drain(Worker *worker) {
+    uint32_t word = begin(XFER_EVENT_DRAINED, 0, true);
+    end(word, xfer_engine_drain(sides[side_of(worker)].engine, timeout(worker), word),
+        "xfer_engine_drain");
+}
+
+static void engine_close(Worker *worker) {
+    plain(xfer_engine_close(sides[side_of(worker)].engine), "xfer_engine_close");
+}
+
+/* ---- what must always be refused ---- */
+
+static void wrong_handles(Worker *worker) {
+    uint32_t side = side_of(worker);
+    void *engine = sides[side].engine;
+    void *ep = slot(worker, worker->eps[side])->handle;
+    void *region = slot(worker, worker->regions[side])->handle;
+    xfer_ref_t ref = some_ref(worker, side);
+    xfer_region_t *opened = NULL;
+    xfer_event_t event;
+    uint32_t count;
+    refused(xfer_put(engine, worker->local[side], &ref, 0, 1, UINT32_MAX, NULL), "put on engine");
+    refused(xfer_put(region, worker->local[side], &ref, 0, 1, UINT32_MAX, NULL), "put on region");
+    refused(xfer_region_open(ep, NULL, worker->local[side], 1, &opened, NULL), "region in ep");
+    refused(xfer_region_close(engine), "closing an engine as a region");
+    refused(xfer_ep_probe(NULL, 0, UINT32_MAX), "probe of NULL");
+    refused(xfer_batch_submit(ep, UINT32_MAX, NULL), "submit of an ep");
+    refused(xfer_batch_cancel(NULL), "cancel of NULL");
+    refused(xfer_counter_close(engine), "closing an engine as a counter");
+    refused(xfer_engine_poll(engine, &event, sizeof event, 0, 0, &count), "poll for none");
+    refused(xfer_engine_drain(ep, 0, UINT32_MAX), "drain of an ep");
+    if (ep != NULL) {
+        refused(xfer_get(ep, NULL, &ref, 0, 1, UINT32_MAX, NULL), "get into NULL");
+        refused(xfer_put(ep, worker->local[side], NULL, 0, 1, UINT32_MAX, NULL), "put to no ref");
+        refused(xfer_ep_lookup(ep, NULL, NULL, UINT32_MAX), "lookup of no name");
+        refused(xfer_batch_open(ep, NULL, NULL, NULL), "a batch to nowhere");
+    }
+}
+
+/* So that most calls find something to be made on. */
+void prepare(Worker *worker) {
+    for (int i = 0; i < 2 * kSlots; i++) {
+        region_open(worker);
+        ep_open(worker);
+        batch_open(worker);
+    }
+}
+
+const CallRow calls[] = {
+    {"region_open", 120, region_open},
+    {"region_close", 40, region_close},
+    {"region_grant", 40, region_grant},
+    {"region_renew", 20, region_renew},
+    {"region_revoke", 20, region_revoke},
+    {"ep_open", 120, ep_open},
+    {"ep_close", 30, ep_close},
+    {"put", 120, put},
+    {"get", 120, get},
+    {"notify", 60, notify},
+    {"ep_connect", 40, ep_connect},
+    {"ep_probe", 40, ep_probe},
+    {"ep_lookup", 60, ep_lookup},
+    {"send", 60, message_send},
+    {"recv", 40, message_recv},
+    {"recv_any", 20, recv_any},
+    {"cancel", 30, cancel},
+    {"ep_look", 20, ep_look},
+    {"batch_open", 60, batch_open},
+    {"batch_fill", 80, batch_fill},
+    {"batch_submit", 100, batch_submit},
+    {"batch_rest", 60, batch_rest},
+    {"counter_open", 30, counter_open},
+    {"counter_close", 20, counter_close},
+    {"engine_look", 20, engine_look},
+    {"engine_drain", 1, engine_drain},
+    {"engine_close", 1, engine_close},
+    {"wrong_handles", 40, wrong_handles},
+};
+const uint32_t call_count = sizeof calls / sizeof calls[0];
