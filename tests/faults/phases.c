@@ -237,6 +237,9 @@ bool phase_allows(const Phase *phase, const Mode *mode, bool warm, const Fault *
     bool drives = mode->dispatch == XFER_DISPATCH_POLL && mode->io_threads == XFER_NONE;
     if (fault->call == kAlloc && drives && phase != &phase_open && phase != &phase_listen)
         return false;
+#ifdef __SANITIZE_ADDRESS__
+    if (fault->call == kDescriptors) return false; /* UBSan needs some to look at an object */
+#endif
     /* The source of random numbers is chosen once. */
     if (fault->call == kGetrandom && warm) return false;
     return true;
