@@ -44,6 +44,7 @@ Region *Engine::find_grant(const Region &parent, const RemoteRegion &ref) {
     const auto at = regions_.find(ref.region);
     if (at == regions_.end()) return nullptr;
     Region &grant = *at->second;
+    if (grant.ended.load()) return nullptr;  // it is only there to be told with the engine's end
     return grant.parent.get() == &parent && grant.key == ref.key ? &grant : nullptr;
 }
 
