@@ -31,11 +31,12 @@ Status start_recv(xfer_engine_t *engine_handle, xfer_ep_t *ep_handle, void *buff
     receive->event.kind = XFER_EVENT_RECV;
     receive->event.user = user;
     receive->event.ep = ep_handle;
-    if (!engine->begin_receive(ep)) return XFER_EAGAIN;
+    if (!engine->begin_receive(ep)) return ep && ep->ended.load() ? XFER_ECLOSED : XFER_EAGAIN;
     Receive *posted = receive.release();
     if (engine->first_shard().post(*posted)) return XFER_OK;
     receive.reset(posted);
-    engine->receive_ended(ep);
+    engine->receive_ended();
+    if (ep) ep->receives.fetch_sub(1);
     return XFER_ECLOSED;
 }
 

@@ -45,7 +45,8 @@ public:
     std::atomic<uint32_t> outstanding{0};
     std::atomic<bool> room_wanted{false};
     std::atomic<uint32_t> notices{0};   // undelivered
-    std::atomic<uint32_t> receives{0};  // that name it, not yet told of
+    std::atomic<uint32_t> receives{0};  // that name it, and neither ended nor are pulled
+    std::atomic<bool> had_receives{false};
     TrafficCounters counters;
     Counter connections, rtt_ns;
 

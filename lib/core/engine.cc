@@ -286,13 +286,17 @@ bool Engine::begin_receive(Endpoint *named) {
         receives_.fetch_sub(1);
         return false;
     }
-    if (named) named->receives.fetch_add(1);
-    return true;
+    if (!named) return true;
+    named->had_receives.store(true);
+    named->receives.fetch_add(1);
+    if (!named->ended.load()) return true;
+    named->receives.fetch_sub(1);
+    receives_.fetch_sub(1);
+    return false;
 }
 
-void Engine::receive_ended(Endpoint *named) {
+void Engine::receive_ended() {
     receives_.fetch_sub(1);
-    if (named) named->receives.fetch_sub(1);
 }
 
 void Engine::close_silently(Endpoint &ep) {

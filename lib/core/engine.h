@@ -76,7 +76,7 @@ public:
     Draining &draining() { return draining_; }
     Receiving &receiving() { return receiving_; }
     bool begin_receive(Endpoint *named);  // counts it; false: there are too many
-    void receive_ended(Endpoint *named);
+    void receive_ended();
     Status drain(uint32_t timeout_ms, uint64_t user);
     Status close();
     Status join();

@@ -148,11 +148,12 @@ void Shard::pull(Receive &receive) {
     receive.ep = ep;
     ep->retain();
     ep->outstanding.fetch_add(1);
+    if (receive.named) ep->receives.fetch_sub(1);  // counted as an operation from here on
     live->peer->submit(receive);
 }
 
 void Shard::end_receives(Endpoint &ep) {
-    if (ep.receives.load() == 0) return;
+    if (!ep.had_receives.load()) return;
     Shard &first = engine.first_shard();
     if (&first == this) {
         List<Receive, InPosted> receives;

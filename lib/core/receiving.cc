@@ -72,12 +72,17 @@ void Receive::end(Shard &shard, Status why) {
     event.bytes = letter.length;
     shard.counters.recv.end(why == XFER_ETRUNC ? XFER_OK : why, std::min(letter.length, capacity),
                             shard.now() - started);
+    const Ref<Endpoint> ep_named = named;
     shard.tell(*this);
+    if (!ep_named) return;
+    // Its endpoint's CLOSED, told by another loop, must not overtake this.
+    if (ep_named->ended.load()) shard.hand_over_events();
+    ep_named->receives.fetch_sub(1);
 }
 
 void Receive::told() {
     if (ep) ep->release();
-    engine.receive_ended(named.get());
+    engine.receive_ended();
     delete this;
 }
 

@@ -104,7 +104,7 @@ void Shard::close(Endpoint &ep) {
 
 // What was accepted before the end is told before it, also if it is still on its way to us.
 void Shard::finish_close(Endpoint &ep) {
-    if (ep.outstanding.load() > 0) {
+    if (ep.outstanding.load() > 0 || ep.receives.load() > 0) {
         lingering_.push_back(ep);
         return loop.defer(*this);
     }
@@ -163,7 +163,7 @@ void Shard::region_quiet(Region &region) {
     tell(region);
     if (!parent) return;
     // Another loop may tell the end of the whole, which must not overtake this.
-    if (!engine.dispatches_on(*this)) deliver();
+    hand_over_events();
     region_quiet(*parent);
 }
 
@@ -284,6 +284,10 @@ void Shard::deliver() {
         engine.dispatch(node);
     }
     if (!outbox_.empty()) loop.defer(*this);
+}
+
+void Shard::hand_over_events() {
+    if (!engine.dispatches_on(*this)) deliver();
 }
 
 void Shard::run() {

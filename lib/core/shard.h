@@ -111,9 +111,7 @@ public:
     void pull(Receive &receive);
     void learnt(Endpoint &ep);  // who its peer is
     void closed_receives(Endpoint &ep);
-    void hand_over_events() {
-        if (!outbox_.empty()) deliver();
-    }
+    void hand_over_events();  // now, where another loop may tell what must come later
 
     // `room`: bytes for the address that was bound, and its NUL. What is not kept does not listen.
     Result<std::unique_ptr<Listener>> make_listener(const Uri &uri, size_t room);

@@ -3,6 +3,7 @@
 
 import os
 import queue
+import reprlib
 import signal
 import socket
 import struct
@@ -35,7 +36,7 @@ def check(holds, what):
 
 
 def same(found, wanted, what=""):
-    check(found == wanted, f"{what}: {found!r} in place of {wanted!r}")
+    check(found == wanted, f"{what}: {reprlib.repr(found)} in place of {reprlib.repr(wanted)}")
 
 
 class Program:
