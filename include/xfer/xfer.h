@@ -630,7 +630,7 @@ typedef struct xfer_batch_options {
 
 enum {
     XFER_SUBMIT_NOTIFY = 1,  /* raises a NOTIFY event with notify_key at the owner, after all of the batch's data */
-    XFER_SUBMIT_ORDERED = 2, /* a later release; XFER_EUNSUPPORTED until then */
+    XFER_SUBMIT_ORDERED = 2, /* begins when all that was submitted on its endpoint before has ended, well or not */
     XFER_SUBMIT_CHECKSUM = 4 /* a CRC-32C goes with every payload; a mismatch is XFER_ECHECKSUM */
 };
 
@@ -694,7 +694,7 @@ XFER_API xfer_status_t xfer_batch_add_pages(xfer_batch_t *batch, uint32_t op, co
  * XFER_SUBMIT_NOTIFY the owner's application gets one NOTIFY event: XFER_OK when all data are applied, or why the
  * batch failed (also when this process dies on the way), after which nothing of it lands. The batch ends with
  * XFER_OK only when the owner holds that notification.
- * Returns: XFER_OK, then one BATCH event; XFER_EBUSY in flight, XFER_EAGAIN, XFER_ECLOSED, XFER_EUNSUPPORTED.
+ * Returns: XFER_OK, then one BATCH event; XFER_EBUSY in flight, XFER_EAGAIN, XFER_ECLOSED, XFER_EINVAL.
  * Thread: any, one at a time.
  * In callback: yes.
  * Ownership: local memory of all entries is borrowed until the event, and no longer. */

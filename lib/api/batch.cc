@@ -235,14 +235,13 @@ Status submit(xfer_batch_t *handle, uint64_t user, const xfer_submit_options_t *
     Batch &batch = *building.batch;
     xfer_submit_options_t options;
     if (Status status = copy_options(given, options); status != XFER_OK) return status;
-    if (options.flags & XFER_SUBMIT_ORDERED) return XFER_EUNSUPPORTED;
-    if (options.flags & ~uint32_t{XFER_SUBMIT_NOTIFY | XFER_SUBMIT_CHECKSUM} || options.stream[0] ||
-        options.stream[1])
-        return XFER_EINVAL;
+    constexpr uint32_t known = XFER_SUBMIT_NOTIFY | XFER_SUBMIT_ORDERED | XFER_SUBMIT_CHECKSUM;
+    if (options.flags & ~known || options.stream[0] || options.stream[1]) return XFER_EINVAL;
     if (!batch.ep->admit()) return batch.ep->refusal();
     batch.timeout_ms = resolve_timeout(batch.ep->engine, options.timeout_ms);
     batch.notifies = (options.flags & XFER_SUBMIT_NOTIFY) != 0;
     batch.notify_key = options.notify_key;
+    batch.ordered = (options.flags & XFER_SUBMIT_ORDERED) != 0;
     batch.checked = (options.flags & XFER_SUBMIT_CHECKSUM) != 0;
     batch.event = {};
     batch.event.kind = XFER_EVENT_BATCH;

@@ -2,6 +2,7 @@
 #include "core/flow.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/connection.h"
 #include "core/engine.h"
@@ -16,7 +17,6 @@ Flow::Queue &Flow::queue_of(Transfer &transfer) {
 void Flow::submit(Transfer &transfer) {
     transfer.flow = this;
     transfer.begin(shard_.now());
-    all_.push_back(transfer);
     ++transfer.ep->busy;
     if (transfer.role != Transfer::Role::pulls) {
         transfer.counters(shard_.counters).submitted.add();
@@ -24,10 +24,42 @@ void Flow::submit(Transfer &transfer) {
     }
     shard_.counters.queued.add();
     transfer.ep->counters.queued.add();
+    take(transfer);
+}
+
+void Flow::take(Transfer &transfer) {
+    transfer.order = ++last_order_;
+    transfer.ahead = 0;
+    if (transfer.ordered)
+        for (const Transfer &earlier : all_)
+            if (earlier.ep == transfer.ep && earlier.role != Transfer::Role::pulls)
+                ++transfer.ahead;
+    all_.push_back(transfer);
+    if (transfer.ahead == 0) return start(transfer);
+    ordered_.push_back(transfer);
+    arm(transfer);
+}
+
+void Flow::start(Transfer &transfer) {
     const bool moves = transfer.role == Transfer::Role::moves && !transfer.notifies;
     if (moves && transfer.list.entries() == 0) return complete(transfer);
     enqueue(transfer);
     arm(transfer);
+}
+
+void Flow::release(const Transfer &done) {
+    if (done.role == Transfer::Role::pulls) return;
+    for (Transfer &waiting : ordered_) {
+        if (waiting.ep != done.ep || waiting.order < done.order || --waiting.ahead) continue;
+        waiting.ListNode<InQueue>::unlink();
+        waiting.progress = shard_.now();
+        ready_.push_back(waiting);
+    }
+    // One that has nothing to do ends at once, which releases others: in a loop, not ever deeper.
+    if (std::exchange(releasing_, true)) return;
+    while (Transfer *next = ready_.pop_front())
+        start(*next);
+    releasing_ = false;
 }
 
 void Flow::enqueue(Transfer &transfer) {
@@ -37,6 +69,7 @@ void Flow::enqueue(Transfer &transfer) {
 
 // A message waits for the peer's application as long as its sender says.
 uint64_t Flow::limit(const Transfer &transfer) const {
+    if (transfer.ahead) return transfer.deadline;  // those that it waits for have limits
     const bool patient = transfer.role == Transfer::Role::sends && transfer.deadline != kNever;
     if (patient && connection_) return transfer.deadline;
     const uint64_t stall = transfer.progress + shard_.engine.options().stall_ms * kNsPerMs;
@@ -44,7 +77,7 @@ uint64_t Flow::limit(const Transfer &transfer) const {
 }
 
 void Flow::arm(Transfer &transfer) {
-    shard_.loop.arm(transfer.timer, limit(transfer));
+    if (const uint64_t due = limit(transfer); due != kNever) shard_.loop.arm(transfer.timer, due);
 }
 
 uint64_t Flow::now() const {
@@ -356,9 +389,7 @@ void Flow::give_up(const Endpoint &ep, List<Transfer, InFlow> &out) {
 void Flow::adopt(List<Transfer, InFlow> &transfers) {
     while (Transfer *transfer = transfers.pop_front()) {
         transfer->flow = this;
-        all_.push_back(*transfer);
-        enqueue(*transfer);
-        arm(*transfer);
+        take(*transfer);
     }
     pump();
 }
@@ -400,6 +431,7 @@ void Flow::complete(Transfer &transfer) {
     Endpoint &ep = *transfer.ep;
     transfer.flow = nullptr;
     shard_.tell(transfer);
+    release(transfer);
     shard_.operation_ended(ep);
 }
 

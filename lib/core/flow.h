@@ -58,7 +58,10 @@ private:
     void fail(Transfer &transfer, Op &op, Status status);
     void stop(Transfer &transfer);
     void orphan(Transfer &transfer, Op &op);
+    void take(Transfer &transfer);   // as the last of all
+    void start(Transfer &transfer);  // its turn has come
     void enqueue(Transfer &transfer);
+    void release(const Transfer &done);  // those that waited for it
     void begin_notifications();
     void close_notification(Transfer &transfer, Status status);
     void settle(Transfer &transfer);
@@ -70,7 +73,11 @@ private:
     Connection *connection_ = nullptr;
     List<Transfer, InFlow> all_;
     Queue small_, bulk_;
-    Queue held_;  // they notify, and have not begun to
+    Queue held_;     // they notify, and have not begun to
+    Queue ordered_;  // their turn has not come
+    Queue ready_;    // it has
+    bool releasing_ = false;
+    uint64_t last_order_ = 0;
     Notifying notifying_;
 };
 

@@ -51,6 +51,7 @@ public:
     uint32_t timeout_ms = 0;  // 0: none
     bool notifies = false;
     bool checked = false;
+    bool ordered = false;  // begins when all that its endpoint was given before has ended
     uint64_t notify_key = 0;
 
     // Moves bytes of regions; sends a message; or pulls one that a receive of ours has matched.
@@ -81,6 +82,8 @@ public:
     uint64_t moved = 0;
     uint64_t notification = 0;  // its number on the connection, 0: not begun
     bool closed_notification = false, noted = false;
+    uint64_t order = 0;                                // of submits to its flow
+    uint32_t ahead = 0;                                // of an ordered one: how many it waits for
     uint64_t started = 0, progress = 0, deadline = 0;  // nanoseconds
     std::vector<EntryRun> runs;
     Timer timer;

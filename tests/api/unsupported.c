@@ -28,11 +28,6 @@ static xfer_status_t ep_unix(void) {
     return xfer_ep_open(pair.client->engine, "unix:///tmp/xfer-never-made", NULL, &ep, NULL);
 }
 
-static xfer_status_t submit_ordered(void) {
-    xfer_submit_options_t options = {.size = sizeof options, .flags = XFER_SUBMIT_ORDERED};
-    return xfer_batch_submit(batch, 1, &options);
-}
-
 static const struct {
     const char *what;
     xfer_status_t (*call)(void);
@@ -40,7 +35,6 @@ static const struct {
     {"xfer_engine_listen at unix://", engine_listen_unix},
     {"xfer_region_alloc", region_alloc},
     {"xfer_ep_open at unix://", ep_unix},
-    {"xfer_batch_submit with XFER_SUBMIT_ORDERED", submit_ordered},
 };
 
 static void test_later_release(void **state) {
