@@ -102,12 +102,14 @@ inline Status check_open(const Endpoint *ep) {
     return ep->closed.load() || ep->ended.load() || ep->engine.refuses() ? XFER_ECLOSED : XFER_OK;
 }
 
-// Shorter: the rest is zero, so default. Longer: its tail must be zero. Null: all default.
+// Shorter: the rest is zero, so default; it ends where a struct of that alignment can, never inside
+// a pointer. Longer: its tail must be zero. Null: all default.
 template <typename T>
 Status copy_options(const T *from, T &to) {
     to = {};
     if (!from) return XFER_OK;
     if (from->size < sizeof(uint32_t)) return XFER_EINVAL;
+    if (from->size < sizeof(T) && from->size % alignof(T)) return XFER_EINVAL;
     const auto *bytes = reinterpret_cast<const unsigned char *>(from);
     for (size_t i = sizeof(T); i < from->size; ++i)
         if (bytes[i]) return XFER_E2BIG;
