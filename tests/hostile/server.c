@@ -3,8 +3,9 @@
  * What hostile peers attack: an engine that listens on loopback and lends "vault", whose bytes and
  * what lies on both sides of it never change, "sealed", which may only be read, and "desk", which
  * honest peers write to. The first line that it prints is its URI. It answers each line "report"
- * with one of numbers; "open" and "close" lend a region "later" and take it back. It ends with its
- * input.
+ * with one of numbers; "open" and "close" lend a region "later" and take it back; "recv TAG ROOM"
+ * posts a receive from any, and "send TAG LENGTH FLAGS" sends to the peer that came last. It ends
+ * with its input.
  *
  * Usage: hostile_server [KEY]
  */
@@ -19,7 +20,8 @@
 enum { GUARD = 1 << 16, VAULT = 1 << 20 };
 
 static uint64_t memory[(2 * GUARD + VAULT) / 8];
-static char sealed[4096], desk[4 << 20], later[4096];
+static char sealed[4096], desk[4 << 20], later[4096], inbox[1 << 16];
+static _Atomic(xfer_ep_t *) last_peer;
 
 static void must(xfer_status_t status, const char *what) {
     if (status == XFER_OK) return;
@@ -31,6 +33,11 @@ static void on_event(const xfer_event_t *event, uint64_t user) {
     (void)user;
     if (event->kind == XFER_EVENT_NOTIFY)
         printf("notify %" PRIu64 " %" PRId32 "\n", event->tag, event->status);
+    if (event->kind == XFER_EVENT_RECV)
+        printf("received %" PRIu64 " %" PRId32 " %" PRIu64 "\n", event->tag, event->status,
+               event->bytes);
+    if (event->kind == XFER_EVENT_SEND) printf("sent %" PRId32 "\n", event->status);
+    if (event->kind == XFER_EVENT_PEER) last_peer = event->ep;
 }
 
 static xfer_region_t *lend(xfer_engine_t *engine, const char *name, uint32_t access, void *address,
@@ -83,6 +90,14 @@ int main(int argc, char **argv) {
         if (strcmp(line, "open\n") == 0)
             region = lend(engine, "later", XFER_READ | XFER_WRITE, later, sizeof later);
         if (strcmp(line, "close\n") == 0) must(xfer_region_close(region), "close");
+        uint64_t tag, length;
+        uint32_t flags;
+        if (sscanf(line, "recv %" SCNu64 " %" SCNu64, &tag, &length) == 2)
+            must(xfer_recv(engine, NULL, inbox, length, tag, UINT64_MAX, 0, NULL), "recv");
+        if (sscanf(line, "send %" SCNu64 " %" SCNu64 " %" SCNu32, &tag, &length, &flags) == 3) {
+            xfer_op_options_t how = {.size = sizeof how, .flags = flags};
+            must(xfer_send(last_peer, sealed, length, tag, 0, &how), "send");
+        }
     }
     for (unsigned i = 0; i < sizeof regions / sizeof *regions; ++i)
         must(xfer_region_close(regions[i]), "close");

@@ -19,6 +19,8 @@ ECANCELED, EPEERLOST, EAUTH, EIDENTITY, EPROTO, EVERSION, ECHECKSUM, EOVERLOAD =
 
 HELLO, REPLY, PROOF, READY, REFUSE, LANE, LANE_READY = range(1, 8)
 PUT, GET, ACK, ERROR, DATA, LOOKUP, FOUND, GONE, PING, PONG, LANES, BYE, FORGET, NOTIFY, NOTED, DRAIN = range(1, 17)
+MESSAGE, KEPT, TAKEN, WITHDRAW = range(17, 21)
+SYNC, ENVELOPE, HELD = 1, 2, 1  # flags of a message; of kept
 ACK_WANTED, NOTIFIED, CHECKED = 1, 2, 4  # flags of a put; CHECKED also of a get and its data
 WAIT = 1  # flag of a lookup
 
@@ -298,7 +300,8 @@ def is_well_formed(type, flags, pieces, length, seq, status):
         return 1 <= pieces <= MAX_PIECES and access <= length <= access + MAX_PAYLOAD
     if type == GET:
         return 1 <= pieces <= MAX_PIECES and length == 8 + 16 * pieces and not flags & NOTIFIED
-    least, most = {DATA: (checksum, MAX_PAYLOAD + checksum), LOOKUP: (1, 255), GONE: (REF, REF),
+    least, most = {DATA: (checksum, MAX_PAYLOAD + checksum),
+                   MESSAGE: (8, 8) if flags & ENVELOPE else (checksum, 4096), LOOKUP: (1, 255), GONE: (REF, REF),
                    FOUND: (0 if status else REF, REF + 1024)}.get(type, (0, 0))
     if pieces or not least <= length <= most:
         return False
@@ -308,6 +311,8 @@ def is_well_formed(type, flags, pieces, length, seq, status):
         return status <= 0 and (type == FOUND or seq > 0)
     if type == DRAIN:
         return status == 0 and seq <= 1
+    if type in (MESSAGE, KEPT, TAKEN, WITHDRAW):
+        return seq > 0 and (status == 0 or type == TAKEN and status < 0)
     return type in (DATA, LOOKUP, GONE) or type in (ACK, PING, PONG, LANES, FORGET, NOTED) and status == 0
 
 
@@ -427,6 +432,7 @@ class Initiator:
         self.lanes = []
         self.questions, self.found = 0, {}
         self.notifications, self.begun, self.had = 0, set(), 0
+        self.sent, self.letters, self.kept, self.taken = 0, {}, {}, {}  # messages, by their numbers
         self.gone, self.pongs, self.notified = [], [], []
         self.draining = self.drained = False  # begin nothing new; and end when nothing is under way
 
@@ -521,6 +527,12 @@ class Initiator:
         """Does what a frame asks for; False if it may not come here and now."""
         if frame.type in (ACK, ERROR, DATA):
             return lane.answer(frame)
+        if frame.type == GET and frame.region >> 63 and frame.region - (1 << 63) in self.letters:
+            lane.seq_of_peer += 1
+            data = self.letters[frame.region - (1 << 63)]
+            pieces = [struct.unpack_from("<QI", frame.body, at) for at in range(8, len(frame.body), 16)]
+            lane.send(Frame(DATA, frame.seq, body=b"".join(data[at:at + length] for at, length in pieces)).pack())
+            return frame.seq == lane.seq_of_peer
         if frame.type in (PUT, GET):
             lane.seq_of_peer += 1
             lane.send(Frame(ERROR, frame.seq, status=ESTALE).pack())  # there are no regions here
@@ -547,6 +559,13 @@ class Initiator:
         elif frame.type == NOTED:
             self.had = frame.region
             self.begun.discard(frame.seq)  # 0 only tells how many the application has had
+        elif frame.type == MESSAGE:  # nobody receives here
+            lane.send(Frame(KEPT, frame.seq).pack())
+        elif frame.type == KEPT:
+            self.kept[frame.seq] = frame.flags
+        elif frame.type == TAKEN:
+            self.letters.pop(frame.seq, None)
+            self.taken[frame.seq] = frame.status
         return True  # lanes and forget: nothing to do
 
     def hear_bye(self, status):
@@ -639,6 +658,18 @@ class Initiator:
     def get(self, ref, pieces, lane=0, flags=0):
         """The bytes of the pieces, each (offset, length)."""
         return b"".join(self.finish([self.request(GET, ref, part, b"", lane, flags) for part in cut(pieces)]))
+
+    def send(self, data, tag, flags=0):
+        """Sends a message, and waits until the peer holds it, or has received it; the status of its end."""
+        self.sent += 1
+        self.letters[self.sent] = data
+        body = data if len(data) <= 4088 else struct.pack("<Q", len(data))
+        flags |= 0 if body is data else ENVELOPE
+        self.lanes[0].send(Frame(MESSAGE, self.sent, flags, region=tag, body=body).pack())
+        number = self.sent
+        while number not in self.taken and (flags & SYNC or not self.kept.get(number, 0) & HELD):
+            self.turn()
+        return self.taken.get(number, 0)
 
     def begin_notification(self, key):
         """(number, key) for puts that belong to it and for `notify`; waits while too many are under way."""

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Messages that may not be sent, and answers to messages that may not be given."""
+
+import os
+import struct
+
+import initiator as wire
+from initiator import ENVELOPE, HELD, KEPT, MESSAGE, SYNC, TAKEN, WITHDRAW, Frame
+from lab import check, same, vector
+
+TAG = int.from_bytes(b"tag", "little")
+MESSAGES, HELD_BYTES, INLINE = 1024, 262144, 4088
+PULLED = 1 << 63  # "region" of the first message, but for its number
+
+
+def message(seq, data=b"letter", flags=0, tag=TAG):
+    return Frame(MESSAGE, seq, flags, region=tag, body=data)
+
+
+def envelope(seq, length=1000, tag=TAG):
+    return message(seq, struct.pack("<Q", length), ENVELOPE, tag)
+
+
+def heard(connection, *types):
+    """The next frame of one of these types."""
+    while True:
+        frame = connection.lanes[0].read()
+        check(frame, "a malformed frame of the server")
+        if frame.type in types:
+            return frame
+
+
+def answered(connection, type, seq, flags=0, status=0):
+    frame = heard(connection, KEPT, TAKEN)
+    same((frame.type, frame.seq, frame.flags, frame.status), (type, seq, flags, status), "the answer to a message")
+
+
+# To one who receives.
+
+@vector
+def honest_messages_of_every_length(lab):
+    connection = lab.connect()
+    for length in (0, 1, INLINE, INLINE + 1, 60000):
+        lab.server.say(f"recv {TAG} 65536")
+        same(connection.send(os.urandom(length), TAG, SYNC), 0, "how the send ends")
+        same(lab.server.wait("received"), [str(TAG), "0", str(length)], "what is received")
+
+
+@vector
+def numbers_of_messages_that_are_not_next(lab):
+    for numbers in ((0,), (2,), (1, 3), (1, 1), (2, 1), ((1 << 64) - 1,)):
+        lab.breaks(*[message(seq, tag=1) for seq in numbers])
+
+
+@vector
+def messages_of_wrong_lengths(lab):
+    for frame in (message(1, os.urandom(4097)), message(1, b"1234567", wire.CHECKED), message(1, b"", ENVELOPE),
+                  message(1, b"1234567", ENVELOPE), message(1, bytes(9), ENVELOPE),
+                  message(1)._replace(status=-1), message(1)._replace(pieces=1)):
+        lab.breaks(frame)
+
+
+@vector
+def more_envelopes_than_may_be_open(lab):
+    connection = lab.survives(*[envelope(seq, tag=seq) for seq in range(1, MESSAGES + 1)])
+    connection.lanes[0].send(envelope(MESSAGES + 1).pack())
+    lab.ends(connection)
+
+
+@vector
+def more_bytes_than_are_held(lab):
+    fits = HELD_BYTES // INLINE
+    connection = lab.survives(*[message(seq, os.urandom(INLINE), tag=2) for seq in range(1, fits + 1)])
+    connection.lanes[0].send(message(fits + 1, os.urandom(HELD_BYTES - fits * INLINE), tag=2).pack())
+    lab.is_up(connection)
+    connection.lanes[0].send(message(fits + 2, b"x", tag=2).pack())
+    lab.ends(connection)
+    for _ in range(fits + 1):  # what is held outlives its sender
+        lab.server.say("recv 2 4096")
+        lab.server.wait("received")
+
+
+@vector
+def a_message_with_a_wrong_checksum(lab):
+    connection = lab.connect()
+    wrong = struct.pack("<Q", wire.crc32c(b"letter") ^ 1) + b"letter"
+    right = struct.pack("<Q", wire.crc32c(b"letter")) + b"letter"
+    connection.lanes[0].send(message(1, wrong, wire.CHECKED).pack() + message(2, right, wire.CHECKED).pack())
+    answered(connection, TAKEN, 1, status=wire.ECHECKSUM)
+    answered(connection, KEPT, 2, HELD)
+    lab.server.say(f"recv {TAG} 100")
+    same(lab.server.wait("received"), [str(TAG), "0", "6"], "what is received")
+    answered(connection, TAKEN, 2)
+
+
+@vector
+def withdrawals_of_what_is_not_there_is_held_or_was_taken(lab):
+    connection = lab.survives(Frame(WITHDRAW, 1), Frame(WITHDRAW, 77))
+    connection.lanes[0].send(envelope(1).pack() + Frame(WITHDRAW, 1).pack() * 3)
+    answered(connection, KEPT, 1)
+    answered(connection, TAKEN, 1, status=wire.ECANCELED)
+    connection.lanes[0].send(message(2).pack() + Frame(WITHDRAW, 2).pack())
+    answered(connection, KEPT, 2, HELD)
+    connection.lanes[0].send(message(3, flags=SYNC).pack() + Frame(WITHDRAW, 3).pack())
+    answered(connection, KEPT, 3, HELD)
+    answered(connection, TAKEN, 3, status=wire.ECANCELED)
+    lab.server.say(f"recv {TAG} 100")
+    same(lab.server.wait("received"), [str(TAG), "0", "6"], "what was held")
+    answered(connection, TAKEN, 2)
+
+
+@vector
+def an_envelope_of_everything_that_is_not_there_when_it_is_pulled(lab):
+    connection = lab.connect()
+    connection.lanes[0].send(envelope(1, (1 << 64) - 1).pack())
+    lab.server.say(f"recv {TAG} 100")
+    pull = heard(connection, wire.GET)
+    same((pull.region, pull.generation), (PULLED | 1, 0), "what it pulls")
+    connection.lanes[0].send(Frame(wire.ERROR, pull.seq, status=wire.ESTALE).pack())
+    same(lab.server.wait("received")[1], str(wire.ESTALE), "how the receive ends")
+    answered(connection, TAKEN, 1, status=wire.ESTALE)
+
+
+@vector
+def more_bytes_than_were_pulled(lab):
+    connection = lab.connect()
+    connection.lanes[0].send(envelope(1).pack())
+    lab.server.say(f"recv {TAG} 100")
+    pull = heard(connection, wire.GET)
+    connection.lanes[0].send(Frame(wire.DATA, pull.seq, body=bytes(101)).pack())
+    lab.ended(connection)
+    same(lab.server.wait("received")[1], str(wire.EPEERLOST), "how the receive ends")
+
+
+@vector
+def a_sender_that_goes_while_it_is_pulled(lab):
+    connection = lab.connect()
+    connection.lanes[0].send(envelope(1).pack())
+    lab.server.say(f"recv {TAG} 100")
+    heard(connection, wire.GET)
+    lab.close_all()
+    same(lab.server.wait("received")[1], str(wire.EPEERLOST), "how the receive ends")
+
+
+# To one who sends.
+
+def sent(lab, length, flags=0):
+    """A connection on which the server has sent a message."""
+    connection = lab.connect()
+    connection.lanes[0].send(Frame(wire.NOTIFY, 1).pack())
+    lab.server.wait("notify")  # so its application knows of us
+    lab.server.say(f"send {TAG} {length} {flags}")
+    return connection, heard(connection, MESSAGE)
+
+
+@vector
+def answers_to_messages_that_were_not_sent(lab):
+    for type in (KEPT, TAKEN):
+        for seq in (1, 2, 1 << 63, (1 << 64) - 1):
+            lab.breaks(Frame(type, seq))
+
+
+@vector
+def answers_that_come_twice_or_say_what_can_not_be(lab):
+    kept, held, taken = Frame(KEPT, 1), Frame(KEPT, 1, HELD), Frame(TAKEN, 1)
+    for length, frames in ((6, (kept, kept)), (6, (held, held)), (6, (taken, taken)), (6, (taken, kept)),
+                           (4096 + 1, (held,)), (6, (taken._replace(status=1),))):
+        connection, _ = sent(lab, min(length, 4096) if length <= INLINE else 4096)
+        for frame in frames:
+            connection.lanes[0].send(frame.pack())
+        lab.ends(connection)
+        lab.server.wait("sent")
+
+
+@vector
+def pulls_of_what_is_not_the_message(lab):
+    connection, letter = sent(lab, 4096)
+    same((letter.flags & ENVELOPE, letter.seq), (ENVELOPE, 1), "an envelope")
+    there = lab.vault._replace(region=PULLED | 1, generation=0, key=0)
+    gets = [(there._replace(region=PULLED | 2), ((0, 4),), wire.ESTALE),
+            (there._replace(region=PULLED), ((0, 4),), wire.ESTALE),
+            (there._replace(generation=1), ((0, 4),), wire.ESTALE), (there._replace(key=1), ((0, 4),), wire.ESTALE),
+            (there, ((4093, 4),), wire.ERANGE), (there, ((1 << 63, 4),), wire.ERANGE),
+            (there, (((1 << 64) - 4, 4),), wire.ERANGE)]
+    for seq, (ref, pieces, status) in enumerate(gets, 1):
+        same(lab.answers(connection, lab.get(seq, pieces, ref)), [(wire.ERROR, status)], "the answer to a pull")
+    seq = len(gets) + 1
+    same(lab.answers(connection, lab.put(seq, ref=there)), [(wire.ERROR, wire.EACCESS)], "a put into a message")
+    connection.lanes[0].send(lab.get(seq + 1, ((0, 4096),), there).pack() + Frame(TAKEN, 1).pack())
+    answer = heard(connection, wire.DATA, wire.ERROR)
+    check(answer.body == b"s" * 4096 or answer.status == wire.ESTALE, "the message, or that it has ended")
+    same(lab.server.wait("sent"), ["0"], "how the send ends")
+    late = lab.get(seq + 2, ref=there)
+    same(lab.answers(connection, late), [(wire.ERROR, wire.ESTALE)], "a pull that comes too late")
+
+
+@vector
+def a_receiver_that_throws_away_or_goes(lab):
+    connection, _ = sent(lab, 6, SYNC)
+    connection.lanes[0].send(Frame(TAKEN, 1, status=wire.ECANCELED).pack())
+    same(lab.server.wait("sent"), [str(wire.ECANCELED)], "how the send ends")
+    lab.is_up(connection)
+    sent(lab, 4096)
+    lab.close_all()
+    same(lab.server.wait("sent"), [str(wire.EPEERLOST)], "how the send ends")
