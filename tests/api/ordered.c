@@ -39,11 +39,18 @@ static void test_commit_word(void **state) {
         xfer_batch_t *commit = batch_of(&pair, &round, kFlag, sizeof round);
         submit(data, 0, 0, 1);
         submit(commit, XFER_SUBMIT_ORDERED, 0, 2);
+#ifdef __SANITIZE_THREAD__
+        pass_ms(1); /* the kernel writes the word, which a load of ours would race with */
+        assert_status(end_of(&pair, 2).status, XFER_OK);
+#else
         while (__atomic_load_n((uint64_t *)(pair.memory + kFlag), __ATOMIC_ACQUIRE) != round)
             turn(0);
+#endif
         assert_true(filled(pair.memory, kBig, round, 0));
         assert_status(end_of(&pair, 1).status, XFER_OK);
+#ifndef __SANITIZE_THREAD__
         assert_status(end_of(&pair, 2).status, XFER_OK);
+#endif
         assert_status(xfer_batch_close(data), XFER_OK);
         assert_status(xfer_batch_close(commit), XFER_OK);
     }

@@ -3,6 +3,7 @@
 
 import os
 import struct
+import time
 
 import initiator as wire
 from initiator import ENVELOPE, HELD, KEPT, MESSAGE, SYNC, TAKEN, WITHDRAW, Frame
@@ -142,6 +143,17 @@ def a_sender_that_goes_while_it_is_pulled(lab):
     same(lab.server.wait("received")[1], str(wire.EPEERLOST), "how the receive ends")
 
 
+@vector
+def an_envelope_whose_sender_has_gone(lab):
+    lab.survives(envelope(1, tag=3))
+    lab.close_all()
+    while lab.server.report()["connections"] > lab.normal["connections"]:
+        pass
+    lab.server.say("recv 3 100")
+    lab.connect().lanes[0].send(message(1, tag=3).pack())
+    same(lab.server.wait("received"), ["3", "0", "6"], "what is received")
+
+
 # To one who sends.
 
 def sent(lab, length, flags=0):
@@ -203,3 +215,17 @@ def a_receiver_that_throws_away_or_goes(lab):
     sent(lab, 4096)
     lab.close_all()
     same(lab.server.wait("sent"), [str(wire.EPEERLOST)], "how the send ends")
+
+
+@vector
+def a_message_is_taken_while_its_bytes_leave(lab):
+    size = wire.MAX_PAYLOAD
+    connection, _ = sent(lab, size)
+    there = lab.vault._replace(region=PULLED | 1, generation=0, key=0)
+    pulls = b"".join(lab.get(seq, ((0, size),), there).pack() for seq in range(1, 61))
+    connection.lanes[0].send(pulls + Frame(TAKEN, 1).pack())
+    time.sleep(0.3)  # its application may not have its memory back while we do not read
+    for _ in range(60):
+        frame = heard(connection, wire.DATA, wire.ERROR)
+        check(frame.type == wire.ERROR or frame.body.count(b"s") == size, "bytes from after the end of the send")
+    same(lab.server.wait("sent"), ["0"], "how the send ends")

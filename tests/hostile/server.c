@@ -20,7 +20,7 @@
 enum { GUARD = 1 << 16, VAULT = 1 << 20 };
 
 static uint64_t memory[(2 * GUARD + VAULT) / 8];
-static char sealed[4096], desk[4 << 20], later[4096], inbox[1 << 16];
+static char sealed[4096], desk[4 << 20], later[4096], inbox[1 << 16], outbox[1 << 18];
 static _Atomic(xfer_ep_t *) last_peer;
 
 static void must(xfer_status_t status, const char *what) {
@@ -36,7 +36,10 @@ static void on_event(const xfer_event_t *event, uint64_t user) {
     if (event->kind == XFER_EVENT_RECV)
         printf("received %" PRIu64 " %" PRId32 " %" PRIu64 "\n", event->tag, event->status,
                event->bytes);
-    if (event->kind == XFER_EVENT_SEND) printf("sent %" PRId32 "\n", event->status);
+    if (event->kind == XFER_EVENT_SEND) {
+        memset(outbox, 'x', sizeof outbox); /* it is ours again */
+        printf("sent %" PRId32 "\n", event->status);
+    }
     if (event->kind == XFER_EVENT_PEER) last_peer = event->ep;
 }
 
@@ -96,7 +99,8 @@ int main(int argc, char **argv) {
             must(xfer_recv(engine, NULL, inbox, length, tag, UINT64_MAX, 0, NULL), "recv");
         if (sscanf(line, "send %" SCNu64 " %" SCNu64 " %" SCNu32, &tag, &length, &flags) == 3) {
             xfer_op_options_t how = {.size = sizeof how, .flags = flags};
-            must(xfer_send(last_peer, sealed, length, tag, 0, &how), "send");
+            memset(outbox, 's', sizeof outbox);
+            must(xfer_send(last_peer, outbox, length, tag, 0, &how), "send");
         }
     }
     for (unsigned i = 0; i < sizeof regions / sizeof *regions; ++i)
