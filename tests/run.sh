@@ -77,7 +77,7 @@ default_suites() { # arguments of ctest
 
 sanitizer_suites() { # preset
     suite "$1-unit" 120 "$1" tests/unit -LE long
-    suite "$1-sim" 120 "$1" tests/sim -LE long
+    suite "$1-sim" 180 "$1" tests/sim -LE long
     suite "$1-fuzz" 120 "$1" tests/fuzz -LE long
     # What TSan keeps of 4 GiB is more than the memory there is; and the notifications read and rewrite the memory of both
     # ends, in an order that comes through sockets, which it takes for races by the million.
@@ -97,7 +97,7 @@ run_sanitizers() {
 
 run_default() { # arguments of ctest
     build clang 150
-    build gcc 300 && default_suites "$@"
+    build gcc 420 && default_suites "$@"
 }
 
 summary() {
@@ -119,7 +119,7 @@ mkdir -p "$logs"
 step install 180 bash tests/install.sh
 case $mode in
 --default) run_default -LE long ;;
---quick) build gcc 300 && default_suites -LE 'slow|long' ;;
+--quick) build gcc 420 && default_suites -LE 'slow|long' ;;
 --sanitizers) run_sanitizers ;;
 --all) run_default; run_sanitizers ;;
 esac
