@@ -77,7 +77,7 @@ default_suites() { # arguments of ctest
 
 sanitizer_suites() { # preset
     suite "$1-unit" 120 "$1" tests/unit -LE long
-    suite "$1-sim" 180 "$1" tests/sim -LE long
+    suite "$1-sim" 240 "$1" tests/sim -LE long
     suite "$1-fuzz" 120 "$1" tests/fuzz -LE long
     # What TSan keeps of 4 GiB is more than the memory there is; and the notifications read and rewrite the memory of both
     # ends, in an order that comes through sockets, which it takes for races by the million.
