@@ -269,10 +269,4 @@ static const struct CMUnitTest tests[] = {
     EACH_MODE(test_describe),
 };
 
-int main(int argc, char **argv) {
-    int code;
-    peer_role("count_fds", count_fds_role);
-    if (peer_main(argc, argv, &code)) return code;
-    test_arguments(argc, argv);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN_AFTER(tests, peer_role("count_fds", count_fds_role))

@@ -60,9 +60,12 @@ extern const Mode modes[kModeCount];
 
 /* What every main does but for the roles of its own; an argument names the tests to run, "test_x*".
  */
-#define TEST_MAIN(tests)                                  \
+#define TEST_MAIN(tests) TEST_MAIN_AFTER(tests, (void)0)
+/* The same, after `first`, such as peer_role(). */
+#define TEST_MAIN_AFTER(tests, first)                     \
     int main(int argc, char **argv) {                     \
         int code;                                         \
+        first;                                            \
         if (peer_main(argc, argv, &code)) return code;    \
         test_arguments(argc, argv);                       \
         return cmocka_run_group_tests(tests, NULL, NULL); \

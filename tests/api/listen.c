@@ -97,7 +97,10 @@ static void test_ipv6(void **state) {
     struct sockaddr_in6 address = {.sin6_family = AF_INET6, .sin6_addr = in6addr_loopback};
     bool usable = probe >= 0 && bind(probe, (struct sockaddr *)&address, sizeof address) == 0;
     if (probe >= 0) close(probe);
-    if (!usable) skip(); /* a host without ::1 */
+    if (!usable) {
+        print_message("skip: this host has no ::1\n");
+        skip();
+    }
     host_listen(host, "tcp://[::1]:0");
     assert_memory_equal(host->uri, "tcp://[::1]:", 12);
     assert_reachable(host, host->uri);

@@ -182,7 +182,8 @@ static void test_connect_poll(void **state) {
 static void test_full(void **state) {
     (void)state;
 #ifdef __SANITIZE_ADDRESS__
-    skip(); /* UBSan needs descriptors to look at an object */
+    print_message("skip: UBSan needs descriptors to look at an object\n");
+    skip();
 #endif
     for (int i = 0; i < kModeCount; i++) {
         int status = 0;
