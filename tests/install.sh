@@ -5,7 +5,7 @@ set -euo pipefail
 
 packages=(
     build-essential cmake ninja-build pkg-config ccache git ca-certificates
-    libuv1-dev libc-ares-dev libsodium-dev libisal-dev libfmt-dev nlohmann-json3-dev # the library
+    libuv1-dev libc-ares-dev libsodium-dev libisal-dev libcbor-dev libfmt-dev nlohmann-json3-dev # the library
     libjansson-dev doctest-dev libcmocka-dev                             # examples, tests
     clang clang-format clang-tidy libclang-dev                           # second compiler, lints, bindgen
     abigail-tools                                                         # abidiff

@@ -3,19 +3,19 @@
 
 #include <algorithm>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 
 #include "util/check.h"
+#include "wire/cbor.h"
 
 namespace xfer {
 
 namespace {
 
-using json = nlohmann::json;
+using cbor::Item;
+using cbor::Type;
 
 constexpr std::array<uint8_t, 4> kMagic = {'X', 'F', 'E', 'R'};
 constexpr size_t kKindAt = 4, kVersionMinAt = 5, kVersionMaxAt = 6, kProofLengthAt = 7;
@@ -60,257 +60,255 @@ std::optional<Parts> parts_of(HelloKind kind) {
     return std::nullopt;
 }
 
-template <typename T>
-json binary(const T &bytes) {
-    return json::binary(json::binary_t::container_type(bytes.begin(), bytes.end()));
+// All that a message may carry, in the order of the keys, as it is written.
+template <typename Visitor, typename Message>
+void each_field(Visitor &visit, const Parts &parts, Message &hello) {
+    if (parts.statement) visit.number("ab", hello.statement.abandoned);
+    if (parts.questions) visit.questions("ask", hello.questions);
+    if (parts.terms) visit.blob("blob", hello.terms.blob, kMaxBlob);
+    if (parts.offer) visit.number("feat", hello.identity.features);
+    if (parts.statement) visit.number("held", hello.statement.held);
+    if (parts.identity) visit.bytes("id", hello.identity.id);
+    if (parts.identity) visit.number("inc", hello.identity.incarnation);
+    if (parts.offer) visit.flag("key", hello.identity.keyed);
+    if (parts.lane) visit.number("lane", hello.lane, 1);
+    if (parts.terms) visit.texts("lis", hello.terms.listens, kMaxListenUris, kMaxUri);
+    if (parts.identity) visit.bytes("non", hello.identity.nonce);
+    if (parts.terms) visit.number("ops", hello.terms.max_ops, 1);
+    if (parts.refusal) visit.number("retry", hello.retry_ms);
+    if (parts.statement) visit.number("seen", hello.statement.seen);
+    if (parts.identity) visit.number("seq", hello.identity.sequence, 1);
+    if (parts.terms) visit.number("sil", hello.terms.silence_ms);
+    if (parts.refusal) visit.status("st", hello.status);
+    if (parts.token) visit.bytes("tok", hello.token);
+    if (parts.terms) visit.texts("tra", hello.terms.transports, kMaxTransports, kMaxTransportName);
 }
 
-json to_map(const Hello &hello, const Parts &parts) {
-    json map = json::object();
-    if (parts.identity) {
-        map["id"] = binary(hello.identity.id);
-        map["inc"] = hello.identity.incarnation;
-        map["non"] = binary(hello.identity.nonce);
-        map["seq"] = hello.identity.sequence;
+// ---- writing
+
+class Put {
+public:
+    explicit Put(cbor::Writer &out) : out_(out) {}
+    size_t count() const { return count_; }
+
+    void number(const char *key, uint64_t value, uint64_t = 0) { named(key).number(value); }
+    void status(const char *key, Status value) {
+        if (value < 0)
+            named(key).negative(value);
+        else
+            named(key).number(static_cast<uint64_t>(value));
     }
-    if (parts.offer) {
-        map["feat"] = hello.identity.features;
-        map["key"] = hello.identity.keyed;
+    void flag(const char *key, bool value) { named(key).flag(value); }
+    void bytes(const char *key, ConstBytes value) { named(key).bytes(value); }
+    void blob(const char *key, ConstBytes value, size_t) { named(key).bytes(value); }
+    void texts(const char *key, const std::vector<std::string> &list, size_t, size_t) {
+        named(key).list(list.size());
+        for (const std::string &text : list)
+            out_.text(text);
     }
-    if (parts.statement) {
-        map["ab"] = hello.statement.abandoned;
-        map["seen"] = hello.statement.seen;
-        map["held"] = hello.statement.held;
+    void questions(const char *key, const std::vector<Question> &list) {
+        named(key).list(list.size());
+        for (const auto &[name, wait] : list) {
+            out_.list(2);
+            out_.bytes({reinterpret_cast<const uint8_t *>(name.data()), name.size()});
+            out_.flag(wait);
+        }
     }
-    if (parts.terms) {
-        map["ops"] = hello.terms.max_ops;
-        map["sil"] = hello.terms.silence_ms;
-        map["blob"] = binary(hello.terms.blob);
-        map["lis"] = hello.terms.listens;
-        map["tra"] = hello.terms.transports;
+
+private:
+    cbor::Writer &named(const char *key) {
+        ++count_;
+        out_.text(key);
+        return out_;
     }
-    if (parts.questions) {
-        map["ask"] = json::array();
-        for (const Question &question : hello.questions)
-            map["ask"].push_back({binary(question.name), question.wait});
-    }
-    if (parts.token) map["tok"] = binary(hello.token);
-    if (parts.lane) map["lane"] = hello.lane;
-    if (parts.refusal) {
-        map["st"] = hello.status;
-        map["retry"] = hello.retry_ms;
-    }
-    return map;
+    cbor::Writer &out_;
+    size_t count_ = 0;
+};
+
+// A map whose count is known only when it is written: it fits the one byte of a map's head.
+size_t write_map(const Hello &hello, const Parts &parts, Bytes out) {
+    constexpr size_t kHead = 1, kMostInHead = 23;
+    cbor::Writer entries(out.subspan(kHead)), head(out.first(kHead));
+    Put put(entries);
+    each_field(put, parts, hello);
+    XFER_CHECK(put.count() <= kMostInHead);
+    head.map(put.count());
+    return kHead + entries.size();
 }
+
+// ---- reading
 
 Failure broken(std::string what) {
     return {XFER_EPROTO, XFER_ORIGIN_NONE, 0, "handshake: " + std::move(what)};
 }
 
-// The start of a CBOR item: its major type, and its value or the count of what follows.
-struct Head {
-    uint8_t major;
-    uint64_t count;
+// The body of a message: one map and nothing else, no key twice. Knows where each key stands.
+class Map {
+public:
+    explicit Map(ConstBytes body) : body_(body) {}
+
+    std::optional<Failure> index() {
+        cbor::Reader whole(body_), reader(body_);
+        if (!whole.skip(kMaxNesting) || whole.left()) return broken("malformed CBOR");
+        const Item map = reader.next();
+        if (map.type != Type::map) return broken("not a CBOR map");
+        for (uint64_t left = map.value; left > 0; --left) {
+            keys_[count_++] = static_cast<uint16_t>(body_.size() - reader.left());
+            reader.next();
+            reader.skip(kMaxNesting);
+        }
+        const auto key = [this](uint16_t at) { return key_at(at); };
+        std::ranges::sort(keys(), {}, key);
+        if (std::ranges::adjacent_find(keys(), {}, key) != keys().end())
+            return broken("a key stands twice");
+        return std::nullopt;
+    }
+    // What follows the key.
+    std::optional<cbor::Reader> find(std::string_view key) {
+        const auto at =
+            std::ranges::lower_bound(keys(), key, {}, [this](uint16_t at) { return key_at(at); });
+        if (at == keys().end() || key_at(*at) != key) return std::nullopt;
+        cbor::Reader reader(body_.subspan(*at));
+        reader.next();
+        return reader;
+    }
+
+private:
+    // A key and its value take two bytes or more.
+    static constexpr size_t kMostKeys = kMaxHello / 2;
+    std::span<uint16_t> keys() { return {keys_, count_}; }
+    std::string_view key_at(uint16_t at) const {
+        return cbor::Reader(body_.subspan(at)).next().text();
+    }
+
+    ConstBytes body_;
+    uint16_t keys_[kMostKeys];
+    size_t count_ = 0;
 };
 
-std::optional<Head> take_head(ConstBytes &rest) {
-    if (rest.empty()) return std::nullopt;
-    Head head{static_cast<uint8_t>(rest[0] >> 5), static_cast<uint64_t>(rest[0] & 31)};
-    rest = rest.subspan(1);
-    if (head.count < 24) return head;
-    if (head.count > 27) return std::nullopt;  // reserved, or of indefinite length
-    const size_t width = size_t{1} << (head.count - 24);
-    if (rest.size() < width) return std::nullopt;
-    head.count = 0;
-    for (uint8_t byte : rest.first(width))
-        head.count = head.count << 8 | byte;
-    rest = rest.subspan(width);
-    return head;
-}
-
-// Steps over one item. The parser behind from_cbor() recurses as deep as its input says and throws
-// on absurd counts; after this it meets neither.
-bool skip_item(ConstBytes &rest, int nesting) {
-    const std::optional<Head> head = take_head(rest);
-    if (!head) return false;
-    switch (head->major) {
-    case 0:  // numbers
-    case 1:
-    case 7:  // booleans, null, floats
-        return true;
-    case 2:  // bytes, text
-    case 3:
-        if (head->count > rest.size()) return false;
-        rest = rest.subspan(head->count);
-        return true;
-    case 4:  // list
-    case 5:  // map
-        if (nesting == 0 || head->count > rest.size()) return false;
-        for (uint64_t left = head->count * (head->major - 3); left > 0; left--) {
-            if (!skip_item(rest, nesting - 1)) return false;
-        }
-        return true;
-    default:  // tags
-        return false;
-    }
-}
-
-// One map and nothing else.
-Result<json> parse_map(ConstBytes body) {
-    ConstBytes rest = body;
-    if (!skip_item(rest, kMaxNesting) || !rest.empty()) return broken("malformed CBOR");
-    json map = json::from_cbor(body.begin(), body.end(), true, false);
-    if (!map.is_object()) return broken("not a CBOR map");
-    rest = body;
-    if (map.size() != take_head(rest)->count) return broken("a key stands twice");
-    return map;
-}
-
-bool printable(const std::string &text) {
+bool printable(std::string_view text) {
     return std::all_of(text.begin(), text.end(), [](char c) { return c > 0x20 && c < 0x7f; });
 }
 
 // Takes typed values out of a map; the first that is missing or wrong is remembered.
-class Fields {
+class Take {
 public:
-    explicit Fields(const json &map) : map_(map) {}
+    explicit Take(Map &map) : map_(map) {}
 
     const std::optional<Failure> &failure() const { return failure_; }
 
     template <typename T>
-    void number(const char *key, T &out, T least = 0) {
-        const auto *value = get<json::number_unsigned_t>(key);
-        if (!value) return;
-        if (*value < least || *value > std::numeric_limits<T>::max())
+    void number(const char *key, T &out, uint64_t least = 0) {
+        const auto item = get(key, Type::number);
+        if (!item) return;
+        if (item->value < least || item->value > std::numeric_limits<T>::max())
             return fail(key, "is out of range");
-        out = static_cast<T>(*value);
+        out = static_cast<T>(item->value);
     }
 
     void status(const char *key, Status &out) {
-        const auto *value = get<json::number_integer_t>(key);
-        if (!value) return;
+        const auto item = get(key, Type::negative);
+        if (!item) return;
         // The least number has no positive counterpart, which statuses are counted by.
-        if (*value >= 0 || *value <= std::numeric_limits<Status>::min())
+        if (item->value >= uint64_t{std::numeric_limits<Status>::max()})
             return fail(key, "is out of range");
-        out = static_cast<Status>(*value);
+        out = -1 - static_cast<Status>(item->value);
     }
 
     void flag(const char *key, bool &out) {
-        if (const auto *value = get<json::boolean_t>(key)) out = *value;
+        if (const auto item = get(key, Type::flag)) out = item->value != 0;
     }
 
     template <size_t size>
     void bytes(const char *key, std::array<uint8_t, size> &out) {
-        const auto *value = get<json::binary_t>(key);
-        if (!value) return;
-        if (value->size() != size) return fail(key, "has a wrong length");
-        std::copy(value->begin(), value->end(), out.begin());
+        const auto item = get(key, Type::bytes);
+        if (!item) return;
+        if (item->bytes.size() != size) return fail(key, "has a wrong length");
+        std::copy(item->bytes.begin(), item->bytes.end(), out.begin());
     }
 
     void blob(const char *key, std::vector<uint8_t> &out, size_t most) {
-        const auto *value = get<json::binary_t>(key);
-        if (!value) return;
-        if (value->size() > most) return fail(key, "is too long");
-        out.assign(value->begin(), value->end());
+        const auto item = get(key, Type::bytes);
+        if (!item) return;
+        if (item->bytes.size() > most) return fail(key, "is too long");
+        out.assign(item->bytes.begin(), item->bytes.end());
+    }
+
+    template <typename Visit>
+    void each_text(const char *key, size_t most, size_t longest, Visit visit) {
+        auto entries = list(key, most);
+        if (!entries) return;
+        for (uint64_t left = entries->count; left > 0; --left) {
+            const Item entry = entries->reader.next();
+            if (entry.type != Type::text) return fail(key, "has a wrong type");
+            const std::string_view text = entry.text();
+            if (text.empty() || text.size() > longest || !printable(text))
+                return fail(key, "has a bad entry");
+            visit(text);
+        }
     }
 
     void texts(const char *key, std::vector<std::string> &out, size_t most, size_t longest) {
-        const auto *list = get<json::array_t>(key);
-        if (!list) return;
-        if (list->size() > most) return fail(key, "has too many entries");
-        for (const json &entry : *list) {
-            const auto *text = entry.get_ptr<const json::string_t *>();
-            if (!text) return fail(key, "has a wrong type");
-            if (text->empty() || text->size() > longest || !printable(*text)) {
-                return fail(key, "has a bad entry");
-            }
-            out.push_back(*text);
-        }
+        each_text(key, most, longest, [&](std::string_view text) { out.emplace_back(text); });
     }
 
     void questions(const char *key, std::vector<Question> &out) {
-        const auto *list = get<json::array_t>(key);
-        if (!list) return;
-        if (list->size() > kMaxQuestions) return fail(key, "has too many entries");
-        for (const json &entry : *list) {
-            if (!entry.is_array() || entry.size() != 2 || !entry[0].is_binary() ||
-                !entry[1].is_boolean())
-                return fail(key, "has a wrong type");
-            const auto &name = entry[0].get_binary();
-            if (name.empty() || name.size() > kMaxName) return fail(key, "has a bad entry");
-            out.push_back({{name.begin(), name.end()}, entry[1].get<bool>()});
+        auto entries = list(key, kMaxQuestions);
+        if (!entries) return;
+        cbor::Reader &reader = entries->reader;
+        for (uint64_t left = entries->count; left > 0; --left) {
+            const Item entry = reader.next();
+            if (entry.type != Type::list || entry.value != 2) return fail(key, "has a wrong type");
+            const Item name = reader.next();
+            if (name.type != Type::bytes) return fail(key, "has a wrong type");
+            const Item wait = reader.next();
+            if (wait.type != Type::flag) return fail(key, "has a wrong type");
+            if (name.bytes.empty() || name.bytes.size() > kMaxName)
+                return fail(key, "has a bad entry");
+            out.push_back({std::string(name.text()), wait.value != 0});
         }
-    }
-
-private:
-    template <typename T>
-    const T *get(const char *key) {
-        const auto found = map_.find(key);
-        if (found == map_.end()) {
-            fail(key, "is missing");
-            return nullptr;
-        }
-        // The library takes an unsigned number for a signed one as well, and would wrap it.
-        const bool wraps =
-            found->is_number_unsigned() && !std::is_same_v<T, json::number_unsigned_t>;
-        const T *value = wraps ? nullptr : found->template get_ptr<const T *>();
-        if (!value) fail(key, "has a wrong type");
-        return value;
     }
 
     void fail(const char *key, const char *what) {
         if (!failure_) failure_ = broken(std::string("\"") + key + "\" " + what);
     }
 
-    const json &map_;
+private:
+    struct Entries {
+        uint64_t count;
+        cbor::Reader reader;
+    };
+    std::optional<Entries> list(const char *key, size_t most) {
+        std::optional<cbor::Reader> at = map_.find(key);
+        if (!at) return fail(key, "is missing"), std::nullopt;
+        const Item item = at->next();
+        if (item.type != Type::list) return fail(key, "has a wrong type"), std::nullopt;
+        if (item.value > most) return fail(key, "has too many entries"), std::nullopt;
+        return Entries{item.value, *at};
+    }
+    std::optional<Item> get(const char *key, Type type) {
+        std::optional<cbor::Reader> at = map_.find(key);
+        if (!at) return fail(key, "is missing"), std::nullopt;
+        const Item item = at->next();
+        if (item.type != type) return fail(key, "has a wrong type"), std::nullopt;
+        return item;
+    }
+
+    Map &map_;
     std::optional<Failure> failure_;
 };
 
-void read_parts(Fields &fields, const Parts &parts, Hello &hello) {
-    if (parts.identity) {
-        fields.bytes("id", hello.identity.id);
-        fields.number("inc", hello.identity.incarnation);
-        fields.bytes("non", hello.identity.nonce);
-        fields.number("seq", hello.identity.sequence, uint64_t{1});
-    }
-    if (parts.offer) {
-        fields.number("feat", hello.identity.features);
-        fields.flag("key", hello.identity.keyed);
-    }
-    if (parts.statement) {
-        fields.number("ab", hello.statement.abandoned);
-        fields.number("seen", hello.statement.seen);
-        fields.number("held", hello.statement.held);
-    }
-    if (parts.terms) {
-        fields.number("ops", hello.terms.max_ops, uint32_t{1});
-        fields.number("sil", hello.terms.silence_ms);
-        fields.blob("blob", hello.terms.blob, kMaxBlob);
-        fields.texts("lis", hello.terms.listens, kMaxListenUris, kMaxUri);
-        fields.texts("tra", hello.terms.transports, kMaxTransports, kMaxTransportName);
-    }
-    if (parts.questions) fields.questions("ask", hello.questions);
-    if (parts.token) fields.bytes("tok", hello.token);
-    if (parts.lane) fields.number("lane", hello.lane, uint32_t{1});
-    if (parts.refusal) {
-        fields.status("st", hello.status);
-        fields.number("retry", hello.retry_ms);
-    }
-}
-
 // A sender of a later version may demand that some keys be understood.
-std::optional<Failure> check_needed(Fields &fields, const json &map) {
-    if (map.find("need") == map.end()) return std::nullopt;
-    std::vector<std::string> needed;
-    fields.texts("need", needed, kMaxNeeded, kMaxName);
-    if (fields.failure()) return fields.failure();
-    for (const std::string &key : needed) {
-        if (!std::binary_search(kKeys.begin(), kKeys.end(), key)) {
-            return Failure{XFER_EVERSION, XFER_ORIGIN_NONE, 0,
-                           "handshake: the peer needs \"" + key + "\", which this version lacks"};
-        }
-    }
-    return std::nullopt;
+std::optional<Failure> check_needed(Take &take, Map &map) {
+    if (!map.find("need")) return std::nullopt;
+    std::string_view lacking;
+    take.each_text("need", kMaxNeeded, kMaxName, [&](std::string_view key) {
+        if (lacking.empty() && !std::binary_search(kKeys.begin(), kKeys.end(), key)) lacking = key;
+    });
+    if (take.failure() || lacking.empty()) return take.failure();
+    return Failure{
+        XFER_EVERSION, XFER_ORIGIN_NONE, 0,
+        "handshake: the peer needs \"" + std::string(lacking) + "\", which this version lacks"};
 }
 
 }  // namespace
@@ -319,18 +317,19 @@ std::vector<uint8_t> encode_hello(const Hello &hello) {
     const std::optional<Parts> parts = parts_of(hello.kind);
     XFER_CHECK(parts);
     const size_t proof = parts->proof ? sizeof(Proof) : 0;
-    std::vector<uint8_t> message(kHelloHeader);
-    json::to_cbor(to_map(hello, *parts), message);
-    const size_t total = message.size() + proof;
+    uint8_t message[kMaxHello] = {};
+    const size_t size =
+        kHelloHeader + write_map(hello, *parts, Bytes(message).subspan(kHelloHeader));
+    const size_t total = size + proof;
     XFER_CHECK(total <= kMaxHello);
 
-    std::copy(kMagic.begin(), kMagic.end(), message.begin());
+    std::copy(kMagic.begin(), kMagic.end(), message);
     message[kKindAt] = static_cast<uint8_t>(hello.kind);
     message[kVersionMinAt] = kWireVersion;
     message[kVersionMaxAt] = kWireVersion;
     message[kProofLengthAt] = static_cast<uint8_t>(proof);
     store<uint32_t>(&message[kLengthAt], static_cast<uint32_t>(total - kHelloHeader));
-    return message;
+    return {message, message + size};
 }
 
 void append_proof(std::vector<uint8_t> &message, const Proof &proof) {
@@ -368,14 +367,14 @@ Result<Hello> decode_hello(ConstBytes message) {
     if (header->length != message.size() - kHelloHeader) return broken("a message cut or padded");
     const Parts parts = *parts_of(header->kind);
 
-    Result<json> map = parse_map(without_proof(message).subspan(kHelloHeader));
-    if (!map) return map.error();
-    Fields fields(*map);
-    if (std::optional<Failure> failure = check_needed(fields, *map)) return *failure;
+    Map map(without_proof(message).subspan(kHelloHeader));
+    if (std::optional<Failure> failure = map.index()) return *failure;
+    Take take(map);
+    if (std::optional<Failure> failure = check_needed(take, map)) return *failure;
     Hello hello;
     hello.kind = header->kind;
-    read_parts(fields, parts, hello);
-    if (fields.failure()) return *fields.failure();
+    each_field(take, parts, hello);
+    if (take.failure()) return *take.failure();
     if (parts.proof) {
         const ConstBytes proof = message.last(hello.proof.size());
         std::copy(proof.begin(), proof.end(), hello.proof.begin());
