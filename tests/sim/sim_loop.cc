@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
@@ -45,11 +46,31 @@ void SimWorld::step() {
     standing_ = due > now_ ? 0 : standing_ + 1;
     if (standing_ > kStandstill)
         throw std::logic_error("simulation: the clock stands still, seed " + std::to_string(seed_));
-    now_ = due;
+    now_ = std::max(now_, due);  // what was held back is due since long
+    if (const auto held = frozen_.find(node.mapped().loop); held != frozen_.end())
+        return void(held->second.insert(std::move(node)));
     ++events_;
     for (uint64_t part : {due, uint64_t{node.mapped().loop}, std::get<2>(node.key())})
         digest_ = (digest_ ^ part) * 0x100000001b3 + 1;
     node.mapped().call();
+}
+
+void SimWorld::cancel(uint32_t loop, const Key &key) {
+    if (queue_.erase(key)) return;
+    const auto held = frozen_.find(loop);
+    if (held != frozen_.end()) held->second.erase(key);
+}
+
+void SimWorld::freeze(SimLoop &loop) {
+    frozen_[loop.number_];
+}
+
+// All of it at once, in the order in which it came due.
+void SimWorld::thaw(SimLoop &loop) {
+    auto held = frozen_.extract(loop.number_);
+    if (held.empty()) return;
+    for (auto &[key, event] : held.mapped())
+        queue_.emplace(key, std::move(event));
 }
 
 bool SimWorld::run_until(const std::function<bool()> &done, uint64_t limit) {
@@ -72,6 +93,7 @@ void SimWorld::run_for(uint64_t time) {
 // ---- a loop ----
 
 SimLoop::~SimLoop() {
+    world_.frozen_.erase(number_);
     std::erase_if(world_.queue_, [this](const auto &item) { return item.second.loop == number_; });
 }
 
@@ -88,7 +110,7 @@ void SimLoop::arm(Timer &timer, uint64_t due) {
 void SimLoop::disarm(Timer &timer) {
     if (!timer.armed()) return;
     auto at = timers_.find(std::exchange(timer.slot, Timer::kFree));
-    world_.cancel(at->second);
+    world_.cancel(number_, at->second);
     timers_.erase(at);
 }
 
@@ -124,7 +146,7 @@ public:
         key_ = world.add(loop.number_, world.now() + world.random(kNameNsMax),
                          [this] { sink_.on_resolved(answer()); });  // may destroy this
     }
-    ~Question() override { loop_.world_.cancel(key_); }
+    ~Question() override { loop_.world_.cancel(loop_.number_, key_); }
 
 private:
     Result<std::vector<std::string>> answer() const {

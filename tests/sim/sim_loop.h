@@ -36,6 +36,10 @@ public:
     // The same for the script of a test, which is on no loop.
     void post(uint64_t delay, std::function<void()> event);
 
+    // A process that is stopped: what is due on the loop waits until it goes on.
+    void freeze(SimLoop &loop);
+    void thaw(SimLoop &loop);
+
     // Lets things happen until `done`, or for `limit` of virtual time; whether it is done. Throws
     // when the clock stands still for a million events.
     bool run_until(const std::function<bool()> &done, uint64_t limit);
@@ -56,7 +60,7 @@ private:
         std::function<void()> call;
     };
     Key add(uint32_t loop, uint64_t due, std::function<void()> call);
-    void cancel(const Key &key) { queue_.erase(key); }
+    void cancel(uint32_t loop, const Key &key);
     void step();
 
     const uint64_t seed_;
@@ -68,6 +72,7 @@ private:
     uint64_t digest_ = 0;
     uint32_t loops_ = 0;
     std::map<Key, Event> queue_;
+    std::map<uint32_t, std::map<Key, Event>> frozen_;  // what came due, by loop
 };
 
 class SimLoop final : public Loop {

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// A network between simulated engines, as a transport below the unchanged engine. Messages of one
-// direction of one link keep their order and take their time; links are refused, cut, or go silent
-// when the script or the dice say so.
+// A network between simulated engines, as a transport below the unchanged engine. Links carry their
+// bytes part by part over virtual time, each direction in its order; dials are refused, late or
+// doubled, links are cut, slow, silent for a time or for ever, and engines die, when the script or
+// the dice say so.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sim_loop.h"
@@ -18,31 +21,74 @@ namespace xfer {
 class SimLink;
 class SimTransport;
 
+// Told of every byte that a link takes from, or puts into, the memory of users.
+class SimObserver {
+public:
+    virtual ~SimObserver() = default;
+    // The operation that this local memory was lent to, 0: not known.
+    virtual uint64_t operation_at(uint64_t local) = 0;
+    // The first byte of a chunk, or the request of one, leaves for the peer.
+    virtual void leaves(uint64_t operation, uint64_t local) = 0;
+    // Local memory of an operation is read for a put, or written by a get.
+    virtual void touches(uint64_t operation) = 0;
+    // Bytes of a put land in the memory of `owner`, by its connection of that number with `from`.
+    virtual void lands(uint64_t operation, uint32_t owner, uint32_t from, uint64_t generation,
+                       const uint8_t *at, size_t bytes) = 0;
+    virtual void note(const std::string &line) = 0;
+};
+
+// What bytes of one engine meet on their way to another.
+struct SimWay {
+    uint64_t silent_until = 0;  // nothing arrives before; kNever: what is sent is lost, and links
+                                // that lost something never recover
+    uint64_t bytes_per_second = 0;  // 0: as the net
+    bool refused = false;           // dials
+};
+
 class SimNet {
 public:
     explicit SimNet(SimWorld &w) : world(w) {}
 
     // What may go wrong, from now on.
     uint64_t delay_min = 20'000, delay_max = 200'000;  // ns, one way
-    uint64_t cut_one_in = 0;       // a link breaks instead of carrying a message; 0: never
+    uint64_t cut_one_in = 0;       // a link breaks instead of carrying a part; 0: never
     uint64_t refuse_one_in = 0;    // a dial fails; 0: never
+    uint64_t late_one_in = 0;      // all that a dialed link carries takes up to late_max longer
+    uint64_t late_max = 0;         // ns
+    uint64_t double_one_in = 0;    // a second link arrives for one dial, with the same first words
     std::set<std::string> closed;  // URIs at which every dial is refused
-    bool silent = false;           // messages vanish, links stay: a black hole
+    bool silent = false;           // everything sent is lost, links stay: a black hole
+    uint64_t bytes_per_second = 1'000'000'000;
+    uint64_t part_max = 64 * 1024;  // bytes that leave at once
+    uint64_t window = 1024 * 1024;  // bytes of one direction that are on their way
+    std::map<std::pair<uint32_t, uint32_t>, SimWay> ways;  // by number of transport, from and to
 
     void cut_all();  // every link breaks; the ends notice one by one
+    void cut(uint32_t a, uint32_t b);
+    // Nothing of it is heard any more, nor does it hear anything; `told`: its peers' links end.
+    void kill(SimTransport &transport, bool told);
     uint64_t delay() { return delay_min + world.random(delay_max - delay_min + 1); }
     bool chance(uint64_t one_in) { return one_in && world.random(one_in) == 0; }
+    const SimWay &way(uint32_t from, uint32_t to) const;
+    void note(const std::string &line) {
+        if (observer) observer->note(line);
+    }
 
     SimWorld &world;
+    SimObserver *observer = nullptr;
     std::map<std::string, std::pair<SimTransport *, AcceptSink *>> listeners;
     std::map<uint64_t, SimLink *> links;  // by number: iteration must not depend on addresses
     uint64_t last_link = 0;
+    uint32_t last_transport = 0;
     uint64_t dials = 0;
+    std::map<std::string, uint64_t> met;  // how often each fault came
+    // A dial was made, or ended: 0 under way, 1 well, -1 refused.
+    std::function<void(SimTransport &, const std::string &uri, int how)> on_dial;
 };
 
 class SimTransport final : public Transport {
 public:
-    SimTransport(SimNet &net, SimLoop &loop) : net(net), loop(loop) {}
+    SimTransport(SimNet &net, SimLoop &loop) : net(net), loop(loop), number(++net.last_transport) {}
     std::string_view name() const override { return "sim"; }
     bool serves(const Uri &uri) const override { return uri.scheme == "tcp"; }
     Result<std::unique_ptr<Listener>> listen(const Uri &uri, AcceptSink &sink) override;
@@ -51,6 +97,12 @@ public:
 
     SimNet &net;
     SimLoop &loop;
+    const uint32_t number;
+    bool dead = false;
+    std::map<uint32_t, uint64_t> generations;  // connections that went live, by the other's number
+
+private:
+    void dialed(SimLink &end, const std::string &uri);
 };
 
 }  // namespace xfer

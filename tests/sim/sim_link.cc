@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim_link.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "wire/hello.h"
+
+namespace xfer {
+
+namespace {
+
+constexpr uint64_t kHeadBytes = 64;  // what a frame takes on the wire beside its payload
+
+}  // namespace
+
+SimLink::SimLink(SimTransport &transport, std::string remote)
+    : transport_(transport),
+      net_(transport.net),
+      remote_(std::move(remote)),
+      number_(++net_.last_link) {
+    net_.links[number_] = this;
+}
+
+SimLink::~SimLink() {
+    net_.links.erase(number_);
+    if (other_) other_->other_ = nullptr;
+}
+
+void SimLink::pair(SimLink &a, SimLink &b) {
+    a.other_ = &b, a.there_ = b.transport_.number;
+    b.other_ = &a, b.there_ = a.transport_.number;
+}
+
+void SimLink::later(uint64_t delay, std::function<void()> call) {
+    net_.world.post(transport_.loop, delay,
+                    [&net = net_, number = number_, call = std::move(call)] {
+                        if (net.links.count(number)) call();
+                    });
+}
+
+void SimLink::up() {
+    heard_ = net_.world.now();
+    if (!closing_) sink_->on_up();
+}
+
+// ---- the way out
+
+void SimLink::send_hello(ConstBytes bytes) {
+    Head head;
+    head.kind = Head::hello;
+    head.bytes.assign(bytes.begin(), bytes.end());
+    auto parsed = decode_hello_header(bytes.data());
+    if (parsed && (parsed->kind == HelloKind::lane || parsed->kind == HelloKind::lane_ready))
+        control_ = false;
+    put_in(std::move(head));
+    pump();
+}
+
+void SimLink::start(uint32_t max_ops, uint32_t) {
+    max_ops_ = max_ops;
+    uint64_t &generations = transport_.generations[there_];
+    generation_ = control_ ? ++generations : generations;
+}
+
+bool SimLink::send(const Frame &frame, ConstBytes body) {
+    if (closing_) return false;
+    Head head;
+    head.kind = Head::control;
+    head.frame = frame;
+    head.bytes.assign(body.begin(), body.end());
+    put_in(std::move(head));
+    pump();
+    return true;
+}
+
+bool SimLink::post(Op &op) {
+    if (count_ >= max_ops_) return false;
+    ++count_;
+    posted_.push_back(op);
+    return true;
+}
+
+// Each stays withdrawable until its first byte leaves.
+void SimLink::flush() {
+    pump();
+}
+
+bool SimLink::may_leave() const {
+    return !queue_.empty() || !posted_.empty();
+}
+
+void SimLink::pump() {
+    const uint64_t now = net_.world.now();
+    while (!closing_ && may_leave() && now >= free_at_ && under_way_ < net_.window) {
+        if (net_.chance(net_.cut_one_in)) {
+            ++net_.met["cut"];
+            if (other_) other_->cut();
+            return cut();
+        }
+        leave_part(1 + net_.world.random(net_.part_max));
+    }
+    if (closing_ || !may_leave() || now >= free_at_ || pumping_) return;
+    pumping_ = true;
+    later(free_at_ - now, [this] {
+        pumping_ = false;
+        pump();
+    });
+}
+
+// Control words and answers go before requests, as the real sender gathers them.
+void SimLink::leave_part(uint64_t room) {
+    if (queue_.empty()) {
+        Op &op = *posted_.pop_front();
+        Leaving item;
+        item.op = &op;
+        item.head.kind = Head::request;
+        asked_.push_back(op);
+        queue_.push_back(std::move(item));
+    }
+    Leaving &item = queue_.front();
+    Part part;
+    if (!item.begun) {
+        begin(item);
+        part.head = std::make_shared<const Head>(item.head);
+    }
+    const uint64_t bytes = std::min(room, item.head.payload - item.left);
+    copy_payload(item, part.payload, bytes);
+    part.last = item.left == item.head.payload;
+    const bool retired = part.last && item.retired;
+    const uint64_t region = item.head.access.region;
+    if (part.last) queue_.pop_front();
+    dispatch(std::move(part));
+    if (retired) later(0, [this, region] { sink_->on_quiet(region); });
+}
+
+void SimLink::begin(Leaving &item) {
+    item.begun = true;
+    if (!item.op) return;
+    Op &op = *item.op;
+    Head &head = item.head;
+    op.sent = true;
+    head.seq = op.seq = ++last_seq_;
+    head.dir = op.dir;
+    head.access = op.remote;
+    std::vector<Piece> pieces;
+    op.draw(pieces);
+    for (const Piece &piece : pieces) {
+        head.pieces.push_back({piece.offset, static_cast<uint32_t>(piece.length)});
+        if (op.dir == Dir::get) continue;
+        item.ranges.push_back({reinterpret_cast<void *>(piece.local), piece.length});
+        head.payload += piece.length;
+    }
+    if (!net_.observer || pieces.empty()) return;
+    head.operation = net_.observer->operation_at(pieces[0].local);
+    net_.observer->leaves(head.operation, pieces[0].local);
+}
+
+void SimLink::copy_payload(Leaving &item, std::vector<uint8_t> &out, uint64_t bytes) {
+    if (bytes && item.op && !item.blank && net_.observer)
+        net_.observer->touches(item.head.operation);
+    out.reserve(bytes);
+    uint64_t skip = item.left;
+    for (const iovec &range : item.ranges) {
+        if (skip >= range.iov_len) {
+            skip -= range.iov_len;
+            continue;
+        }
+        const uint64_t some = std::min(range.iov_len - skip, bytes - out.size());
+        const auto *from = static_cast<const uint8_t *>(range.iov_base) + skip;
+        if (item.blank)
+            out.insert(out.end(), some, 0);
+        else
+            out.insert(out.end(), from, from + some);
+        skip = 0;
+        if (out.size() == bytes) break;
+    }
+    item.left += bytes;
+}
+
+// When what leaves now arrives; kNever: it does not.
+uint64_t SimLink::travel() {
+    const SimWay &way = net_.way(transport_.number, there_);
+    const uint64_t now = net_.world.now();
+    if (net_.silent || way.silent_until == kNever || transport_.dead) lost_ = true;
+    if (lost_ || !other_) return kNever;
+    const uint64_t from = std::max(now, way.silent_until);
+    last_due_ = std::max(from + net_.delay() + late_, last_due_ + 1);
+    return last_due_ - now;
+}
+
+void SimLink::dispatch(Part part) {
+    const uint64_t bytes = kHeadBytes + part.payload.size();
+    const uint64_t slow = net_.way(transport_.number, there_).bytes_per_second;
+    const uint64_t rate = slow ? slow : net_.bytes_per_second;
+    free_at_ = std::max(free_at_, net_.world.now()) + bytes * 1'000'000'000 / rate;
+    under_way_ += bytes;
+    if (copy_ && part.head && part.head->kind == Head::hello) {
+        const auto twin = net_.links.find(copy_);
+        copy_ = 0;
+        if (twin != net_.links.end())
+            twin->second->later(net_.delay(), [to = twin->second, part] { to->arrived(part); });
+    }
+    const uint64_t due = travel();
+    if (due == kNever) return;
+    other_->later(due, [to = other_, net = &net_, from = number_, part = std::move(part), bytes] {
+        const auto sender = net->links.find(from);
+        if (sender != net->links.end()) sender->second->credit(bytes);
+        to->arrived(part);
+    });
+}
+
+// The peer has taken so much: there is room for more. On the sender's own loop, which may be
+// frozen.
+void SimLink::credit(uint64_t bytes) {
+    const bool full = under_way_ >= net_.window;
+    under_way_ -= bytes;
+    if (full && under_way_ < net_.window) later(0, [this] { pump(); });
+}
+
+// ---- the way in
+
+void SimLink::arrived(const Part &part) {
+    if (closing_ || !sink_ || transport_.dead) return;
+    heard_ = net_.world.now();
+    if (part.head) begin_incoming(*part.head);
+    if (closing_) return;
+    place(part.payload);
+    if (part.last) finish_incoming();
+}
+
+void SimLink::begin_incoming(const Head &head) {
+    in_ = {};
+    in_.head = head;
+    in_.open = true;
+    if (head.kind == Head::request) {
+        in_.head.status = sink_->on_access(head.dir, head.access, head.pieces, in_.ranges);
+        in_.discard = in_.head.status != XFER_OK;
+    } else if (head.kind == Head::answer && head.payload) {
+        Op &op = asked_.front();
+        in_.discard = op.canceled;
+        if (in_.discard) return;
+        std::vector<Piece> pieces;
+        op.draw(pieces);
+        for (const Piece &piece : pieces)
+            in_.ranges.push_back({reinterpret_cast<void *>(piece.local), piece.length});
+        if (net_.observer) in_.head.operation = net_.observer->operation_at(pieces[0].local);
+    }
+}
+
+void SimLink::place(const std::vector<uint8_t> &payload) {
+    size_t at = 0;
+    uint64_t skip = in_.arrived;
+    in_.arrived += payload.size();
+    if (in_.discard || payload.empty()) return;
+    for (const iovec &range : in_.ranges) {
+        if (skip >= range.iov_len) {
+            skip -= range.iov_len;
+            continue;
+        }
+        const size_t some = std::min<size_t>(range.iov_len - skip, payload.size() - at);
+        auto *to = static_cast<uint8_t *>(range.iov_base) + skip;
+        std::memcpy(to, payload.data() + at, some);
+        if (net_.observer && in_.head.kind == Head::request)
+            net_.observer->lands(in_.head.operation, transport_.number, there_, generation_, to,
+                                 some);
+        skip = 0;
+        at += some;
+        if (at == payload.size()) break;
+    }
+    if (net_.observer && in_.head.kind == Head::answer) net_.observer->touches(in_.head.operation);
+}
+
+void SimLink::finish_incoming() {
+    const Head head = std::exchange(in_.head, {});
+    in_.open = false;
+    switch (head.kind) {
+    case Head::hello: {
+        auto parsed = decode_hello_header(head.bytes.data());
+        if (parsed && parsed->kind == HelloKind::lane) control_ = false;
+        return sink_->on_hello(head.bytes);
+    }
+    case Head::control:
+        return sink_->on_control(head.frame, head.bytes);
+    case Head::end:
+        return close({XFER_EPEERLOST, 0, 0, "the peer closed the connection"});
+    case Head::answer: {
+        Op &op = asked_.front();
+        XFER_CHECK(op.seq == head.seq);
+        return done(op, head.status);
+    }
+    case Head::request:
+        break;
+    }
+    Leaving answer;
+    answer.head.kind = Head::answer;
+    answer.head.seq = head.seq;
+    answer.head.status = head.status;
+    answer.head.access = head.access;
+    uint64_t bytes = 0;
+    for (const iovec &range : in_.ranges)
+        bytes += range.iov_len;
+    if (head.dir == Dir::get && head.status == XFER_OK) {
+        answer.head.payload = bytes;
+        answer.ranges = in_.ranges;
+    }
+    queue_.push_back(std::move(answer));
+    if (head.status == XFER_OK) sink_->on_served(head.dir, bytes);
+    pump();
+}
+
+void SimLink::done(Op &op, Status status) {
+    op.ListNode<InLink>::unlink();
+    --count_;
+    sink_->on_done(op, status);
+}
+
+// ---- the end of one, of a region's, of all
+
+bool SimLink::cancel(Op &op) {
+    op.canceled = true;
+    if (op.sent) {
+        for (Leaving &item : queue_)
+            if (item.op == &op) item.blank = true;
+        if (in_.open && in_.head.kind == Head::answer && &asked_.front() == &op) in_.discard = true;
+        return true;
+    }
+    op.ListNode<InLink>::unlink();
+    withdrawn_.push_back(op);
+    later(0, [this] {
+        while (!withdrawn_.empty())
+            done(withdrawn_.front(), XFER_ECANCELED);
+    });
+    return true;
+}
+
+bool SimLink::retire(uint64_t region, Status why) {
+    if (in_.open && in_.head.kind == Head::request && in_.head.dir == Dir::put &&
+        in_.head.access.region == region && !in_.discard) {
+        in_.discard = true;
+        in_.head.status = why;
+    }
+    bool quiet = true;
+    for (Leaving &item : queue_) {
+        if (item.op || !item.head.payload || item.head.access.region != region) continue;
+        if (item.begun) {
+            item.retired = true;
+            quiet = false;
+            continue;
+        }
+        item.head.status = why;
+        item.head.payload = 0;
+        item.ranges.clear();
+    }
+    return quiet;
+}
+
+void SimLink::cut() {
+    if (other_) other_->other_ = nullptr;
+    other_ = nullptr;
+    later(net_.delay(), [this] { close({XFER_EPEERLOST, 0, 0, "the wire broke"}); });
+}
+
+// Words that wait leave as far as the peer takes them; what was posted and has not begun does not.
+void SimLink::close(const Failure &why) {
+    if (closing_) return;
+    std::vector<uint64_t> retired;
+    while (!queue_.empty() && under_way_ < net_.window) {
+        if (queue_.front().op && !queue_.front().begun) break;
+        const bool half = queue_.front().head.payload != 0;
+        leave_part(half ? 1 + net_.world.random(net_.part_max) : 1);
+        if (half && net_.chance(2)) break;
+    }
+    for (Leaving &item : queue_)
+        if (item.retired) retired.push_back(item.head.access.region);
+    queue_.clear();
+    Part end;
+    end.head = std::make_shared<const Head>();
+    end.last = true;
+    dispatch(std::move(end));
+    closing_ = true;
+    later(0, [this, why, retired] {
+        for (const uint64_t region : retired)
+            sink_->on_quiet(region);
+        while (!withdrawn_.empty())
+            done(withdrawn_.front(), XFER_ECANCELED);
+        while (!asked_.empty())
+            done(asked_.front(), XFER_EPEERLOST);
+        while (!posted_.empty())
+            done(posted_.front(), XFER_EPEERLOST);
+        sink_->on_down(why);
+    });
+}
+
+}  // namespace xfer

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// One end of a link. As over TCP, the bytes of a put are read from the user's memory when they
+// leave, and those of a get are written there when they come; a canceled put goes on with zeros.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sim_transport.h"
+
+namespace xfer {
+
+class SimLink final : public Link {
+public:
+    SimLink(SimTransport &transport, std::string remote);
+    ~SimLink() override;
+    static void pair(SimLink &a, SimLink &b);
+
+    void set_sink(LinkSink &sink) override { sink_ = &sink; }
+    std::string remote() const override { return remote_; }
+    void send_hello(ConstBytes bytes) override;
+    LinkTicket detach() override { return {}; }
+    void start(uint32_t max_ops, uint32_t serve_ops) override;
+    bool send(const Frame &frame, ConstBytes body) override;
+    bool post(Op &op) override;
+    void flush() override;
+    bool cancel(Op &op) override;
+    bool retire(uint64_t region, Status why) override;
+    void close(const Failure &why) override;
+    uint64_t last_heard() const override { return heard_; }
+
+    // The wire breaks: this end notices after a while.
+    void cut();
+    // Calls on this end's loop, unless the link is gone by then.
+    void later(uint64_t delay, std::function<void()> call);
+    void up();
+    void be_late(uint64_t by) { late_ = by; }
+    void be_lost() { lost_ = true; }  // nothing that is sent from here arrives any more
+    void copy_to(SimLink &other) { copy_ = other.number_; }
+    uint32_t there() const { return there_; }
+    SimTransport &transport() { return transport_; }
+
+private:
+    // What leaves in its order, as the other end sees it.
+    struct Head {
+        enum Kind { hello, control, request, answer, end } kind = end;
+        std::vector<uint8_t> bytes;  // of a hello, or of a control frame's body
+        Frame frame;
+        Dir dir = Dir::put;
+        Access access;
+        std::vector<WirePiece> pieces;
+        uint64_t seq = 0;
+        Status status = XFER_OK;
+        uint64_t payload = 0;
+        uint64_t operation = 0;  // the observer's name of it
+    };
+    struct Leaving {
+        Head head;
+        Op *op = nullptr;           // whose payload it is
+        std::vector<iovec> ranges;  // of the payload
+        uint64_t left = 0;          // bytes that have left
+        bool begun = false, blank = false, retired = false;
+    };
+    struct Part {
+        std::shared_ptr<const Head> head;  // of a first part
+        std::vector<uint8_t> payload;
+        bool last = false;
+    };
+    struct Incoming {
+        Head head;
+        std::vector<iovec> ranges;
+        uint64_t arrived = 0;
+        bool discard = false, open = false;
+    };
+
+    void put_in(Head head) {
+        queue_.push_back({std::move(head), nullptr, {}, 0, false, false, false});
+    }
+    void pump();
+    bool may_leave() const;
+    void leave_part(uint64_t room);
+    void begin(Leaving &item);
+    void copy_payload(Leaving &item, std::vector<uint8_t> &out, uint64_t bytes);
+    void dispatch(Part part);
+    uint64_t travel();
+    void arrived(const Part &part);
+    void begin_incoming(const Head &head);
+    void place(const std::vector<uint8_t> &payload);
+    void finish_incoming();
+    void credit(uint64_t bytes);
+    void done(Op &op, Status status);
+
+    SimTransport &transport_;
+    SimNet &net_;
+    const std::string remote_;
+    const uint64_t number_;
+    uint32_t there_ = 0;  // the number of the other's transport
+    SimLink *other_ = nullptr;
+    LinkSink *sink_ = nullptr;
+    uint64_t copy_ = 0;  // a link that hears our first words as well
+    List<Op, InLink> posted_, asked_, withdrawn_;
+    std::deque<Leaving> queue_;
+    Incoming in_;
+    uint32_t max_ops_ = 0, count_ = 0;
+    uint64_t last_seq_ = 0;
+    uint64_t last_due_ = 0;  // of what this end has sent: later parts are not faster
+    uint64_t free_at_ = 0;   // when the next part may leave
+    uint64_t under_way_ = 0;
+    uint64_t heard_ = 0;
+    uint64_t late_ = 0;
+    uint64_t generation_ = 0;
+    bool closing_ = false, lost_ = false, pumping_ = false;
+    bool control_ = true;  // not a data lane
+};
+
+}  // namespace xfer
