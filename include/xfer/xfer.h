@@ -110,7 +110,7 @@ enum {
     XFER_ORIGIN_CARES = 3, /* a c-ares error */
     XFER_ORIGIN_VERBS = 4,
     XFER_ORIGIN_CUDA = 5,
-    XFER_ORIGIN_PEER = 6 /* the status was decided by the peer */
+    XFER_ORIGIN_PEER = 6 /* the status was decided by the peer; native_code is that of a refused connection */
 };
 
 /* What went wrong in a call, in detail. 256 bytes for ever; nothing in it needs freeing. */
@@ -254,7 +254,7 @@ typedef struct xfer_engine_options {
     uint32_t heartbeat_ms;    /* between signs of life; a peer silent for three of them is lost; default 5,000 */
     uint32_t idle_ms;         /* a connection unused for so long ends, and reopens by itself; default 300,000 */
     uint32_t lanes;           /* data lanes for each peer; default 1; XFER_NONE: the control channel carries all */
-    uint32_t max_connections; /* live connections; default 1,024 */
+    uint32_t max_connections; /* peers connected at once; past it idle ones make room, others wait; default 1,024 */
     uint32_t max_operations;  /* operations queued or under way on one endpoint; default 1,024 */
     uint32_t reserved[4];
 } xfer_engine_options_t;

@@ -16,6 +16,7 @@ Connection::Connection(Shard &owner, Side initiator, uint64_t local_number, uint
       sequence(count),
       handshake(owner.engine.self(), initiator, count),
       limit_(*this),
+      offer_(*this),
       stranger_(initiator == Side::theirs) {
     if (stranger_) shard.engine.strangers().fetch_add(1);
     lanes_.push_back(std::make_unique<Lane>(*this, 0));
@@ -27,6 +28,7 @@ Connection::Connection(Shard &owner, Side initiator, uint64_t local_number, uint
 Connection::~Connection() {
     be_known();
     shard.loop.disarm(limit_);
+    shard.loop.disarm(offer_);
 }
 
 Status Connection::dial(const Uri &address) {
@@ -78,7 +80,7 @@ void Connection::go_live() {
     shard.loop.disarm(limit_);
     live_ = true;
     be_known();
-    last_use_ = shard.now();
+    touch();
     start(control());
     if (shard.engine.options().lanes != XFER_NONE) control().window = kLaneWindow / 8;
     uint64_t number = 0;
@@ -115,7 +117,8 @@ void Connection::hear(Lane &lane, const Hello &message, ConstBytes raw) {
         const Status status = message.status < 0 ? message.status : XFER_EPROTO;
         if (lane.number != 0)
             return lane.link->close({status, XFER_ORIGIN_PEER, 0, "lane refused"});
-        return close({status, XFER_ORIGIN_PEER, 0, "the peer refused the connection"});
+        retry_ns_ = std::min(message.retry_ms * kNsPerMs, kBusyMostNs);
+        return close({status, XFER_ORIGIN_PEER, status, "the peer refused the connection"});
     }
     if (lane.number != 0) {
         if (message.kind != HelloKind::lane_ready || lane.state != Lane::State::joining)
@@ -153,6 +156,7 @@ void Connection::refuse(Status status) {
         Hello message;
         message.kind = HelloKind::refuse;
         message.status = status;
+        message.retry_ms = status == XFER_EOVERLOAD ? kBusyMs : 0;
         control().link->send_hello(encode_hello(message));
     }
     close({status, 0, 0, std::string("handshake: ") + xfer_status_text(status)});
@@ -213,7 +217,8 @@ void Connection::pump_soon() {
     if (peer->flow.waiting() || peer_done_) shard.loop.defer(*this);
 }
 
-void Connection::on_timer(Timer &) {
+void Connection::on_timer(Timer &timer) {
+    if (&timer == &offer_) return close({XFER_ECLOSED, 0, 0, "idle"});
     if (!live_) return close({XFER_EUNREACHABLE, 0, 0, "the handshake did not end in time"});
     close({XFER_EPEERLOST, 0, 0,
            probing_ ? "an old connection did not answer" : "a reader of a closed region stalls"});
@@ -286,7 +291,7 @@ void Connection::flush() {
     for (auto &lane : lanes_)
         if (lane->unflushed) {
             lane->unflushed = false;
-            last_use_ = shard.now();
+            touch();
             lane->link->flush();
         }
 }
@@ -302,7 +307,7 @@ void Connection::on_control(const Frame &frame, ConstBytes body) {
     if (closing_) return;
     switch (frame.type) {
     case FrameType::lookup:
-        last_use_ = shard.now();
+        touch();
         return serving.lookup(frame.seq, {reinterpret_cast<const char *>(body.data()), body.size()},
                               frame.flags & kLookupWait);
     case FrameType::forget:
@@ -312,13 +317,13 @@ void Connection::on_control(const Frame &frame, ConstBytes body) {
     case FrameType::gone:
         return peer->tell_gone(body);
     case FrameType::notify:
-        last_use_ = shard.now();
+        touch();
         return notified.hear(frame);
     case FrameType::noted:
         if (peer->live() == this) peer->flow.noted(frame);
         return;
     case FrameType::message:
-        last_use_ = shard.now();
+        touch();
         return incoming.hear(frame, body);
     case FrameType::withdraw:
         return incoming.withdraw(frame);
@@ -352,14 +357,16 @@ void Connection::on_control(const Frame &frame, ConstBytes body) {
 // An offer to end an idle connection, the answer to ours, or the peer's last words.
 void Connection::on_leave(const Frame &frame) {
     if (frame.status == XFER_EBUSY) {
-        leaving_ = false;
-        last_use_ = shard.now();
+        set_leaving(false);
+        denied_ = shard.now();
+        shard.loop.disarm(offer_);
+        touch();
         return peer->flow.pump();
     }
     if (frame.status != XFER_EAGAIN)
         return close({frame.status, XFER_ORIGIN_PEER, 0, "the peer closed"});
     if (idle() && peer->reachable()) {
-        leaving_ = true;
+        set_leaving(true);
         return close({XFER_ECLOSED, 0, 0, "idle"});
     }
     Frame no;
@@ -399,6 +406,29 @@ bool Connection::idle() const {
     return live_ && !peer->flow.busy() && const_cast<RequestList &>(asked_).empty();
 }
 
+bool Connection::may_go() const {
+    return usable() && idle() && retiring_.empty() && !probing_ && peer->reachable() &&
+           shard.now() >= denied_ + kBusyMs * kNsPerMs;
+}
+
+void Connection::set_leaving(bool leaving) {
+    if (std::exchange(leaving_, leaving) != leaving) shard.leaving(leaving);
+}
+
+void Connection::offer_end() {
+    set_leaving(true);
+    shard.loop.arm(offer_, shard.now() + kProbeNs);
+    Frame offer;
+    offer.type = FrameType::bye;
+    offer.status = XFER_EAGAIN;
+    send(offer);
+}
+
+void Connection::touch() {
+    last_use_ = shard.now();
+    if (peer) peer->used();
+}
+
 void Connection::probe() {
     probing_ = true;
     shard.loop.arm(limit_, shard.now() + kProbeNs);
@@ -417,15 +447,8 @@ void Connection::beat(uint64_t now) {
         std::min(handshake.peer_terms().silence_ms, kSilentHeartbeats * options.heartbeat_ms);
     if (silence_ms && now > heard + silence_ms * kNsPerMs)
         return close({XFER_EPEERLOST, 0, 0, "the peer is silent"});
-    if (side == Side::ours && !leaving_ && idle() &&
-        now >= last_use_ + options.idle_ms * kNsPerMs) {
-        leaving_ = true;
-        Frame offer;
-        offer.type = FrameType::bye;
-        offer.status = XFER_EAGAIN;
-        send(offer);
-        return;
-    }
+    if (side == Side::ours && !leaving_ && idle() && now >= last_use_ + options.idle_ms * kNsPerMs)
+        return offer_end();
     if (now >= heard + options.heartbeat_ms * kNsPerMs / 2) {
         Frame ping;
         ping.type = FrameType::ping;

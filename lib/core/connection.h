@@ -89,6 +89,9 @@ public:
                    ConstBytes raw);  // takes its link, or refuses
     void beat(uint64_t now);         // heartbeat: silence, idleness
     bool idle() const;
+    bool may_go() const;  // nothing is under way here, and it can come back
+    void offer_end();
+    void touch();  // it is of use
 
     // ---- from lanes
     void on_up(Lane &lane);
@@ -113,6 +116,7 @@ public:
     bool live() const { return live_; }
     bool closing() const { return closing_; }
     bool left_idle() const { return leaving_; }
+    uint64_t retry_ns() const { return retry_ns_; }
     const std::vector<std::unique_ptr<Lane>> &lanes() const { return lanes_; }
     uint64_t rtt_ns = 0;
 
@@ -133,6 +137,7 @@ private:
     void on_leave(const Frame &frame);
     void on_drain(const Frame &frame);
     void leave_when_quiet();
+    void set_leaving(bool leaving);
     void finish();
     void be_known();  // no stranger any more: it has proved itself, or is over
 
@@ -149,8 +154,11 @@ private:
     void wait_quiet(uint64_t id, Retiring what);
     std::unordered_map<uint64_t, Retiring> retiring_;
     Timer limit_;  // of the handshake, a probe, a retirement
+    Timer offer_;  // to end it; who does not answer has nothing to say
     uint64_t last_use_ = 0;
-    bool stranger_;  // counts as one
+    uint64_t retry_ns_ = 0;  // the peer is busy: not before so long
+    uint64_t denied_ = 0;    // when the peer did not let it end
+    bool stranger_;          // counts as one
     bool live_ = false, closing_ = false, ended_ = false;
     bool leaving_ = false;  // we offered to end an idle connection
     bool probing_ = false;

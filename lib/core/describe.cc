@@ -54,14 +54,15 @@ Json connection_of(const Connection &connection) {
 }
 
 Json peer_of(Peer &peer) {
-    Json connections = Json::array();
+    Json addresses = Json::array(), connections = Json::array();
+    peer.addresses().each([&](const std::string &uri) { addresses.push_back(uri); });
     for (const auto &connection : peer.connections())
         connections.push_back(connection_of(*connection));
     uint32_t endpoints = 0;
     for ([[maybe_unused]] Endpoint &ep : peer.endpoints())
         ++endpoints;
     Json out = {{"id", peer.id ? hex(*peer.id) : ""},
-                {"addresses", peer.addresses()},
+                {"addresses", addresses},
                 {"endpoints", endpoints},
                 {"connections", connections}};
     if (peer.last_failure().status)

@@ -17,6 +17,7 @@ Engine::Engine(Options options, const Seams &seams)
       options_(std::move(options)),
       seams_(seams),
       pid_(::getpid()),
+      slots_(options_.max_connections),
       own_device_(seams.device ? nullptr : make_device()),
       device_(seams.device ? seams.device : own_device_.get()),
       delivery_(options_, end_) {
@@ -106,13 +107,6 @@ uint64_t Engine::random_u64() {
 
 Shard &Engine::home(const EngineId &id) {
     return *shards_[load<uint64_t>(id.data()) % shards_.size()];
-}
-
-uint64_t Engine::connections() const {
-    uint64_t sum = 0;
-    for (auto &shard : shards_)
-        sum += shard->counters.connections.get();
-    return sum;
 }
 
 bool Engine::forked() const {

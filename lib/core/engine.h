@@ -17,6 +17,7 @@
 #include "core/options.h"
 #include "core/receiving.h"
 #include "core/shard.h"
+#include "core/slots.h"
 #include "core/transfer.h"
 #include "device/device.h"
 
@@ -51,7 +52,7 @@ public:
     const std::vector<std::unique_ptr<Shard>> &shards() const { return shards_; }
     uint64_t next_sequence() { return sequence_.fetch_add(1) + 1; }
     uint64_t random_u64();
-    uint64_t connections() const;
+    Slots &slots() { return slots_; }
     std::atomic<uint32_t> &strangers() { return strangers_; }  // accepted, and not live yet
     Status kind_of(const void *address, uint64_t length,
                    uint32_t &kind) const;  // XFER_EMEMKIND if nobody serves it
@@ -140,6 +141,7 @@ private:
     std::atomic<uint64_t> sequence_{0};
     std::atomic<uint64_t> last_region_{0};
     std::atomic<uint32_t> strangers_{0};
+    Slots slots_;
     std::unique_ptr<Device> own_device_;
     const Device *device_;
 

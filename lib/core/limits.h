@@ -45,7 +45,8 @@ constexpr uint32_t kMaxStrangers = 4'096;  // connections that have not proved t
 constexpr uint32_t kMaxWaiting = 1'024;    // lookups of one connection that wait for a name
 constexpr uint32_t kMaxWatched = 65'536;   // regions of which one connection is told when they go
 
-constexpr uint32_t kMaxDialing = 64;  // attempts of one loop under way at once
+constexpr uint32_t kMaxDialing = 64;        // attempts of an engine under way at once
+constexpr uint32_t kBusyStrangers = 2'048;  // more of them, and whoever says hello is told to wait
 
 // Waits.
 constexpr uint64_t kStrangerNs = 5'000 * kNsPerMs;  // to prove itself
@@ -53,6 +54,8 @@ constexpr uint64_t kWordsNs = 100'000;  // a loop stays awake for the next words
 constexpr uint64_t kBackoffFirstNs =
     20 * kNsPerMs;  // after the first failed attempt, doubled up to
 constexpr uint64_t kBackoffLastNs = 2'000 * kNsPerMs;
+constexpr uint32_t kBusyMs = 50;  // what a busy engine asks for; who is asked takes no more than
+constexpr uint64_t kBusyMostNs = 10'000 * kNsPerMs;
 constexpr uint64_t kProbeNs =
     500 * kNsPerMs;  // for an old connection to answer when a newcomer has its name
 constexpr uint64_t kFenceNs =

@@ -14,6 +14,7 @@ Peer::Peer(Shard &owner) : shard(owner), flow(owner), redial_(*this) {}
 Peer::~Peer() {
     shard.loop.disarm(redial_);
     if (dialing_) shard.dial_ended(*this);
+    give_slot();
 }
 
 void Peer::name(const EngineId &identity) {
@@ -26,9 +27,7 @@ void Peer::name(const EngineId &identity) {
 void Peer::add(Endpoint &ep) {
     ep.peer = this;
     eps_.push_back(ep);
-    if (!ep.uri.empty() &&
-        std::find(addresses_.begin(), addresses_.end(), ep.uri) == addresses_.end())
-        addresses_.push_back(ep.uri);
+    if (!ep.uri.empty()) addresses_.add(ep.uri);
     ep.state.store(live_ ? XFER_EP_READY : XFER_EP_IDLE);
     if (live_) {
         const Handshake &words = live_->handshake;
@@ -127,23 +126,43 @@ void Peer::adopt_wishes(PeerMove &from) {
         --request->ep->busy;  // submit() counts it again
         submit(*request);
     }
+    if (!std::exchange(from.slot, false)) return;
+    if (slot_) return shard.engine.slots().give();
+    slot_ = true;
 }
 
+// What is known of addresses that failed is kept until their time has come, also if nobody waits:
+// who opens the same peer again before then waits as well.
 void Peer::want() {
-    if (live_ || !wanted() || shard.closing() || !reachable() || redial_.armed() || dialing_ ||
+    if (live_ || shard.closing() || !reachable() || redial_.armed() || dialing_ ||
         !may_dial(state_))
         return;
-    set_states(XFER_EP_CONNECTING);
+    if (wanted()) set_states(XFER_EP_CONNECTING);
+    if (const uint64_t at = addresses_.next().at; at > shard.now())
+        return shard.loop.arm(redial_, at);
+    if (!wanted()) return;
     dialing_ = true;
     shard.dial_when_free(*this);
 }
 
 void Peer::on_timer(Timer &) {
     want();
+    shard.review(*this);
+}
+
+bool Peer::take_slot() {
+    if (!slot_) slot_ = shard.engine.slots().take();
+    return slot_;
+}
+
+void Peer::give_slot() {
+    if (!std::exchange(slot_, false)) return;
+    shard.engine.slots().give();
+    shard.room_made();
 }
 
 void Peer::dial() {
-    auto uri = parse_uri(addresses_[next_address_++ % addresses_.size()]);
+    auto uri = parse_uri(addresses_.next().uri);
     const uint64_t sequence = shard.engine.next_sequence();
     auto connection =
         std::make_unique<Connection>(shard, Side::ours, shard.next_number(), sequence);
@@ -160,6 +179,7 @@ void Peer::close(const Failure &why) {
     shard.loop.disarm(redial_);
     for (auto &connection : connections_)
         connection->close(why);
+    shard.review(*this);
 }
 
 void Peer::set_states(uint32_t state) {
@@ -235,7 +255,7 @@ bool Peer::settle(Connection &connection, const Identity &identity, ConstBytes r
             if (ep.uri == connection.uri) return true;
         return false;
     };
-    if (id && !still_wanted()) std::erase(addresses_, connection.uri);
+    if (id && !still_wanted()) addresses_.remove(connection.uri);
     if (move.eps.empty() && !eps_.empty()) {
         connection.close({XFER_EIDENTITY, 0, 0, "another engine answered than the one expected"});
         return false;
@@ -245,6 +265,7 @@ bool Peer::settle(Connection &connection, const Identity &identity, ConstBytes r
         dialing_ = false;
         shard.dial_ended(*this);
     }
+    if (connections_.size() == 1) move.slot = std::exchange(slot_, false);
     shard.rehome(release(connection), identity, move, raw);
     shard.review(*this);
     return false;
@@ -288,7 +309,7 @@ void Peer::connect_to_self() {
 void Peer::go_live(Connection &connection) {
     if (live_ && live_ != &connection) went_down(*live_);  // the peer has given it up
     live_ = &connection;
-    failed_attempts_ = 0;
+    addresses_.alive();
     last_failure_ = {};
     shard.loop.disarm(redial_);
     if (dialing_) {
@@ -299,7 +320,8 @@ void Peer::go_live(Connection &connection) {
     shard.connected(connection);
     const Identity &identity = connection.handshake.peer();
     const Terms &terms = connection.handshake.peer_terms();
-    learn(terms.listens);
+    for (const std::string &uri : terms.listens)
+        addresses_.learn(uri);
     const bool known = last_incarnation_ == identity.incarnation;
     const uint32_t flags = known ? XFER_RECONNECTED : last_incarnation_ ? XFER_RESTARTED : 0;
     const bool silent = left_idle_ && known;
@@ -333,21 +355,15 @@ void Peer::ask_waiting() {
     }
 }
 
-void Peer::learn(const std::vector<std::string> &listens) {
-    for (const std::string &uri : listens)
-        if (addresses_.size() < kMaxListenUris &&
-            std::find(addresses_.begin(), addresses_.end(), uri) == addresses_.end())
-            addresses_.push_back(uri);
-}
-
 // All lanes are down: nothing of it lands any more.
 void Peer::ended(Connection &connection) {
     const bool lived = connection.live();
     if (live_ == &connection) went_down(connection);
     connection.take_back(requests_);
     const Failure why = connection.why;
+    const std::string uri = connection.uri;
     const bool ours = connection.side == Side::ours;
-    const uint64_t number = connection.number;
+    const uint64_t number = connection.number, retry_ns = connection.retry_ns();
     shard.bury(release(connection));
     auto [state, outputs] = step(std::move(state_), {Input::lost, number, 0, 0, {}});
     state_ = std::move(state);
@@ -356,8 +372,9 @@ void Peer::ended(Connection &connection) {
     if (ours && dialing_ && !lived) {
         dialing_ = false;
         shard.dial_ended(*this);
-        if (!live_ && !shard.closing()) attempt_failed(why);
+        if (!live_ && !shard.closing()) attempt_failed(uri, why, retry_ns);
     }
+    if (connections_.empty()) give_slot();
     ask_waiting();
     want();
     shard.review(*this);
@@ -378,20 +395,19 @@ void Peer::went_down(Connection &connection) {
     }
 }
 
-void Peer::attempt_failed(const Failure &why) {
+// Who asked for no more than a connection hears why there is none once no address is left to try;
+// but not of a peer that is only busy, or that has a better connection with us.
+void Peer::attempt_failed(const std::string &uri, const Failure &why, uint64_t retry_ns) {
     last_failure_ = why;
-    ++failed_attempts_;
-    shard.log().info("attempt {} failed: {}", failed_attempts_, why.message);
+    addresses_.failed(uri, shard.now(), retry_ns, shard.engine.random_u64());
+    shard.log().info("attempt {} at {} failed: {}", addresses_.failures(), uri, why.message);
+    if (reachable() && addresses_.next().at <= shard.now()) return;  // the next address, at once
     const Status status = why.status;
     if (status == XFER_EAUTH || status == XFER_EVERSION || status == XFER_EIDENTITY)
         return fail_waiting(status, why.origin, why.native);
-    const size_t addresses = std::max<size_t>(addresses_.size(), 1);
-    if (failed_attempts_ % addresses && status != kDuplicate) return;  // the next address at once
+    if (status == kDuplicate || retry_ns) return;
     for (Request &request : requests_)
-        if (request.type() == XFER_EVENT_CONNECT && status != kDuplicate) finish(request, status);
-    const size_t doublings = std::min<size_t>(failed_attempts_ / addresses, 10);
-    const uint64_t backoff = std::min(kBackoffFirstNs << doublings, kBackoffLastNs);
-    shard.loop.arm(redial_, shard.now() + backoff / 2 + shard.engine.random_u64() % (backoff / 2));
+        if (request.type() == XFER_EVENT_CONNECT) finish(request, status);
 }
 
 void Peer::drain() {

@@ -9,10 +9,12 @@
 #include <string>
 #include <vector>
 
+#include "core/addresses.h"
 #include "core/connection.h"
 #include "core/flow.h"
 #include "core/peer_state.h"
 #include "core/request.h"
+#include "core/sieve.h"
 
 namespace xfer {
 
@@ -24,9 +26,10 @@ struct PeerMove {
     List<Endpoint, InPeer> eps;
     List<Transfer, InFlow> transfers;
     RequestList requests;
+    bool slot = false;  // the one that goes along
 };
 
-class Peer final : public TimerSink, public ListNode<WantsDial> {
+class Peer final : public TimerSink, public ListNode<WantsDial>, public SieveNode {
 public:
     explicit Peer(Shard &shard);
     ~Peer();
@@ -40,8 +43,10 @@ public:
     void submit(Request &request);
     void finish(Request &request, Status status, uint32_t origin = 0);
     void end_all(Endpoint &ep, Status why);
-    void want();  // dials if somebody waits and nothing is under way
-    void dial();  // now; the shard has a slot for it
+    void want();       // dials if somebody waits and nothing is under way
+    bool take_slot();  // or has it
+    void give_slot();
+    void dial();                                     // now; it has a slot
     void move_wishes(Endpoint &ep, PeerMove &into);  // ep and all that waits by it
     void adopt_wishes(PeerMove &from);
     void connect_to_self();
@@ -62,7 +67,8 @@ public:
 
     bool reachable() const { return !addresses_.empty(); }
     bool unused() {
-        return eps_.empty() && connections_.empty() && !flow.busy() && requests_.empty();
+        return eps_.empty() && connections_.empty() && !flow.busy() && requests_.empty() &&
+               !redial_.armed();
     }
     bool wanted() { return flow.busy() || !requests_.empty(); }
     void on_timer(Timer &timer) override;
@@ -70,7 +76,7 @@ public:
     Shard &shard;
     std::optional<EngineId> id;
     Flow flow;
-    const std::vector<std::string> &addresses() const { return addresses_; }
+    const Addresses &addresses() const { return addresses_; }
     const std::vector<std::unique_ptr<Connection>> &connections() const { return connections_; }
     const Failure &last_failure() const { return last_failure_; }
     Connection *live() const { return live_; }
@@ -87,10 +93,9 @@ private:
     void went_down(Connection &connection);
     void ask_waiting();
     bool settle(Connection &connection, const Identity &identity, ConstBytes raw);
-    void attempt_failed(const Failure &why);
+    void attempt_failed(const std::string &uri, const Failure &why, uint64_t retry_ns);
     void fail_waiting(Status status, uint32_t origin, int32_t native);
     Connection *find(uint64_t number);
-    void learn(const std::vector<std::string> &listens);
     void set_states(uint32_t state);
 
     List<Endpoint, InPeer> eps_;
@@ -98,12 +103,11 @@ private:
     PeerState state_;
     std::vector<std::unique_ptr<Connection>> connections_;
     Connection *live_ = nullptr;
-    std::vector<std::string> addresses_;
-    size_t next_address_ = 0;
-    uint32_t failed_attempts_ = 0;
+    Addresses addresses_;
     Failure last_failure_;
     Timer redial_;
-    bool dialing_ = false;  // holds one of the shard's slots
+    bool dialing_ = false;  // or waits for its turn to
+    bool slot_ = false;     // counts as one that is connected, or on its way to be
     uint64_t last_incarnation_ = 0;
     bool left_idle_ = false;  // the last connection ended because nobody used it
 };

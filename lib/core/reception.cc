@@ -22,12 +22,12 @@ Result<std::unique_ptr<Listener>> Shard::make_listener(const Uri &uri, size_t ro
 
 // ---- strangers
 
+bool Shard::full() {
+    return engine.strangers().load() >= kMaxStrangers;
+}
+
 void Shard::on_accept(std::unique_ptr<Link> link) {
     counters.accepts.add();
-    if (closing_ || engine.strangers().load() >= kMaxStrangers) {
-        log().warn("a connection from {} was dropped: too many unproven", link->remote());
-        return;
-    }
     strangers_.push_back(std::make_unique<Connection>(*this, Side::theirs, next_number(), 0));
     Lane &control = strangers_.back()->control();
     control.link = std::move(link);
@@ -58,9 +58,13 @@ void Shard::admit(Connection &stranger, const Identity &identity, ConstBytes hel
             return stranger.refuse(XFER_EIDENTITY);
         return stranger.send_reply({});  // it is us; the dialing side learns it from this
     }
-    if (engine.connections() >= engine.options().max_connections)
-        return stranger.refuse(XFER_EOVERLOAD);
+    if (engine.strangers().load() > kBusyStrangers) return stranger.refuse(XFER_EOVERLOAD);
     Peer &peer = peer_of(identity.id);
+    if (!peer.take_slot()) {
+        stranger.refuse(XFER_EOVERLOAD);
+        make_room(waiting_ + 1);
+        return review(peer);
+    }
     peer.adopt(take_stranger(stranger));
     peer.hear(stranger,
               {Input::hello, stranger.number, stranger.sequence, identity.incarnation, {}});
@@ -151,6 +155,7 @@ void Shard::rehome(std::unique_ptr<Connection> connection, const Identity &ident
     move->wishes.eps.append(wishes.eps);
     move->wishes.transfers.append(wishes.transfers);
     move->wishes.requests.append(wishes.requests);
+    move->wishes.slot = std::exchange(wishes.slot, false);
     bury(std::move(connection));
     post_link(home, *move);
 }

@@ -9,7 +9,12 @@
 namespace xfer {
 
 Shard::Shard(Engine &owner, Loop &own_loop, uint32_t number)
-    : engine(owner), loop(own_loop), index(number), beat_(*this), drain_limit_(*this) {
+    : engine(owner),
+      loop(own_loop),
+      index(number),
+      beat_(*this),
+      drain_limit_(*this),
+      room_(*this) {
     loop.set_wake_sink(*this);
 }
 
@@ -85,10 +90,9 @@ void Shard::cancel(Endpoint *ep, uint64_t user) {
 
 void Shard::open(Endpoint &ep) {
     if (closing_) return close(ep);
+    if (ep.expected) return peer_of(*ep.expected).add(ep);
     for (auto &peer : peers_)
-        for (const std::string &address : peer->addresses())
-            if (address == ep.uri && (!ep.expected || !peer->id || *peer->id == *ep.expected))
-                return peer->add(ep);
+        if (peer->addresses().has(ep.uri)) return peer->add(ep);
     new_peer().add(ep);
 }
 
@@ -126,6 +130,7 @@ void Shard::finish_close(Endpoint &ep) {
 void Shard::operation_ended(Endpoint &ep) {
     ep.outstanding.fetch_sub(1);
     if (ep.room_wanted.exchange(false)) notify(ep, XFER_EVENT_ROOM, {});
+    if (engine.slots().hungry.load()) loop.defer(*this);
     if (draining_ && ep.peer) ep.peer->drain();
     if (draining_) loop.defer(*this);
     if (--ep.busy == 0 && ep.closing) finish_close(ep);
@@ -192,7 +197,7 @@ Region *Shard::find_region(const std::string &name) {
 }
 
 void Shard::served(Connection &connection, Dir dir, uint64_t bytes) {
-    connection.last_use_ = now();
+    connection.touch();
     (dir == Dir::put ? counters.served_put : counters.served_get).add(bytes);
 }
 
@@ -247,21 +252,6 @@ void Shard::bury(std::unique_ptr<Connection> connection) {
     loop.defer(*this);
 }
 
-void Shard::dial_when_free(Peer &peer) {
-    if (dialing_ >= kMaxDialing) return want_dial_.push_back(peer);
-    ++dialing_;
-    peer.dial();
-}
-
-void Shard::dial_ended(Peer &peer) {
-    if (peer.ListNode<WantsDial>::linked()) return peer.ListNode<WantsDial>::unlink();
-    --dialing_;
-    if (Peer *next = want_dial_.pop_front()) {
-        ++dialing_;
-        next->dial();
-    }
-}
-
 // ---- events
 
 void Shard::tell(EventNode &node) {
@@ -297,6 +287,7 @@ void Shard::run() {
     lingering.append(lingering_);
     while (Endpoint *ep = lingering.pop_front())
         finish_close(*ep);
+    look_for_room();
     check_drained();
     deliver();
     check_ended();
@@ -329,6 +320,7 @@ void Shard::notify_peer_down(Endpoint &ep, const Failure &why) {
 
 void Shard::on_timer(Timer &timer) {
     if (&timer == &drain_limit_) return engine.draining().finish(XFER_ETIMEDOUT, *this);
+    if (&timer == &room_) return dial_next();
     for (auto &peer : peers_)
         peer->beat(now());
     beat_later();
@@ -342,12 +334,15 @@ void Shard::beat_later() {
 
 void Shard::connected(Connection &connection) {
     live_.emplace(connection.number, &connection);
+    store_.insert(*connection.peer);
     counters.connections.add();
     beat_later();
 }
 
 void Shard::disconnected(Connection &connection) {
     live_.erase(connection.number);
+    store_.remove(*connection.peer);
+    if (connection.left_idle()) leaving(false);
     counters.connections.sub();
     counters.connection_ends.add();
 }
@@ -363,6 +358,7 @@ void Shard::begin_close() {
     listeners_.clear();
     loop.disarm(beat_);
     loop.disarm(drain_limit_);
+    loop.disarm(room_);
     if (index == 0) engine.receiving().close();
     if (index == 0) regions_.each([this](Region &region) { loop.disarm(region.lease); });
     const Failure why{XFER_ECLOSED, 0, 0, "the engine closes"};

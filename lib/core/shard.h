@@ -4,6 +4,7 @@
 // by the mailbox.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <string>
@@ -14,6 +15,7 @@
 #include "core/mailbox.h"
 #include "core/peer.h"
 #include "core/region.h"
+#include "core/sieve.h"
 #include "util/log.h"
 
 namespace xfer {
@@ -89,8 +91,12 @@ public:
     void arrive(LinkMove &move);
     void review(Peer &peer);
     void bury(std::unique_ptr<Connection> connection);
+    // Connections have a bound; core/store.cc.
     void dial_when_free(Peer &peer);
     void dial_ended(Peer &peer);
+    void make_room(uint32_t wanted);  // offers the end of idle ones until so many are leaving
+    void room_made();
+    void leaving(bool begins) { begins ? ++leaving_ : --leaving_; }
     void connected(Connection &connection);
     void disconnected(Connection &connection);
     Connection *find_live(uint64_t number) const;
@@ -121,11 +127,21 @@ public:
     std::vector<std::unique_ptr<Transport>> transports;
 
     void on_wake() override;
+    bool full() override;
     void on_accept(std::unique_ptr<Link> link) override;
     void on_timer(Timer &timer) override;
     void run() override;
 
 private:
+    class Stir final : public Message {  // from another loop: a slot is free, or wanted
+    public:
+        void arrive(Shard &shard) override;
+        std::atomic<bool> posted{false};
+    };
+    void dial_next();
+    bool may_dial_more() const;
+    void look_for_room();
+    void stir_others();
     Peer &new_peer();
     Peer &peer_of(const EngineId &id);
     void refuse_now(Transfer &transfer);
@@ -151,13 +167,16 @@ private:
     List<Endpoint, Lingering> lingering_;  // closed but for operations on their way here
     std::vector<std::unique_ptr<Listener>> listeners_;
     List<Peer, WantsDial> want_dial_;
-    uint32_t dialing_ = 0;
+    uint32_t waiting_ = 0, dialing_ = 0, leaving_ = 0;
+    bool starves_ = false;  // a peer waits for a slot
+    Sieve<Peer> store_;     // those with a live connection
+    Stir stir_;
     uint64_t last_number_ = 0;
     EventList outbox_;
     uint64_t outbox_count_ = 0;
     std::vector<std::unique_ptr<Op[]>> op_blocks_;
     List<Op, InTransfer> free_ops_;
-    Timer beat_, drain_limit_;
+    Timer beat_, drain_limit_, room_;
     bool closing_ = false, ended_ = false;
     bool draining_ = false;
     bool drain_held_ = true;  // by what is under way here

@@ -115,6 +115,8 @@ public:
 
 class AcceptSink {
 public:
+    // Asked before each: those who come while it is so wait where the kernel keeps them.
+    virtual bool full() = 0;
     virtual void on_accept(std::unique_ptr<Link> link) = 0;
 
 protected:

@@ -61,7 +61,8 @@ def flood(lab, words=lambda: b""):
     lab.serve_honest()
     took = honest_peer_comes_in(lab, GRACE + 3)
     while (now := lab.server.report())["fds"] > before["fds"] + 1:
-        check(time.monotonic() - began < GRACE + 4, f"strangers are still there: {now}")
+        # Those past the limit waited before the door for the first ones to go.
+        check(time.monotonic() - began < 2 * GRACE + 4, f"strangers are still there: {now}")
         time.sleep(0.05)
     print(f"{MANY} strangers: {held} held, {memory} KiB; an honest one came in after {took:.2f} s; "
           f"all were gone after {time.monotonic() - began:.2f} s")

@@ -84,6 +84,7 @@ namespace xfer::test {
 // ---- fixtures ----
 
 struct Accepting : AcceptSink {
+    bool full() override { return false; }
     void on_accept(std::unique_ptr<Link> link) override {
         link->set_sink(sink);
         links.push_back(std::move(link));

@@ -2,6 +2,7 @@
 #include "transport/tcp/tcp.h"
 
 #include <cerrno>
+#include <cstring>
 
 #include "transport/tcp/link.h"
 #include "transport/tcp/socket.h"
@@ -14,8 +15,8 @@ namespace {
 
 // Links made before others have their turn.
 constexpr int kAcceptsPerTurn = 32;
-// Without descriptors or memory nobody is accepted for so long; those who come meanwhile wait in
-// the backlog.
+// Without descriptors or memory, or when the engine has enough of them, nobody is accepted for so
+// long; those who come meanwhile wait in the backlog.
 constexpr uint64_t kPauseNs = 100 * kNsPerMs;
 
 bool exhausted(int error) {
@@ -43,22 +44,23 @@ public:
 private:
     void on_ready(uint32_t) override {
         for (int i = 0; i < kAcceptsPerTurn; ++i) {
+            if (sink_.full()) return pause("too many have not proved themselves");
             Address peer;
             Fd fd = accept_from(fd_.get(), peer);
             if (!fd) {
-                if (exhausted(errno)) pause(errno);
+                if (exhausted(errno)) pause(std::strerror(errno));
                 // One that went away before it was accepted says nothing about the next.
                 if (errno == ECONNABORTED || errno == EINTR) continue;
                 return;
             }
             auto link = std::make_unique<TcpLink>(loop_, log_, buffers_);
-            if (!link->carry(std::move(fd), peer.uri(), {})) return pause(ENOMEM);
+            if (!link->carry(std::move(fd), peer.uri(), {})) return pause("no memory");
             sink_.on_accept(std::move(link));
         }
     }
     void on_timer(Timer &) override { watch_->want(kReadable); }
-    void pause(int error) {
-        log_.warn("{}", os_failure(error, bound_ + ": accepting pauses").message);
+    void pause(const char *why) {
+        log_.warn("{}: accepting pauses: {}", bound_, why);
         watch_->want(0);
         loop_.arm(resume_, loop_.now() + kPauseNs);
     }

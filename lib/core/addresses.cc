@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/addresses.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "core/limits.h"
+#include "util/check.h"
+
+namespace xfer {
+
+Addresses::Address *Addresses::find(const std::string &uri) {
+    auto at = std::find_if(list_.begin(), list_.end(),
+                           [&](const Address &address) { return address.uri == uri; });
+    return at == list_.end() ? nullptr : &*at;
+}
+
+bool Addresses::has(const std::string &uri) const {
+    return const_cast<Addresses *>(this)->find(uri) != nullptr;
+}
+
+void Addresses::add(const std::string &uri) {
+    if (!has(uri)) list_.push_back({uri});
+}
+
+void Addresses::learn(const std::string &uri) {
+    if (list_.size() < kMaxListenUris) add(uri);
+}
+
+void Addresses::remove(const std::string &uri) {
+    std::erase_if(list_, [&](const Address &address) { return address.uri == uri; });
+}
+
+// Whose time comes first; of several, the one that was not tried for longest.
+Addresses::Next Addresses::next() const {
+    XFER_CHECK(!empty());
+    const Address &first =
+        *std::min_element(list_.begin(), list_.end(), [](const Address &a, const Address &b) {
+            return std::tie(a.not_before, a.turn) < std::tie(b.not_before, b.turn);
+        });
+    return {first.uri, first.not_before};
+}
+
+void Addresses::failed(const std::string &uri, uint64_t now, uint64_t floor, uint64_t dice) {
+    Address *address = find(uri);
+    if (!address) return;  // the peer turned out not to live there
+    const uint32_t doublings = std::min(address->failures++, 10u);
+    const uint64_t wait = std::max(floor, std::min(kBackoffFirstNs << doublings, kBackoffLastNs));
+    // Never sooner than the peer asked for; on our own account at least half of it.
+    const uint64_t least = std::max(floor, wait / 2);
+    address->not_before = now + least + dice % (wait / 2 + 1);
+    address->turn = ++turns_;
+}
+
+void Addresses::alive() {
+    for (Address &address : list_)
+        address.failures = 0, address.not_before = 0;
+}
+
+uint32_t Addresses::failures() const {
+    uint32_t most = 0;
+    for (const Address &address : list_)
+        most = std::max(most, address.failures);
+    return most;
+}
+
+}  // namespace xfer

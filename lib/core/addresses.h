@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where one peer can be dialed: which address comes next, and when. One that failed is left alone
+// for a while, twice as long each time, and a part of that by chance, so that a thousand who lost
+// the same peer do not come back at the same moment. Any sign of life of the peer clears it all.
+// Pure: the caller has the clock and the dice.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace xfer {
+
+class Addresses {
+public:
+    void add(const std::string &uri);    // the user's: without a bound, as the user has none
+    void learn(const std::string &uri);  // the peer's own words: at most kMaxListenUris in all
+    void remove(const std::string &uri);
+    bool has(const std::string &uri) const;
+    bool empty() const { return list_.empty(); }
+
+    // The one to dial next; `at`: not before then. None is empty().
+    struct Next {
+        const std::string &uri;
+        uint64_t at;
+    };
+    Next next() const;
+
+    // An attempt at `uri` ended at `now` without a connection; `floor`: the peer asked to be left
+    // alone for so long. `dice` is any random number.
+    void failed(const std::string &uri, uint64_t now, uint64_t floor, uint64_t dice);
+    void alive();
+    uint32_t failures() const;  // the most in a row, of any of them
+
+    template <typename Visit>
+    void each(Visit visit) const {
+        for (const Address &address : list_)
+            visit(address.uri);
+    }
+
+private:
+    struct Address {
+        std::string uri;
+        uint32_t failures = 0;
+        uint64_t not_before = 0;
+        uint64_t turn = 0;  // when it was dialed last, counted
+    };
+    Address *find(const std::string &uri);
+
+    std::vector<Address> list_;
+    uint64_t turns_ = 0;
+};
+
+}  // namespace xfer

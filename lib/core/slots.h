@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// How many peers an engine is connected to, or about to be: the bound that its user gave. Any loop
+// takes and gives; one that finds none left says that it is hungry, and is stirred by the others.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace xfer {
+
+class Slots {
+public:
+    explicit Slots(uint32_t bound) : bound_(bound) {}
+
+    bool take() {
+        for (uint32_t taken = taken_.load(); taken < bound_;)
+            if (taken_.compare_exchange_weak(taken, taken + 1)) return true;
+        return false;
+    }
+    void give() { taken_.fetch_sub(1); }
+    uint32_t taken() const { return taken_.load(); }
+
+    std::atomic<uint32_t> hungry{0};  // loops on which a peer waits for a slot
+
+private:
+    const uint32_t bound_;
+    std::atomic<uint32_t> taken_{0};
+};
+
+}  // namespace xfer

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include "core/addresses.h"
+
+#include <doctest/doctest.h>
+
+#include "core/limits.h"
+
+using namespace xfer;
+
+namespace {
+
+constexpr uint64_t kNow = 1'000 * kNsPerMs;
+
+}  // namespace
+
+TEST_CASE("each address comes at once, in the order in which they were said") {
+    Addresses addresses;
+    CHECK(addresses.empty());
+    addresses.add("a");
+    addresses.add("b");
+    addresses.add("a");
+    CHECK(addresses.next().uri == "a");
+    CHECK(addresses.next().at <= kNow);
+    addresses.failed("a", kNow, 0, 0);
+    CHECK(addresses.next().uri == "b");
+    CHECK(addresses.next().at <= kNow);
+    addresses.failed("b", kNow, 0, 0);
+    CHECK(addresses.next().uri == "a");
+    CHECK(addresses.next().at > kNow);
+    addresses.remove("a");
+    CHECK(addresses.next().uri == "b");
+    addresses.failed("a", kNow, 0, 0);  // gone meanwhile
+    addresses.remove("b");
+    CHECK(addresses.empty());
+}
+
+TEST_CASE("of two that wait for the same moment the one tried longest ago is next") {
+    Addresses addresses;
+    addresses.add("a");
+    addresses.add("b");
+    addresses.failed("b", kNow, 0, 7);
+    addresses.failed("a", kNow, 0, 7);
+    CHECK(addresses.next().uri == "b");
+}
+
+TEST_CASE("back-off: doubled up to its limit, at least half of it, and never twice") {
+    for (uint64_t dice : {uint64_t{0}, uint64_t{12345678901}, ~uint64_t{0}}) {
+        Addresses addresses;
+        addresses.add("a");
+        for (uint64_t failure = 0; failure < 40; ++failure) {
+            addresses.failed("a", kNow, 0, dice);
+            const uint64_t wait =
+                failure < 7 ? kBackoffFirstNs << failure : kBackoffLastNs;  // 20 ms ... 2 s
+            CHECK(addresses.next().at >= kNow + wait / 2);
+            CHECK(addresses.next().at <= kNow + wait);
+        }
+        CHECK(addresses.failures() == 40);
+    }
+}
+
+TEST_CASE("a peer that asked for a pause gets it, and more if it asks again and again") {
+    Addresses addresses;
+    addresses.add("a");
+    for (int failure = 0; failure < 20; ++failure) {
+        const uint64_t dice = static_cast<uint64_t>(failure) * 0x9e3779b97f4a7c15;
+        addresses.failed("a", kNow, 50 * kNsPerMs, dice);
+        CHECK(addresses.next().at >= kNow + 50 * kNsPerMs);
+    }
+    CHECK(addresses.next().at >= kNow + kBackoffLastNs / 2);
+    CHECK(addresses.next().at <= kNow + kBackoffLastNs);
+}
+
+TEST_CASE("a sign of life clears all of it") {
+    Addresses addresses;
+    addresses.add("a");
+    addresses.add("b");
+    for (int failure = 0; failure < 5; ++failure) {
+        addresses.failed("a", kNow, 0, 0);
+        addresses.failed("b", kNow, 0, 0);
+    }
+    addresses.alive();
+    CHECK(addresses.next().at <= kNow);
+    CHECK(addresses.failures() == 0);
+    addresses.failed(addresses.next().uri, kNow, 0, 0);
+    CHECK(addresses.next().at <= kNow);
+}
+
+TEST_CASE("what a peer says of itself has a bound, what the user says has not") {
+    Addresses addresses;
+    for (int i = 0; i < 100; ++i)
+        addresses.learn("learned " + std::to_string(i));
+    size_t count = 0;
+    addresses.each([&](const std::string &) { ++count; });
+    CHECK(count == kMaxListenUris);
+    addresses.add("the user's");
+    CHECK(addresses.has("the user's"));
+}
