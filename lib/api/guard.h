@@ -37,7 +37,7 @@ inline xfer_status_t report(xfer_error_t *err, const Failure &failure) noexcept 
     err->native_code = failure.native;
     const std::string_view text = failure.message.empty() && failure.status
                                       ? std::string_view(xfer_status_text(failure.status))
-                                      : failure.message;
+                                      : std::string_view(failure.message);
     std::memcpy(err->message, text.data(), std::min(text.size(), sizeof err->message - 1));
     return failure.status;
 }

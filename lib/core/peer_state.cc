@@ -15,7 +15,7 @@ class Step {
 public:
     explicit Step(PeerState &state) : state_(state) {}
     void take(const Input &input);
-    std::vector<Output> outputs;
+    Outputs outputs;
 
 private:
     Contact *find(uint64_t number) {
@@ -32,8 +32,7 @@ private:
         outputs.push_back({kind, number, why});
     }
     void drop(uint64_t number) {
-        std::erase_if(state_.contacts,
-                      [&](const Contact &contact) { return contact.number == number; });
+        state_.contacts.erase_if([&](const Contact &contact) { return contact.number == number; });
     }
     void close(uint64_t number, Status why) {
         out(Output::close, number, why);
@@ -207,7 +206,7 @@ void Step::answered(const Contact &live) {
 
 }  // namespace
 
-std::pair<PeerState, std::vector<Output>> step(PeerState state, const Input &input) {
+std::pair<PeerState, Outputs> step(PeerState state, const Input &input) {
     Step step(state);
     step.take(input);
     auto outputs = std::move(step.outputs);

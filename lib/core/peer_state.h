@@ -16,8 +16,8 @@
 
 #include <cstdint>
 #include <utility>
-#include <vector>
 
+#include "util/fixed_vector.h"
 #include "wire/hello.h"
 
 namespace xfer {
@@ -42,16 +42,17 @@ struct Contact {
     uint64_t incarnation = 0;  // the peer's, 0 while unknown
 };
 
+constexpr size_t kMaxContacts = 6;                 // past so many, nobody who comes is heard
+constexpr size_t kContactRoom = 2 * kMaxContacts;  // with those of ours
+
 struct PeerState {
-    bool ours_smaller = false;      // our engine id is the smaller one
-    std::vector<Contact> contacts;  // at most kMaxContacts
-    uint64_t last_sequence = 0;     // of ours
-    uint64_t abandoned = 0;         // of ours, as the peer was told
-    uint64_t seen = 0;              // highest of theirs, in their incarnation
+    bool ours_smaller = false;  // our engine id is the smaller one
+    FixedVector<Contact, kContactRoom> contacts;
+    uint64_t last_sequence = 0;  // of ours
+    uint64_t abandoned = 0;      // of ours, as the peer was told
+    uint64_t seen = 0;           // highest of theirs, in their incarnation
     uint64_t seen_incarnation = 0;
 };
-
-constexpr size_t kMaxContacts = 6;
 
 struct Input {
     enum Kind : uint8_t {
@@ -89,7 +90,10 @@ struct Output {
 // A close with this reason tells the other end that the two have a better connection.
 constexpr Status kDuplicate = XFER_EEXIST;
 
-std::pair<PeerState, std::vector<Output>> step(PeerState state, const Input &input);
+// Each contact is closed at most once, and few words are said.
+using Outputs = FixedVector<Output, kContactRoom + 4>;
+
+std::pair<PeerState, Outputs> step(PeerState state, const Input &input);
 
 // What to tell the peer.
 Statement statement_of(const PeerState &state);

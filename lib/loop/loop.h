@@ -40,7 +40,10 @@ public:
     TimerSink &sink;
     uint64_t due = 0;
     static constexpr size_t kFree = SIZE_MAX;
-    size_t slot = kFree;  // of TimerHeap
+    size_t slot = kFree;  // the loop's: counts armings
+    // The heap's: the first of those below this one; side by side, they know their neighbours, and
+    // the first of them knows the one above instead.
+    Timer *below = nullptr, *next = nullptr, *before = nullptr;
 };
 
 // Runs once, in the same turn of the loop if that is not ending, and always before the loop sleeps.

@@ -1,59 +1,73 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "loop/timer_heap.h"
 
+#include <utility>
+
 namespace xfer {
 
-void TimerHeap::place(size_t slot, const Entry &entry) {
-    heap_[slot] = entry;
-    entry.timer->slot = slot;
+namespace {
+
+bool sooner(const Timer &one, const Timer &other) {
+    return one.due != other.due ? one.due < other.due : one.slot < other.slot;
 }
 
-void TimerHeap::sift_up(size_t slot, Entry entry) {
-    while (slot > 0) {
-        size_t parent = (slot - 1) / 2;
-        if (!entry.before(heap_[parent])) break;
-        place(slot, heap_[parent]);
-        slot = parent;
-    }
-    place(slot, entry);
+// One heap of two, either of which may be none: the later root becomes the first below the other.
+Timer *meld(Timer *one, Timer *other) {
+    if (!one || !other) return one ? one : other;
+    if (sooner(*other, *one)) std::swap(one, other);
+    other->before = one;
+    other->next = one->below;
+    if (other->next) other->next->before = other;
+    one->below = other;
+    return one;
 }
 
-void TimerHeap::sift_down(size_t slot, Entry entry) {
-    for (;;) {
-        size_t child = 2 * slot + 1;
-        if (child >= heap_.size()) break;
-        if (child + 1 < heap_.size() && heap_[child + 1].before(heap_[child])) ++child;
-        if (!heap_[child].before(entry)) break;
-        place(slot, heap_[child]);
-        slot = child;
+// One heap of those that stood side by side below a root: first in pairs, then all the pairs.
+Timer *meld_row(Timer *row) {
+    Timer *pairs = nullptr;
+    while (row) {
+        Timer *one = row, *other = row->next;
+        row = other ? other->next : nullptr;
+        one->before = one->next = nullptr;
+        if (other) other->before = other->next = nullptr;
+        Timer *pair = meld(one, other);
+        pair->next = pairs;
+        pairs = pair;
     }
-    place(slot, entry);
+    Timer *whole = nullptr;
+    while (Timer *pair = pairs) {
+        pairs = std::exchange(pair->next, nullptr);
+        whole = meld(whole, pair);
+    }
+    return whole;
 }
+
+}  // namespace
 
 void TimerHeap::arm(Timer &timer, uint64_t due) {
     disarm(timer);
     timer.due = due;
-    Entry entry{due, ++armed_, &timer};
-    heap_.push_back(entry);
-    sift_up(heap_.size() - 1, entry);
+    timer.slot = ++armed_;
+    first_ = meld(first_, &timer);
 }
 
 void TimerHeap::disarm(Timer &timer) {
     if (!timer.armed()) return;
-    size_t slot = timer.slot;
     timer.slot = Timer::kFree;
-    Entry last = heap_.back();
-    heap_.pop_back();
-    if (slot == heap_.size()) return;
-    if (slot > 0 && last.before(heap_[(slot - 1) / 2]))
-        sift_up(slot, last);
-    else
-        sift_down(slot, last);
+    Timer *row = meld_row(std::exchange(timer.below, nullptr));
+    if (&timer == first_) {
+        first_ = row;
+        return;
+    }
+    (timer.before->below == &timer ? timer.before->below : timer.before->next) = timer.next;
+    if (timer.next) timer.next->before = timer.before;
+    timer.before = timer.next = nullptr;
+    first_ = meld(first_, row);
 }
 
 Timer *TimerHeap::pop(uint64_t now) {
-    if (heap_.empty() || heap_[0].due > now) return nullptr;
-    Timer *timer = heap_[0].timer;
+    if (!first_ || first_->due > now) return nullptr;
+    Timer *timer = first_;
     disarm(*timer);
     return timer;
 }

@@ -8,7 +8,11 @@
 #include <string_view>
 #include <utility>
 
+#include "util/text.h"
 #include "xfer/xfer.h"
+
+template <>
+struct fmt::formatter<xfer::Text> : fmt::formatter<std::string_view> {};
 
 namespace xfer {
 

@@ -2,7 +2,7 @@
 #include "util/status.h"
 
 #include <cerrno>
-#include <system_error>
+#include <cstring>
 
 namespace xfer {
 
@@ -42,10 +42,10 @@ Status status_of_errno(int error) {
     }
 }
 
-Failure os_failure(int error, std::string what) {
-    what += ": ";
-    what += std::generic_category().message(error);
-    return {status_of_errno(error), XFER_ORIGIN_OS, error, std::move(what)};
+Failure os_failure(int error, Text what) {
+    char room[128];
+    const char *words = ::strerror_r(error, room, sizeof room);  // GNU's: may be a text of its own
+    return {status_of_errno(error), XFER_ORIGIN_OS, error, what + ": " + words};
 }
 
 }  // namespace xfer

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Errors are values: a Status where the number says all, a Failure where a person will read it.
+// Neither needs memory.
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <utility>
 #include <variant>
 
 #include "util/check.h"
+#include "util/text.h"
 #include "xfer/xfer.h"
 
 namespace xfer {
@@ -18,14 +19,19 @@ struct Failure {
     Status status = XFER_OK;
     uint32_t origin = XFER_ORIGIN_NONE;
     int32_t native = 0;
-    std::string message;
+    Text message;
 };
+
+// The failure of what could not have memory.
+inline Failure no_memory() {
+    return {XFER_ENOMEM, XFER_ORIGIN_NONE, 0, "no memory"};
+}
 
 // The status that stands for an errno of socket, memory and descriptor calls.
 Status status_of_errno(int error);
 
 // "what: strerror" with the errno kept as the native code.
-Failure os_failure(int error, std::string what);
+Failure os_failure(int error, Text what);
 
 template <typename T>
 class [[nodiscard]] Result {

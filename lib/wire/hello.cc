@@ -138,8 +138,8 @@ size_t write_map(const Hello &hello, const Parts &parts, Bytes out) {
 
 // ---- reading
 
-Failure broken(std::string what) {
-    return {XFER_EPROTO, XFER_ORIGIN_NONE, 0, "handshake: " + std::move(what)};
+Failure broken(Text what) {
+    return {XFER_EPROTO, XFER_ORIGIN_NONE, 0, "handshake: " + std::string_view(what)};
 }
 
 // The body of a message: one map and nothing else, no key twice. Knows where each key stands.

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// A short text that lives where it stands: it needs no memory, and what does not fit is cut. So an
+// error can be told, kept and passed on also where memory has run out.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+namespace xfer {
+
+class Text {
+public:
+    Text() = default;
+    Text(std::string_view text) { *this += text; }
+    Text(const char *text) : Text(std::string_view(text)) {}
+    Text(const std::string &text) : Text(std::string_view(text)) {}
+
+    Text &operator+=(std::string_view text) {
+        const size_t size = std::min(text.size(), kRoom - size_);
+        if (size) std::memcpy(bytes_ + size_, text.data(), size);
+        size_ = static_cast<uint8_t>(size_ + size);
+        return *this;
+    }
+    operator std::string_view() const { return {bytes_, size_}; }
+    bool empty() const { return size_ == 0; }
+
+private:
+    static constexpr size_t kRoom = 191;
+    uint8_t size_ = 0;
+    char bytes_[kRoom];
+};
+
+inline Text operator+(Text left, std::string_view right) {
+    return left += right;
+}
+
+}  // namespace xfer
