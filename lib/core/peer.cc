@@ -221,13 +221,13 @@ void Peer::perform(const Output &output) {
     if (!connection || connection->closing()) return;
     switch (output.kind) {
     case Output::send_hello:
-        return connection->send_hello(statement_of(state_));
+        return connection->send_hello(statement_by(state_, output.number));
     case Output::send_reply:
-        return connection->send_reply(statement_of(state_));
+        return connection->send_reply(statement_by(state_, output.number));
     case Output::send_proof:
-        return connection->send_proof(statement_of(state_), requests_);
+        return connection->send_proof(statement_by(state_, output.number), requests_);
     case Output::send_ready:
-        return connection->send_ready(statement_of(state_));
+        return connection->send_ready(statement_by(state_, output.number));
     case Output::live:
         return go_live(*connection);
     case Output::probe:

@@ -229,6 +229,16 @@ Statement statement_of(const PeerState &state) {
     return statement;
 }
 
+// What was seen of one incarnation says nothing of the attempts of another, which counts anew.
+Statement statement_by(const PeerState &state, uint64_t number) {
+    Statement statement = statement_of(state);
+    for (const Contact &contact : state.contacts)
+        if (contact.number == number && contact.incarnation &&
+            contact.incarnation != state.seen_incarnation)
+            statement.seen = statement.held = 0;
+    return statement;
+}
+
 const Contact *live_contact(const PeerState &state) {
     for (const Contact &contact : state.contacts)
         if (contact.phase == Phase::ready) return &contact;

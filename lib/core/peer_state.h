@@ -95,8 +95,9 @@ using Outputs = FixedVector<Output, kContactRoom + 4>;
 
 std::pair<PeerState, Outputs> step(PeerState state, const Input &input);
 
-// What to tell the peer.
+// What there is to tell the peer, and what of it by the connection `number`.
 Statement statement_of(const PeerState &state);
+Statement statement_by(const PeerState &state, uint64_t number);
 
 const Contact *live_contact(const PeerState &state);
 // Whether another attempt of ours makes sense now.

@@ -249,7 +249,7 @@ void Move::say(Attempt &attempt, uint8_t from, Word word) {
     if (attempt.said[to] != kSilence) fault = "a message overtakes another";
     attempt.said[to] = word;
     if (word == Word::proof || word == Word::ready)
-        attempt.statement[to] = statement_of(world_.engines[from].state);
+        attempt.statement[to] = statement_by(world_.engines[from].state, attempt.number);
 }
 
 void Move::ended(Attempt &attempt, uint8_t side) {

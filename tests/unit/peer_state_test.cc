@@ -434,6 +434,25 @@ TEST_CASE("what is told to the peer") {
     CHECK(same(statement_of(one.state), {6, 1, 1}));  // sequences of another incarnation
 }
 
+// Found with eight processes, one of them restarting: told of attempts of its predecessor, the
+// newcomer took its own for one that we had seen and dropped.
+TEST_CASE("a restarted peer is told nothing of the attempts of its predecessor") {
+    Machine one;
+    one.accept(5, 8, kOld);
+    one.lost(5);
+    one.greet(1, 3);
+    CHECK(one.reply(1, kNew) == "proof 1");
+    CHECK(same(statement_by(one.state, 1), {2, 0, 0}));
+
+    Machine held;  // until the connection of the predecessor has ended
+    held.accept(5, 8, kOld);
+    held.greet(1, 3);
+    CHECK(held.reply(1, kNew) == "probe 5");
+    CHECK(same(statement_by(held.state, 5), {2, 8, 8}));
+    CHECK(held.lost(5) == "proof 1");
+    CHECK(same(statement_by(held.state, 1), {2, 0, 0}));
+}
+
 TEST_CASE("a reply to an attempt that the peer was told is over comes too late") {
     Machine one;
     one.prove(2, 2);  // its proof says that no other than 2 is alive
