@@ -251,7 +251,7 @@ typedef struct xfer_engine_options {
     uint32_t timeout_ms;      /* deadline of operations that give none; default and XFER_NONE: only the stall limit */
     uint32_t stall_ms;        /* an operation that moves nothing for so long ends; default 30,000 */
     uint32_t connect_ms;      /* one attempt to connect; default 5,000 */
-    uint32_t heartbeat_ms;    /* between signs of life; a peer silent for three of them is lost; default 5,000 */
+    uint32_t heartbeat_ms;    /* a peer is asked for a sign of life after half of it, lost before two; default 5,000 */
     uint32_t idle_ms;         /* a connection unused for so long ends, and reopens by itself; default 300,000 */
     uint32_t lanes;           /* data lanes for each peer; default 1; XFER_NONE: the control channel carries all */
     uint32_t max_connections; /* peers connected at once; past it idle ones make room, others wait; default 1,024 */

@@ -439,17 +439,18 @@ void Connection::probe() {
 
 void Connection::beat(uint64_t now) {
     if (closing_ || !live_) return;
-    const uint64_t heard = control().link->last_heard();
+    const uint64_t heard = std::max(control().link->last_heard(), shard.listens_since());
     const auto &options = shard.engine.options();
+    const uint64_t heartbeat = options.heartbeat_ms * kNsPerMs;
     // Who is driven by its user only when it has time says 0: it can't be judged. The others answer
     // each of our pings, so that our own patience counts as well as what the peer asks for.
-    const uint64_t silence_ms =
-        std::min(handshake.peer_terms().silence_ms, kSilentHeartbeats * options.heartbeat_ms);
-    if (silence_ms && now > heard + silence_ms * kNsPerMs)
+    const uint64_t silence = handshake.peer_terms().silence_ms * kNsPerMs;
+    if (silence && pinged_ > heard && now > heard + std::min(silence, lost_after(heartbeat)))
         return close({XFER_EPEERLOST, 0, 0, "the peer is silent"});
     if (side == Side::ours && !leaving_ && idle() && now >= last_use_ + options.idle_ms * kNsPerMs)
         return offer_end();
-    if (now >= heard + options.heartbeat_ms * kNsPerMs / 2) {
+    if (now >= heard + ask_after(heartbeat)) {
+        pinged_ = now;
         Frame ping;
         ping.type = FrameType::ping;
         send(ping);

@@ -158,7 +158,8 @@ private:
     uint64_t last_use_ = 0;
     uint64_t retry_ns_ = 0;  // the peer is busy: not before so long
     uint64_t denied_ = 0;    // when the peer did not let it end
-    bool stranger_;          // counts as one
+    uint64_t pinged_ = 0;
+    bool stranger_;  // counts as one
     bool live_ = false, closing_ = false, ended_ = false;
     bool leaving_ = false;  // we offered to end an idle connection
     bool probing_ = false;

@@ -34,7 +34,8 @@ Engine::Engine(Options options, const Seams &seams)
     terms.max_ops = kLaneOps;
     // Where the user's own thread drives us, our silence says nothing.
     const bool threads = options_.io_threads || options_.dispatch == XFER_DISPATCH_THREAD;
-    terms.silence_ms = threads ? kSilentHeartbeats * options_.heartbeat_ms : 0;
+    const uint64_t silence_ms = std::min<uint64_t>(lost_after(options_.heartbeat_ms), UINT32_MAX);
+    terms.silence_ms = threads ? static_cast<uint32_t>(silence_ms) : 0;
     terms.blob = options_.blob;
     terms.listens = options_.advertise;
     self_.set_terms(std::move(terms));

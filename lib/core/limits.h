@@ -63,6 +63,18 @@ constexpr uint64_t kFenceNs =
 constexpr uint64_t kRetireNs =
     1'000 * kNsPerMs;  // for a reader of a closing region to take its last chunk
 constexpr uint64_t kByeNs = 200 * kNsPerMs;  // for last words to leave at a close
-constexpr uint32_t kSilentHeartbeats = 3;    // then the peer is lost
+
+// Of a heartbeat: how often an end looks for silence, after how much of it it asks for a sign of
+// life, and after how much the peer is lost. With the step, that is told before two heartbeats are
+// over.
+constexpr uint64_t look_every(uint64_t heartbeat) {
+    return heartbeat / 4;
+}
+constexpr uint64_t ask_after(uint64_t heartbeat) {
+    return heartbeat / 2;
+}
+constexpr uint64_t lost_after(uint64_t heartbeat) {
+    return heartbeat + heartbeat / 2;
+}
 
 }  // namespace xfer

@@ -321,15 +321,21 @@ void Shard::notify_peer_down(Endpoint &ep, const Failure &why) {
 void Shard::on_timer(Timer &timer) {
     if (&timer == &drain_limit_) return engine.draining().finish(XFER_ETIMEDOUT, *this);
     if (&timer == &room_) return dial_next();
+    // A loop that was kept from its work heard nobody meanwhile; the silence was its own.
+    if (now() > timer.due + look_every(heartbeat())) listens_since_ = now();
     for (auto &peer : peers_)
         peer->beat(now());
     beat_later();
 }
 
+uint64_t Shard::heartbeat() const {
+    return engine.options().heartbeat_ms * kNsPerMs;
+}
+
 void Shard::beat_later() {
     if (counters.connections.get() == 0 || closing_) return;
-    const uint32_t every_ms = std::min(engine.options().heartbeat_ms, engine.options().idle_ms);
-    if (!beat_.armed()) loop.arm(beat_, now() + every_ms * kNsPerMs);
+    const uint64_t step = std::min(look_every(heartbeat()), engine.options().idle_ms * kNsPerMs);
+    if (!beat_.armed()) loop.arm(beat_, now() + step);
 }
 
 void Shard::connected(Connection &connection) {

@@ -57,6 +57,7 @@ public:
 
     // ---- the loop: for what lives on it
     uint64_t now() { return loop.now(); }
+    uint64_t listens_since() const { return listens_since_; }
     const Log &log() const;
     bool closing() const { return closing_; }
     bool draining() const { return draining_; }
@@ -148,6 +149,7 @@ private:
     void end_receives(Endpoint &ep);
     void finish_close(Endpoint &ep);
     void close(Peer &peer, const Failure &why);  // with its endpoints
+    uint64_t heartbeat() const;
     void beat_later();
     void check_ended();
     void check_drained();
@@ -177,6 +179,7 @@ private:
     std::vector<std::unique_ptr<Op[]>> op_blocks_;
     List<Op, InTransfer> free_ops_;
     Timer beat_, drain_limit_, room_;
+    uint64_t listens_since_ = 0;  // without a pause that peers could have been heard in
     bool closing_ = false, ended_ = false;
     bool draining_ = false;
     bool drain_held_ = true;  // by what is under way here

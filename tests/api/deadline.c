@@ -239,15 +239,15 @@ static void test_slow_is_not_stalled(void **state) {
     assert_int_equal(peer_wait(&peer), 0);
 }
 
-/* Silence for three heartbeats is the end of a connection, deadline or not. */
+/* Silence is the end of a connection before two heartbeats are over, deadline or not. */
 static void test_heartbeat(void **state) {
     const Mode *mode = *state;
     xfer_engine_options_t options = host_options(mode);
-    options.heartbeat_ms = 300;
+    options.heartbeat_ms = 600;
     Stopped stopped;
     open_stopped(&stopped, mode, &options);
     wait_event(stopped.client, XFER_EVENT_PEER_UP, ANY_USER, kPatience);
-    pass_ms(1500); /* a silent connection lives as long as its peer does */
+    pass_ms(2000); /* a silent connection lives as long as its peer does */
     assert_int_equal(host_stats(stopped.client).connection_ends, 0);
     peer_signal(&stopped.peer, SIGSTOP);
     assert_status(xfer_put(stopped.ep, stopped.local, &stopped.ref, 0, stopped.length, 1, NULL),
@@ -263,6 +263,28 @@ static void test_heartbeat(void **state) {
     close_stopped(&stopped);
 }
 
+/* Who did not look for long has no reason to call the other one silent. */
+static void test_not_driven_for_long(void **state) {
+    enum { kBeat = 200 };
+    const Mode *mode = *state;
+    xfer_engine_options_t server = host_options(THREAD_MODE), client = host_options(mode);
+    client.heartbeat_ms = kBeat;
+    client.io_threads = XFER_NONE;
+    Pair pair = {.memory = test_memory(64)};
+    pair.server = host_open_with(THREAD_MODE, &server);
+    pair.client = host_open_with(mode, &client);
+    host_listen(pair.server, "tcp://127.0.0.1:0");
+    open_region(pair.server, "memory", XFER_WRITE, pair.memory, 64);
+    pair.ep = open_ep(pair.client, pair.server->uri);
+    pair.ref = look_up(pair.client, pair.ep, "memory");
+    for (int i = 0; i < 3; i++) {
+        usleep(5 * kBeat * 1000);
+        pass_ms(kBeat);
+        assert_int_equal(host_stats(pair.client).connection_ends, 0);
+    }
+    assert_status(put_now(pair.client, pair.ep, pair.memory, &pair.ref, 0, 0), XFER_OK);
+}
+
 static const struct CMUnitTest tests[] = {
     EACH_MODE(test_black_hole),
     EACH_DISPATCH(test_default_deadline),
@@ -272,6 +294,8 @@ static const struct CMUnitTest tests[] = {
     EACH_DISPATCH(test_stall_limit),
     EACH_DISPATCH(test_slow_is_not_stalled),
     EACH_DISPATCH(test_heartbeat),
+    MODE_TEST(test_not_driven_for_long, 3, "loop/none"),
+    MODE_TEST(test_not_driven_for_long, 6, "poll/none"),
 };
 
 TEST_MAIN(tests)

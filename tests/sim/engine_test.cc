@@ -134,6 +134,22 @@ TEST_CASE("a black hole: the stall limit ends the operation, the silence ends th
     });
 }
 
+TEST_CASE("who answers no more is lost before two heartbeats are over, and who answers never") {
+    with_seeds(50, [](World &world) {
+        Host a(world, kA), b(world, kB);
+        xfer_ep_t *ep = a.open(kB);
+        REQUIRE(a.lookup(ep, 1) == XFER_OK);
+        world.world.run_for(20 * kSecond + world.world.random(1000) * kNsPerMs);
+        CHECK(a.downs == 0);
+        world.net.silent = true;
+        const uint64_t began = world.world.now();
+        CHECK(world.world.run_until([&] { return a.downs > 0; }, 60 * kSecond));
+        CHECK(world.world.now() - began < 2 * kSecond);
+        CHECK(world.world.now() - began >= kSecond);
+        world.net.silent = false;
+    });
+}
+
 TEST_CASE("the owner restarts under the same name: old refs are stale, new ones work") {
     with_seeds(50, [](World &world) {
         const std::vector<uint8_t> name(16, 0xb0);
