@@ -256,7 +256,9 @@ typedef struct xfer_engine_options {
     uint32_t lanes;           /* data lanes for each peer; default 1; XFER_NONE: the control channel carries all */
     uint32_t max_connections; /* peers connected at once; past it idle ones make room, others wait; default 1,024 */
     uint32_t max_operations;  /* operations queued or under way on one endpoint; default 1,024 */
-    uint32_t reserved[4];
+    uint32_t yield_ms;        /* of two that know each other's ids the larger waits so long for the smaller to
+                                 connect, then does it itself; for warm-ups of full meshes; default: nobody waits */
+    uint32_t reserved[3];
 } xfer_engine_options_t;
 
 /* Opens an engine. It neither listens nor connects yet.

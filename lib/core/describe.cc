@@ -30,6 +30,7 @@ Json options_of(const Options &options) {
             {"connect_ms", options.connect_ms},
             {"heartbeat_ms", options.heartbeat_ms},
             {"idle_ms", options.idle_ms},
+            {"yield_ms", options.yield_ms},
             {"lanes", options.lanes == XFER_NONE ? 0 : options.lanes},
             {"advertise", options.advertise},
             {"max_connections", options.max_connections},

@@ -86,6 +86,7 @@ void take_times(const xfer_engine_options_t &given, Options &options) {
     options.connect_ms = or_default(given.connect_ms, kDefaultConnectMs);
     options.heartbeat_ms = or_default(given.heartbeat_ms, kDefaultHeartbeatMs);
     options.idle_ms = or_default(given.idle_ms, kDefaultIdleMs);
+    options.yield_ms = given.yield_ms == XFER_NONE ? 0 : given.yield_ms;
     options.lanes = or_default(given.lanes, kDefaultLanes);
     options.max_connections = or_default(given.max_connections, kDefaultConnections);
     options.max_operations = or_default(given.max_operations, kDefaultOperations);

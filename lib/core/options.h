@@ -32,7 +32,8 @@ struct Options {
     std::vector<std::string> advertise;   // empty: what is bound
     uint32_t timeout_ms = 0;              // 0: none
     uint32_t stall_ms = 0, connect_ms = 0, heartbeat_ms = 0, idle_ms = 0;
-    uint32_t lanes = 1;  // XFER_NONE: none
+    uint32_t yield_ms = 0;  // 0: never
+    uint32_t lanes = 1;     // XFER_NONE: none
     uint32_t max_connections = 0, max_operations = 0;
 };
 

@@ -138,11 +138,20 @@ void Peer::want() {
         !may_dial(state_))
         return;
     if (wanted()) set_states(XFER_EP_CONNECTING);
-    if (const uint64_t at = addresses_.next().at; at > shard.now())
-        return shard.loop.arm(redial_, at);
+    if (const uint64_t at = may_dial_at(); at > shard.now()) return shard.loop.arm(redial_, at);
     if (!wanted()) return;
     dialing_ = true;
     shard.dial_when_free(*this);
+}
+
+// Of two that know each other one may yield to the other, for a while: in a full mesh that is
+// warmed up from all sides at once, half of the attempts are then never made.
+uint64_t Peer::may_dial_at() {
+    const uint64_t at = addresses_.next().at;
+    const uint64_t yield = shard.engine.options().yield_ms * kNsPerMs;
+    if (!wanted() || !yield || !id || state_.ours_smaller) return at;
+    if (!wanted_since_) wanted_since_ = shard.now();
+    return std::max(at, wanted_since_ + yield);
 }
 
 void Peer::on_timer(Timer &) {
@@ -310,6 +319,7 @@ void Peer::go_live(Connection &connection) {
     if (live_ && live_ != &connection) went_down(*live_);  // the peer has given it up
     live_ = &connection;
     addresses_.alive();
+    wanted_since_ = 0;
     last_failure_ = {};
     shard.loop.disarm(redial_);
     if (dialing_) {

@@ -96,6 +96,7 @@ private:
     void attempt_failed(const std::string &uri, const Failure &why, uint64_t retry_ns);
     void fail_waiting(Status status, uint32_t origin, int32_t native);
     Connection *find(uint64_t number);
+    uint64_t may_dial_at();
     void set_states(uint32_t state);
 
     List<Endpoint, InPeer> eps_;
@@ -106,6 +107,7 @@ private:
     Addresses addresses_;
     Failure last_failure_;
     Timer redial_;
+    uint64_t wanted_since_ = 0;  // without a connection
     bool dialing_ = false;  // or waits for its turn to
     bool slot_ = false;     // counts as one that is connected, or on its way to be
     uint64_t last_incarnation_ = 0;

@@ -66,7 +66,8 @@ AT(xfer_engine_options_t, idle_ms, 144);
 AT(xfer_engine_options_t, lanes, 148);
 AT(xfer_engine_options_t, max_connections, 152);
 AT(xfer_engine_options_t, max_operations, 156);
-AT(xfer_engine_options_t, reserved, 160);
+AT(xfer_engine_options_t, yield_ms, 160);
+AT(xfer_engine_options_t, reserved, 164);
 
 SIZE(xfer_ref_t, 96);
 AT(xfer_ref_t, bytes, 0);

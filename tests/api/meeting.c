@@ -4,6 +4,7 @@
  * identity that was or was not expected. */
 #include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "fixture.h"
 
@@ -205,6 +206,88 @@ static void test_identity_used_twice(void **state) {
     assert_int_equal(host_stats(first).connection_ends, 0);
 }
 
+/* ---- who dials ---- */
+
+static Host *open_named(const Mode *mode, int number, uint32_t yield_ms) {
+    xfer_engine_options_t options = host_options(mode);
+    options.id[0] = 1;
+    options.id[15] = (uint8_t)number;
+    options.yield_ms = yield_ms;
+    Host *host = host_open_with(mode, &options);
+    host_listen(host, "tcp://127.0.0.1:0");
+    return host;
+}
+
+static xfer_ep_t *open_known(Host *host, Host *other, const char *uri) {
+    xfer_id_t id;
+    assert_status(xfer_engine_id(other->engine, &id), XFER_OK);
+    xfer_ep_options_t options = {.size = sizeof options, .peer = &id};
+    xfer_ep_t *ep = NULL;
+    assert_status(xfer_ep_open(host->engine, uri, &options, &ep, NULL), XFER_OK);
+    return ep;
+}
+
+/* A full mesh that is warmed up from all sides at once: of each pair only the smaller dials. */
+static void test_smaller_dials(void **state) {
+    enum { kMesh = 6 };
+    Host *hosts[kMesh];
+    for (int i = 0; i < kMesh; i++)
+        hosts[i] = open_named(*state, i + 1, kPatience);
+    for (int i = kMesh; i-- > 0;) {
+        for (int j = 0; j < kMesh; j++) {
+            if (i == j) continue;
+            xfer_ep_t *ep = open_known(hosts[i], hosts[j], hosts[j]->uri);
+            assert_status(xfer_ep_connect(ep, kPatience, (uint64_t)j), XFER_OK);
+        }
+    }
+    for (int i = 0; i < kMesh; i++) {
+        for (int j = 0; j < kMesh; j++) {
+            if (i == j) continue;
+            xfer_event_t event = wait_event(hosts[i], XFER_EVENT_CONNECT, (uint64_t)j, kPatience);
+            assert_status(event.status, XFER_OK);
+        }
+    }
+    for (int i = 0; i < kMesh; i++) {
+        assert_int_equal(host_stats(hosts[i]).connects, (uint64_t)(kMesh - 1 - i));
+        assert_int_equal(host_stats(hosts[i]).connections, kMesh - 1);
+    }
+}
+
+/* Nothing depends on it: where only the larger has something to say, it says it, a little later. */
+static void test_larger_dials_in_the_end(void **state) {
+    Host *small = open_named(*state, 1, 200), *large = open_named(*state, 2, 200);
+    uint8_t *memory = test_memory(64);
+    open_region(small, "memory", XFER_WRITE, memory, 64);
+    xfer_ep_t *ep = open_known(large, small, small->uri);
+    uint64_t began = now_ms();
+    xfer_ref_t ref = look_up(large, ep, "memory");
+    assert_true(now_ms() - began >= 190);
+    assert_status(put_now(large, ep, "by the larger", &ref, 0, 14), XFER_OK);
+    assert_string_equal((char *)memory, "by the larger");
+    assert_int_equal(host_stats(small).connects, 0);
+    assert_int_equal(host_stats(large).connects, 1);
+}
+
+/* An endpoint whose peer can't be dialed is served by the connection that the peer makes. */
+static void test_served_by_who_came(void **state) {
+    Host *inside = open_named(*state, 1, 0), *outside = open_named(*state, 2, 0);
+    uint8_t *memory = test_memory(64);
+    open_region(inside, "memory", XFER_READ, memory, 64);
+    uint16_t port = 0;
+    int fd = raw_listener(&port); /* an address at which nobody will be */
+    assert_true(fd >= 0);
+    close(fd);
+    char nowhere[64];
+    snprintf(nowhere, sizeof nowhere, "tcp://127.0.0.1:%u", port);
+    xfer_ep_t *ep = open_known(outside, inside, nowhere);
+    assert_status(connect_now(outside, ep, 5000), XFER_EUNREACHABLE);
+    assert_status(xfer_ep_lookup(ep, "memory", NULL, 5), XFER_OK);
+    pass_ms(50);
+    assert_int_equal(count_events(outside, XFER_EVENT_LOOKUP, 5), 0);
+    assert_status(connect_now(inside, open_ep(inside, outside->uri), 5000), XFER_OK);
+    assert_status(wait_event(outside, XFER_EVENT_LOOKUP, 5, kPatience).status, XFER_OK);
+}
+
 /* ---- many ---- */
 
 static void test_storm(void **state) {
@@ -237,6 +320,9 @@ static const struct CMUnitTest tests[] = {
     EACH_MODE(test_expected_identity),
     EACH_DISPATCH(test_ref_of_another_engine),
     EACH_DISPATCH(test_identity_used_twice),
+    EACH_DISPATCH(test_smaller_dials),
+    EACH_DISPATCH(test_larger_dials_in_the_end),
+    EACH_MODE(test_served_by_who_came),
     EACH_MODE(test_storm),
 };
 

@@ -10,7 +10,6 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
     Result<Uri> uri = parse_uri({reinterpret_cast<const char *>(data), size});
     if (!uri) {
         REQUIRE(!uri.error().message.empty());
-        REQUIRE(uri.error().message.size() < 400);
         return 0;
     }
     REQUIRE(size <= 255);

@@ -33,7 +33,7 @@ Status status_of(const std::function<void(Given &)> &change) {
     change(options);
     auto resolved = resolve_options(options);
     if (resolved) return XFER_OK;
-    CHECK(resolved.error().message != "");
+    CHECK_FALSE(resolved.error().message.empty());
     return resolved.error().status;
 }
 
@@ -99,6 +99,7 @@ TEST_CASE("what is given is taken") {
         o.lanes = 6;
         o.max_connections = 7;
         o.max_operations = 8;
+        o.yield_ms = 9;
     });
     CHECK(options.io_threads == 3);
     CHECK(options.spin_us == 50);
@@ -120,6 +121,7 @@ TEST_CASE("what is given is taken") {
     CHECK(options.lanes == 6);
     CHECK(options.max_connections == 7);
     CHECK(options.max_operations == 8);
+    CHECK(options.yield_ms == 9);
 }
 
 TEST_CASE("none, where it is allowed") {
