@@ -692,6 +692,15 @@ XFER_API xfer_status_t xfer_batch_add_strided(xfer_batch_t *batch, uint32_t op, 
  * Ownership: the index lists are copied once for all bases. */
 XFER_API xfer_status_t xfer_batch_add_pages(xfer_batch_t *batch, uint32_t op, const xfer_pages_t *pages);
 
+/* Lets all entries that name `from` name `to`, at the same offsets in it; all else stays. So a prepared batch goes on
+ * after its owner's restart: with the ref that a lookup gave anew in place of the one that is stale.
+ * Returns: XFER_OK; XFER_ENOTFOUND if nothing names `from`; XFER_ERANGE if `to` is shorter, XFER_EACCESS if it allows
+ *          less; XFER_EINVAL, XFER_EVERSION; XFER_EBUSY in flight.
+ * Thread: any, one at a time.
+ * In callback: yes.
+ * Ownership: the refs are copied. */
+XFER_API xfer_status_t xfer_batch_rebind(xfer_batch_t *batch, const xfer_ref_t *from, const xfer_ref_t *to);
+
 /* Starts the batch. It may be submitted again after its event, unchanged or with more added. With
  * XFER_SUBMIT_NOTIFY the owner's application gets one NOTIFY event: XFER_OK when all data are applied, or why the
  * batch failed (also when this process dies on the way), after which nothing of it lands. The batch ends with

@@ -229,6 +229,28 @@ Status add_pages(xfer_batch_t *handle, uint32_t op, const xfer_pages_t *given) {
     return XFER_OK;
 }
 
+// Offsets count from the start of the region, and the two refs may name parts that begin elsewhere.
+Status rebind(xfer_batch_t *handle, const xfer_ref_t *from, const xfer_ref_t *to) {
+    Building building(handle);
+    if (building.status != XFER_OK) return building.status;
+    Batch &batch = *building.batch;
+    if (!from || !to) return XFER_EINVAL;
+    auto before = decode_ref(*from), after = decode_ref(*to);
+    if (!before) return before.error().status;
+    if (!after) return after.error().status;
+    if (after->length < before->length) return XFER_ERANGE;
+    if (before->access & ~after->access) return XFER_EACCESS;
+    const Remote named = remote_of(*before);
+    Status status = XFER_ENOTFOUND;
+    for (uint32_t index = 0; index < batch.remotes.size(); ++index)
+        if (same(batch.remotes[index], named)) {
+            batch.remotes[index] = remote_of(*after);
+            batch.list.shift(index, after->offset - before->offset);
+            status = XFER_OK;
+        }
+    return status;
+}
+
 Status submit(xfer_batch_t *handle, uint64_t user, const xfer_submit_options_t *given) {
     Building building(handle);
     if (building.status != XFER_OK) return building.status;
@@ -313,6 +335,10 @@ xfer_status_t xfer_batch_add_strided(xfer_batch_t *batch, uint32_t op,
 
 xfer_status_t xfer_batch_add_pages(xfer_batch_t *batch, uint32_t op, const xfer_pages_t *pages) {
     return guarded([&]() -> xfer_status_t { return add_pages(batch, op, pages); });
+}
+
+xfer_status_t xfer_batch_rebind(xfer_batch_t *batch, const xfer_ref_t *from, const xfer_ref_t *to) {
+    return guarded([&]() -> xfer_status_t { return rebind(batch, from, to); });
 }
 
 xfer_status_t xfer_batch_submit(xfer_batch_t *batch, uint64_t user,

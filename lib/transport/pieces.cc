@@ -50,6 +50,15 @@ void PieceList::clear() {
     entries_ = bytes_ = 0;
 }
 
+void PieceList::shift(uint32_t remote, uint64_t by) {
+    for (Segment &segment : segments_) {
+        if (segment.remote != remote) continue;
+        segment.first.offset += by;
+        for (Piece &span : segment.spans)
+            span.offset += by;
+    }
+}
+
 uint64_t PieceList::entry_index(const Cursor &cursor) const {
     return at_end(cursor) ? entries_ : segments_[cursor.segment].first_entry + cursor.entry;
 }

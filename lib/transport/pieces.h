@@ -45,6 +45,7 @@ public:
     void add_pages(Dir dir, uint32_t remote, const Piece &page_zero,
                    std::shared_ptr<const PageTable> table);
     void clear();
+    void shift(uint32_t remote, uint64_t by);  // its offsets, modulo 2^64
 
     uint64_t entries() const { return entries_; }
     uint64_t bytes() const { return bytes_; }
