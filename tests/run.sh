@@ -36,7 +36,7 @@ step() {
     rows+=("$(printf '%-18s %7d %7d %8d %8d %7d' "$name" "$p" "$f" "$s" "$seconds" "$budget")")
 
     echo "$p passed, $f failed, $s skipped, $seconds s"
-    grep '^skipped: ' "$log" | sed 's/^/    /'
+    grep -E '^(skipped|figure): ' "$log" | sed 's/^/    /'
     if [ "$f" -ne 0 ]; then
         case $status in 124 | 137) echo "    ended: over its budget of $budget s" ;; esac
         if grep -q '^FAILED: ' "$log"; then sed -n '/^FAILED: /,$p' "$log"; else tail -n 60 "$log"; fi | sed 's/^/    | /'
@@ -66,6 +66,7 @@ default_suites() { # arguments of ctest
     suite sim 90 gcc tests/sim "$@"
     suite fuzz 45 gcc tests/fuzz -j 2 "$@"
     suite api 300 gcc tests/api -j 2 "$@"
+    suite crash 90 gcc tests/crash -j 2 "$@"
     suite interop $interop gcc tests/interop "$@"
     suite hostile 120 gcc tests/hostile -j 2 "$@"
     suite faults 90 gcc tests/faults -j 2 "$@"

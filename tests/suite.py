@@ -2,7 +2,7 @@
 """Runs the ctest tests of one folder of a build tree and counts the cases inside them.
 
 Usage: suite.py FOLDER [arguments of ctest]. A cmocka or doctest program counts as its cases, anything else as one.
-Prints what failed, why something was skipped, and last `N passed, N failed, N skipped`.
+Prints what failed, why something was skipped, the figures that tests tell, and last `N passed, N failed, N skipped`.
 """
 
 import os
@@ -80,6 +80,8 @@ def main():
             total[kind] += number
         if cases["failed"]:
             print(f"\nFAILED: {test.get('name')}", *excerpt(output), sep="\n    ")
+        for figure in re.findall(r"^figure: .+", output, re.M):
+            print(figure)
         if cases["skipped"]:
             print(f"skipped: {test.get('name')}: {reasons(output)}")
     print(", ".join(f"{number} {kind}" for kind, number in total.items()))

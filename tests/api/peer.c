@@ -64,11 +64,11 @@ void peer_start_role(Peer *peer, const char *role, const char *argument) {
     remember(peer->pid);
 }
 
-static void read_line(int fd, char *line, size_t cap) {
+void peer_read_line(Peer *peer, char *line, size_t cap) {
     size_t length = 0;
     while (length + 1 < cap) {
-        struct pollfd readable = {.fd = fd, .events = POLLIN};
-        if (poll(&readable, 1, kPatience) != 1 || read(fd, line + length, 1) != 1)
+        struct pollfd readable = {.fd = peer->out, .events = POLLIN};
+        if (poll(&readable, 1, kPatience) != 1 || read(peer->out, line + length, 1) != 1)
             fail_msg("the peer says nothing");
         if (line[length] == '\n') break;
         length++;
@@ -76,11 +76,15 @@ static void read_line(int fd, char *line, size_t cap) {
     line[length] = '\0';
 }
 
-void peer_start(Peer *peer, const char *uri, uint64_t length, int id) {
+void peer_start_shared(Peer *peer, const char *uri, uint64_t length, int id, int fd) {
     char argument[400];
-    snprintf(argument, sizeof argument, "%llu %d %s", (unsigned long long)length, id, uri);
+    snprintf(argument, sizeof argument, "%llu %d %s %d", (unsigned long long)length, id, uri, fd);
     peer_start_role(peer, "serve", argument);
-    read_line(peer->out, peer->uri, sizeof peer->uri);
+    peer_read_line(peer, peer->uri, sizeof peer->uri);
+}
+
+void peer_start(Peer *peer, const char *uri, uint64_t length, int id) {
+    peer_start_shared(peer, uri, length, id, -1);
 }
 
 void peer_signal(Peer *peer, int signal_number) {
@@ -130,11 +134,11 @@ static void ignore_event(const xfer_event_t *event, uint64_t user) {
 
 static int serve(const char *argument) {
     unsigned long long length = 0;
-    int id = 0;
+    int id = 0, fd = -1;
     char uri[256];
-    if (sscanf(argument, "%llu %d %255s", &length, &id, uri) != 3) return 2;
-    void *memory = mmap(NULL, length, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (sscanf(argument, "%llu %d %255s %d", &length, &id, uri, &fd) != 4) return 2;
+    const int kind = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE : MAP_SHARED;
+    void *memory = mmap(NULL, length, PROT_READ | PROT_WRITE, kind, fd, 0);
     if (memory == MAP_FAILED) return 2;
     xfer_engine_options_t options = {
         .size = sizeof options, .on_event = ignore_event, .id = {(uint8_t)id}};

@@ -20,8 +20,12 @@ typedef struct Peer {
  * at `uri` until its input ends. Byte 0 of its identity is `id`; 0: random. Returns when it
  * listens. */
 void peer_start(Peer *peer, const char *uri, uint64_t length, int id);
+/* The same with the memory of `fd`, which the test can see too, also when the peer is dead. */
+void peer_start_shared(Peer *peer, const char *uri, uint64_t length, int id, int fd);
 /* Any other role: argv[1] is `role`, argv[2] `argument`. Its output is left to the caller. */
 void peer_start_role(Peer *peer, const char *role, const char *argument);
+/* The next line that it says, without its end. */
+void peer_read_line(Peer *peer, char *line, size_t cap);
 /* Returns from SIGSTOP when it has stopped. */
 void peer_signal(Peer *peer, int signal_number);
 /* Waits for its end: the exit code, or 128 + the signal. */

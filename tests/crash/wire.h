@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Two network namespaces and the cable between them, in the test's own hand. Each end is a TUN
+ * device, and a thread carries the packets from one to the other: late, with losses, or not at all,
+ * each way by itself. So no module of the kernel is needed for a bad network. The namespaces have
+ * no names: they end with the process, whatever becomes of the test. */
+#ifndef XFER_TESTS_CRASH_WIRE_H
+#define XFER_TESTS_CRASH_WIRE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* From end 0 to end 1, or back. To be changed at any time. */
+typedef struct WireWay {
+    _Atomic bool cut;
+    _Atomic uint32_t delay_us, lost_per_mille;
+    _Atomic uint64_t carried;
+} WireWay;
+
+typedef struct Wire {
+    int home, spaces[2], ends[2]; /* descriptors */
+    WireWay ways[2];
+    pthread_t carrier;
+    _Atomic bool over;
+} Wire;
+
+/* NULL, or why that can't be had here. Before the first thread of the process. */
+const char *wire_open(Wire *wire);
+/* The calling thread, with the threads and sockets that it makes, is at that end; -1: at home. */
+void wire_stand_at(Wire *wire, int end);
+/* The address of an end. */
+const char *wire_address(int end);
+/* Both ways alike. */
+void wire_set(Wire *wire, bool cut, uint32_t delay_us, uint32_t lost_per_mille);
+void wire_close(Wire *wire);
+
+#endif
