@@ -169,6 +169,25 @@ TEST_CASE("skip_remote goes past what one remote has, and no further") {
     CHECK(list.at_end(cursor));
 }
 
+TEST_CASE("shift moves the offsets of one remote, of every kind of entry") {
+    PieceList list;
+    auto table = std::make_shared<PieceList::PageTable>();
+    table->local = {0}, table->remote = {3};
+    list.add(Dir::put, 0, {0, 50, 10});
+    list.add(Dir::put, 1, {100, 60, 10});
+    list.add_strided(Dir::put, 0, {200, 70, 10}, 20, 20, 1);
+    list.add_pages(Dir::put, 0, {300, 80, 10}, table);
+    list.shift(0, 1'000);
+    list.shift(1, uint64_t{0} - 40);
+    std::vector<uint64_t> offsets;
+    for (Cursor cursor; !list.at_end(cursor);) {
+        std::vector<Piece> pieces;
+        list.draw(cursor, 10, 1, pieces);
+        offsets.push_back(pieces.at(0).offset);
+    }
+    CHECK(offsets == std::vector<uint64_t>{1050, 20, 1070, 1110});
+}
+
 TEST_CASE("a cleared list is empty and can be filled again") {
     PieceList list;
     list.add(Dir::put, 0, {0, 0, 10});
