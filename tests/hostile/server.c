@@ -7,7 +7,7 @@
  * posts a receive from any, and "send TAG LENGTH FLAGS" sends to the peer that came last. It ends
  * with its input.
  *
- * Usage: hostile_server [KEY]
+ * Usage: [HOSTILE_IO_THREADS=N] hostile_server [KEY]
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -70,6 +70,8 @@ int main(int argc, char **argv) {
                                      .on_event = on_event,
                                      .blob = "an engine's blob",
                                      .blob_length = 16};
+    const char *threads = getenv("HOSTILE_IO_THREADS");
+    if (threads) options.io_threads = (uint32_t)atoi(threads);
     if (argc > 1) {
         options.key = argv[1];
         options.key_length = strlen(argv[1]);
