@@ -59,10 +59,20 @@ static void test_killed_and_restarted(void **state) {
     Survivor survivor;
     open_survivor(&survivor, *state, 0);
     for (uint64_t i = 0; i < kPuts; i++) {
+        /* It reads no more, so that one of them is under way however late we are. */
+        if (i == 1) {
+            assert_status(wait_event(survivor.host, XFER_EVENT_PUT, 0, kPatience).status, XFER_OK);
+            peer_signal(&survivor.peer, SIGSTOP);
+        }
         assert_status(xfer_put(survivor.ep, survivor.local, &survivor.ref, 0, kLength, i, NULL),
                       XFER_OK);
     }
-    assert_status(wait_event(survivor.host, XFER_EVENT_PUT, 0, kPatience).status, XFER_OK);
+    const uint64_t end = now_ms() + kPatience;
+    while (host_stats(survivor.host).inflight == 0) {
+        assert_true(now_ms() < end);
+        turn(1);
+    }
+    pass_ms(20);
     peer_kill(&survivor.peer);
     xfer_event_t down = wait_event(survivor.host, XFER_EVENT_PEER_DOWN, ANY_USER, kPatience);
     assert_ptr_equal(down.ep, survivor.ep);
@@ -117,6 +127,12 @@ static void test_restarted_as_another(void **state) {
     restart(&survivor, kId + 1);
     xfer_ref_t ref =
         look_up(survivor.host, survivor.ep, "memory"); /* this one did not say whom it wants */
+    xfer_id_t told = {.bytes = {0}};
+    while (told.bytes[0] != kId + 1) { /* the first is still that of the strict one */
+        xfer_event_t up = wait_event(survivor.host, XFER_EVENT_PEER_UP, ANY_USER, kPatience);
+        memcpy(&told, up.data, sizeof told);
+        assert_ptr_equal(up.ep, told.bytes[0] == kId ? strict : survivor.ep);
+    }
     assert_status(put_now(survivor.host, survivor.ep, survivor.local, &ref, 0, 64), XFER_OK);
     xfer_status_t status =
         put_now(survivor.host, survivor.ep, survivor.local, &survivor.ref, 0, 64);
