@@ -116,6 +116,7 @@ void Flow::detach() {
         if (!transfer->notification) continue;
         const bool touched = transfer->closed_notification || transfer->moved ||
                              transfer->stopped || transfer->inflight_count;
+        if (transfer->closed_notification) transfer->maybe_applied = true;
         transfer->begin_anew();
         transfer->ListNode<InQueue>::unlink();
         if (!touched) {
@@ -399,6 +400,9 @@ void Flow::complete(Transfer &transfer) {
     transfer.ListNode<InFlow>::unlink();
     transfer.ListNode<InQueue>::unlink();
     if (transfer.notification) {
+        // The owner's application may have been told that it has ended well.
+        if (transfer.status != XFER_OK && transfer.closed_notification)
+            transfer.maybe_applied = true;
         if (transfer.status != XFER_OK && connection_ && connection_->usable())
             close_notification(transfer, transfer.status);
         notifying_.end(transfer.notification);
