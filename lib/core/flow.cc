@@ -114,8 +114,9 @@ void Flow::detach() {
         keep.push_back(*transfer);
         if (transfer->letter.number) lose(*transfer);
         if (!transfer->notification) continue;
-        const bool touched = transfer->closed_notification || transfer->moved ||
-                             transfer->stopped || transfer->inflight_count;
+        bool touched = transfer->closed_notification || transfer->moved || transfer->stopped;
+        for (const Op &op : transfer->inflight)
+            touched = touched || op.sent;  // what was posted and never left comes back
         if (transfer->closed_notification) transfer->maybe_applied = true;
         transfer->begin_anew();
         transfer->ListNode<InQueue>::unlink();
