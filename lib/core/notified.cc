@@ -64,6 +64,7 @@ bool Notified::begin(uint64_t number, uint64_t key) {
     }
     ++begun_;
     open_.emplace(number, key);
+    somebody();
     return true;
 }
 
@@ -89,11 +90,17 @@ void Notified::end(uint64_t number, Status status) {
     tell_had(number);
 }
 
+// The user may have closed the last handle of a peer whose connection lives on: it gets a new one.
+Endpoint *Notified::somebody() {
+    if (!connection_.peer->spokesman()) connection_.shard.greet_again(*connection_.peer);
+    return connection_.peer->spokesman();
+}
+
 void Notified::raise(uint64_t key, Status status) {
     Shard &shard = connection_.shard;
     if (status == XFER_OK && shard.engine.count(key, shard)) return had_->one();
-    Endpoint *ep = connection_.peer->spokesman();
-    if (!ep) return had_->one();  // nobody is there to be told
+    Endpoint *ep = somebody();
+    if (!ep) return had_->one();  // nobody is there to be told: we close
     shard.tell(*new Notification(*ep, *had_, key, status));
 }
 

@@ -16,6 +16,7 @@
 namespace xfer {
 
 class Connection;
+class Endpoint;
 class Shard;
 
 // How many notifications of a connection the application has had, counted where it takes them.
@@ -51,6 +52,7 @@ private:
     bool over(uint64_t number) const;
     bool begin(uint64_t number, uint64_t key);
     void end(uint64_t number, Status status);
+    Endpoint *somebody();
     void raise(uint64_t key, Status status);
 
     Connection &connection_;
