@@ -84,6 +84,7 @@ public:
     void forget(Request &request);
     bool send(const Frame &frame, ConstBytes body = {});
     void retire(Region &region);
+    void discard(uint64_t notification);
     bool retire(Transfer &send);  // true: none of its bytes are on their way out
     bool join_lane(Connection &stranger, const Hello &message,
                    ConstBytes raw);  // takes its link, or refuses

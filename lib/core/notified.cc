@@ -83,6 +83,7 @@ void Notified::hear(const Frame &notify) {
 void Notified::end(uint64_t number, Status status) {
     const uint64_t key = open_.at(number);
     open_.erase(number);
+    connection_.discard(number);
     over_.insert(number);
     while (over_.erase(floor_ + 1))
         ++floor_;

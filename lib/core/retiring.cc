@@ -28,6 +28,12 @@ void Connection::retire(Region &region) {
     wait_quiet(region.id, {Ref(region), nullptr, lanes});
 }
 
+// A chunk that is half received: the next one is refused with its first byte.
+void Connection::discard(uint64_t notification) {
+    for (auto &lane : lanes_)
+        if (lane->state == Lane::State::ready) lane->link->discard(notification);
+}
+
 bool Connection::retire(Transfer &send) {
     const uint64_t id = kMessageBit | send.letter.number;
     const uint32_t lanes = lanes_that_send(id, XFER_ESTALE);

@@ -108,6 +108,8 @@ public:
     // The region has ended: nothing of it is read or written any more, and requests that were under
     // way are refused with `why`. False: some of it is on its way out; on_quiet follows.
     virtual bool retire(uint64_t region, Status why) = 0;
+    // That notification of the peer's has ended: what still comes of a put of it is thrown away.
+    virtual void discard(uint64_t notification) = 0;
     virtual void close(
         const Failure &why) = 0;  // asynchronous; what was sent before still leaves if it can
     virtual uint64_t last_heard() const = 0;  // time of the last byte from the peer

@@ -355,6 +355,14 @@ bool SimLink::retire(uint64_t region, Status why) {
     return quiet;
 }
 
+void SimLink::discard(uint64_t notification) {
+    const Head &head = in_.head;
+    if (!in_.open || head.kind != Head::request || in_.discard) return;
+    if (head.dir != Dir::put || head.access.notification != notification) return;
+    in_.discard = true;
+    in_.head.status = XFER_ECANCELED;
+}
+
 void SimLink::cut() {
     if (other_) other_->other_ = nullptr;
     other_ = nullptr;

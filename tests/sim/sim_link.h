@@ -28,6 +28,7 @@ public:
     void flush() override;
     bool cancel(Op &op) override;
     bool retire(uint64_t region, Status why) override;
+    void discard(uint64_t notification) override;
     void close(const Failure &why) override;
     uint64_t last_heard() const override { return heard_; }
 

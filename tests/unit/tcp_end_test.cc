@@ -124,6 +124,37 @@ TEST_CASE("a region that is closed while a put comes in is left alone") {
     CHECK(raw.there.served == 0);
 }
 
+TEST_CASE("a put that comes in when its notification ends is left alone") {
+    constexpr uint64_t kNumber = 3, kWord = 44;
+    Raw raw;
+    std::vector<uint8_t> data = pattern(100'000, 4), put = put_of(1, data);
+    // The same with the notification behind the key.
+    std::optional<Frame> head = decode_frame(put.data());
+    REQUIRE(head);
+    head->flags |= kNotified;
+    head->length += kNotificationBytes;
+    encode(*head, put.data());
+    uint8_t both[kNotificationBytes];
+    store<uint64_t>(both, kNumber);
+    store<uint64_t>(both + 8, kWord);
+    put.insert(put.begin() + Frame::kSize + 8, both, both + kNotificationBytes);
+    raw.say({put.begin(), put.begin() + 50'000});
+    REQUIRE(raw.until([&] { return raw.memory[40'000] == data[40'000]; }));
+    turn_some(*raw.loop);
+    raw.accepted().discard(kNumber + 1);  // another's
+    raw.say({put.begin() + 50'000, put.begin() + 60'000});
+    REQUIRE(raw.until([&] { return raw.memory[55'000] == data[55'000]; }));
+    turn_some(*raw.loop);
+    raw.accepted().discard(kNumber);
+    std::vector<uint8_t> now = raw.memory;
+    raw.say({put.begin() + 60'000, put.end()});
+    Frame frame = raw.hear_frame();
+    CHECK(frame.type == FrameType::error);
+    CHECK(frame.status == XFER_ECANCELED);
+    CHECK(raw.memory == now);
+    CHECK(raw.there.served == 0);
+}
+
 TEST_CASE("a region that is closed while it is read is quiet when that has left") {
     for (bool lost : {false, true}) {
         Raw raw(true, 4096);

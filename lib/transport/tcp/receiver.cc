@@ -228,6 +228,7 @@ Status Receiver::ask_access(Dir dir, const Frame &frame, const uint8_t *access,
         asked.notification = load<uint64_t>(access + 8);
         asked.notification_key = load<uint64_t>(access + 16);
     }
+    if (dir == Dir::put) notification_ = asked.notification;
     return both_.sink->on_access(dir, asked, both_.buffers.wire_pieces, out);
 }
 
@@ -362,6 +363,12 @@ void Receiver::retire(uint64_t region, Status why) {
     if (payload_ != Payload::put || frame_.region != region || refused_ != XFER_OK) return;
     discard_ = true;
     refused_ = why;
+}
+
+void Receiver::discard(uint64_t notification) {
+    if (payload_ != Payload::put || notification_ != notification || refused_ != XFER_OK) return;
+    discard_ = true;
+    refused_ = XFER_ECANCELED;
 }
 
 }  // namespace xfer::tcp
