@@ -169,7 +169,8 @@ TEST_CASE("a name server is asked for both families, and its refusal has a name"
     CHECK(nowhere.failure->status == XFER_ENAME);
     CHECK(nowhere.failure->origin == XFER_ORIGIN_CARES);
     CHECK(nowhere.failure->native == ARES_ENOTFOUND);
-    CHECK(nowhere.failure->message.find("nowhere.test.") != std::string::npos);
+    const std::string_view words = nowhere.failure->message;
+    CHECK(words.find("nowhere.test.") != words.npos);
     UvLoop::Inside inside(*loop);
     first.reset();
     second.reset();

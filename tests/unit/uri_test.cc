@@ -22,7 +22,7 @@ Status parsed(std::string_view text) {
 
 std::string complaint(std::string_view text) {
     Result<Uri> uri = parse_uri(text);
-    return uri ? "" : uri.error().message;
+    return uri ? "" : std::string(uri.error().message);
 }
 
 bool contains(const std::string &text, std::string_view part) {
