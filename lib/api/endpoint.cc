@@ -20,19 +20,21 @@ Failure open_endpoint(xfer_engine_t *handle, const char *text, const xfer_ep_opt
     if (!engine->first_shard().transport_for(*uri))
         return {XFER_EUNSUPPORTED, 0, 0, "no transport of this engine serves " + std::string(text)};
     if (!is_dialable(*uri)) return {XFER_EADDR, 0, 0, "a peer is at one port"};
-    auto *ep = new Endpoint(*engine, to_string(*uri), options.user);
+    auto made = Ref<Endpoint>::adopt(new Endpoint(*engine, to_string(*uri), options.user));
+    Endpoint *ep = made.get();
     if (options.peer) {
         ep->expected.emplace();
         std::memcpy(ep->expected->data(), options.peer->bytes, ep->expected->size());
     }
     Shard &shard = ep->expected ? engine->home(*ep->expected) : engine->first_shard();
     ep->shard.store(&shard);
+    ep->spare = std::make_unique<Peer>(shard, ep->uri);
     ep->retain();  // the loop's
     if (!shard.post(ep->open)) {
         ep->release();
-        ep->release();
         return {XFER_ECLOSED, 0, 0, ""};
     }
+    ep->retain();  // the handle's
     *out = reinterpret_cast<xfer_ep_t *>(ep);
     return {};
 }

@@ -13,7 +13,8 @@
 
 namespace xfer {
 
-// The only place where exceptions end. Below, only allocation and the start of a thread throw.
+// Where exceptions of a call end; those of the loops end in util/memory.h. Below, only allocation
+// and the start of a thread throw.
 template <typename Call>
 xfer_status_t guarded(Call call, int32_t *native = nullptr) noexcept {
     try {

@@ -18,8 +18,8 @@ Connection::Connection(Shard &owner, Side initiator, uint64_t local_number, uint
       limit_(*this),
       offer_(*this),
       stranger_(initiator == Side::theirs) {
-    if (stranger_) shard.engine.strangers().fetch_add(1);
     lanes_.push_back(std::make_unique<Lane>(*this, 0));
+    if (stranger_) shard.engine.strangers().fetch_add(1);
     const uint64_t patience =
         side == Side::ours ? shard.engine.options().connect_ms * kNsPerMs : kStrangerNs;
     shard.loop.arm(limit_, shard.now() + patience);
@@ -170,7 +170,8 @@ void Connection::close(const Failure &reason) {
         Frame bye;
         bye.type = FrameType::bye;
         bye.status = reason.status < 0 ? reason.status : XFER_ECLOSED;
-        control().link->send(bye, {});
+        const bool said = in_memory([&] { control().link->send(bye, {}); });
+        static_cast<void>(said);  // its end says enough
     }
     for (auto &lane : lanes_)
         if (lane->link && lane->state != Lane::State::down)
@@ -184,8 +185,7 @@ void Connection::on_lane_down(Lane &lane, const Failure &reason) {
     const bool was_ready = lane.state == Lane::State::ready;
     lane.state = Lane::State::down;
     if (!closing_ && lane.number != 0 && !was_ready) {
-        shard.log().warn("lane {} to {} failed: {}", lane.number, control().link->remote(),
-                         reason.message);
+        shard.log().warn("lane {} to {} failed: {}", lane.number, uri, reason.message);
         return;
     }
     close(reason);
@@ -241,7 +241,7 @@ Lane &Connection::bulk_lane() {
     if (best) return *best;
     if (!lanes_wanted_ && shard.engine.options().lanes != XFER_NONE) {
         lanes_wanted_ = true;
-        open_lanes();
+        in_turn([this] { open_lanes(); });
     }
     return control();
 }
@@ -274,14 +274,15 @@ bool Connection::join_lane(Connection &stranger, const Hello &message, ConstByte
                                    [&](const auto &lane) { return lane->number == message.lane; });
     if (!usable() || side == Side::ours || taken || message.lane > kMaxLanes) return false;
     if (!handshake.hear_lane(message, raw)) return false;
+    Hello welcome;
+    welcome.kind = HelloKind::lane_ready;
+    welcome.lane = message.lane;
+    const std::vector<uint8_t> words = encode_hello(welcome);
     lanes_.push_back(std::make_unique<Lane>(*this, message.lane));
     Lane &lane = *lanes_.back();
     lane.link = std::move(stranger.control().link);
     lane.link->set_sink(lane);
-    Hello welcome;
-    welcome.kind = HelloKind::lane_ready;
-    welcome.lane = message.lane;
-    lane.link->send_hello(encode_hello(welcome));
+    lane.link->send_hello(words);
     start(lane);
     pump_soon();
     return true;
@@ -298,9 +299,10 @@ void Connection::flush() {
 
 bool Connection::send(const Frame &frame, ConstBytes body) {
     if (closing_) return false;
-    if (control().link->send(frame, body)) return true;
-    close({XFER_EPEERLOST, 0, 0, "the peer does not read its control channel"});
-    return false;
+    bool taken = false;
+    in_turn([&] { taken = control().link->send(frame, body); });
+    if (!taken) close({XFER_EPEERLOST, 0, 0, "the peer does not read its control channel"});
+    return taken;
 }
 
 void Connection::on_control(const Frame &frame, ConstBytes body) {

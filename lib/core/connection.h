@@ -15,12 +15,15 @@
 #include "core/request.h"
 #include "core/serving.h"
 #include "transport/transport.h"
+#include "util/fixed_vector.h"
+#include "util/memory.h"
 
 namespace xfer {
 
 class Connection;
 class Peer;
 class Transfer;
+struct InHolder;  // its peer's, the strangers, or those to be destroyed
 
 // A link as its connection sees it. Lane 0 is the control channel.
 class Lane final : public LinkSink {
@@ -52,7 +55,7 @@ public:
     bool unflushed = false;
 };
 
-class Connection final : public TimerSink, public Task {
+class Connection final : public TimerSink, public Task, public ListNode<InHolder> {
 public:
     Connection(Shard &shard, Side side, uint64_t number, uint64_t sequence);
     ~Connection();
@@ -93,6 +96,12 @@ public:
     bool may_go() const;  // nothing is under way here, and it can come back
     void offer_end();
     void touch();  // it is of use
+
+    // What lacks memory in its turn ends it.
+    template <typename Step>
+    void in_turn(Step step) {
+        if (!in_memory(step)) close(no_memory());
+    }
 
     // ---- from lanes
     void on_up(Lane &lane);
@@ -145,7 +154,8 @@ private:
     std::vector<std::unique_ptr<Lane>> lanes_;
     RequestList asked_;
     uint64_t last_question_ = 0;
-    std::vector<uint64_t> forgotten_;  // questions of the proof, until frames may be sent
+    FixedVector<uint64_t, kMaxQuestions>
+        forgotten_;  // questions of the proof, until frames may be sent
     struct Retiring {
         Ref<Region> region;  // or
         Transfer *send;

@@ -57,8 +57,8 @@ Json connection_of(const Connection &connection) {
 Json peer_of(Peer &peer) {
     Json addresses = Json::array(), connections = Json::array();
     peer.addresses().each([&](const std::string &uri) { addresses.push_back(uri); });
-    for (const auto &connection : peer.connections())
-        connections.push_back(connection_of(*connection));
+    for (Connection &connection : peer.connections())
+        connections.push_back(connection_of(connection));
     uint32_t endpoints = 0;
     for ([[maybe_unused]] Endpoint &ep : peer.endpoints())
         ++endpoints;
@@ -78,8 +78,8 @@ Json shard_of(Shard &shard) {
         listeners.push_back(listener->bound());
     for (const auto &transport : shard.transports)
         transports.push_back(transport->name());
-    for (const auto &peer : shard.peers())
-        peers.push_back(peer_of(*peer));
+    for (Peer &peer : shard.peers())
+        peers.push_back(peer_of(peer));
     return {{"transports", transports}, {"listeners", listeners}, {"peers", peers}};
 }
 

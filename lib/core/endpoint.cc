@@ -41,10 +41,12 @@ bool Endpoint::admit() {
 
 void Endpoint::set_face(const Identity &identity, const std::vector<uint8_t> &blob,
                         const std::string &address) {
+    std::vector<uint8_t> new_blob = blob;
+    std::string new_address = address;
     std::lock_guard lock(face_mutex_);
     identity_ = identity;
-    blob_ = blob;
-    address_ = address;
+    blob_.swap(new_blob);
+    address_.swap(new_address);
 }
 
 void Endpoint::face(xfer_peer_info_t &info) const {
@@ -92,18 +94,18 @@ Notice::Notice(Endpoint &endpoint, uint32_t type, std::vector<uint8_t> bytes)
     }
 }
 
-Notice *Notice::make(Endpoint &endpoint, uint32_t type, std::vector<uint8_t> bytes) {
-    if (endpoint.notices.fetch_add(1) < kMaxNotices)
-        return new Notice(endpoint, type, std::move(bytes));
-    endpoint.notices.fetch_sub(1);
-    return nullptr;
+bool Notice::admit() {
+    if (ep_.notices.fetch_add(1) < kMaxNotices) return ep_.retain(), true;
+    ep_.notices.fetch_sub(1);
+    return false;
 }
 
 void Notice::told() {
-    ep_->notices.fetch_sub(1);
+    ep_.notices.fetch_sub(1);
     // Once: the peer may have come back, and gone again, before its first end was told.
-    if (event.kind == XFER_EVENT_PEER_DOWN && !ep_->of_user.load() && !ep_->closed.exchange(true))
-        ep_->engine.close_silently(*ep_);
+    if (event.kind == XFER_EVENT_PEER_DOWN && !ep_.of_user.load() && !ep_.closed.exchange(true))
+        ep_.engine.close_silently(ep_);
+    ep_.release();
     delete this;
 }
 

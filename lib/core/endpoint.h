@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -19,6 +20,7 @@
 namespace xfer {
 
 class Engine;
+class Notice;
 class Peer;
 struct InPeer;
 struct Lingering;
@@ -60,7 +62,9 @@ public:
 
     // ---- the loop
     Peer *peer = nullptr;
-    uint32_t busy = 0;  // transfers and requests that have not ended
+    std::unique_ptr<Peer> spare;       // to be its peer, if none is there by that address
+    std::unique_ptr<Notice> farewell;  // of the connection that there is: its end must be told
+    uint32_t busy = 0;                 // transfers and requests that have not ended
     bool closing = false;
 
     class Open final : public Message {
@@ -93,13 +97,14 @@ private:
 // REGION_GONE, ROOM.
 class Notice final : public EventNode {
 public:
-    // Null if so many wait already that one more would be growth: the user has stopped listening.
-    static Notice *make(Endpoint &endpoint, uint32_t type, std::vector<uint8_t> bytes);
+    Notice(Endpoint &endpoint, uint32_t type, std::vector<uint8_t> bytes);
+    // Before it is told. False if so many wait already that one more would be growth: the user has
+    // stopped listening.
+    bool admit();
     void told() override;
 
 private:
-    Notice(Endpoint &endpoint, uint32_t type, std::vector<uint8_t> bytes);
-    Ref<Endpoint> ep_;
+    Endpoint &ep_;  // counted from admit() on
     std::vector<uint8_t> data_;
 };
 

@@ -170,6 +170,8 @@ Result<Region *> Engine::open_region(const xfer_region_options_t &options, uint8
 Engine::Regions Engine::prepare(Region &region) {
     region.comings = std::make_unique<RegionChange[]>(shards_.size());
     region.goings = std::make_unique<RegionChange[]>(shards_.size());
+    for (size_t i = 0; i < shards_.size(); ++i)
+        region.comings[i].places = RegionTable::Places(region);
     Regions prepared;
     prepared.emplace(region.id, Ref(region));
     return prepared;

@@ -7,6 +7,7 @@
 #include "core/connection.h"
 #include "core/engine.h"
 #include "core/shard.h"
+#include "util/memory.h"
 
 namespace xfer {
 
@@ -163,7 +164,8 @@ bool Flow::feed(Transfer &transfer, Lane &lane) {
         if (refuse(transfer)) continue;
         if (!lane.has_room()) return false;
         Op *op = transfer.unsent.pop_front();
-        if (!op) op = &draw(transfer);
+        if (!op && !in_memory([&] { op = &draw(transfer); }))
+            return end(transfer, XFER_ENOMEM), true;
         if (transfer.notifies && op->dir == Dir::put) {
             op->remote.notification = transfer.notification;
             op->remote.notification_key = transfer.notify_key;
@@ -196,7 +198,7 @@ bool Flow::refuse(Transfer &transfer) {
     }
     const uint64_t first = transfer.list.entry_index(transfer.next);
     transfer.list.skip_remote(transfer.next);
-    transfer.runs.push_back({first, transfer.list.entry_index(transfer.next) - 1, remote.refused});
+    transfer.fail_entries(first, transfer.list.entry_index(transfer.next) - 1, remote.refused);
     return true;
 }
 
@@ -213,6 +215,7 @@ Op &Flow::draw(Transfer &transfer) {
     op.bytes =
         static_cast<uint32_t>(transfer.list.draw(transfer.next, kMaxChunk, kMaxPieces, pieces));
     op.pieces = static_cast<uint32_t>(pieces.size());
+    op.end = transfer.next;
     return op;
 }
 
@@ -247,8 +250,12 @@ void Flow::done(Op &op, Status status) {
 
 void Flow::begin_notifications() {
     while (!held_.empty() && notifying_.room()) {
-        Transfer &transfer = *held_.pop_front();
-        transfer.notification = notifying_.begin(transfer);
+        Transfer &transfer = held_.front();
+        if (!in_memory([&] { transfer.notification = notifying_.begin(transfer); })) {
+            end(transfer, XFER_ENOMEM);
+            continue;
+        }
+        transfer.ListNode<InQueue>::unlink();
         queue_of(transfer).push_back(transfer);
     }
 }
@@ -412,8 +419,8 @@ void Flow::complete(Transfer &transfer) {
     if (transfer.role == Transfer::Role::pulls && connection_ && connection_->usable())
         connection_->incoming.taken(transfer.letter.number, transfer.status);
     if (!transfer.list.at_end(transfer.next))
-        transfer.runs.push_back({transfer.list.entry_index(transfer.next),
-                                 transfer.list.entries() - 1, XFER_ECANCELED});
+        transfer.fail_entries(transfer.list.entry_index(transfer.next), transfer.list.entries() - 1,
+                              XFER_ECANCELED);
     xfer_event_t &event = transfer.event;
     event.status = transfer.status;
     event.flags = transfer.maybe_applied ? XFER_MAYBE_APPLIED : XFER_FENCED;

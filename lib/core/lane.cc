@@ -2,6 +2,7 @@
 #include "core/connection.h"
 #include "core/peer.h"
 #include "core/shard.h"
+#include "util/memory.h"
 
 namespace xfer {
 
@@ -15,17 +16,17 @@ void Lane::post(Op &op) {
 }
 
 void Lane::on_up() {
-    connection.on_up(*this);
+    connection.in_turn([&] { connection.on_up(*this); });
 }
 
 void Lane::on_hello(ConstBytes message) {
-    connection.on_hello(*this, message);
+    connection.in_turn([&] { connection.on_hello(*this, message); });
 }
 
 // Control frames belong on the control channel; a peer that sends them elsewhere broke the
 // protocol.
 void Lane::on_control(const Frame &frame, ConstBytes body) {
-    if (number == 0) return connection.on_control(frame, body);
+    if (number == 0) return connection.in_turn([&] { connection.on_control(frame, body); });
     connection.close({XFER_EPROTO, 0, 0, "a control frame on a data lane"});
 }
 
@@ -38,7 +39,10 @@ void Lane::on_done(Op &op, Status status) {
 
 Status Lane::on_access(Dir dir, const Access &access, std::span<const WirePiece> pieces,
                        std::vector<iovec> &out) {
-    return connection.serving.access(dir, access, pieces, out);
+    Status status = XFER_ENOMEM;
+    if (!in_memory([&] { status = connection.serving.access(dir, access, pieces, out); }))
+        out.clear();
+    return status;
 }
 
 void Lane::on_served(Dir dir, uint64_t moved) {

@@ -20,8 +20,9 @@ struct LinkMove final : Message {
     std::vector<uint8_t> said;   // ours: our hello
     uint64_t sequence = 0;
     std::string uri;
-    EngineId id{};    // ours: of who answered
-    PeerMove wishes;  // ours
+    EngineId id{};                // ours: of who answered
+    PeerMove wishes;              // ours
+    std::unique_ptr<Peer> spare;  // ours: for them, if none by that name is known there
 };
 
 }  // namespace xfer

@@ -8,15 +8,16 @@
 
 namespace xfer {
 
-namespace {
-
 class Notification final : public EventNode {
 public:
-    Notification(Endpoint &ep, Had &had, uint64_t key, Status status) : ep_(ep), had_(had) {
+    Notification(Had &had, uint64_t key) : had_(had) {
         event.kind = XFER_EVENT_NOTIFY;
+        event.tag = key;
+    }
+    void address(Endpoint &ep, Status status) {
+        ep_ = Ref(ep);
         event.ep = reinterpret_cast<xfer_ep_t *>(&ep);
         event.user = ep.user;
-        event.tag = key;
         event.status = status;
     }
     void told() override {
@@ -28,8 +29,6 @@ private:
     Ref<Endpoint> ep_;
     Ref<Had> had_;
 };
-
-}  // namespace
 
 // ---- Had
 
@@ -53,6 +52,10 @@ void Had::arrive(Shard &) {
 Notified::Notified(Connection &connection)
     : connection_(connection), had_(Ref<Had>::adopt(new Had(connection))) {}
 
+Notified::~Notified() {
+    had_->forget();
+}
+
 bool Notified::over(uint64_t number) const {
     return number <= floor_ || over_.contains(number);
 }
@@ -62,8 +65,8 @@ bool Notified::begin(uint64_t number, uint64_t key) {
         connection_.close({XFER_EPROTO, 0, 0, "more notifications than there is room for"});
         return false;
     }
+    open_.emplace(number, std::make_unique<Notification>(*had_, key));
     ++begun_;
-    open_.emplace(number, key);
     somebody();
     return true;
 }
@@ -81,13 +84,14 @@ void Notified::hear(const Frame &notify) {
 }
 
 void Notified::end(uint64_t number, Status status) {
-    const uint64_t key = open_.at(number);
-    open_.erase(number);
     connection_.discard(number);
     over_.insert(number);
+    const auto at = open_.find(number);
+    std::unique_ptr<Notification> notification = std::move(at->second);
+    open_.erase(at);
     while (over_.erase(floor_ + 1))
         ++floor_;
-    raise(key, status);
+    raise(std::move(notification), status);
     tell_had(number);
 }
 
@@ -97,12 +101,14 @@ Endpoint *Notified::somebody() {
     return connection_.peer->spokesman();
 }
 
-void Notified::raise(uint64_t key, Status status) {
+void Notified::raise(std::unique_ptr<Notification> notification, Status status) {
     Shard &shard = connection_.shard;
-    if (status == XFER_OK && shard.engine.count(key, shard)) return had_->one();
-    Endpoint *ep = somebody();
-    if (!ep) return had_->one();  // nobody is there to be told: we close
-    shard.tell(*new Notification(*ep, *had_, key, status));
+    if (status == XFER_OK && shard.engine.count(notification->event.tag, shard)) return had_->one();
+    Endpoint *ep = nullptr;
+    if (!in_memory([&] { ep = somebody(); }) || !ep)
+        return had_->one();  // nobody is there to be told: we close, or lack memory
+    notification->address(*ep, status);
+    shard.tell(*notification.release());
 }
 
 void Notified::tell_had(uint64_t number) {
@@ -116,10 +122,9 @@ void Notified::tell_had(uint64_t number) {
 
 void Notified::lost() {
     floor_ = UINT64_MAX;
-    std::map<uint64_t, uint64_t> open;
-    open.swap(open_);
-    for (const auto &[number, key] : open)
-        raise(key, XFER_EPEERLOST);
+    for (auto &[number, notification] : open_)
+        raise(std::move(notification), XFER_EPEERLOST);
+    open_.clear();
 }
 
 }  // namespace xfer

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <map>
+#include <memory>
 #include <set>
 
 #include "core/mailbox.h"
@@ -17,6 +18,7 @@ namespace xfer {
 
 class Connection;
 class Endpoint;
+class Notification;
 class Shard;
 
 // How many notifications of a connection the application has had, counted where it takes them.
@@ -40,7 +42,7 @@ private:
 class Notified {
 public:
     explicit Notified(Connection &connection);
-    ~Notified() { had_->forget(); }
+    ~Notified();
 
     // A put that belongs to it wants to be applied.
     Status touch(uint64_t number, uint64_t key);
@@ -53,11 +55,11 @@ private:
     bool begin(uint64_t number, uint64_t key);
     void end(uint64_t number, Status status);
     Endpoint *somebody();
-    void raise(uint64_t key, Status status);
+    void raise(std::unique_ptr<Notification> notification, Status status);
 
     Connection &connection_;
     Ref<Had> had_;
-    std::map<uint64_t, uint64_t> open_;  // key by number
+    std::map<uint64_t, std::unique_ptr<Notification>> open_;  // what will be told, by number
     uint64_t begun_ = 0;
     uint64_t told_had_ = 0;    // the peer knows of so many
     uint64_t floor_ = 0;       // all up to here are over,

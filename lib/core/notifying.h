@@ -19,8 +19,8 @@ public:
         return last_ - had_ < kMaxNotifications && near;
     }
     uint64_t begin(Transfer &transfer) {
-        open_.emplace(++last_, &transfer);
-        return last_;
+        open_.emplace(last_ + 1, &transfer);
+        return ++last_;
     }
     void end(uint64_t number) { open_.erase(number); }
     bool begun(uint64_t number) const { return number <= last_; }

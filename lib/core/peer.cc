@@ -5,14 +5,19 @@
 #include <bit>
 
 #include "core/engine.h"
+#include "core/link_move.h"
 #include "core/shard.h"
+#include "util/memory.h"
 
 namespace xfer {
 
-Peer::Peer(Shard &owner) : shard(owner), flow(owner), redial_(*this) {}
+Peer::Peer(Shard &owner, std::string_view address) : shard(owner), flow(owner), redial_(*this) {
+    if (!address.empty()) addresses_.add(std::string(address));
+}
 
+// One that was never used is destroyed on any thread, and after its loop.
 Peer::~Peer() {
-    shard.loop.disarm(redial_);
+    if (redial_.armed()) shard.loop.disarm(redial_);
     if (dialing_) shard.dial_ended(*this);
     give_slot();
 }
@@ -25,15 +30,25 @@ void Peer::name(const EngineId &identity) {
 // ---- wishes
 
 void Peer::add(Endpoint &ep) {
+    if (!ep.uri.empty()) addresses_.add(ep.uri);
+    if (live_) introduce(ep);
+    attach(ep);
+}
+
+// Needs no memory.
+void Peer::attach(Endpoint &ep) {
     ep.peer = this;
     eps_.push_back(ep);
-    if (!ep.uri.empty()) addresses_.add(ep.uri);
     ep.state.store(live_ ? XFER_EP_READY : XFER_EP_IDLE);
-    if (live_) {
-        const Handshake &words = live_->handshake;
-        ep.set_face(words.peer(), words.peer_terms().blob, live_->control().link->remote());
-        shard.learnt(ep);
-    }
+    if (live_) shard.learnt(ep);
+}
+
+// All that it must have of the connection that there is, and for its end.
+void Peer::introduce(Endpoint &ep) {
+    const Handshake &words = live_->handshake;
+    ep.set_face(words.peer(), words.peer_terms().blob, live_->control().link->remote());
+    if (!ep.farewell)
+        ep.farewell = std::make_unique<Notice>(ep, XFER_EVENT_PEER_DOWN, std::vector<uint8_t>());
 }
 
 void Peer::remove(Endpoint &ep) {
@@ -88,8 +103,8 @@ void Peer::end_all(Endpoint &ep, Status why) {
     flow.end_all(&ep, why);
     for (Request &request : requests_)
         if (request.ep.get() == &ep) finish(request, why);
-    for (auto &connection : connections_)
-        for (Request &request : connection->asked())
+    for (Connection &connection : connections_)
+        for (Request &request : connection.asked())
             if (request.ep.get() == &ep) finish(request, why);
 }
 
@@ -111,16 +126,18 @@ void Peer::move_wishes(Endpoint &ep, PeerMove &into) {
             }
     };
     take(requests_);
-    for (auto &connection : connections_)
-        take(connection->asked());
+    for (Connection &connection : connections_)
+        take(connection.asked());
     ep.ListNode<InPeer>::unlink();
     ep.peer = nullptr;
     into.eps.push_back(ep);
 }
 
 void Peer::adopt_wishes(PeerMove &from) {
+    // Without memory they are as if they had come a little earlier: before the connection, and by
+    // the addresses that were known then.
     while (Endpoint *ep = from.eps.pop_front())
-        add(*ep);
+        if (!in_memory([&] { add(*ep); })) attach(*ep);
     flow.adopt(from.transfers);
     while (Request *request = from.requests.pop_front()) {
         --request->ep->busy;  // submit() counts it again
@@ -171,23 +188,38 @@ void Peer::give_slot() {
 }
 
 void Peer::dial() {
+    Connection *attempt = nullptr;
+    if (in_memory([&] { begin_attempt(attempt); })) return;
+    if (attempt) return attempt->close(no_memory());
+    attempt_over();
+    attempt_failed(addresses_.next().uri, no_memory(), 0);
+    give_slot();
+}
+
+void Peer::begin_attempt(Connection *&attempt) {
     auto uri = parse_uri(addresses_.next().uri);
     const uint64_t sequence = shard.engine.next_sequence();
-    auto connection =
-        std::make_unique<Connection>(shard, Side::ours, shard.next_number(), sequence);
-    Connection &attempt = *connection;
+    auto *connection = new Connection(shard, Side::ours, shard.next_number(), sequence);
+    attempt = connection;
     shard.counters.connects.add();
-    adopt(std::move(connection));
-    hear(attempt, {Input::dial, attempt.number, sequence, 0, {}});
-    const Status status = uri ? attempt.dial(*uri) : uri.error().status;
-    if (status != XFER_OK)
-        attempt.close({status, attempt.why.origin, attempt.why.native, attempt.why.message});
+    adopt(*connection);
+    hear(*connection, {Input::dial, connection->number, sequence, 0, {}});
+    const Status status = uri ? connection->dial(*uri) : uri.error().status;
+    if (status != XFER_OK) {
+        const Failure &why = connection->why;
+        connection->close({status, why.origin, why.native, why.message});
+    }
+}
+
+void Peer::attempt_over() {
+    if (!std::exchange(dialing_, false)) return;
+    shard.dial_ended(*this);
 }
 
 void Peer::close(const Failure &why) {
     shard.loop.disarm(redial_);
-    for (auto &connection : connections_)
-        connection->close(why);
+    for (Connection &connection : connections_)
+        connection.close(why);
     shard.review(*this);
 }
 
@@ -198,66 +230,65 @@ void Peer::set_states(uint32_t state) {
 
 // ---- connections
 
-void Peer::adopt(std::unique_ptr<Connection> connection) {
-    connection->peer = this;
-    connections_.push_back(std::move(connection));
-}
-
-std::unique_ptr<Connection> Peer::release(Connection &connection) {
-    auto at = std::find_if(connections_.begin(), connections_.end(),
-                           [&](const auto &held) { return held.get() == &connection; });
-    auto released = std::move(*at);
-    connections_.erase(at);
-    released->peer = nullptr;
-    return released;
+void Peer::adopt(Connection &connection) {
+    connection.ListNode<InHolder>::unlink();
+    connection.peer = this;
+    connections_.push_back(connection);
 }
 
 Connection *Peer::find(uint64_t number) {
-    for (auto &connection : connections_)
-        if (connection->number == number) return connection.get();
+    for (Connection &connection : connections_)
+        if (connection.number == number) return &connection;
     return nullptr;
 }
 
 void Peer::hear(Connection &, const Input &input) {
-    auto [state, outputs] = step(std::move(state_), input);
-    state_ = std::move(state);
-    for (const Output &output : outputs)
-        perform(output);
+    step_on(input);
 }
 
-void Peer::perform(const Output &output) {
-    Connection *connection = find(output.number);
-    if (!connection || connection->closing()) return;
+// The machine has gone on: every order is carried out, or ends the connection that it is about.
+void Peer::step_on(const Input &input) {
+    auto [state, outputs] = step(std::move(state_), input);
+    state_ = std::move(state);
+    for (const Output &output : outputs) {
+        Connection *connection = find(output.number);
+        if (!connection || connection->closing()) continue;
+        connection->in_turn([&] { perform(*connection, output); });
+    }
+}
+
+void Peer::perform(Connection &connection, const Output &output) {
     switch (output.kind) {
     case Output::send_hello:
-        return connection->send_hello(statement_by(state_, output.number));
+        return connection.send_hello(statement_by(state_, output.number));
     case Output::send_reply:
-        return connection->send_reply(statement_by(state_, output.number));
+        return connection.send_reply(statement_by(state_, output.number));
     case Output::send_proof:
-        return connection->send_proof(statement_by(state_, output.number), requests_);
+        return connection.send_proof(statement_by(state_, output.number), requests_);
     case Output::send_ready:
-        return connection->send_ready(statement_by(state_, output.number));
+        return connection.send_ready(statement_by(state_, output.number));
     case Output::live:
-        return go_live(*connection);
+        return go_live(connection);
     case Output::probe:
-        return connection->probe();
+        return connection.probe();
     case Output::close:
-        if (connection->side == Side::theirs && !connection->live())
-            return connection->refuse(output.why);
-        return connection->close({output.why, 0, 0, xfer_status_text(output.why)});
+        if (connection.side == Side::theirs && !connection.live())
+            return connection.refuse(output.why);
+        return connection.close({output.why, 0, 0, xfer_status_text(output.why)});
     }
 }
 
 // Who is it that answered? True if the connection stays here, by the name that it gave.
 bool Peer::settle(Connection &connection, const Identity &identity, ConstBytes raw) {
     if (id == identity.id) return true;
-    PeerMove move;
+    // All that a move takes is made before anything moves.
+    std::unique_ptr<LinkMove> move = shard.pack(connection, identity, raw, eps_);
     for (Endpoint &ep : eps_) {
         if (ep.uri != connection.uri && id) continue;
         if (ep.expected && *ep.expected != identity.id)
             end_all(ep, XFER_EIDENTITY);
         else
-            move_wishes(ep, move);
+            move_wishes(ep, move->wishes);
     }
     const auto still_wanted = [&] {
         for (Endpoint &ep : eps_)
@@ -265,26 +296,27 @@ bool Peer::settle(Connection &connection, const Identity &identity, ConstBytes r
         return false;
     };
     if (id && !still_wanted()) addresses_.remove(connection.uri);
-    if (move.eps.empty() && !eps_.empty()) {
+    if (move->wishes.eps.empty() && !eps_.empty()) {
         connection.close({XFER_EIDENTITY, 0, 0, "another engine answered than the one expected"});
         return false;
     }
     hear(connection, {Input::lost, connection.number, 0, 0, {}});
-    if (dialing_) {
-        dialing_ = false;
-        shard.dial_ended(*this);
-    }
-    if (connections_.size() == 1) move.slot = std::exchange(slot_, false);
-    shard.rehome(release(connection), identity, move, raw);
+    attempt_over();
+    size_t held = 0;
+    for ([[maybe_unused]] Connection &each : connections_)
+        ++held;
+    if (held == 1) move->wishes.slot = std::exchange(slot_, false);
+    shard.rehome(connection, std::move(move), raw);
     shard.review(*this);
     return false;
 }
 
-void Peer::adopt_greeted(std::unique_ptr<Connection> connection) {
+void Peer::adopt_greeted(Connection &connection) {
+    adopt(connection);
+    state_.last_sequence = std::max(state_.last_sequence, connection.sequence);
+    if (state_.contacts.full()) return connection.close({kDuplicate, 0, 0, "one of too many"});
     state_.contacts.push_back(
-        {connection->number, Side::ours, Phase::greeted, connection->sequence, 0});
-    state_.last_sequence = std::max(state_.last_sequence, connection->sequence);
-    adopt(std::move(connection));
+        {connection.number, Side::ours, Phase::greeted, connection.sequence, 0});
 }
 
 void Peer::hear_reply(Connection &connection, const Hello &message, ConstBytes raw) {
@@ -300,38 +332,35 @@ void Peer::hear_reply(Connection &connection, const Hello &message, ConstBytes r
 }
 
 void Peer::connect_to_self() {
-    for (auto &connection : connections_)
-        connection->close({kDuplicate, 0, 0, "loopback"});
     auto connection = std::make_unique<Connection>(shard, Side::ours, shard.next_number(),
                                                    shard.engine.next_sequence());
     Connection &loopback = *connection;
     loopback.control().link = shard.make_loopback(loopback.control());
     if (!loopback.control().link) return fail_waiting(XFER_EUNSUPPORTED, 0, 0);
-    state_.contacts.clear();
     loopback.handshake.be_own_peer();
+    for (Connection &other : connections_)
+        other.close({kDuplicate, 0, 0, "loopback"});
+    state_.contacts.clear();
     state_.contacts.push_back({loopback.number, Side::ours, Phase::ready, loopback.sequence,
                                shard.engine.identity().incarnation});
-    adopt(std::move(connection));
-    go_live(loopback);
+    adopt(*connection.release());
+    loopback.in_turn([&] { go_live(loopback); });
 }
 
 void Peer::go_live(Connection &connection) {
     if (live_ && live_ != &connection) went_down(*live_);  // the peer has given it up
+    const Identity &identity = connection.handshake.peer();
+    const Terms &terms = connection.handshake.peer_terms();
+    for (const std::string &uri : terms.listens)
+        addresses_.learn(uri);
+    shard.connected(connection);
     live_ = &connection;
     addresses_.alive();
     wanted_since_ = 0;
     last_failure_ = {};
     shard.loop.disarm(redial_);
-    if (dialing_) {
-        dialing_ = false;
-        shard.dial_ended(*this);
-    }
+    attempt_over();
     connection.go_live();
-    shard.connected(connection);
-    const Identity &identity = connection.handshake.peer();
-    const Terms &terms = connection.handshake.peer_terms();
-    for (const std::string &uri : terms.listens)
-        addresses_.learn(uri);
     const bool known = last_incarnation_ == identity.incarnation;
     const uint32_t flags = known ? XFER_RECONNECTED : last_incarnation_ ? XFER_RESTARTED : 0;
     const bool silent = left_idle_ && known;
@@ -339,7 +368,7 @@ void Peer::go_live(Connection &connection) {
     left_idle_ = false;
     if (eps_.empty()) shard.greet(*this);
     for (Endpoint &ep : eps_) {
-        ep.set_face(identity, terms.blob, connection.control().link->remote());
+        introduce(ep);
         shard.learnt(ep);
         ep.state.store(XFER_EP_READY);
         ep.connections.add();
@@ -371,18 +400,13 @@ void Peer::ended(Connection &connection) {
     if (live_ == &connection) went_down(connection);
     connection.take_back(requests_);
     const Failure why = connection.why;
-    const std::string uri = connection.uri;
     const bool ours = connection.side == Side::ours;
     const uint64_t number = connection.number, retry_ns = connection.retry_ns();
-    shard.bury(release(connection));
-    auto [state, outputs] = step(std::move(state_), {Input::lost, number, 0, 0, {}});
-    state_ = std::move(state);
-    for (const Output &output : outputs)
-        perform(output);
+    shard.bury(connection);
+    step_on({Input::lost, number, 0, 0, {}});
     if (ours && dialing_ && !lived) {
-        dialing_ = false;
-        shard.dial_ended(*this);
-        if (!live_ && !shard.closing()) attempt_failed(uri, why, retry_ns);
+        attempt_over();
+        if (!live_ && !shard.closing()) attempt_failed(connection.uri, why, retry_ns);
     }
     if (connections_.empty()) give_slot();
     ask_waiting();

@@ -19,6 +19,7 @@
 namespace xfer {
 
 struct WantsDial;
+struct InShard;
 
 // Endpoints, with what waits by them, on their way to the peer that turned out to be theirs, and
 // the connection by which that was learnt.
@@ -29,9 +30,13 @@ struct PeerMove {
     bool slot = false;  // the one that goes along
 };
 
-class Peer final : public TimerSink, public ListNode<WantsDial>, public SieveNode {
+class Peer final : public TimerSink,
+                   public ListNode<WantsDial>,
+                   public ListNode<InShard>,
+                   public SieveNode {
 public:
-    explicit Peer(Shard &shard);
+    // Any thread, so that it can be made before it is needed. `address`: known from the start.
+    explicit Peer(Shard &shard, std::string_view address = {});
     ~Peer();
 
     void name(const EngineId &identity);
@@ -53,10 +58,8 @@ public:
     void close(const Failure &why);  // every connection
 
     // ---- connections
-    void adopt(std::unique_ptr<Connection> connection);
-    void adopt_greeted(
-        std::unique_ptr<Connection> connection);  // ours, which has said hello elsewhere
-    std::unique_ptr<Connection> release(Connection &connection);
+    void adopt(Connection &connection);          // from whoever has held it
+    void adopt_greeted(Connection &connection);  // ours, which has said hello elsewhere
     void hear(Connection &connection, const Input &input);
     void hear_reply(Connection &connection, const Hello &message, ConstBytes raw);
     void ended(Connection &connection);
@@ -77,7 +80,7 @@ public:
     std::optional<EngineId> id;
     Flow flow;
     const Addresses &addresses() const { return addresses_; }
-    const std::vector<std::unique_ptr<Connection>> &connections() const { return connections_; }
+    List<Connection, InHolder> &connections() { return connections_; }
     const Failure &last_failure() const { return last_failure_; }
     Connection *live() const { return live_; }
     List<Endpoint, InPeer> &endpoints() { return eps_; }
@@ -88,7 +91,12 @@ public:
 
 private:
     friend class Shard;
-    void perform(const Output &output);
+    void step_on(const Input &input);
+    void perform(Connection &connection, const Output &output);
+    void attach(Endpoint &ep);
+    void introduce(Endpoint &ep);
+    void begin_attempt(Connection *&attempt);
+    void attempt_over();
     void go_live(Connection &connection);
     void went_down(Connection &connection);
     void ask_waiting();
@@ -102,14 +110,14 @@ private:
     List<Endpoint, InPeer> eps_;
     RequestList requests_;  // not asked yet
     PeerState state_;
-    std::vector<std::unique_ptr<Connection>> connections_;
+    OwningList<Connection, InHolder> connections_;
     Connection *live_ = nullptr;
     Addresses addresses_;
     Failure last_failure_;
     Timer redial_;
     uint64_t wanted_since_ = 0;  // without a connection
-    bool dialing_ = false;  // or waits for its turn to
-    bool slot_ = false;     // counts as one that is connected, or on its way to be
+    bool dialing_ = false;       // or waits for its turn to
+    bool slot_ = false;          // counts as one that is connected, or on its way to be
     uint64_t last_incarnation_ = 0;
     bool left_idle_ = false;  // the last connection ended because nobody used it
 };

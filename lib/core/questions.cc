@@ -69,7 +69,8 @@ void Connection::answer(const Frame &frame, ConstBytes body) {
         return close({XFER_EPROTO, 0, 0, "a malformed answer to a lookup"});
     for (Request &request : asked_)
         if (request.seq == frame.seq && request.type() == XFER_EVENT_LOOKUP) {
-            request.answer.assign(body.begin(), body.end());
+            if (!in_memory([&] { request.answer.assign(body.begin(), body.end()); }))
+                return peer->finish(request, XFER_ENOMEM);
             return peer->finish(request, frame.status, frame.status ? XFER_ORIGIN_PEER : 0);
         }
 }

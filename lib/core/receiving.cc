@@ -7,6 +7,7 @@
 #include "core/engine.h"
 #include "core/limits.h"
 #include "core/shard.h"
+#include "util/memory.h"
 
 namespace xfer {
 
@@ -115,8 +116,11 @@ bool Receiving::wait(Receive &receive) {
         deliver(receive, envelope->arrival);
         return false;
     }
+    if (!in_memory([&] { matching_.add(receive); })) {
+        receive.end(shard(), XFER_ENOMEM);
+        return false;
+    }
     posted_.push_back(receive);
-    matching_.add(receive);
     return true;
 }
 
@@ -178,10 +182,16 @@ void Receiving::deliver(Receive &receive, const Arrival &arrival) {
     receive.match(arrival);
     const uint64_t bytes = std::min(receive.capacity, arrival.length);
     if (!arrival.whole && bytes > 0) {
-        receive.remotes.assign(
-            1, {arrival.from, arrival.incarnation, {kMessageBit | arrival.number, 0, 0}, XFER_OK});
-        receive.list.add_strided(Dir::get, 0,
-                                 {reinterpret_cast<uint64_t>(receive.buffer), 0, bytes}, 0, 0, 1);
+        const bool prepared = in_memory([&] {
+            const Access access{kMessageBit | arrival.number, 0, 0};
+            receive.remotes.assign(1, {arrival.from, arrival.incarnation, access, XFER_OK});
+            const Piece all{reinterpret_cast<uint64_t>(receive.buffer), 0, bytes};
+            receive.list.add_strided(Dir::get, 0, all, 0, 0, 1);
+        });
+        if (!prepared) {
+            receive.end(shard(), XFER_ENOMEM);
+            return refuse(arrival);
+        }
         if (arrival.shard == &shard()) return arrival.shard->pull(receive);
         if (!arrival.shard->post(receive)) receive.end(shard(), XFER_ECANCELED);
         return;
@@ -192,14 +202,28 @@ void Receiving::deliver(Receive &receive, const Arrival &arrival) {
 }
 
 void Receiving::keep(const Arrival &arrival) {
-    auto *envelope = new Envelope(arrival);
-    if (arrival.whole && held_ + kHeldMessage + arrival.payload.size() <= kMaxHeldInEngine)
-        envelope->hold(arrival.payload);
+    const Source source{arrival.shard->index, arrival.connection};
+    std::unique_ptr<Envelope> envelope;
+    const bool kept = in_memory([&] {
+        envelope = std::make_unique<Envelope>(arrival);
+        if (arrival.whole && held_ + kHeldMessage + arrival.payload.size() <= kMaxHeldInEngine)
+            envelope->hold(arrival.payload);
+        by_connection_.try_emplace(source);
+        matching_.add(*envelope);
+    });
+    if (!kept) {
+        if (envelope) matching_.remove(*envelope);
+        return refuse(arrival);
+    }
     held_ += envelope->charge();
-    matching_.add(*envelope);
-    by_connection_[{arrival.shard->index, arrival.connection}].push_back(*envelope);
+    by_connection_.at(source).push_back(*envelope);
     arrival.shard->message_kept(shard(), arrival.connection, arrival.number,
-                                envelope->arrival.whole);
+                                envelope.release()->arrival.whole);
+}
+
+// There is no memory for it.
+void Receiving::refuse(const Arrival &arrival) {
+    arrival.shard->message_taken(shard(), arrival.connection, arrival.number, XFER_ENOMEM);
 }
 
 // It is out of the matching; the caller destroys it.

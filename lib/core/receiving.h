@@ -82,6 +82,7 @@ private:
     bool wait(Receive &receive);  // false: its message was here
     void deliver(Receive &receive, const Arrival &arrival);
     void keep(const Arrival &arrival);
+    void refuse(const Arrival &arrival);
     void discard(Envelope &envelope);
     void forget(Receive &receive);
     Shard &shard();

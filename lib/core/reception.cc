@@ -10,6 +10,14 @@
 
 namespace xfer {
 
+namespace {
+
+Failure too_late() {
+    return {XFER_ECLOSED, 0, 0, "the engine closes"};
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Listener>> Shard::make_listener(const Uri &uri, size_t room) {
     Transport *transport = transport_for(uri);
     if (!transport)
@@ -28,8 +36,10 @@ bool Shard::full() {
 
 void Shard::on_accept(std::unique_ptr<Link> link) {
     counters.accepts.add();
-    strangers_.push_back(std::make_unique<Connection>(*this, Side::theirs, next_number(), 0));
-    Lane &control = strangers_.back()->control();
+    if (closing_) return;
+    auto *stranger = new Connection(*this, Side::theirs, next_number(), 0);
+    strangers_.push_back(*stranger);
+    Lane &control = stranger->control();
     control.link = std::move(link);
     control.link->set_sink(control);
 }
@@ -38,16 +48,8 @@ void Connection::be_known() {
     if (std::exchange(stranger_, false)) shard.engine.strangers().fetch_sub(1);
 }
 
-std::unique_ptr<Connection> Shard::take_stranger(Connection &stranger) {
-    auto at = std::find_if(strangers_.begin(), strangers_.end(),
-                           [&](const auto &held) { return held.get() == &stranger; });
-    auto held = std::move(*at);
-    strangers_.erase(at);
-    return held;
-}
-
 void Shard::stranger_gone(Connection &stranger) {
-    bury(take_stranger(stranger));
+    bury(stranger);
 }
 
 void Shard::admit(Connection &stranger, const Identity &identity, ConstBytes hello) {
@@ -65,7 +67,7 @@ void Shard::admit(Connection &stranger, const Identity &identity, ConstBytes hel
         make_room(waiting_ + 1);
         return review(peer);
     }
-    peer.adopt(take_stranger(stranger));
+    peer.adopt(stranger);
     peer.hear(stranger,
               {Input::hello, stranger.number, stranger.sequence, identity.incarnation, {}});
 }
@@ -73,8 +75,8 @@ void Shard::admit(Connection &stranger, const Identity &identity, ConstBytes hel
 void Shard::admit_lane(Connection &stranger, const Hello &message, ConstBytes raw) {
     Shard &home = engine.home(message.identity.id);
     if (&home != this) return move_stranger(stranger, home, raw);
-    for (auto &peer : peers_) {
-        Connection *live = peer->id == message.identity.id ? peer->live() : nullptr;
+    for (Peer &peer : peers_) {
+        Connection *live = peer.id == message.identity.id ? peer.live() : nullptr;
         if (!live || live->sequence != message.identity.sequence ||
             live->handshake.peer().incarnation != message.identity.incarnation)
             continue;
@@ -86,11 +88,13 @@ void Shard::admit_lane(Connection &stranger, const Hello &message, ConstBytes ra
 }
 
 void Shard::greet(Peer &peer) {
-    auto *ep = new Endpoint(engine, "", 0);
+    auto ep = Ref<Endpoint>::adopt(new Endpoint(engine, "", 0));
+    auto notice = std::make_unique<Notice>(*ep, XFER_EVENT_PEER, std::vector<uint8_t>());
     ep->of_user.store(false);
     ep->shard.store(this);
     peer.add(*ep);
-    notify(*ep, XFER_EVENT_PEER, {});
+    ep->retain();  // the loop's
+    tell(std::move(notice), XFER_OK, 0);
 }
 
 // It came back before the user was told of its end, which took its handle: it gets a new one.
@@ -112,52 +116,71 @@ void LinkMove::arrive(Shard &shard) {
 }
 
 void Shard::move_stranger(Connection &stranger, Shard &home, ConstBytes heard) {
-    auto *move = new LinkMove;
-    move->ticket = stranger.control().link->detach();
+    auto move = std::make_unique<LinkMove>();
     move->heard.assign(heard.begin(), heard.end());
+    move->ticket = stranger.control().link->detach();
     stranger.control().state = Lane::State::down;
     stranger.close({kDuplicate, 0, 0, "moved"});
-    post_link(home, *move);
+    post_link(home, std::move(move));
 }
 
-void Shard::post_link(Shard &home, LinkMove &move) {
-    std::vector<Ref<Endpoint>> moved;
-    for (Endpoint &ep : move.wishes.eps)
-        moved.emplace_back(ep);
+std::unique_ptr<LinkMove> Shard::pack(Connection &connection, const Identity &identity,
+                                      ConstBytes reply, List<Endpoint, InPeer> &eps) {
+    auto move = std::make_unique<LinkMove>();
+    move->side = Side::ours;
+    move->heard.assign(reply.begin(), reply.end());
+    const ConstBytes said = connection.handshake.said();
+    move->said.assign(said.begin(), said.end());
+    move->sequence = connection.sequence;
+    move->uri = connection.uri;
+    move->id = identity.id;
+    move->spare = std::make_unique<Peer>(engine.home(identity.id), connection.uri);
+    move->spare->name(identity.id);
+    size_t count = 0;
+    for ([[maybe_unused]] Endpoint &ep : eps)
+        ++count;
+    moving_.reserve(count);
+    return move;
+}
+
+void Shard::post_link(Shard &home, std::unique_ptr<LinkMove> move, Peer *from) {
+    for (Endpoint &ep : move->wishes.eps)
+        moving_.emplace_back(ep);
     engine.draining().hold();  // until it arrives
-    if (!home.post(move))
-        return arrive(move), delete &move;  // its loop has ended: so will this one
-    // Only now: what is posted there from here on comes after the move.
-    for (auto &ep : moved)
-        ep->shard.store(&home);
+    if (home.post(*move)) {
+        // Only now: what is posted there from here on comes after the move.
+        move.release();
+        for (auto &ep : moving_)
+            ep->shard.store(&home);
+    } else {  // its loop has ended: so will this one
+        if (from) from->adopt_wishes(move->wishes);
+        if (from) close(*from, too_late());
+        engine.draining().release(*this);
+    }
+    moving_.clear();
 }
 
-void Shard::rehome(std::unique_ptr<Connection> connection, const Identity &identity,
-                   PeerMove &wishes, ConstBytes reply) {
-    Shard &home = engine.home(identity.id);
+void Shard::rehome(Connection &connection, std::unique_ptr<LinkMove> move, ConstBytes reply) {
+    Shard &home = engine.home(move->id);
     if (&home == this) {
-        Peer &peer = peer_of(identity.id);
-        Connection &moved = *connection;
-        peer.adopt_greeted(std::move(connection));
-        peer.adopt_wishes(wishes);
-        if (auto message = decode_hello(reply)) peer.hear_reply(moved, *message, reply);
+        Peer *known = find_peer(move->id);
+        Peer &peer = known ? *known : take_in(std::move(move->spare));
+        peer.adopt_greeted(connection);
+        peer.adopt_wishes(move->wishes);
+        if (connection.closing()) return;
+        if (auto message = decode_hello(reply)) peer.hear_reply(connection, *message, reply);
         return;
     }
-    auto *move = new LinkMove;
-    move->side = Side::ours;
-    move->ticket = connection->control().link->detach();
-    move->heard.assign(reply.begin(), reply.end());
-    const ConstBytes said = connection->handshake.said();
-    move->said.assign(said.begin(), said.end());
-    move->sequence = connection->sequence;
-    move->uri = connection->uri;
-    move->id = identity.id;
-    move->wishes.eps.append(wishes.eps);
-    move->wishes.transfers.append(wishes.transfers);
-    move->wishes.requests.append(wishes.requests);
-    move->wishes.slot = std::exchange(wishes.slot, false);
-    bury(std::move(connection));
-    post_link(home, *move);
+    Peer *from = connection.peer;
+    // Without it, those who wanted it go alone, and dial anew there.
+    const bool along = in_memory([&] { move->ticket = connection.control().link->detach(); });
+    if (along) {
+        connection.control().state = Lane::State::down;
+        bury(connection);
+    } else {
+        connection.close(no_memory());
+    }
+    post_link(home, std::move(move), from);
 }
 
 void Shard::arrive(LinkMove &move) {
@@ -167,26 +190,35 @@ void Shard::arrive(LinkMove &move) {
 }
 
 void Shard::receive(LinkMove &move) {
-    auto connection = std::make_unique<Connection>(*this, move.side, next_number(), move.sequence);
-    Connection &moved = *connection;
-    auto remote = parse_uri(move.ticket.remote);  // a link's own
-    moved.control().link = transport_for(*remote)->adopt(std::move(move.ticket));
-    if (moved.control().link) moved.control().link->set_sink(moved.control());
-    moved.uri = move.uri;
-    const Failure too_late{XFER_ECLOSED, 0, 0, "the engine closes"};
+    std::unique_ptr<Connection> connection;
+    if (move.ticket.fd && !in_memory([&] { connection = unpack(move); })) connection.reset();
+    Connection *moved = connection.release();
     if (move.side == Side::theirs) {
-        strangers_.push_back(std::move(connection));
-        if (engine.closing()) return moved.close(too_late);
+        if (!moved) return;
+        strangers_.push_back(*moved);
+        if (engine.closing()) return moved->close(too_late());
     } else {
-        moved.handshake.resume(move.said);
-        Peer &peer = peer_of(move.id);
-        peer.adopt_greeted(std::move(connection));
+        Peer *known = find_peer(move.id);
+        Peer &peer = known ? *known : take_in(std::move(move.spare));
+        if (moved) peer.adopt_greeted(*moved);
         peer.adopt_wishes(move.wishes);
-        if (engine.closing()) return close(peer, too_late);
+        if (engine.closing()) return close(peer, too_late());
+        if (!moved) return;
     }
-    if (!moved.control().link)
-        return moved.close({XFER_ENOMEM, 0, 0, "the loop can't watch one more descriptor"});
-    moved.on_hello(moved.control(), move.heard);
+    if (!moved->control().link)
+        return moved->close({XFER_ENOMEM, 0, 0, "the loop can't watch one more descriptor"});
+    moved->control().on_hello(move.heard);
+}
+
+std::unique_ptr<Connection> Shard::unpack(LinkMove &move) {
+    auto connection = std::make_unique<Connection>(*this, move.side, next_number(), move.sequence);
+    connection->uri = move.uri;
+    if (move.side == Side::ours) connection->handshake.resume(move.said);
+    Lane &control = connection->control();
+    auto remote = parse_uri(move.ticket.remote);  // a link's own
+    control.link = transport_for(*remote)->adopt(std::move(move.ticket));
+    if (control.link) control.link->set_sink(control);
+    return connection;
 }
 
 }  // namespace xfer

@@ -2,12 +2,13 @@
 #include "core/region.h"
 
 #include "core/engine.h"
+#include "util/memory.h"
 
 namespace xfer {
 
 void RegionChange::arrive(Shard &shard) {
     if (comes)
-        shard.add(*region);
+        shard.add(*region, places);
     else
         shard.remove(*region);
     region->release();  // may destroy this
@@ -53,9 +54,41 @@ void Region::on_timer(Timer &) {
     engine.end_region(*this, XFER_ETIMEDOUT);
 }
 
-void RegionTable::add(Region &region) {
-    by_id_.emplace(region.id, Ref(region));
-    if (!region.name.empty()) by_name_.emplace(region.name, &region);
+RegionTable::Places::Places(Region &region) {
+    ById id;
+    id.emplace(region.id, Ref<Region>());  // counted once it is in
+    by_id = id.extract(id.begin());
+    if (region.name.empty()) return;
+    ByName name;
+    name.emplace(region.name, &region);
+    by_name = name.extract(name.begin());
+}
+
+namespace {
+
+// More buckets if there is memory for them, else more in each.
+template <typename Map>
+void spread(Map &map) {
+    if (map.size() < map.bucket_count()) return;
+    [[maybe_unused]] const bool spread = in_memory([&] { map.rehash(2 * map.bucket_count()); });
+}
+
+constexpr float kAnyLoad = 1e9f;  // a map that never wants buckets of its own accord
+
+}  // namespace
+
+RegionTable::RegionTable() {
+    by_id_.max_load_factor(kAnyLoad);
+    by_name_.max_load_factor(kAnyLoad);
+}
+
+void RegionTable::add(Region &region, Places &places) {
+    places.by_id.mapped() = Ref(region);
+    spread(by_id_);
+    by_id_.insert(std::move(places.by_id));
+    if (places.by_name.empty()) return;
+    spread(by_name_);
+    by_name_.insert(std::move(places.by_name));
 }
 
 void RegionTable::remove(Region &region) {

@@ -25,12 +25,42 @@ class Region;
 class Shard;
 struct InGrants;
 
+class RegionTable {
+public:
+    using ById = std::unordered_map<uint64_t, Ref<Region>>;
+    using ByName = std::unordered_map<std::string_view, Region *>;  // keys live in the regions
+    // A region's places in one table, made before it comes, so that coming can't fail.
+    struct Places {
+        explicit Places(Region &region);
+        Places() = default;
+        ById::node_type by_id;
+        ByName::node_type by_name;
+    };
+
+    RegionTable();
+    void add(Region &region, Places &places);
+    void remove(Region &region);
+    void clear();
+    Region *find(uint64_t id) const;
+    Region *find(std::string_view name) const;
+    template <typename Visit>
+    void each(Visit visit) const {
+        for (const auto &[id, region] : by_id_)
+            visit(*region);
+    }
+
+private:
+    ById by_id_;
+    ByName by_name_;
+};
+
 // Its coming to one shard, and its going: nodes inside the region, so that neither can fail.
 class RegionChange final : public Message {
 public:
     void arrive(Shard &shard) override;
     Region *region = nullptr;  // counted while this is on its way
     bool comes = false;
+    RegionTable::Places places;  // of one that comes
 };
 
 // Marks the ids of grants, so that the owner can tell what was revoked from what never was, without
@@ -75,24 +105,6 @@ public:
     uint32_t lease_ms = 0;                            // 0: none
     Timer lease{*this};                               // on the first shard's loop
     std::unique_ptr<RegionChange[]> comings, goings;  // for each shard
-};
-
-class RegionTable {
-public:
-    void add(Region &region);
-    void remove(Region &region);
-    void clear();
-    Region *find(uint64_t id) const;
-    Region *find(std::string_view name) const;
-    template <typename Visit>
-    void each(Visit visit) const {
-        for (const auto &[id, region] : by_id_)
-            visit(*region);
-    }
-
-private:
-    std::unordered_map<uint64_t, Ref<Region>> by_id_;
-    std::unordered_map<std::string_view, Region *> by_name_;  // keys live in the regions
 };
 
 }  // namespace xfer

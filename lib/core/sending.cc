@@ -5,6 +5,7 @@
 #include "core/engine.h"
 #include "core/flow.h"
 #include "core/shard.h"
+#include "util/memory.h"
 #include "wire/crc32c.h"
 
 namespace xfer {
@@ -29,8 +30,18 @@ bool Sending::room(const Transfer &transfer) const {
 }
 
 void Sending::pump(Connection &connection) {
-    while (!queue_.empty() && connection.usable() && room(queue_.front()))
-        begin(connection, *queue_.pop_front());
+    while (!queue_.empty() && connection.usable() && room(queue_.front())) {
+        Transfer &transfer = queue_.front();
+        if (in_memory([&] { make_room(transfer); }))
+            begin(connection, *queue_.pop_front());
+        else
+            flow_.end(transfer, XFER_ENOMEM);
+    }
+}
+
+void Sending::make_room(const Transfer &transfer) {
+    body_.reserve(8 + (goes_along(transfer) ? transfer.letter.length : 0));
+    open_.try_emplace(last_ + 1);
 }
 
 void Sending::begin(Connection &connection, Transfer &transfer) {
@@ -57,7 +68,7 @@ void Sending::begin(Connection &connection, Transfer &transfer) {
     frame.length = static_cast<uint32_t>(body_.size());
     const auto bytes = static_cast<uint32_t>(Frame::kSize + body_.size());
     const auto payload = static_cast<uint32_t>(along ? letter.length : 0);
-    open_.emplace(last_, Open{&transfer, payload, bytes});
+    open_[last_] = {&transfer, payload, bytes};
     payload_ += payload;
     unanswered_ += bytes;
     transfer.progress = connection.shard.now();

@@ -40,6 +40,7 @@ private:
     };
     bool room(const Transfer &transfer) const;
     bool goes_along(const Transfer &transfer) const;
+    void make_room(const Transfer &transfer);  // all that begin() takes
     void begin(Connection &connection, Transfer &transfer);
     void finish(Connection &connection, Transfer &transfer, Status status);
     bool still(Connection &connection, Transfer &transfer);

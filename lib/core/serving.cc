@@ -6,6 +6,7 @@
 #include "core/connection.h"
 #include "core/peer.h"
 #include "core/shard.h"
+#include "util/memory.h"
 
 namespace xfer {
 
@@ -30,28 +31,40 @@ Status Serving::pull(Dir dir, const Access &asked, std::span<const WirePiece> pi
     return connection_.peer->flow.sending.access(dir, asked, pieces, out);
 }
 
-void Serving::lookup(uint64_t seq, std::string name, bool wait) {
+void Serving::lookup(uint64_t seq, std::string_view name, bool wait) {
     Region *region = connection_.shard.find_region(name);
     if (region) return found(seq, region, XFER_OK);
     if (!wait) return found(seq, nullptr, XFER_ENOTFOUND);
     if (waiters_.size() >= kMaxWaiting) return found(seq, nullptr, XFER_EAGAIN);
-    waiters_.push_back({seq, std::move(name)});
+    if (!in_memory([&] { waiters_.push_back({seq, std::string(name)}); }))
+        found(seq, nullptr, XFER_ENOMEM);
 }
 
 void Serving::found(uint64_t seq, const Region *region, Status status) {
-    std::vector<uint8_t> body;
+    uint8_t body[sizeof(xfer_ref_t) + kMaxBlob];
+    size_t length = 0;
+    if (region && !watch(*region)) {
+        region = nullptr;
+        status = XFER_ENOMEM;
+    }
     if (region) {
         const xfer_ref_t ref = encode_ref(region->describe());
-        body.assign(ref.bytes, ref.bytes + sizeof ref.bytes);
-        body.insert(body.end(), region->blob.begin(), region->blob.end());
-        if (watched_.size() < kMaxWatched) watched_.insert(region->id);
+        std::copy(std::begin(ref.bytes), std::end(ref.bytes), body);
+        std::copy(region->blob.begin(), region->blob.end(), body + sizeof ref.bytes);
+        length = sizeof ref.bytes + region->blob.size();
     }
     Frame frame;
     frame.type = FrameType::found;
     frame.seq = seq;
     frame.status = status;
-    frame.length = static_cast<uint32_t>(body.size());
-    connection_.send(frame, body);
+    frame.length = static_cast<uint32_t>(length);
+    connection_.send(frame, {body, length});
+}
+
+// False: its end could not be told to the peer.
+bool Serving::watch(const Region &region) {
+    if (watched_.size() >= kMaxWatched) return true;
+    return in_memory([&] { watched_.insert(region.id); });
 }
 
 void Serving::forget(uint64_t seq) {

@@ -20,7 +20,7 @@ public:
 
     Status access(Dir dir, const Access &access, std::span<const WirePiece> pieces,
                   std::vector<iovec> &out);
-    void lookup(uint64_t seq, std::string name, bool wait);
+    void lookup(uint64_t seq, std::string_view name, bool wait);
     void forget(uint64_t seq);
     void added(Region &region);    // somebody may wait for its name
     void removed(Region &region);  // somebody may hold its ref
@@ -34,6 +34,7 @@ private:
     Status pull(Dir dir, const Access &access, std::span<const WirePiece> pieces,
                 std::vector<iovec> &out);
     void found(uint64_t seq, const Region *region, Status status);
+    bool watch(const Region &region);
 
     Connection &connection_;
     std::vector<Waiter> waiters_;

@@ -5,6 +5,7 @@
 
 #include "core/engine.h"
 #include "transport/builtin.h"
+#include "util/memory.h"
 
 namespace xfer {
 
@@ -15,6 +16,7 @@ Shard::Shard(Engine &owner, Loop &own_loop, uint32_t number)
       beat_(*this),
       drain_limit_(*this),
       room_(*this) {
+    scratch.reserve(kMaxPieces);
     loop.set_wake_sink(*this);
 }
 
@@ -82,18 +84,19 @@ void Shard::cancel(Batch &batch) {
 
 void Shard::cancel(Endpoint *ep, uint64_t user) {
     if (!ep)
-        for (auto &peer : peers_)
-            peer->flow.cancel(nullptr, user);
+        for (Peer &peer : peers_)
+            peer.flow.cancel(nullptr, user);
     else if (ep->peer)
         ep->peer->flow.cancel(ep, user);
 }
 
 void Shard::open(Endpoint &ep) {
     if (closing_) return close(ep);
-    if (ep.expected) return peer_of(*ep.expected).add(ep);
-    for (auto &peer : peers_)
-        if (peer->addresses().has(ep.uri)) return peer->add(ep);
-    new_peer().add(ep);
+    std::unique_ptr<Peer> spare = std::move(ep.spare);
+    Peer *known = ep.expected ? find_peer(*ep.expected) : find_peer(ep.uri);
+    if (known && in_memory([&] { known->add(ep); })) return;
+    if (!known && ep.expected) spare->name(*ep.expected);
+    take_in(std::move(spare)).attach(ep);
 }
 
 void Shard::close(Endpoint &ep) {
@@ -129,7 +132,9 @@ void Shard::finish_close(Endpoint &ep) {
 
 void Shard::operation_ended(Endpoint &ep) {
     ep.outstanding.fetch_sub(1);
-    if (ep.room_wanted.exchange(false)) notify(ep, XFER_EVENT_ROOM, {});
+    // Without memory the next one that ends tells it.
+    if (ep.room_wanted.exchange(false) && !in_memory([&] { notify(ep, XFER_EVENT_ROOM, {}); }))
+        ep.room_wanted.store(true);
     if (engine.slots().hungry.load()) loop.defer(*this);
     if (draining_ && ep.peer) ep.peer->drain();
     if (draining_) loop.defer(*this);
@@ -145,19 +150,19 @@ void Shard::explain_timeout(Transfer &transfer) {
 
 // ---- regions
 
-void Shard::add(Region &region) {
-    regions_.add(region);
+void Shard::add(Region &region, RegionTable::Places &places) {
+    regions_.add(region, places);
     if (index == 0 && region.lease_ms) lease(region);
-    for (auto &peer : peers_)
-        peer->added(region);
+    for (Peer &peer : peers_)
+        peer.added(region);
 }
 
 void Shard::remove(Region &region) {
     Ref<Region> hold(region);
     if (index == 0) loop.disarm(region.lease);
     regions_.remove(region);
-    for (auto &peer : peers_)
-        peer->retire(region);
+    for (Peer &peer : peers_)
+        peer.retire(region);
     region_quiet(region);
 }
 
@@ -187,7 +192,7 @@ Region *Shard::find_region(uint64_t id) {
     return regions_.find(id);
 }
 
-Region *Shard::find_region(const std::string &name) {
+Region *Shard::find_region(std::string_view name) {
     Region *region = regions_.find(name);
     if (!region) {
         drain_mailbox();
@@ -224,31 +229,41 @@ Op &Shard::take_op() {
     return *free_ops_.pop_front();
 }
 
-Peer &Shard::new_peer() {
-    peers_.push_back(std::make_unique<Peer>(*this));
-    return *peers_.back();
+Peer *Shard::find_peer(const EngineId &id) {
+    for (Peer &peer : peers_)
+        if (peer.id == id) return &peer;
+    return nullptr;
+}
+
+Peer *Shard::find_peer(const std::string &uri) {
+    for (Peer &peer : peers_)
+        if (peer.addresses().has(uri)) return &peer;
+    return nullptr;
+}
+
+Peer &Shard::take_in(std::unique_ptr<Peer> peer) {
+    peers_.push_back(*peer);
+    return *peer.release();
 }
 
 Peer &Shard::peer_of(const EngineId &id) {
-    for (auto &peer : peers_)
-        if (peer->id == id) return *peer;
-    Peer &peer = new_peer();
+    if (Peer *known = find_peer(id)) return *known;
+    Peer &peer = take_in(std::make_unique<Peer>(*this));
     peer.name(id);
     return peer;
 }
 
 void Shard::review(Peer &peer) {
     if (!peer.unused()) return;
-    auto at = std::find_if(peers_.begin(), peers_.end(),
-                           [&](const auto &held) { return held.get() == &peer; });
-    if (at == peers_.end()) return;
-    dead_peers_.push_back(std::move(*at));
-    peers_.erase(at);
+    peer.ListNode<InShard>::unlink();
+    dead_peers_.push_back(peer);
     loop.defer(*this);
 }
 
-void Shard::bury(std::unique_ptr<Connection> connection) {
-    graveyard_.push_back(std::move(connection));
+void Shard::bury(Connection &connection) {
+    connection.ListNode<InHolder>::unlink();
+    connection.peer = nullptr;
+    graveyard_.push_back(connection);
     loop.defer(*this);
 }
 
@@ -281,8 +296,8 @@ void Shard::hand_over_events() {
 }
 
 void Shard::run() {
-    graveyard_.clear();
-    dead_peers_.clear();
+    graveyard_.destroy_all();
+    dead_peers_.destroy_all();
     List<Endpoint, Lingering> lingering;
     lingering.append(lingering_);
     while (Endpoint *ep = lingering.pop_front())
@@ -295,11 +310,14 @@ void Shard::run() {
 
 void Shard::notify(Endpoint &ep, uint32_t type, std::vector<uint8_t> data, Status status,
                    uint32_t flags) {
-    auto *notice = Notice::make(ep, type, std::move(data));
-    if (!notice) return;
+    tell(std::make_unique<Notice>(ep, type, std::move(data)), status, flags);
+}
+
+void Shard::tell(std::unique_ptr<Notice> notice, Status status, uint32_t flags) {
+    if (!notice->admit()) return;
     notice->event.status = status;
     notice->event.flags = flags;
-    tell(*notice);
+    tell(*notice.release());
 }
 
 void Shard::notify_peer_up(Endpoint &ep, const Identity &identity, const std::vector<uint8_t> &blob,
@@ -313,7 +331,7 @@ void Shard::notify_peer_up(Endpoint &ep, const Identity &identity, const std::ve
 
 void Shard::notify_peer_down(Endpoint &ep, const Failure &why) {
     const Status status = why.status < 0 ? why.status : XFER_EPEERLOST;
-    notify(ep, XFER_EVENT_PEER_DOWN, {}, status, 0);
+    if (ep.farewell) tell(std::move(ep.farewell), status, 0);
 }
 
 // ---- time and the end
@@ -323,8 +341,8 @@ void Shard::on_timer(Timer &timer) {
     if (&timer == &room_) return dial_next();
     // A loop that was kept from its work heard nobody meanwhile; the silence was its own.
     if (now() > timer.due + look_every(heartbeat())) listens_since_ = now();
-    for (auto &peer : peers_)
-        peer->beat(now());
+    for (Peer &peer : peers_)
+        peer.beat(now());
     beat_later();
 }
 
@@ -368,10 +386,10 @@ void Shard::begin_close() {
     if (index == 0) engine.receiving().close();
     if (index == 0) regions_.each([this](Region &region) { loop.disarm(region.lease); });
     const Failure why{XFER_ECLOSED, 0, 0, "the engine closes"};
-    for (auto &stranger : strangers_)
-        stranger->close(why);
-    for (size_t i = peers_.size(); i-- > 0;)
-        close(*peers_[i], why);
+    for (Connection &stranger : strangers_)
+        stranger.close(why);
+    for (Peer &peer : peers_)
+        close(peer, why);
     loop.defer(*this);
 }
 
@@ -379,18 +397,19 @@ void Shard::begin_drain(uint64_t limit) {
     if (closing_) return;
     draining_ = true;
     listeners_.clear();
-    for (auto &stranger : strangers_)
-        stranger->close({XFER_ECLOSED, 0, 0, "the engine drains"});
-    for (auto &peer : peers_)
-        peer->drain();
+    for (Connection &stranger : strangers_)
+        stranger.close({XFER_ECLOSED, 0, 0, "the engine drains"});
+    for (Peer &peer : peers_)
+        peer.drain();
     if (limit) loop.arm(drain_limit_, now() + limit);
     loop.defer(*this);
 }
 
 void Shard::check_drained() {
     if (!draining_) return;
-    const bool busy = !strangers_.empty() || std::any_of(peers_.begin(), peers_.end(),
-                                                         [](auto &peer) { return peer->busy(); });
+    bool busy = !strangers_.empty();
+    for (Peer &peer : peers_)
+        busy |= peer.busy();
     if (busy == drain_held_) return;
     drain_held_ = busy;
     if (busy)

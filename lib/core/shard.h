@@ -49,7 +49,7 @@ public:
     void cancel(Endpoint *ep, uint64_t user);  // null: receives, of whatever endpoint
     void open(Endpoint &ep);
     void close(Endpoint &ep);
-    void add(Region &region);
+    void add(Region &region, RegionTable::Places &places);
     void remove(Region &region);
     void begin_close();
     void begin_drain(uint64_t limit);  // in nanoseconds from now, 0: none
@@ -68,7 +68,7 @@ public:
     void give_op(Op &op) { free_ops_.push_back(op); }
     std::vector<Piece> scratch;
     Region *find_region(uint64_t id);
-    Region *find_region(const std::string &name);
+    Region *find_region(std::string_view name);
     void region_quiet(Region &region);
     void lease(Region &grant);  // its time counts from now
     void served(Connection &connection, Dir dir, uint64_t bytes);
@@ -87,11 +87,14 @@ public:
     void stranger_gone(Connection &stranger);
     void greet(Peer &peer);  // it came to us and nobody has a handle on it
     void greet_again(Peer &peer);
-    void rehome(std::unique_ptr<Connection> connection, const Identity &identity, PeerMove &move,
-                ConstBytes reply);
+    // For a connection of ours that turned out to be another peer's: what its move takes, and the
+    // move, which needs no more.
+    std::unique_ptr<LinkMove> pack(Connection &connection, const Identity &identity,
+                                   ConstBytes reply, List<Endpoint, InPeer> &eps);
+    void rehome(Connection &connection, std::unique_ptr<LinkMove> move, ConstBytes reply);
     void arrive(LinkMove &move);
     void review(Peer &peer);
-    void bury(std::unique_ptr<Connection> connection);
+    void bury(Connection &connection);  // destroyed when no callback of its links runs
     // Connections have a bound; core/store.cc.
     void dial_when_free(Peer &peer);
     void dial_ended(Peer &peer);
@@ -123,7 +126,7 @@ public:
     // `room`: bytes for the address that was bound, and its NUL. What is not kept does not listen.
     Result<std::unique_ptr<Listener>> make_listener(const Uri &uri, size_t room);
     void keep(std::unique_ptr<Listener> listener) { listeners_.push_back(std::move(listener)); }
-    const std::vector<std::unique_ptr<Peer>> &peers() const { return peers_; }
+    List<Peer, InShard> &peers() { return peers_; }
     const std::vector<std::unique_ptr<Listener>> &listeners() const { return listeners_; }
     std::vector<std::unique_ptr<Transport>> transports;
 
@@ -143,7 +146,9 @@ private:
     bool may_dial_more() const;
     void look_for_room();
     void stir_others();
-    Peer &new_peer();
+    Peer *find_peer(const EngineId &id);
+    Peer *find_peer(const std::string &uri);
+    Peer &take_in(std::unique_ptr<Peer> peer);
     Peer &peer_of(const EngineId &id);
     void refuse_now(Transfer &transfer);
     void end_receives(Endpoint &ep);
@@ -154,18 +159,19 @@ private:
     void check_ended();
     void check_drained();
     void deliver();
-    void post_link(Shard &home, LinkMove &move);
+    void post_link(Shard &home, std::unique_ptr<LinkMove> move, Peer *from = nullptr);
+    void tell(std::unique_ptr<Notice> notice, Status status, uint32_t flags);
     void receive(LinkMove &move);
+    std::unique_ptr<Connection> unpack(LinkMove &move);
     void move_stranger(Connection &stranger, Shard &home, ConstBytes heard);
-    std::unique_ptr<Connection> take_stranger(Connection &stranger);
 
     Mailbox mailbox_;
     RegionTable regions_;
-    std::vector<std::unique_ptr<Peer>> peers_;
+    OwningList<Peer, InShard> peers_;
     std::unordered_map<uint64_t, Connection *> live_;  // by number
-    std::vector<std::unique_ptr<Connection>> strangers_;
-    std::vector<std::unique_ptr<Connection>> graveyard_;
-    std::vector<std::unique_ptr<Peer>> dead_peers_;
+    OwningList<Connection, InHolder> strangers_, graveyard_;
+    OwningList<Peer, InShard> dead_peers_;
+    std::vector<Ref<Endpoint>> moving_;    // room for those that leave with a connection
     List<Endpoint, Lingering> lingering_;  // closed but for operations on their way here
     std::vector<std::unique_ptr<Listener>> listeners_;
     List<Peer, WantsDial> want_dial_;

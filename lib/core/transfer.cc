@@ -4,6 +4,7 @@
 #include "core/engine.h"
 #include "core/flow.h"
 #include "core/shard.h"
+#include "util/memory.h"
 
 namespace xfer {
 
@@ -38,12 +39,16 @@ void Transfer::begin_anew() {
 }
 
 void Transfer::fail_entries(const Op &op, Status why) {
-    Cursor end = op.begin;
-    std::vector<Piece> pieces;
-    list.draw(end, kMaxChunk, kMaxPieces, pieces);
-    uint64_t last = list.entry_index(end);
-    if (end.done == 0) --last;
-    runs.push_back({list.entry_index(op.begin), last, why});
+    uint64_t last = list.entry_index(op.end);
+    if (op.end.done == 0) --last;
+    fail_entries(list.entry_index(op.begin), last, why);
+}
+
+// Where memory lacks to tell them apart, none of them is said to have ended well. There is always
+// room for one run.
+void Transfer::fail_entries(uint64_t first, uint64_t last, Status why) {
+    if (in_memory([&] { runs.push_back({first, last, why}); })) return;
+    runs.assign(1, {0, list.entries() - 1, why});
 }
 
 OpCounters &Transfer::counters(TrafficCounters &traffic) const {

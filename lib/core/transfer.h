@@ -39,7 +39,7 @@ class Transfer : public EventNode,
                  public ListNode<InFlow>,
                  public ListNode<InQueue> {
 public:
-    Transfer() : timer(*this) {}
+    Transfer() : timer(*this) { runs.reserve(1); }
 
     void arrive(Shard &shard) override;
     void on_timer(Timer &timer) override;
@@ -90,6 +90,7 @@ public:
 
     void begin(uint64_t now);
     void fail_entries(const Op &op, Status why);
+    void fail_entries(uint64_t first, uint64_t last, Status why);
     void begin_anew();       // nothing of it was ever sent
     virtual void ended() {}  // its event is filled in
     // Some of it was sent, and not given back.

@@ -50,7 +50,7 @@ struct Op : ListNode<InTransfer>, ListNode<InLink> {
     uint32_t pieces = 0;
     Access remote;
     const PieceList *list = nullptr;
-    Cursor begin;
+    Cursor begin, end;         // of it in the list
     uint64_t seq = 0;          // the link's
     void *transfer = nullptr;  // core's: null once nobody waits for the answer
     void *lane = nullptr;      // core's

@@ -87,4 +87,15 @@ private:
     Node head_;
 };
 
+// One that owns what is in it.
+template <typename T, typename Tag = void>
+class OwningList : public List<T, Tag> {
+public:
+    ~OwningList() { destroy_all(); }
+    void destroy_all() {
+        while (T *item = this->pop_front())
+            delete item;
+    }
+};
+
 }  // namespace xfer

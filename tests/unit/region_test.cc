@@ -169,11 +169,16 @@ TEST_CASE("no two regions have the same id or key") {
     CHECK(xfer_region_close(reinterpret_cast<xfer_region_t *>(*second)) == XFER_OK);
 }
 
+static void add(RegionTable &table, Region &region) {
+    RegionTable::Places places(region);
+    table.add(region, places);
+}
+
 TEST_CASE("a table finds by id and by name, until the region is removed") {
     Fixture f(XFER_READ), nameless(0, nullptr);
     RegionTable table;
     CHECK(table.find(f.region->id) == nullptr);
-    table.add(*f.region);
+    add(table, *f.region);
     CHECK(table.find(f.region->id) == f.region);
     CHECK(table.find("region") == f.region);
     CHECK(table.find("regio") == nullptr);
@@ -182,7 +187,7 @@ TEST_CASE("a table finds by id and by name, until the region is removed") {
     table.remove(*f.region);
     CHECK(table.find(f.region->id) == nullptr);
     CHECK(table.find("region") == nullptr);
-    table.add(*nameless.region);
+    add(table, *nameless.region);
     CHECK(table.find("") == nullptr);
     table.remove(*nameless.region);
 }

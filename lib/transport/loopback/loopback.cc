@@ -13,7 +13,10 @@ constexpr size_t kWaitingBytes = 128 * 1024;  // of messages
 
 class LoopbackLink final : public Link, Task {
 public:
-    explicit LoopbackLink(Loop &loop) : loop_(loop) {}
+    explicit LoopbackLink(Loop &loop) : loop_(loop) {
+        pieces_.reserve(kMaxPieces);
+        wire_pieces_.reserve(kMaxPieces);
+    }
 
     void set_sink(LinkSink &sink) override { sink_ = &sink; }
     std::string remote() const override { return "loopback"; }

@@ -54,9 +54,10 @@ void Answers::data(uint64_t seq, uint64_t region, bool checked, std::span<const 
     uint64_t bytes =
         std::accumulate(ranges.begin(), ranges.end(), uint64_t{0},
                         [](uint64_t sum, const iovec &range) { return sum + range.iov_len; });
+    // First: an answer in the queue has its ranges, also where memory lacks in between.
+    ranges_.insert(ranges_.end(), ranges.begin(), ranges.end());
     push({FrameType::data, XFER_OK, static_cast<uint32_t>(bytes),
           static_cast<uint32_t>(ranges.size()), seq, region, checked});
-    ranges_.insert(ranges_.end(), ranges.begin(), ranges.end());
 }
 
 void Answers::pop() {

@@ -61,18 +61,17 @@ template <typename T>
 class Shelf {
 public:
     std::unique_ptr<T> take() {
-        if (free_.empty()) return std::make_unique_for_overwrite<T>();
-        std::unique_ptr<T> one = std::move(free_.back());
-        free_.pop_back();
-        return one;
+        if (free_ == 0) return std::make_unique_for_overwrite<T>();
+        return std::move(kept_[--free_]);
     }
     void give(std::unique_ptr<T> one) {
-        if (free_.size() < kKept) free_.push_back(std::move(one));
+        if (free_ < kKept) kept_[free_++] = std::move(one);
     }
 
 private:
     static constexpr size_t kKept = 4;
-    std::vector<std::unique_ptr<T>> free_;
+    std::unique_ptr<T> kept_[kKept];
+    size_t free_ = 0;
 };
 
 struct Buffers {

@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "transport/tcp/socket.h"
+#include "util/memory.h"
 #include "util/uri.h"
 
 namespace xfer::tcp {
@@ -32,7 +33,7 @@ void TcpLink::on_resolved(Result<std::vector<std::string>> addresses) {
     if (!addresses) return close(addresses.error());
     dial_->addresses = std::move(*addresses);
     dial_->last = {XFER_ENAME, XFER_ORIGIN_NONE, 0, remote_ + ": the name has no address"};
-    dial_next();
+    if (!in_memory([&] { dial_next(); })) give_up();
 }
 
 void TcpLink::dial_next() {
@@ -99,9 +100,18 @@ bool TcpLink::carry(Fd fd, std::string remote, ConstBytes unread) {
 // ---- a turn ----
 
 void TcpLink::on_ready(uint32_t readiness) {
-    if (both_.stage == Stage::dialing) return connected();
-    if (readiness & kReadable) read();
-    push();
+    const bool done = in_memory([&] {
+        if (both_.stage == Stage::dialing) return connected();
+        if (readiness & kReadable) read();
+        push();
+    });
+    if (!done) give_up();
+}
+
+// Some of what it was about to do is half done: nothing follows on that but the end.
+void TcpLink::give_up() {
+    in_turn_ = false;
+    close(no_memory());
 }
 
 void TcpLink::read() {
@@ -136,6 +146,12 @@ void TcpLink::send_soon() {
 }
 
 void TcpLink::run() {
+    if (!in_memory([&] { take_turn(); })) give_up();
+    tell();
+    if (both_.stage == Stage::closing) finish();
+}
+
+void TcpLink::take_turn() {
     if (both_.stage == Stage::dialing) return connected();
     if (both_.open() && receiver_.has_unread()) {
         in_turn_ = true;
@@ -147,12 +163,10 @@ void TcpLink::run() {
     // The peer may have told why it hung up, before it did.
     if (sender_.failed() && both_.open()) {
         Failure why = os_failure(sender_.error(), remote_ + ": sending");
-        why.status = XFER_EPEERLOST;
+        if (why.status != XFER_ENOMEM) why.status = XFER_EPEERLOST;
         read();
         close(why);
     }
-    tell();
-    if (both_.stage == Stage::closing) finish();
 }
 
 // What could not be told at once.
@@ -167,18 +181,19 @@ void TcpLink::tell() {
 
 void TcpLink::send_hello(ConstBytes message) {
     if (both_.stage != Stage::hello) return;
-    sender_.append(message);
+    if (!in_memory([&] { sender_.append(message); })) return give_up();
     send_soon();
 }
 
 LinkTicket TcpLink::detach() {
     XFER_CHECK(both_.stage == Stage::hello);
+    std::vector<uint8_t> unread = receiver_.take_unread();
     in_turn_ = false;
     push();
     both_.stage = Stage::over;
     ListNode<>::unlink();
     watch_.reset();
-    return {std::move(fd_), receiver_.take_unread(), std::move(remote_)};
+    return {std::move(fd_), std::move(unread), std::move(remote_)};
 }
 
 void TcpLink::start(uint32_t max_ops, uint32_t serve_ops) {
@@ -196,14 +211,18 @@ bool TcpLink::send(const Frame &frame, ConstBytes body) {
     XFER_CHECK(body.size() == frame.length && body.size() <= kMaxControl);
     uint8_t head[Frame::kSize];
     encode(frame, head);
-    if (!sender_.control(head, body)) {
+    bool taken = false;
+    const bool done = in_memory([&] {
+        taken = sender_.control(head, body);
+        if (taken) return;
         // That may be no more than what one turn has to say. Only a socket that takes none of it
         // tells of a peer that does not read.
         sender_.send_control(fd_.get());
-        if (!sender_.control(head, body)) return false;
-    }
-    send_soon();
-    return true;
+        taken = sender_.control(head, body);
+    });
+    if (!done) return give_up(), true;  // its end tells
+    if (taken) send_soon();
+    return taken;
 }
 
 bool TcpLink::post(Op &op) {
@@ -231,7 +250,9 @@ bool TcpLink::cancel(Op &op) {
 bool TcpLink::retire(uint64_t region, Status why) {
     both_.answers.retire(region, why);
     receiver_.retire(region, why);
-    return sender_.retire(region);
+    const bool quiet = sender_.retire(region);
+    if (sender_.failed()) loop_.defer(*this);
+    return quiet;
 }
 
 // ---- the end ----
@@ -244,7 +265,7 @@ void TcpLink::break_off(const Failure &why) {
         bye.status = why.status;
         uint8_t head[Frame::kSize];
         encode(bye, head);
-        sender_.append(head);
+        if (!in_memory([&] { sender_.append(head); })) return give_up();
     }
     Failure told = why;
     told.message = remote_ + ": " + why.message;

@@ -44,6 +44,8 @@ private:
     void on_resolved(Result<std::vector<std::string>> addresses) override;
     void run() override;
 
+    void take_turn();
+    void give_up();
     void dial_next();
     void connected();
     void read();

@@ -26,8 +26,8 @@ Receiver::~Receiver() {
     if (staging_) both_.buffers.stagings.give(std::move(staging_));
 }
 
-bool Receiver::broken(Status status, std::string message) {
-    failure_ = {status, XFER_ORIGIN_NONE, 0, std::move(message)};
+bool Receiver::broken(Status status, const char *message) {
+    failure_ = {status, XFER_ORIGIN_NONE, 0, message};
     return false;
 }
 

@@ -55,7 +55,7 @@ private:
     size_t receive_vectors();
     void make_room();
     void settle();
-    bool broken(Status status, std::string message);
+    bool broken(Status status, const char *message);
 
     Duplex &both_;
     std::unique_ptr<Staging> staging_;

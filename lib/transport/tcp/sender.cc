@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <climits>
 
+#include "util/memory.h"
 #include "wire/crc32c.h"
 
 namespace xfer::tcp {
@@ -184,7 +185,11 @@ Sender::Sent Sender::send(int fd) {
         if (!burst_) {
             if (!wants()) return Sent::all;
             if (turn >= kTurnBytes) return Sent::more;
-            build();
+            // What is half built must not leave: something could follow it.
+            if (!in_memory([&] { build(); })) {
+                fail_without_memory();
+                break;
+            }
         }
         msghdr message{};
         message.msg_iov = burst_->vectors.data() + burst_->vector_at;
@@ -243,8 +248,15 @@ void Sender::advance(size_t bytes) {
 void Sender::release() {
     if (!burst_) return;
     both_.buffers.bursts.give(std::move(burst_));
+    if (quiet_.empty()) return quiet_.swap(leaving_);
+    // Room was made in retire().
     quiet_.insert(quiet_.end(), leaving_.begin(), leaving_.end());
     leaving_.clear();
+}
+
+void Sender::fail_without_memory() {
+    error_ = ENOMEM;
+    release();
 }
 
 void Sender::abandon() {
@@ -266,8 +278,12 @@ bool Sender::retire(uint64_t region) {
     for (size_t i = burst_->part_at; i < burst_->parts.size(); ++i) {
         const Burst::Part &part = burst_->parts[i];
         if (part.op || part.first_vector == part.end_vector || part.region != region) continue;
-        leaving_.push_back(region);
-        return false;
+        const bool noted = in_memory([&] {
+            quiet_.reserve(quiet_.size() + leaving_.size() + 1);
+            leaving_.push_back(region);
+        });
+        if (!noted) fail_without_memory();
+        return !noted;
     }
     return true;
 }

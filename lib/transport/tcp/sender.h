@@ -41,6 +41,7 @@ private:
     void add_operation(Op &op);
     void advance(size_t bytes);
     void blame_burst();
+    void fail_without_memory();  // nothing leaves any more
     void release();
 
     Duplex &both_;

@@ -6,6 +6,7 @@
 
 #include "transport/tcp/link.h"
 #include "transport/tcp/socket.h"
+#include "util/memory.h"
 
 namespace xfer {
 
@@ -43,6 +44,9 @@ public:
 
 private:
     void on_ready(uint32_t) override {
+        if (!in_memory([&] { accept(); })) pause("no memory");
+    }
+    void accept() {
         for (int i = 0; i < kAcceptsPerTurn; ++i) {
             if (sink_.full()) return pause("too many have not proved themselves");
             Address peer;
