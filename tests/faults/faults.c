@@ -107,22 +107,27 @@ static void run_case(const Phase *phase, const Mode *mode, const Fault *fault, b
     }
 }
 
+/* Whether only what the caller's thread does can fail. */
+static bool here_only(const Phase *phase, Call call, bool onward) {
+    return call == kAlloc && (onward || !phase->loops);
+}
+
 static void run_phase(const Phase *phase, const Mode *mode, bool warm) {
     long counts[kCallCount];
-    bool here_only[2] = {false, true};
     for (int scope = 0; scope < 2; scope++) {
-        Fault none = {.here = here_only[scope]};
+        bool here = scope == 1;
+        Fault none = {.here = here};
         int failed = cases_failed;
         run_case(phase, mode, &none, warm);
         if (cases_failed != failed) return; /* not even without a fault */
         memcpy(counts, shared_counts, sizeof counts);
         for (int i = 0; i < kRowCount; i++) {
             const Row *row = &rows[i];
-            if ((row->call == kAlloc) != here_only[scope]) continue;
+            if (here_only(phase, row->call, row->onward) != here) continue;
             long count = row->call == kDescriptors ? kMaxDescriptors : counts[row->call];
             for (long nth = 1; nth <= count; nth++) {
-                Fault fault = {row->call, row->error, nth, row->onward, here_only[scope]};
-                if (!phase_allows(phase, mode, warm, &fault)) continue;
+                Fault fault = {row->call, row->error, nth, row->onward, here};
+                if (!phase_allows(warm, &fault)) continue;
                 run_case(phase, mode, &fault, warm);
                 if (row->call == kGetrandom) break;
             }
@@ -224,7 +229,7 @@ static int replay(char **words) {
     fault.nth = atol(words[4]);
     fault.error = atoi(words[5]);
     fault.onward = strcmp(words[6], "onward") == 0;
-    fault.here = fault.call == kAlloc;
+    fault.here = here_only(phase, fault.call, fault.onward);
     phase_run(phase, mode, &fault, strcmp(words[2], "warm") == 0);
     printf("holds; %ld failed\n", phase_hits);
     return 0;

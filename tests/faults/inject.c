@@ -281,8 +281,40 @@ ssize_t recvmsg(int fd, struct msghdr *message, int flags) {
 
 /* ---- memory ---- */
 
-/* A sanitizer keeps the allocator for itself. */
-#ifndef __SANITIZE_ADDRESS__
+#ifdef __SANITIZE_ADDRESS__
+
+/* A sanitizer keeps the allocator for itself; C++ asks it by way of these. */
+_Noreturn void _ZSt17__throw_bad_allocv(void);
+void *_Znwm(size_t size);
+void *_Znwm(size_t size) {
+    if (fails(kAlloc)) _ZSt17__throw_bad_allocv();
+    return malloc(size == 0 ? 1 : size);
+}
+void *_Znam(size_t size);
+void *_Znam(size_t size) {
+    return _Znwm(size);
+}
+struct nothrow;
+void *_ZnwmRKSt9nothrow_t(size_t size, const struct nothrow *tag);
+void *_ZnwmRKSt9nothrow_t(size_t size, const struct nothrow *tag) {
+    (void)tag;
+    return fails(kAlloc) ? NULL : malloc(size == 0 ? 1 : size);
+}
+void _ZdlPv(void *memory);
+void _ZdlPv(void *memory) {
+    free(memory);
+}
+void _ZdlPvm(void *memory, size_t size);
+void _ZdlPvm(void *memory, size_t size) {
+    (void)size;
+    free(memory);
+}
+void _ZdaPv(void *memory);
+void _ZdaPv(void *memory) {
+    free(memory);
+}
+
+#else
 
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t count, size_t size);

@@ -231,12 +231,7 @@ void phase_run(const Phase *phase, const Mode *mode, const Fault *fault, bool wa
     check_resources(&base, compare_memory, "after another life");
 }
 
-bool phase_allows(const Phase *phase, const Mode *mode, bool warm, const Fault *fault) {
-    /* Here the caller's thread does at once what a loop would, and on the loops memory is needed:
-     * see the README. */
-    bool drives = mode->dispatch == XFER_DISPATCH_POLL && mode->io_threads == XFER_NONE;
-    if (fault->call == kAlloc && drives && phase != &phase_open && phase != &phase_listen)
-        return false;
+bool phase_allows(bool warm, const Fault *fault) {
 #ifdef __SANITIZE_ADDRESS__
     if (fault->call == kDescriptors) return false; /* UBSan needs some to look at an object */
 #endif
@@ -245,7 +240,7 @@ bool phase_allows(const Phase *phase, const Mode *mode, bool warm, const Fault *
     return true;
 }
 
-const Phase phase_open = {"open", true, run_open};
-const Phase phase_listen = {"listen", false, run_listen};
-const Phase phase_region = {"register", false, run_region};
-const Phase phase_connect = {"connect", false, run_connect};
+const Phase phase_open = {"open", true, false, run_open};
+const Phase phase_listen = {"listen", false, false, run_listen};
+const Phase phase_region = {"register", false, false, run_region};
+const Phase phase_connect = {"connect", false, true, run_connect};

@@ -11,6 +11,7 @@
 typedef struct Phase {
     const char *name;
     bool first; /* tried also in a process that has not opened an engine yet */
+    bool loops; /* one allocation fails on any thread; else, as when all do, on the caller's */
     void (*run)(const Mode *mode, const Fault *fault);
 } Phase;
 
@@ -26,6 +27,6 @@ extern long phase_counts[kCallCount];
 extern long phase_hits;
 
 /* False for what is known not to hold; the reasons are at the definition. */
-bool phase_allows(const Phase *phase, const Mode *mode, bool warm, const Fault *fault);
+bool phase_allows(bool warm, const Fault *fault);
 
 #endif
