@@ -2,19 +2,44 @@
 #include "control.h"
 
 #include <err.h>
+#include <stdio.h>
 #include <sys/socket.h>
+#include <unistd.h>
+
+#include "measure.h"
 
 static const uint64_t kRequestMagic = 0x31717265702d7866U;
 static const uint64_t kAnswerMagic = 0x31736e61702d7866U;
 
-static void send_all(int fd, const void *bytes, size_t length) {
+int control_start(const char *option, int cpu) {
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) err(1, "socketpair");
+    pid_t child = fork();
+    if (child < 0) err(1, "fork");
+    if (child == 0) {
+        if (cpu >= 0) pin_to_cpu(cpu);
+        int inherited = dup(pair[1]);
+        char number[16];
+        snprintf(number, sizeof number, "%d", inherited);
+        execl("/proc/self/exe", "xfer_perf", option, number, (char *)NULL);
+        err(1, "/proc/self/exe");
+    }
+    close(pair[1]);
+    return pair[0];
+}
+
+void control_send(int fd, const void *bytes, size_t length) {
     if (send(fd, bytes, length, MSG_NOSIGNAL) != (ssize_t)length) err(1, "control channel");
+}
+
+bool control_receive(int fd, void *bytes, size_t length) {
+    return recv(fd, bytes, length, MSG_WAITALL) == (ssize_t)length;
 }
 
 void control_send_request(int fd, const struct request *request) {
     struct request sent = *request;
     sent.magic = kRequestMagic;
-    send_all(fd, &sent, sizeof sent);
+    control_send(fd, &sent, sizeof sent);
 }
 
 bool control_receive_request(int fd, struct request *request) {
@@ -34,7 +59,7 @@ bool control_receive_request(int fd, struct request *request) {
 void control_send_answer(int fd, const struct answer *answer) {
     struct answer sent = *answer;
     sent.magic = kAnswerMagic;
-    send_all(fd, &sent, sizeof sent);
+    control_send(fd, &sent, sizeof sent);
 }
 
 void control_receive_answer(int fd, struct answer *answer) {

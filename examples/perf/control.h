@@ -7,6 +7,7 @@
 #define PERF_CONTROL_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "blocks.h"
@@ -52,6 +53,14 @@ struct answer {
     uint64_t connections;
     uint64_t ports[2]; /* of the raw listener, of the engine */
 };
+
+/* This program again, in a process of its own that is told the number of its end of a channel to
+ * us as the value of `option`; kept on `cpu` unless that is negative. Returns our end. */
+int control_start(const char *option, int cpu);
+
+void control_send(int fd, const void *bytes, size_t length);
+/* Returns false when the other side has ended. */
+bool control_receive(int fd, void *bytes, size_t length);
 
 void control_send_request(int fd, const struct request *request);
 /* Returns false when the other side has ended. */

@@ -4,15 +4,17 @@
  *
  * Two processes: the owner of the memory (server.c), and the initiator, which runs the measurement
  * (point.c, connect.c, idle.c), first by plain sockets (limits*.c), then by libxfer (engine.c),
- * round by round. */
+ * round by round. Apart from that a storm (storm.c), of many engines (crowd.c) that meet at once.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/utsname.h>
 
 #include "point.h"
 #include "server.h"
+#include "storm.h"
 
-static void measure(const struct options *options) {
+static int measure(const struct options *options) {
     struct report report = {.options = options, .with_xfer = options->command != COMMAND_LIMITS};
     struct utsname system;
     if (uname(&system) == 0)
@@ -20,7 +22,7 @@ static void measure(const struct options *options) {
                xfer_version_string(), system.sysname, system.release);
     switch (options->command) {
     case COMMAND_CONNECT:
-        measure_connect(&report);
+        (options->engines > 0 ? measure_storm : measure_connect)(&report);
         break;
     case COMMAND_IDLE:
         measure_idle(&report);
@@ -33,6 +35,7 @@ static void measure(const struct options *options) {
     if (options->json != NULL) report_write_json(&report, options->json);
     if (options->plot != NULL) report_write_plot(&report, options->plot);
     free(report.rows);
+    return report.storm.engines == 0 || storm_passed(&report.storm, options->rounds) ? 0 : 1;
 }
 
 int main(int argc, char **argv) {
@@ -44,10 +47,12 @@ int main(int argc, char **argv) {
                                     .insecure = options.insecure};
     if (options.role_fd >= 0) {
         serve_one(options.role_fd, &server);
+    } else if (options.crowd_fd >= 0) {
+        storm_take_part(options.crowd_fd);
     } else if (options.serve != NULL) {
         serve_forever(options.serve, &server);
     } else {
-        measure(&options);
+        return measure(&options);
     }
     return 0;
 }

@@ -10,6 +10,9 @@
 #include <time.h>
 #include <unistd.h>
 
+/* Of the program, its loops and its channels. */
+enum { OTHER_DESCRIPTORS = 128 };
+
 uint64_t now_ns(void) {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
@@ -33,6 +36,36 @@ uint64_t resident_bytes(void) {
     if (fscanf(file, "%*s %llu", &pages) != 1) errx(1, "/proc/self/statm: not as expected");
     fclose(file);
     return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+uint64_t peak_bytes(void) {
+    FILE *file = fopen("/proc/self/status", "re");
+    if (file == NULL) err(1, "/proc/self/status");
+    char line[256];
+    unsigned long long kilobytes = 0;
+    while (kilobytes == 0 && fgets(line, sizeof line, file) != NULL)
+        sscanf(line, "VmHWM: %llu kB", &kilobytes);
+    fclose(file);
+    return kilobytes * 1024;
+}
+
+uint64_t descriptors_open(void) {
+    int lowest = dup(STDOUT_FILENO);
+    if (lowest < 0) return 0;
+    close(lowest);
+    return (uint64_t)lowest;
+}
+
+void allow_descriptors(uint64_t count) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) err(1, "getrlimit");
+    uint64_t wanted = count + OTHER_DESCRIPTORS;
+    if (limit.rlim_cur >= wanted) return;
+    if (limit.rlim_max < wanted)
+        errx(1, "%llu descriptors are needed, and the hard limit is %llu (ulimit -Hn)",
+             (unsigned long long)wanted, (unsigned long long)limit.rlim_max);
+    limit.rlim_cur = limit.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0) err(1, "setrlimit");
 }
 
 static int by_value(const void *left, const void *right) {

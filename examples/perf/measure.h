@@ -29,6 +29,17 @@ double cpu_seconds(void);
 /* Bytes of this process in memory. */
 uint64_t resident_bytes(void);
 
+/* The most that it ever was. (ru_maxrss would count what forked us too.) */
+uint64_t peak_bytes(void);
+
+/* Descriptors of this process: the lowest free number, as cheap as that is, and the count where
+ * none below it is free. */
+uint64_t descriptors_open(void);
+
+/* Raises the limit of descriptors so that `count` connections and listeners fit; ends the program
+ * if the machine does not let it. */
+void allow_descriptors(uint64_t count);
+
 /* Sorts `values` and returns the one that `share` (0 to 1) of them do not exceed. */
 double percentile(double *values, size_t count, double share);
 

@@ -32,6 +32,9 @@ enum option_key {
     OPTION_PAGES,
     OPTION_PAGE_SIZE,
     OPTION_CONNECTIONS,
+    OPTION_ENGINES,
+    OPTION_PROCESSES,
+    OPTION_MESH,
     OPTION_DISPATCH,
     OPTION_IO_THREADS,
     OPTION_SPIN_US,
@@ -43,6 +46,7 @@ enum option_key {
     OPTION_READ,
     OPTION_JSON,
     OPTION_PLOT,
+    OPTION_CROWD,
     OPTION_ROLE
 };
 
@@ -54,6 +58,9 @@ static const struct argp_option kOptions[] = {
     {"page-size", OPTION_PAGE_SIZE, "BYTES", 0, "pages: bytes of a page (4K)", 1},
     {"read", OPTION_READ, 0, 0, "pages, latency: get instead of put", 1},
     {"connections", OPTION_CONNECTIONS, "N", 0, "idle: connections of the engine (100)", 1},
+    {"engines", OPTION_ENGINES, "N", 0, "connect: a storm of N engines, all of them to one", 1},
+    {"processes", OPTION_PROCESSES, "N", 0, "connect: spread the engines of a storm (1)", 1},
+    {"mesh", OPTION_MESH, 0, 0, "connect: each engine to each, both ends of a pair at once", 1},
     {0, 0, 0, 0, "How long:", 2},
     {"rounds", OPTION_ROUNDS, "N", 0, "rounds, each of all limits and libxfer in turn (5)", 2},
     {"seconds", OPTION_SECONDS, "S", 0, "length of one run (0.4; idle: 10)", 2},
@@ -77,6 +84,7 @@ static const struct argp_option kOptions[] = {
     {0, 0, 0, 0, "Output:", 5},
     {"json", OPTION_JSON, "FILE", 0, "also write every sample as JSON", 5},
     {"plot", OPTION_PLOT, "FILE", 0, "also draw the ratios as SVG", 5},
+    {"crowd", OPTION_CROWD, "FD", OPTION_HIDDEN, 0, 5},
     {"role", OPTION_ROLE, "FD", OPTION_HIDDEN, 0, 5},
     {0, 0, 0, 0, 0, 0},
 };
@@ -163,8 +171,23 @@ static void parse_engine_option(int key, const char *word, struct options *optio
     }
 }
 
+static void check_storm(const struct options *options) {
+    if (options->engines == 0) {
+        if (options->mesh || options->processes > 1)
+            errx(2, "--mesh and --processes need --engines");
+        return;
+    }
+    if (options->command != COMMAND_CONNECT) errx(2, "--engines is for connect");
+    if (options->engines > MAX_ENGINES) errx(2, "at most %d engines", MAX_ENGINES);
+    if (options->mesh && options->engines < 2) errx(2, "a mesh has two engines or more");
+    if (options->mesh && options->processes > 1) errx(2, "a mesh is in one process");
+    if (options->processes > options->engines) errx(2, "more processes than engines");
+    if (options->to != NULL) errx(2, "a storm is on one host");
+}
+
 static void check(const struct argp_state *state, struct options *options) {
-    if (options->serve != NULL || options->role_fd >= 0) return;
+    if (options->serve != NULL || options->role_fd >= 0 || options->crowd_fd >= 0) return;
+    check_storm(options);
     if (options->command == COMMAND_NONE) argp_usage(state);
     if (options->rounds > MAX_ROUNDS) errx(2, "at most %d rounds", MAX_ROUNDS);
     if (options->page_size % 8 != 0) errx(2, "the page size must be a multiple of 8");
@@ -195,6 +218,18 @@ static error_t parse_option(int key, char *word, struct argp_state *state) {
         return 0;
     case OPTION_CONNECTIONS:
         options->connections = parse_one(word);
+        return 0;
+    case OPTION_ENGINES:
+        options->engines = parse_one(word);
+        return 0;
+    case OPTION_PROCESSES:
+        options->processes = parse_one(word);
+        return 0;
+    case OPTION_MESH:
+        options->mesh = true;
+        return 0;
+    case OPTION_CROWD:
+        options->crowd_fd = atoi(word);
         return 0;
     case OPTION_ROUNDS:
         options->rounds = parse_one(word);
@@ -256,7 +291,9 @@ static const char kText[] =
     "  put, get   operations of each size, with each window\n"
     "  pages      prepared batches of pages that lie scattered on both sides\n"
     "  latency    64 B operations, one at a time\n"
-    "  connect    first contact, from the endpoint to the first 4 KiB put\n"
+    "  connect    first contact, from the endpoint to the first 4 KiB put; with --engines a\n"
+    "             storm, until all are connected: those of one process share a uv loop, the\n"
+    "             one that all meet has a thread\n"
     "  idle       an engine with many connections that do nothing\n"
     "  limits     the machine alone\n"
     "\n"
@@ -272,7 +309,9 @@ void options_parse(int count, char **words, struct options *options) {
         .pages = 10000,
         .page_size = 4096,
         .connections = 100,
+        .processes = 1,
         .mode = {.dispatch = XFER_DISPATCH_THREAD, .io_threads = 1},
+        .crowd_fd = -1,
         .role_fd = -1,
     };
     argp_parse(&kParser, count, words, 0, NULL, options);

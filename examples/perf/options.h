@@ -22,7 +22,7 @@ enum command {
     COMMAND_LIMITS
 };
 
-enum { MAX_SIZES = 32 };
+enum { MAX_SIZES = 32, MAX_ENGINES = 100000 };
 
 struct list {
     uint64_t values[MAX_SIZES];
@@ -39,6 +39,9 @@ struct options {
     uint64_t pages;
     uint64_t page_size;
     uint64_t connections;
+    uint64_t engines; /* connect: of a storm; 0: none, but first contact */
+    uint64_t processes;
+    bool mesh;
     struct mode mode;
     enum submitter submitter;
     bool pin;
@@ -50,6 +53,7 @@ struct options {
     bool insecure;
     uint8_t key[256];
     size_t key_length;
+    int crowd_fd; /* the control channel of a process with a part of a storm; -1 otherwise */
     int role_fd; /* the control channel of a serving process that an initiator started; -1 otherwise
                   */
 };

@@ -125,7 +125,30 @@ static void print_idle(const struct idle *idle) {
         idle->bytes_each / 1024);
 }
 
+static void print_storm(const struct report *report) {
+    const struct storm *storm = &report->storm;
+    size_t rounds = report->options->rounds;
+    struct summary ready = summarize(storm->ready_s, rounds);
+    struct summary connections = summarize(storm->connections, rounds);
+    struct summary attempts = summarize(storm->attempts, rounds);
+    printf("storm: %llu engines, %s, in %llu process%s, %zu rounds\n",
+           (unsigned long long)storm->engines, storm->mesh ? "each to each" : "all to one",
+           (unsigned long long)storm->processes, storm->processes > 1 ? "es" : "", rounds);
+    printf("  all ready in %.3f s (%.3f-%.3f)\n", ready.median, ready.min, ready.max);
+    printf("  %.0f to %.0f connections, of %llu; %.2f attempts for each (%.2f-%.2f)\n",
+           connections.min, connections.max, (unsigned long long)storm->expected, attempts.median,
+           attempts.min, attempts.max);
+    printf("  %llu failures seen by users\n", (unsigned long long)storm->failures);
+    printf("  peak: %.1f MiB resident, %.1f KiB for each engine; %llu descriptors\n",
+           (double)storm->peak_bytes / (1 << 20), storm->bytes_each / 1024,
+           (unsigned long long)storm->descriptors);
+}
+
 void report_print(const struct report *report) {
+    if (report->storm.engines > 0) {
+        print_storm(report);
+        return;
+    }
     if (report->with_xfer) {
         print_mode(report->options);
         if (report->row_count > 0) {
@@ -185,6 +208,18 @@ static json_t *json_row(const struct report *report, const struct row *row) {
     return object;
 }
 
+static json_t *json_storm(const struct storm *storm, size_t rounds) {
+    return json_pack(
+        "{s:I, s:I, s:b, s:I, s:f, s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:f}", "engines",
+        (json_int_t)storm->engines, "processes", (json_int_t)storm->processes, "mesh",
+        (int)storm->mesh, "expected", (json_int_t)storm->expected, "median_s",
+        summarize(storm->ready_s, rounds).median, "ready_s", json_samples(storm->ready_s, rounds),
+        "connections", json_samples(storm->connections, rounds), "attempts",
+        json_samples(storm->attempts, rounds), "accepts", json_samples(storm->accepts, rounds),
+        "failures", (json_int_t)storm->failures, "descriptors", (json_int_t)storm->descriptors,
+        "peak_bytes", (json_int_t)storm->peak_bytes, "bytes_per_engine", storm->bytes_each);
+}
+
 void report_write_json(const struct report *report, const char *path) {
     const struct options *options = report->options;
     const struct mode *mode = &options->mode;
@@ -208,6 +243,8 @@ void report_write_json(const struct report *report, const char *path) {
                       "seconds", idle->seconds, "cpu_share", idle->cpu_share, "wakeups_per_s",
                       idle->wakeups, "bytes_per_connection", idle->bytes_each));
     }
+    if (report->storm.engines > 0)
+        json_object_set_new(root, "storm", json_storm(&report->storm, options->rounds));
     if (root == NULL || json_dump_file(root, path, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) != 0)
         errx(1, "%s: cannot be written", path);
     json_decref(root);

@@ -34,11 +34,29 @@ struct idle {
     double bytes_each; /* resident memory that each connection added */
 };
 
+/* Engines that connect all at once, one sample a round. */
+struct storm {
+    uint64_t engines; /* 0: none was measured */
+    uint64_t processes;
+    bool mesh;
+    uint64_t expected; /* connections */
+    double connections[MAX_ROUNDS];
+    double ready_s[MAX_ROUNDS];
+    double attempts[MAX_ROUNDS]; /* for each connection that was expected */
+    double accepts[MAX_ROUNDS];
+    uint64_t failures; /* that users saw, in all rounds */
+    uint64_t descriptors;
+    uint64_t peak_bytes; /* resident, of all processes */
+    uint64_t base_bytes; /* of this one before all */
+    double bytes_each;   /* that each engine added, with its connections at both ends */
+};
+
 struct report {
     const struct options *options;
     struct row *rows;
     size_t row_count;
     struct idle idle;
+    struct storm storm;
     bool with_xfer;
 };
 

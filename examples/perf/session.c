@@ -12,24 +12,11 @@
 #include "limits.h"
 #include "measure.h"
 
-/* The owner is this program again, in a process of its own. It ends when the control channel does.
- */
+/* The owner ends when the control channel does. */
 static int start_owner(bool pin) {
-    int pair[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) err(1, "socketpair");
-    pid_t child = fork();
-    if (child < 0) err(1, "fork");
-    if (child == 0) {
-        if (pin) pin_to_cpu(1);
-        int inherited = dup(pair[1]);
-        char number[16];
-        snprintf(number, sizeof number, "%d", inherited);
-        execl("/proc/self/exe", "xfer_perf", "--role", number, (char *)NULL);
-        err(1, "/proc/self/exe");
-    }
-    close(pair[1]);
+    int control = control_start("--role", pin ? 1 : -1);
     if (pin) pin_to_cpu(0);
-    return pair[0];
+    return control;
 }
 
 void session_open(struct session *session, const struct options *options, uint64_t length) {
