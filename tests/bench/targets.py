@@ -31,6 +31,15 @@ RUNS = [
     ("64 B put, from a waiting thread", ["latency", "--pin", "--submit", "thread", *SLEEP], 2.0),
     ("first contact", ["connect", "--pin", "--dispatch", "poll", "--io-threads", "none"], 3.0),
 ]
+# Engines that connect all at once: a title, the words for xfer_perf, and the seconds until all are ready.
+STORMS = [
+    ("240 engines to one", ["--engines", "240"], 1.0),
+    ("240 to one, 8 processes", ["--engines", "240", "--processes", "8"], 1.0),
+    ("1,000 engines to one", ["--engines", "1000"], 4.0),
+    ("1,000 to one, 8 processes", ["--engines", "1000", "--processes", "8"], 4.0),
+    ("32 engines, each to each", ["--engines", "32", "--mesh"], 2.0),
+]
+FIRST_CONTACT_US = 1000
 CPU_TARGET = 1.3  # CPU-seconds per GB of the pages, both sides, by those of the plain sockets
 IDLE_CPU = 0.001  # of one CPU
 IDLE_BYTES = 64 * 1024  # resident, each connection
@@ -101,6 +110,18 @@ def lines_of(title: str, result: dict, target: float) -> list[Line]:
     return lines
 
 
+def first_contact_line(result: dict) -> Line:
+    median = result["rows"][0]["xfer"]["median"]
+    ratio = median / FIRST_CONTACT_US
+    return Line("first contact, by the clock", f"{median:.0f} us", f"{FIRST_CONTACT_US} us", ratio, "<= 1", ratio <= 1)
+
+
+def storm_line(title: str, storm: dict, seconds: float) -> Line:
+    """xfer_perf has ended with an error if a user saw a failure, or a connection was missing or too many."""
+    ratio = storm["median_s"] / seconds
+    return Line(f"storm, {title}", f"{storm['median_s']:.3f} s", f"{seconds:g} s", ratio, "<= 1", ratio <= 1)
+
+
 def idle_lines(idle: dict) -> list[Line]:
     allowed = idle["connections"] * IDLE_WAKEUPS / HEARTBEAT_S
     figures = [
@@ -132,6 +153,12 @@ def main() -> int:
     for title, words, target in RUNS:
         results.append(run(options.program, words, extra))
         lines += lines_of(title, results[-1], target)
+        if title == "first contact":
+            lines.append(first_contact_line(results[-1]))
+        print(flush=True)
+    for title, words, seconds in STORMS:
+        results.append(run(options.program, ["connect", *words], extra))
+        lines.append(storm_line(title, results[-1]["storm"], seconds))
         print(flush=True)
     results.append(run(options.program, ["idle"], []))
     lines += idle_lines(results[-1]["idle"])
