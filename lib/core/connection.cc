@@ -363,6 +363,7 @@ void Connection::on_leave(const Frame &frame) {
         denied_ = shard.now();
         shard.loop.disarm(offer_);
         touch();
+        peer->ask_waiting();
         return peer->flow.pump();
     }
     if (frame.status != XFER_EAGAIN)

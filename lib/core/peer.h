@@ -89,6 +89,8 @@ public:
     bool busy();            // something is under way, or a connection is there
     Endpoint *spokesman();  // whose events tell what concerns all handles of the peer
 
+    void ask_waiting();  // what was asked while no connection took it
+
 private:
     friend class Shard;
     void step_on(const Input &input);
@@ -99,7 +101,6 @@ private:
     void attempt_over();
     void go_live(Connection &connection);
     void went_down(Connection &connection);
-    void ask_waiting();
     bool settle(Connection &connection, const Identity &identity, ConstBytes raw);
     void attempt_failed(const std::string &uri, const Failure &why, uint64_t retry_ns);
     void fail_waiting(Status status, uint32_t origin, int32_t native);

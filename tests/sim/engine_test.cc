@@ -170,6 +170,22 @@ TEST_CASE("the owner restarts under the same name: old refs are stale, new ones 
     });
 }
 
+// The owner has no way back to us, so it refuses the end that we offer; what was asked meanwhile
+// goes on.
+TEST_CASE("a question while the end of an idle connection is offered") {
+    with_seeds(50, [](World &world) {
+        world.idle_ms = 1'000;
+        world.net.delay_min = 100 * kNsPerMs, world.net.delay_max = 300 * kNsPerMs;
+        Host a(world, ""), b(world, kB);
+        xfer_ep_t *ep = a.open(kB);
+        REQUIRE(a.lookup(ep, 1) == XFER_OK);
+        for (uint64_t user = 2; user < 5; ++user) {
+            world.world.run_for(kSecond + world.world.random(kSecond));
+            CHECK(a.lookup(ep, user) == XFER_OK);
+        }
+    });
+}
+
 TEST_CASE("a region that goes is told, and refused afterwards") {
     with_seeds(50, [](World &world) {
         Host a(world, kA), b(world, kB);

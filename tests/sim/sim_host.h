@@ -29,7 +29,7 @@ struct World {
     explicit World(uint64_t seed) : world(seed), net(world) {}
     SimWorld world;
     SimNet net;
-    uint32_t lanes = 1;
+    uint32_t lanes = 1, idle_ms = 300'000;
 };
 
 // One engine, with the events that it told.
@@ -46,7 +46,7 @@ struct Host {
         };
         options.user = reinterpret_cast<uint64_t>(this);
         options.stall_ms = 30'000, options.connect_ms = 5'000, options.heartbeat_ms = 1'000,
-        options.idle_ms = 300'000;
+        options.idle_ms = world.idle_ms;
         options.lanes = world.lanes;
         options.max_connections = 64, options.max_operations = 64;
         if (!id.empty()) {
