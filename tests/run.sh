@@ -63,7 +63,7 @@ default_suites() { # arguments of ctest
     suite lint 180 gcc tests/lint "$@"
     suite consumer 60 gcc tests/consumer "$@"
     suite unit 90 gcc tests/unit -j 2 "$@"
-    suite sim 90 gcc tests/sim "$@"
+    suite sim 180 gcc tests/sim "$@"
     suite fuzz 45 gcc tests/fuzz -j 2 "$@"
     suite api 300 gcc tests/api -j 2 "$@"
     suite crash 90 gcc tests/crash -j 2 "$@"
@@ -78,7 +78,7 @@ default_suites() { # arguments of ctest
 
 sanitizer_suites() { # preset
     suite "$1-unit" 120 "$1" tests/unit -LE long
-    suite "$1-sim" 240 "$1" tests/sim -LE long
+    XFER_TEST_QUICK=1 suite "$1-sim" 300 "$1" tests/sim -LE long
     suite "$1-fuzz" 120 "$1" tests/fuzz -LE long
     # What TSan keeps of 4 GiB is more than the memory there is; and the notifications read and rewrite the memory of both
     # ends, in an order that comes through sockets, which it takes for races by the million.

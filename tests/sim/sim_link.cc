@@ -59,8 +59,9 @@ void SimLink::send_hello(ConstBytes bytes) {
 
 void SimLink::start(uint32_t max_ops, uint32_t) {
     max_ops_ = max_ops;
-    uint64_t &generations = transport_.generations[there_];
-    generation_ = control_ ? ++generations : generations;
+    std::vector<uint64_t> &generations = transport_.generations[there_];
+    if (control_) generations.push_back(net_.world.now());
+    generation_ = generations.size();
 }
 
 bool SimLink::send(const Frame &frame, ConstBytes body) {
@@ -152,13 +153,12 @@ void SimLink::begin(Leaving &item) {
         head.payload += piece.length;
     }
     if (!net_.observer || pieces.empty()) return;
-    head.operation = net_.observer->operation_at(pieces[0].local);
-    net_.observer->leaves(head.operation, pieces[0].local);
+    const auto *local = reinterpret_cast<const void *>(pieces[0].local);
+    head.operation = net_.observer->operation_at(local);
+    net_.observer->leaves(head.operation, local);
 }
 
 void SimLink::copy_payload(Leaving &item, std::vector<uint8_t> &out, uint64_t bytes) {
-    if (bytes && item.op && !item.blank && net_.observer)
-        net_.observer->touches(item.head.operation);
     out.reserve(bytes);
     uint64_t skip = item.left;
     for (const iovec &range : item.ranges) {
@@ -168,6 +168,7 @@ void SimLink::copy_payload(Leaving &item, std::vector<uint8_t> &out, uint64_t by
         }
         const uint64_t some = std::min(range.iov_len - skip, bytes - out.size());
         const auto *from = static_cast<const uint8_t *>(range.iov_base) + skip;
+        if (!item.blank && net_.observer) net_.observer->reads(from);
         if (item.blank)
             out.insert(out.end(), some, 0);
         else
@@ -244,7 +245,6 @@ void SimLink::begin_incoming(const Head &head) {
         op.draw(pieces);
         for (const Piece &piece : pieces)
             in_.ranges.push_back({reinterpret_cast<void *>(piece.local), piece.length});
-        if (net_.observer) in_.head.operation = net_.observer->operation_at(pieces[0].local);
     }
 }
 
@@ -264,11 +264,12 @@ void SimLink::place(const std::vector<uint8_t> &payload) {
         if (net_.observer && in_.head.kind == Head::request)
             net_.observer->lands(in_.head.operation, transport_.number, there_, generation_, to,
                                  some);
+        else if (net_.observer)
+            net_.observer->writes(to);
         skip = 0;
         at += some;
         if (at == payload.size()) break;
     }
-    if (net_.observer && in_.head.kind == Head::answer) net_.observer->touches(in_.head.operation);
 }
 
 void SimLink::finish_incoming() {

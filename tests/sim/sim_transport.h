@@ -26,11 +26,13 @@ class SimObserver {
 public:
     virtual ~SimObserver() = default;
     // The operation that this local memory was lent to, 0: not known.
-    virtual uint64_t operation_at(uint64_t local) = 0;
+    virtual uint64_t operation_at(const void *local) = 0;
     // The first byte of a chunk, or the request of one, leaves for the peer.
-    virtual void leaves(uint64_t operation, uint64_t local) = 0;
-    // Local memory of an operation is read for a put, or written by a get.
-    virtual void touches(uint64_t operation) = 0;
+    virtual void leaves(uint64_t operation, const void *local) = 0;
+    // Memory is read to be sent, by a put or for a peer's get.
+    virtual void reads(const void *at) = 0;
+    // Local memory is written by a get.
+    virtual void writes(const void *at) = 0;
     // Bytes of a put land in the memory of `owner`, by its connection of that number with `from`.
     virtual void lands(uint64_t operation, uint32_t owner, uint32_t from, uint64_t generation,
                        const uint8_t *at, size_t bytes) = 0;
@@ -82,7 +84,7 @@ public:
     uint32_t last_transport = 0;
     uint64_t dials = 0;
     std::map<std::string, uint64_t> met;  // how often each fault came
-    // A dial was made, or ended: 0 under way, 1 well, -1 refused.
+    // What became of a dial: 0 it is made, 1 it came through, -1 it was refused.
     std::function<void(SimTransport &, const std::string &uri, int how)> on_dial;
 };
 
@@ -99,7 +101,8 @@ public:
     SimLoop &loop;
     const uint32_t number;
     bool dead = false;
-    std::map<uint32_t, uint64_t> generations;  // connections that went live, by the other's number
+    // When connections went live, by the number of the other's transport.
+    std::map<uint32_t, std::vector<uint64_t>> generations;
 
 private:
     void dialed(SimLink &end, const std::string &uri);

@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+// What applications do in a random scenario: calls of the public C API.
+#include <algorithm>
+#include <cstring>
+
+#include "scenario.h"
+#include "util/status.h"
+#include "wire/bytes.h"
+
+namespace xfer {
+
+namespace {
+
+constexpr uint64_t kTags = 3;
+
+template <typename Options>
+Options options_of(uint32_t timeout_ms) {
+    Options options{};
+    options.size = sizeof options;
+    options.timeout_ms = timeout_ms;
+    return options;
+}
+
+}  // namespace
+
+uint64_t Scenario::some_length() {
+    if (one_in(30)) return 0;
+    if (swarm.bulk && one_in(8)) return random(700'000);
+    if (one_in(6)) return random(100'000);
+    return 1 + random(4'000);
+}
+
+uint32_t Scenario::some_timeout(Operation &operation) {
+    if (!one_in(swarm.deadline_one_in)) return 0;
+    const auto ms = static_cast<uint32_t>(1 + random(one_in(2) ? 50 : 3'000));
+    operation.timeout = ms * kNsPerMs;
+    return ms;
+}
+
+size_t Scenario::home_of(const Lent &lent) const {
+    return home_.at(lent.owner);
+}
+
+// Mostly one that such an operation may use, mostly of an engine that lives.
+const Life::Held *Scenario::some_ref(Life &life, bool put, size_t &to) {
+    if (life.held.empty()) return nullptr;
+    const Life::Held *ref = nullptr;
+    for (int attempt = 0; attempt < 4; ++attempt) {
+        ref = &life.held[random(life.held.size())];
+        to = home_of(*ref->lent);
+        const auto &owner = nodes_[to].life;
+        const bool lives = owner && owner->number == ref->lent->owner;
+        if (lives && ref->lent->fixed != put) break;
+    }
+    return ref;
+}
+
+// An entry of its own range, or of bytes that are known. False: there is none.
+bool Scenario::add_entry(Life &life, size_t to, bool put, Operation &operation, uint64_t at,
+                         uint64_t length, const Life::Held &ref, uint64_t &offset) {
+    Lent &lent = *ref.lent;
+    Entry entry;
+    entry.put = put;
+    entry.at = at;
+    entry.length = length;
+    operation.to = lent.owner;
+    operation.to_self = to == life.node;
+    if (put) {
+        if (lent.fixed || lent.next + length > lent.length) return false;
+        offset = lent.next;
+        lent.next += length;
+        entry.remote = lent.base + offset;
+        if (ref.granted) operation.grant = &lent;
+    } else if (lent.fixed) {
+        offset = random(lent.length - length);
+        entry.expected = lent.base + offset;
+    } else {
+        std::vector<const Stable *> of_it;
+        for (const Stable &stable : stable_)
+            if (stable.lent == &lent && stable.length >= length) of_it.push_back(&stable);
+        if (of_it.empty() || ref.granted) return false;
+        const Stable &stable = *of_it[random(of_it.size())];
+        const uint64_t skip = random(stable.length - length + 1);
+        offset = stable.offset + skip;
+        entry.expected = stable.bytes + skip;
+    }
+    operation.entries.push_back(entry);
+    return true;
+}
+
+void Scenario::keep_stable(const Operation &operation) {
+    if (operation.kind != Operation::single || operation.grant || stable_.size() > 64) return;
+    const Entry &entry = operation.entries.front();
+    if (!entry.put || entry.length == 0) return;
+    for (auto &node : nodes_)
+        for (const Life::Area &area : node.life ? node.life->areas : std::vector<Life::Area>())
+            if (entry.remote >= area.lent->base &&
+                entry.remote < area.lent->base + area.lent->length)
+                stable_.push_back({area.lent, static_cast<uint64_t>(entry.remote - area.lent->base),
+                                   entry.length,
+                                   payload_table() + operation.number * 7919 % (1 << 20)});
+}
+
+std::string Scenario::describe(const Operation &operation) const {
+    static const char *const kinds[] = {"single", "batch", "send", "receive", "notify", "question"};
+    std::string text = std::string(kinds[operation.kind]) + " #" + std::to_string(operation.number);
+    for (const Entry &entry : operation.entries)
+        text += (entry.put ? " put " : " get ") + std::to_string(entry.length);
+    if (operation.to) text += " of e" + std::to_string(operation.to);
+    if (operation.kind == Operation::send || operation.kind == Operation::receive)
+        text += " tag " + std::to_string(operation.tag) + ", " + std::to_string(operation.length);
+    if (operation.timeout)
+        text += " within " + std::to_string(operation.timeout / kNsPerMs) + " ms";
+    if (operation.notifies) text += " notifies";
+    if (operation.ordered) text += " ordered";
+    return text;
+}
+
+void Scenario::act_single(Life &life, bool put) {
+    size_t to = 0;
+    const Life::Held *ref = some_ref(life, put ? true : one_in(3), to);
+    if (!ref) return act_question(life, Act::lookup);
+    const uint64_t length = some_length();
+    Operation &operation =
+        model.begin(Operation::single, life.number, std::max<uint64_t>(length, 1));
+    uint64_t offset = 0;
+    Life::Ep *ep = life.ep_to(to, one_in(20));
+    if (!ep || !add_entry(life, to, put, operation, 0, length, *ref, offset))
+        return model.refused(operation);
+    operation.ep = ep->number;
+    const auto options = options_of<xfer_op_options_t>(some_timeout(operation));
+    const auto call = [&] {
+        return put ? xfer_put(ep->handle, operation.buffer, &ref->ref, offset, length,
+                              operation.number, &options)
+                   : xfer_get(ep->handle, operation.buffer, &ref->ref, offset, length,
+                              operation.number, &options);
+    };
+    life.took(operation, ep, call());
+}
+
+void Scenario::act_batch(Life &life) {
+    size_t to = 0;
+    const Life::Held *ref = some_ref(life, !one_in(4), to);
+    if (!ref) return act_question(life, Act::lookup);
+    const uint64_t count = one_in(6) ? 1 + random(60) : 1 + random(5);
+    std::vector<uint64_t> lengths;
+    uint64_t room = 0;
+    for (uint64_t i = 0; i < count; ++i) {
+        lengths.push_back(count > 5 ? random(3'000) : some_length());
+        room += lengths.back() + 1;
+    }
+    if (room > 1'500'000) return;
+    Life::Ep *ep = life.ep_to(to);
+    if (!ep) return;
+    Life::Batch batch;
+    batch.node = to;
+    if (xfer_batch_open(ep->handle, nullptr, &batch.handle, nullptr) != XFER_OK) return;
+    Operation &operation = model.begin(Operation::batch, life.number, room);
+    operation.ep = ep->number;
+    uint64_t at = 0;
+    const bool mixed = one_in(3);
+    for (const uint64_t length : lengths) {
+        const bool put = mixed ? one_in(2) : !ref->lent->fixed;
+        uint64_t offset = 0;
+        if (!add_entry(life, to, put, operation, at, length, *ref, offset)) continue;
+        uint8_t *local = operation.buffer + at;
+        const xfer_status_t status =
+            put ? xfer_batch_put(batch.handle, local, &ref->ref, offset, length)
+                : xfer_batch_get(batch.handle, local, &ref->ref, offset, length);
+        at += length + 1;
+        if (status != XFER_OK) operation.entries.pop_back();
+    }
+    submit(life, batch, operation);
+    life.batches.push_back(batch);
+}
+
+void Scenario::submit(Life &life, Life::Batch &batch, Operation &operation) {
+    auto options = options_of<xfer_submit_options_t>(some_timeout(operation));
+    operation.notifies = one_in(3);
+    operation.ordered = one_in(5);
+    if (operation.notifies) options.flags |= XFER_SUBMIT_NOTIFY;
+    if (operation.ordered) options.flags |= XFER_SUBMIT_ORDERED;
+    options.notify_key = operation.number;
+    batch.last = operation.number;
+    Life::Ep *ep = nullptr;
+    for (Life::Ep &mine : life.eps)
+        if (mine.number == operation.ep) ep = &mine;
+    life.took(operation, ep, xfer_batch_submit(batch.handle, operation.number, &options));
+}
+
+// Only what surely lands no more may be sent again by a test that judges bytes.
+void Scenario::act_resubmit(Life &life) {
+    if (life.batches.empty()) return;
+    const size_t index = random(life.batches.size());
+    Life::Batch &batch = life.batches[index];
+    const Operation *last = model.find(batch.last);
+    if (one_in(4)) {
+        note([&] { return life.name() + " closes a batch"; });
+        xfer_batch_close(batch.handle);
+        life.batches.erase(life.batches.begin() + static_cast<ptrdiff_t>(index));
+        return;
+    }
+    if (!last->ended || !(last->flags & XFER_FENCED)) return;
+    Operation &operation = model.again(*last);
+    operation.grant = last->grant;
+    submit(life, batch, operation);
+}
+
+void Scenario::act_send(Life &life) {
+    Life::Ep *ep = life.ep_to(other_node(life));
+    if (!ep) return;
+    const uint64_t length = 8 + (one_in(3) ? random(20'000) : random(200));
+    Operation &operation = model.begin(Operation::send, life.number, length);
+    store<uint64_t>(operation.buffer, operation.number);
+    operation.ep = ep->number;
+    operation.tag = random(kTags);
+    if (nodes_[ep->node].lives == 1 && nodes_[ep->node].life)
+        operation.to = nodes_[ep->node].life->number;
+    auto options = options_of<xfer_op_options_t>(some_timeout(operation));
+    operation.sync = one_in(4);
+    options.flags = operation.sync ? XFER_SEND_SYNC : 0;
+    life.took(
+        operation, ep,
+        xfer_send(ep->handle, operation.buffer, length, operation.tag, operation.number, &options));
+}
+
+void Scenario::act_receive(Life &life) {
+    const uint64_t capacity = one_in(5) ? 8 + random(300) : 20'008;
+    Operation &operation = model.begin(Operation::receive, life.number, capacity);
+    Life::Ep *ep = one_in(3) ? life.ep_to(other_node(life)) : nullptr;
+    operation.tag = random(kTags);
+    if (ep) operation.ep = ep->number;
+    const auto options = options_of<xfer_op_options_t>(some_timeout(operation));
+    life.took(operation, nullptr,
+              xfer_recv(life.engine, ep ? ep->handle : nullptr, operation.buffer, capacity,
+                        operation.tag, one_in(3) ? 0 : UINT64_MAX, operation.number, &options));
+}
+
+void Scenario::act_notify(Life &life) {
+    Life::Ep *ep = life.ep_to(other_node(life));
+    if (!ep) return;
+    Operation &operation = model.begin(Operation::notify, life.number, 0);
+    operation.ep = ep->number;
+    if (nodes_[ep->node].lives == 1 && nodes_[ep->node].life)
+        operation.to = nodes_[ep->node].life->number;
+    const auto options = options_of<xfer_op_options_t>(some_timeout(operation));
+    life.took(operation, ep, xfer_notify(ep->handle, operation.number, operation.number, &options));
+}
+
+void Scenario::act_question(Life &life, Act act) {
+    Life::Ep *ep = life.ep_to(one_in(30) ? life.node : other_node(life), one_in(20));
+    if (!ep) return;
+    Operation &operation = model.begin(Operation::question, life.number, 0);
+    operation.ep = ep->number;
+    uint32_t timeout = some_timeout(operation);
+    if (act == Act::connect)
+        return void(
+            life.took(operation, ep, xfer_ep_connect(ep->handle, timeout, operation.number)));
+    if (act == Act::probe)
+        return void(life.took(operation, ep, xfer_ep_probe(ep->handle, timeout, operation.number)));
+    auto options = options_of<xfer_lookup_options_t>(timeout);
+    const char *const names[] = {"m", "r", "x0", "x1"};
+    const char *wanted = names[random(one_in(4) ? 4 : 2)];
+    options.wait = act == Act::await;
+    life.took(operation, ep, xfer_ep_lookup(ep->handle, wanted, &options, operation.number));
+}
+
+void Scenario::act_cancel(Life &life) {
+    std::vector<const Operation *> open;
+    for (const auto &[number, operation] : model.operations())
+        if (operation->from == life.number && !operation->ended) open.push_back(operation.get());
+    if (open.empty()) return;
+    const Operation &operation = *open[random(open.size())];
+    note([&] { return life.name() + " cancels " + describe(operation); });
+    if (operation.kind == Operation::receive)
+        return void(xfer_recv_cancel(life.engine, operation.number));
+    for (const Life::Batch &batch : life.batches)
+        if (batch.last == operation.number) return void(xfer_batch_cancel(batch.handle));
+    for (const Life::Ep &ep : life.eps)
+        if (ep.number == operation.ep) return void(xfer_cancel(ep.handle, operation.number));
+}
+
+void Scenario::act_region(Life &life, bool open) {
+    if (!open) {
+        const size_t index = random(life.areas.size() + 2);
+        if (index < life.areas.size()) life.close_area(index);
+        return;
+    }
+    const std::string name = "x" + std::to_string(random(2));
+    for (const Life::Area &area : life.areas)
+        if (area.name == name) return;
+    life.open_area(name, 512 << 10, XFER_READ | XFER_WRITE, nullptr);
+}
+
+// To one of the others, which learns of it by the application's own means.
+void Scenario::act_grant(Life &life) {
+    if (life.areas.empty()) return;
+    const Life::Area &area = life.areas[random(life.areas.size())];
+    Lent &lent = *area.lent;
+    Life *friend_of_it = any();
+    const uint64_t length = 1 + random(200'000);
+    if (lent.fixed || lent.next + length > lent.length || friend_of_it->held.size() >= 32) return;
+    xfer_grant_options_t options{};
+    options.size = sizeof options;
+    options.access = XFER_READ | XFER_WRITE;
+    options.offset = lent.next;
+    options.length = length;
+    options.user = next_word();
+    options.lease_ms = one_in(3) ? static_cast<uint32_t>(1 + random(2'000)) : 0;
+    Life::Grant grant;
+    grant.region = area.handle;
+    if (xfer_region_grant(area.handle, &options, &grant.ref) != XFER_OK) return;
+    note([&] {
+        return life.name() + " grants " + std::to_string(length) + " bytes to " +
+               friend_of_it->name();
+    });
+    grant.lent = &model.grant(lent, lent.next, length, options.user);
+    lent.next += length;
+    life.grants.push_back(grant);
+    friend_of_it->held.push_back({grant.ref, grant.lent, true});
+}
+
+void Scenario::act_revoke(Life &life) {
+    if (life.grants.empty()) return;
+    const Life::Grant &grant = life.grants[random(life.grants.size())];
+    note([&] { return life.name() + " revokes a grant"; });
+    if (one_in(4))
+        xfer_region_renew(grant.region, &grant.ref, static_cast<uint32_t>(1 + random(2'000)));
+    else
+        xfer_region_revoke(grant.region, &grant.ref);
+}
+
+}  // namespace xfer

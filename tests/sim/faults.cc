@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// What befalls engines and the ways between them in a random scenario.
+#include <algorithm>
+
+#include "scenario.h"
+
+namespace xfer {
+
+void Scenario::act_on_pair(Act act) {
+    Life *a = any(false);
+    if (!a) return;
+    const auto &other = nodes_[other_node(*a)].life;
+    if (!other) return;
+    const uint32_t from = a->number, to = other->number;
+    const uint64_t time = 1 + random(swarm.fault_max), until = world.now() + time;
+    note([&] {
+        return std::string(name_of(act)) + " e" + std::to_string(from) + " e" + std::to_string(to) +
+               " for " + std::to_string(time / kNsPerMs) + " ms";
+    });
+    if (act == Act::cut_pair) return net.cut(from, to);
+    SimWay &there = net.ways[{from, to}], &back = net.ways[{to, from}];
+    if (act == Act::silence) there.silent_until = back.silent_until = until;
+    if (act == Act::half_open) there.silent_until = kNever;
+    if (act == Act::slow) there.bytes_per_second = 5'000 + random(500'000);
+    if (act == Act::refuse) there.refused = true;
+    world.post(time, [this, from, to] {
+        net.ways.erase({from, to});
+        net.ways.erase({to, from});
+    });
+}
+
+// As by SIGSTOP: it does nothing, and what comes for it waits.
+void Scenario::act_freeze() {
+    Life *life = any();
+    if (!life) return;
+    life->frozen = true;
+    life->frozen_at = world.now();
+    world.freeze(life->loop);
+    const uint64_t time = 1 + random(swarm.fault_max);
+    note([&] {
+        return life->name() + " is stopped for " + std::to_string(time / kNsPerMs) + " ms";
+    });
+    const size_t node = life->node;
+    const uint32_t number = life->number;
+    world.post(time, [this, node, number] {
+        if (nodes_[node].life && nodes_[node].life->number == number) thaw(*nodes_[node].life);
+    });
+}
+
+void Scenario::thaw(Life &life) {
+    if (!life.frozen) return;
+    note([&] { return life.name() + " goes on"; });
+    life.frozen = false;
+    life.who().frozen += world.now() - life.frozen_at;
+    world.thaw(life.loop);
+}
+
+void Scenario::act_crash() {
+    Life *life = any(false);
+    if (!life || nodes_.size() == ghosts_.size()) return;
+    const size_t node = life->node;
+    life->crash(random(2) != 0);
+    bury(node);
+}
+
+void Scenario::bury(size_t node) {
+    ghosts_.push_back(std::move(nodes_[node].life));
+}
+
+// Where an engine has died or is done, another comes, by the same name or with its own.
+void Scenario::act_restart() {
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+        Life *life = nodes_[i].life.get();
+        if (life && !(life->who().closing && life->ended())) continue;
+        if (life) bury(i);
+        const bool same = random(3) != 0;
+        ++net.met[same ? "restart, same identity" : "restart, other identity"];
+        return open_life(i, same);
+    }
+}
+
+}  // namespace xfer

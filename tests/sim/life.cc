@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "life.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "scenario.h"
+#include "util/status.h"
+
+namespace xfer {
+
+Life::Life(Scenario &scenario, size_t at, const EngineId &identity, bool accepts)
+    : all(scenario), node(at), loop(scenario.world), id(identity), listens(accepts) {
+    open_engine();
+    char bound[256];
+    if (listens && xfer_engine_listen(engine, all.uri(node).c_str(), bound, sizeof bound, nullptr))
+        all.model.violated(name() + " can't listen where nobody does");
+    open_area("m", 4 << 20, XFER_READ | XFER_WRITE, nullptr);
+    open_area("r", 1 << 20, XFER_READ, payload_table() + number * 4099 % (1 << 20));
+    all.model.note(name() + " opens at " + all.uri(node) + (listens ? "" : ", deaf"));
+}
+
+void Life::open_engine() {
+    const Swarm &swarm = all.swarm;
+    Options options;
+    options.dispatch = XFER_DISPATCH_LOOP;
+    options.io_threads = 1;
+    options.insecure = true;
+    options.on_event = [](const xfer_event_t *event, uint64_t self) {
+        reinterpret_cast<Life *>(self)->on_event(*event);
+    };
+    options.user = reinterpret_cast<uint64_t>(this);
+    options.stall_ms = swarm.stall_ms, options.connect_ms = swarm.connect_ms;
+    options.heartbeat_ms = swarm.heartbeat_ms, options.idle_ms = swarm.idle_ms;
+    options.lanes = swarm.lanes, options.timeout_ms = swarm.timeout_ms;
+    options.max_connections = 64, options.max_operations = swarm.max_operations;
+    if (swarm.keyed) options.key = Secret(std::vector<uint8_t>(32, 7));
+    options.own_id = true;
+    options.id = id;
+    if (all.model.trace()) {
+        options.log.level = XFER_LOG_INFO;
+        options.log.user = options.user;
+        options.log.callback = [](uint32_t, const char *text, uint64_t self) {
+            const Life &life = *reinterpret_cast<Life *>(self);
+            life.all.model.note(life.name() + " logs: " + text);
+        };
+    }
+    Seams seams;
+    seams.loop = &loop;
+    seams.context = this;
+    seams.transports = [](void *self, Loop &) {
+        auto &life = *static_cast<Life *>(self);
+        auto made = std::make_unique<SimTransport>(life.all.net, life.loop);
+        life.transport = made.get();
+        life.number = made->number;
+        std::vector<std::unique_ptr<Transport>> list;
+        list.push_back(std::move(made));
+        return list;
+    };
+    seams.random = [](void *self, Bytes out) {
+        for (uint8_t &byte : out)
+            byte = static_cast<uint8_t>(static_cast<Life *>(self)->all.world.random());
+    };
+    auto opened = Engine::open(std::move(options), seams);
+    XFER_CHECK(opened);
+    engine = reinterpret_cast<xfer_engine_t *>(*opened);
+    xfer_id_t identity;
+    xfer_engine_id(engine, &identity);
+    who().number = number;
+    who().incarnation = identity.incarnation;
+    all.incarnations[identity.incarnation] = number;
+}
+
+Life::~Life() {
+    if (xfer_engine_join(engine) != XFER_OK) all.model.violated(name() + " can't be joined");
+    for (const Batch &batch : batches)
+        xfer_batch_close(batch.handle);
+    for (const Ep &ep : eps)
+        xfer_ep_close(ep.handle);
+    for (const Area &area : areas)
+        xfer_region_close(area.handle);
+}
+
+Who &Life::who() const {
+    return all.model.who(number);
+}
+
+// ---- calls
+
+Life::Ep *Life::ep_to(size_t to, bool fresh) {
+    if (!fresh)
+        for (Ep &ep : eps)
+            if (ep.node == to) return &ep;
+    if (eps.size() >= 24) return nullptr;
+    xfer_ep_options_t options{};
+    options.size = sizeof options;
+    options.user = all.next_word();
+    Ep ep;
+    ep.number = options.user, ep.node = to;
+    const xfer_status_t status =
+        xfer_ep_open(engine, all.uri(to).c_str(), &options, &ep.handle, nullptr);
+    all.note([&] { return name() + " opens an endpoint to " + all.uri(to); });
+    if (status != XFER_OK) {
+        all.model.violated(name() + " can't open an endpoint: " + xfer_status_name(status));
+        return nullptr;
+    }
+    ++all.dialed[{number, all.uri(to)}].handles;
+    eps.push_back(ep);
+    return &eps.back();
+}
+
+void Life::close_ep(size_t index) {
+    const Ep ep = eps[index];
+    eps.erase(eps.begin() + static_cast<ptrdiff_t>(index));
+    all.note([&] { return name() + " closes its endpoint to " + all.uri(ep.node); });
+    xfer_ep_close(ep.handle);
+    tracked_.erase(ep.handle);
+}
+
+bool Life::open_area(const std::string &called, uint64_t length, uint32_t access,
+                     const uint8_t *fixed) {
+    Area area;
+    area.name = called;
+    area.lent = &all.model.lend(number, length, fixed);
+    xfer_region_options_t options{};
+    options.size = sizeof options;
+    options.name = area.name.c_str();
+    options.access = access;
+    const xfer_status_t status =
+        xfer_region_open(engine, &options, area.lent->base, length, &area.handle, nullptr);
+    if (status != XFER_OK) {
+        area.lent->close_called = area.lent->over = true;
+        if (status != XFER_ECLOSED)
+            all.model.violated(name() + " can't open a region: " + xfer_status_name(status));
+        return false;
+    }
+    xfer_region_info_t info;
+    xfer_region_info(area.handle, &info, sizeof info);
+    area.lent->id = info.id;
+    all.note([&] { return name() + " opens its region " + called; });
+    areas.push_back(area);
+    return true;
+}
+
+void Life::close_area(size_t index) {
+    const Area area = areas[index];
+    areas.erase(areas.begin() + static_cast<ptrdiff_t>(index));
+    area.lent->close_called = true;
+    closing_areas_[area.handle] = area.lent;
+    std::erase_if(grants, [&](const Grant &grant) { return grant.region == area.handle; });
+    all.note([&] { return name() + " closes its region " + area.name; });
+    xfer_region_close(area.handle);
+}
+
+void Life::close() {
+    if (who().closing) return;
+    who().closing = true;
+    close_called = all.world.now();
+    for (const Area &area : areas)
+        area.lent->close_called = true;
+    all.note([&] { return name() + " closes"; });
+    if (xfer_engine_close(engine) != XFER_OK) all.model.violated(name() + " can't be closed");
+}
+
+// What is left of it runs on with all its links gone, so that it ends in order; nobody hears it.
+void Life::crash(bool told) {
+    all.note([&] { return name() + (told ? " is killed" : " dies without a word"); });
+    all.net.kill(*transport, told);
+    all.model.died(who());
+    all.thaw(*this);
+    const bool was_closing = std::exchange(who().closing, true);
+    close_called = all.world.now();
+    if (!was_closing) xfer_engine_close(engine);
+}
+
+bool Life::took(Operation &operation, Ep *ep, xfer_status_t status) {
+    all.note(
+        [&] { return name() + " " + all.describe(operation) + ": " + xfer_status_name(status); });
+    if (status == XFER_OK) {
+        all.model.submitted(operation);
+        return true;
+    }
+    all.model.refused(operation);
+    ++all.net.met[std::string("refused ") + xfer_status_name(status)];
+    if (status == XFER_EAGAIN && ep) ep->room_owed = true;
+    const bool known = status == XFER_EAGAIN || status == XFER_EACCESS || status == XFER_ECLOSED;
+    if (!known) all.model.violated(name() + ": a call answers " + xfer_status_name(status));
+    return false;
+}
+
+// ---- events
+
+void Life::on_event(const xfer_event_t &event) {
+    if (event.sequence != ++sequence_) all.model.violated(name() + ": a hole in the sequence");
+    if (ended_) all.model.violated(name() + " tells something after its end");
+    if (event.kind == XFER_EVENT_CLOSED && event.object == engine) ended_ = true;
+    if (who().dead) return;
+    if (frozen) all.model.violated(name() + " speaks while it is stopped");
+    all.note([&] {
+        return name() + " hears " + std::to_string(event.kind) + " " +
+               xfer_status_name(event.status) + (event.flags & XFER_FENCED ? " fenced" : "") +
+               (event.flags & XFER_MAYBE_APPLIED ? " maybe" : "") + " #" +
+               std::to_string(event.kind == XFER_EVENT_NOTIFY ? event.tag : event.user);
+    });
+    if (event.kind <= XFER_EVENT_CONNECT) return on_operation(event);
+    switch (event.kind) {
+    case XFER_EVENT_NOTIFY:
+        return all.model.notified(event, who());
+    case XFER_EVENT_CLOSED:
+        return on_closed(event);
+    case XFER_EVENT_REVOKED:
+        if (Lent *lent = all.model.find_lent(number, event.user)) all.model.returned(*lent);
+        std::erase_if(grants, [&](const Grant &grant) { return grant.lent->id == event.user; });
+        return;
+    case XFER_EVENT_ROOM:
+        return on_room(event.user);
+    case XFER_EVENT_REGION_GONE: {
+        xfer_ref_info_t info;
+        xfer_ref_info(static_cast<const xfer_ref_t *>(event.data), &info, sizeof info);
+        const Lent *lent =
+            all.model.find_lent(all.incarnations[info.owner.incarnation], info.region);
+        if (lent && !lent->close_called)
+            all.model.violated(name() + ": an open region is told gone");
+        return;
+    }
+    default:
+        return on_peer(event);
+    }
+}
+
+void Life::on_operation(const xfer_event_t &event) {
+    const Operation *operation = all.model.find(event.user);
+    if (event.kind == XFER_EVENT_LOOKUP && event.status == XFER_OK) {
+        Held got;
+        std::memcpy(&got.ref, event.data, sizeof got.ref);
+        xfer_ref_info_t info;
+        xfer_ref_info(&got.ref, &info, sizeof info);
+        got.lent = all.model.find_lent(all.incarnations[info.owner.incarnation], info.region);
+        if (!got.lent) return all.model.violated(name() + " found a region that never was");
+        if (held.size() < 32) held.push_back(got);
+    }
+    all.model.ended(event, who());
+    if (operation && event.status == XFER_OK) all.keep_stable(*operation);
+}
+
+// A connection that came about at this very moment is the one that is told.
+void Life::on_peer(const xfer_event_t &event) {
+    if (event.kind == XFER_EVENT_PEER_UP) {
+        const auto *peer = static_cast<const xfer_id_t *>(event.data);
+        Tracked &tracked = tracked_[event.ep];
+        tracked.peer = all.incarnations[peer->incarnation];
+        const std::vector<uint64_t> &starts = transport->generations[tracked.peer];
+        const auto first = std::find(starts.begin(), starts.end(), all.world.now());
+        tracked.generation =
+            first == starts.end() ? 0 : static_cast<uint64_t>(first - starts.begin()) + 1;
+    } else if (event.kind == XFER_EVENT_PEER_DOWN) {
+        const Tracked &tracked = tracked_[event.ep];
+        all.model.peer_down(number, tracked.peer, tracked.generation);
+        tracked_.erase(event.ep);
+        ++all.net.met["peer down"];
+    }
+}
+
+void Life::on_closed(const xfer_event_t &event) {
+    tracked_.erase(event.ep);  // another handle may get its address
+    if (event.object == engine || event.ep) return;
+    const auto closing = closing_areas_.find(event.object);
+    Lent *lent = nullptr;
+    if (closing != closing_areas_.end()) {
+        lent = closing->second;
+        closing_areas_.erase(closing);
+    } else {
+        for (const Area &area : areas)
+            if (area.handle == event.object) lent = area.lent;
+    }
+    if (!lent || !lent->close_called)
+        return all.model.violated(name() + ": a region is told closed that is not");
+    if (!all.model.grants_over(*lent))
+        all.model.violated(name() + ": a region is told closed before its grants");
+    all.model.returned(*lent);
+}
+
+void Life::on_room(uint64_t user) {
+    ++all.net.met["room"];
+    for (Ep &ep : eps) {
+        if (ep.number != user) continue;
+        if (!ep.room_owed) all.model.violated(name() + ": room that nobody asked for");
+        ep.room_owed = false;
+    }
+}
+
+}  // namespace xfer

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// One engine of a random scenario from open to its end, with the handles that its application has.
+#pragma once
+
+#include <array>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/engine.h"
+#include "model.h"
+#include "swarm.h"
+
+namespace xfer {
+
+class Scenario;
+
+class Life {
+public:
+    struct Ep {
+        uint64_t number = 0;  // its user word
+        xfer_ep_t *handle = nullptr;
+        size_t node = 0;
+        bool room_owed = false;
+    };
+    struct Area {
+        xfer_region_t *handle = nullptr;
+        Lent *lent = nullptr;
+        std::string name;
+    };
+    struct Grant {
+        xfer_ref_t ref{};
+        xfer_region_t *region = nullptr;
+        Lent *lent = nullptr;
+    };
+    struct Held {  // a ref that it was given, and what that names
+        xfer_ref_t ref{};
+        Lent *lent = nullptr;
+        bool granted = false;
+    };
+    struct Batch {
+        xfer_batch_t *handle = nullptr;
+        uint64_t last = 0;  // its last operation
+        size_t node = 0;
+    };
+
+    Life(Scenario &all, size_t node, const EngineId &id, bool listens);
+    ~Life();
+    Life(const Life &) = delete;
+    Life &operator=(const Life &) = delete;
+
+    bool acts() const { return !frozen && !who().closing && !who().dead && !draining; }
+    Who &who() const;
+    std::string name() const { return "e" + std::to_string(number); }
+    Ep *ep_to(size_t to, bool fresh = false);
+    void close_ep(size_t index);
+    bool open_area(const std::string &called, uint64_t length, uint32_t access,
+                   const uint8_t *fixed);
+    void close_area(size_t index);
+    void close();  // the engine, as its user does
+    void crash(bool told);
+    bool ended() const { return ended_; }
+    // The status of a call that may be refused for want of room; whether it was accepted.
+    bool took(Operation &operation, Ep *ep, xfer_status_t status);
+
+    Scenario &all;
+    const size_t node;
+    SimLoop loop;
+    SimTransport *transport = nullptr;  // the engine's
+    uint32_t number = 0;
+    EngineId id;
+    xfer_engine_t *engine = nullptr;
+    bool frozen = false, draining = false, listens = false;
+    uint64_t frozen_at = 0, close_called = 0;
+    std::vector<Ep> eps;
+    std::vector<Area> areas;
+    std::vector<Grant> grants;
+    std::vector<Held> held;
+    std::vector<Batch> batches;
+
+private:
+    void open_engine();
+    void on_event(const xfer_event_t &event);
+    void on_operation(const xfer_event_t &event);
+    void on_peer(const xfer_event_t &event);
+    void on_closed(const xfer_event_t &event);
+    void on_room(uint64_t user);
+
+    // Of a handle, its own or the engine's: who is there now, and since which connection.
+    struct Tracked {
+        uint32_t peer = 0;
+        uint64_t generation = 0;
+    };
+    std::map<const void *, Tracked> tracked_;
+    std::map<const void *, Lent *> closing_areas_;
+    uint64_t sequence_ = 0;
+    bool ended_ = false;
+};
+
+}  // namespace xfer

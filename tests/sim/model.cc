@@ -1,0 +1,426 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+
+#include "core/limits.h"
+#include "util/status.h"
+#include "wire/bytes.h"
+
+namespace xfer {
+
+namespace {
+
+// What an end may take beyond the deadline: the owner's word that nothing lands, a reader's last
+// chunk.
+constexpr uint64_t kSlack = kFenceNs + kRetireNs + 500 * kNsPerMs;
+constexpr uint64_t kHeader = 8;  // of a message: its number
+
+std::string named(const Operation &operation) {
+    static const char *const kinds[] = {"single", "batch", "send", "receive", "notify", "question"};
+    return std::string(kinds[operation.kind]) + " #" + std::to_string(operation.number) + " of e" +
+           std::to_string(operation.from);
+}
+
+}  // namespace
+
+const uint8_t *payload_table() {
+    static const std::vector<uint8_t> table = [] {
+        std::vector<uint8_t> bytes(kTableBytes);
+        std::mt19937_64 dice(1);
+        for (uint8_t &byte : bytes)
+            byte = static_cast<uint8_t>(1 + dice() % 200);
+        return bytes;
+    }();
+    return table.data();
+}
+
+void Model::violated(const std::string &what) {
+    note("VIOLATED: " + what);
+    if (fault.empty()) fault = what;
+}
+
+void Model::note(const std::string &line) {
+    if (!trace_) return;
+    std::printf("%12.6f %s\n", static_cast<double>(net_.world.now()) / 1e9 - 3600, line.c_str());
+}
+
+// ---- memory
+
+Lent &Model::lend(uint32_t owner, uint64_t length, const uint8_t *fixed) {
+    auto lent = std::make_unique<Lent>();
+    lent->owner = owner;
+    lent->length = length;
+    lent->fixed = fixed != nullptr;
+    lent->base = const_cast<uint8_t *>(fixed);
+    if (!fixed) {  // the kernel's own zeros: what is not used costs nothing
+        lent->memory = {static_cast<uint8_t *>(std::calloc(1, length)), std::free};
+        lent->base = lent->memory.get();
+        lent_by_address_[reinterpret_cast<Address>(lent->base)] = lent.get();
+    }
+    lent_.push_back(std::move(lent));
+    return *lent_.back();
+}
+
+Lent &Model::grant(Lent &whole, uint64_t offset, uint64_t length, uint64_t id) {
+    auto lent = std::make_unique<Lent>();
+    lent->owner = whole.owner;
+    lent->id = id;
+    lent->base = whole.base + offset;
+    lent->length = length;
+    lent->whole = &whole;
+    lent_.push_back(std::move(lent));
+    return *lent_.back();
+}
+
+Lent *Model::find_lent(uint32_t owner, uint64_t id) {
+    for (auto &lent : lent_)
+        if (lent->owner == owner && lent->id == id) return lent.get();
+    return nullptr;
+}
+
+Lent *Model::lent_at(const void *at) {
+    const auto address = reinterpret_cast<Address>(at);
+    auto next = lent_by_address_.upper_bound(address);
+    if (next == lent_by_address_.begin()) return nullptr;
+    Lent *lent = std::prev(next)->second;
+    return address < reinterpret_cast<Address>(lent->base) + lent->length ? lent : nullptr;
+}
+
+bool Model::grants_over(const Lent &lent) const {
+    return std::all_of(lent_.begin(), lent_.end(),
+                       [&](const auto &other) { return other->whole != &lent || other->over; });
+}
+
+void Model::returned(Lent &lent) {
+    if (lent.over) return violated("a region is told closed twice");
+    lent.over = true;
+}
+
+// ---- operations
+
+Operation &Model::begin(Operation::Kind kind, uint32_t from, uint64_t length) {
+    auto made = std::make_unique<Operation>();
+    Operation &operation = *made;
+    operation.kind = kind;
+    operation.number = ++last_number_;
+    operation.from = from;
+    operation.length = length;
+    if (length) {
+        buffers_.push_back(std::make_unique<uint8_t[]>(length));
+        operation.buffer = buffers_.back().get();
+        by_buffer_[reinterpret_cast<Address>(operation.buffer)] = &operation;
+        const uint64_t from_table = operation.number * 7919 % (1 << 20);
+        const uint64_t sound = std::min(length, kTableBytes - from_table);
+        std::memcpy(operation.buffer, payload_table() + from_table, sound);
+    }
+    all_[operation.number] = std::move(made);
+    return operation;
+}
+
+Operation &Model::again(const Operation &before) {
+    check_buffer(before);
+    auto made = std::make_unique<Operation>();
+    Operation &operation = *made;
+    operation.kind = before.kind;
+    operation.number = ++last_number_;
+    operation.from = before.from;
+    operation.to = before.to;
+    operation.ep = before.ep;
+    operation.buffer = before.buffer;
+    operation.length = before.length;
+    operation.entries = before.entries;
+    operation.to_self = before.to_self;
+    for (Entry &entry : operation.entries)
+        entry.landed = 0;
+    by_buffer_[reinterpret_cast<Address>(operation.buffer)] = &operation;
+    std::memcpy(operation.buffer, payload_table() + operation.number * 7919 % (1 << 20),
+                operation.length);
+    all_[operation.number] = std::move(made);
+    return operation;
+}
+
+void Model::died(Who &who) {
+    who.dead = true;
+    for (auto &[number, operation] : all_)
+        if (operation->from == who.number && !operation->ended)
+            --(operation->kind == Operation::receive ? pending_receives_ : pending_);
+}
+
+void Model::refused(Operation &operation) {
+    operation.ended = true;
+    operation.status = XFER_EAGAIN;
+    operation.flags = XFER_FENCED;
+    if (operation.buffer) std::memset(operation.buffer, kPoison, operation.length);
+}
+
+void Model::submitted(Operation &operation) {
+    operation.submitted = net_.world.now();
+    operation.frozen = who_[operation.from].frozen;
+    ++(operation.kind == Operation::receive ? pending_receives_ : pending_);
+}
+
+Operation *Model::find(uint64_t number) {
+    const auto at = all_.find(number);
+    return at == all_.end() ? nullptr : at->second.get();
+}
+
+uint64_t Model::pending(bool receives) const {
+    return receives ? pending_receives_ : pending_;
+}
+
+std::string Model::pending_one() const {
+    for (const auto &[number, operation] : all_)
+        if (!operation->ended && !who_.at(operation->from).dead) return named(*operation);
+    return "nothing";
+}
+
+// ---- events
+
+void Model::ended(const xfer_event_t &event, Who &by) {
+    Operation *operation = find(event.user);
+    if (!operation) return violated("an event for what was never submitted");
+    if (operation->ended) return violated(named(*operation) + " ends twice");
+    if (operation->from != by.number) return violated(named(*operation) + " ends elsewhere");
+    operation->ended = true;
+    operation->ended_at = net_.world.now();
+    operation->status = event.status;
+    operation->flags = event.flags;
+    --(operation->kind == Operation::receive ? pending_receives_ : pending_);
+    static const char *const kinds[] = {"op",   "put",    "get",   "batch",  "send",
+                                        "recv", "lookup", "probe", "connect"};
+    ++met()[std::string("end ") + kinds[event.kind] + " " + xfer_status_name(event.status) +
+            (event.flags & XFER_MAYBE_APPLIED ? " maybe" : "")];
+    check_flags(*operation);
+    check_time(*operation, by);
+    if (operation->kind == Operation::receive)
+        received(event, *operation, by);
+    else if (event.status == XFER_OK)
+        check_success(*operation);
+    if (operation->notifies && operation->told && event.status == XFER_OK &&
+        operation->told_status != XFER_OK)
+        violated(named(*operation) + " ends well, and its owner was told that it failed");
+    if (operation->buffer) std::memset(operation->buffer, kPoison, operation->length);
+}
+
+void Model::check_flags(const Operation &operation) {
+    const bool fenced = operation.flags & XFER_FENCED, maybe = operation.flags & XFER_MAYBE_APPLIED;
+    if (operation.status == XFER_OK && (!fenced || maybe) && operation.kind != Operation::receive)
+        violated(named(operation) + " ends well without FENCED");
+    if (operation.status != XFER_OK && fenced == maybe && operation.kind != Operation::receive)
+        violated(named(operation) + " ends with both or none of FENCED and MAYBE_APPLIED");
+    const bool moves = operation.kind == Operation::single || operation.kind == Operation::batch;
+    if (!moves || operation.to_self) return;
+    if (maybe && !operation.left && !operation.notifies)
+        violated(named(operation) + " MAYBE_APPLIED, and nothing of it ever left");
+    // What notifies may have lost its last word, with which nothing of users' memory leaves.
+    if (operation.status == XFER_EPEERLOST && !operation.left && !(operation.notifies && maybe))
+        violated(named(operation) + " is lost with a connection that it was never sent on");
+    if (operation.kind == Operation::send && operation.received_by && fenced &&
+        operation.status != XFER_OK)
+        violated(named(operation) + " FENCED, and it was received");
+}
+
+void Model::check_time(const Operation &operation, const Who &by) {
+    const uint64_t now = net_.world.now();
+    if (operation.status == XFER_EINTERNAL) violated(named(operation) + ": XFER_EINTERNAL");
+    if (!operation.timeout) return;
+    const uint64_t frozen = by.frozen - operation.frozen;
+    if (now > operation.submitted + operation.timeout + frozen + kSlack)
+        violated(named(operation) + " ends long after its deadline");
+}
+
+// The bytes are where they belong at this moment.
+void Model::check_success(Operation &operation) {
+    if (operation.kind == Operation::question || operation.kind == Operation::receive) return;
+    Who &owner = who_[operation.to];
+    if (operation.notifies || operation.kind == Operation::notify)
+        operation.owed = operation.to && !operation.to_self && !owner.dead && !owner.closing;
+    for (const Entry &entry : operation.entries) {
+        const uint8_t *local = operation.buffer + entry.at;
+        if (!entry.put) {
+            if (std::memcmp(local, entry.expected, entry.length) != 0)
+                violated(named(operation) + " is a get that ended well with wrong bytes");
+            continue;
+        }
+        const Lent *lent = lent_at(entry.remote);
+        if (!operation.to_self && entry.landed != entry.length)
+            violated(named(operation) + " is a put that ended well, and not all of it landed");
+        if (lent && !lent->over && std::memcmp(local, entry.remote, entry.length) != 0)
+            violated(named(operation) + " is a put that ended well, and the owner has other bytes");
+    }
+}
+
+void Model::received(const xfer_event_t &event, Operation &receive, const Who &by) {
+    if (event.status != XFER_OK && event.status != XFER_ETRUNC) return;
+    const uint64_t number = receive.length >= kHeader ? load<uint64_t>(receive.buffer) : 0;
+    Operation *sent = find(number);
+    if (!sent || sent->kind != Operation::send)
+        return violated(named(receive) + " got a message that nobody sent");
+    if (sent->received_by) violated(named(*sent) + " is received twice");
+    sent->received_by = receive.number;
+    sent->received_at = by.number;
+    const uint64_t length = std::min(sent->length, receive.length);
+    const uint8_t *payload = payload_table() + number * 7919 % (1 << 20);
+    if (event.bytes != sent->length || event.tag != sent->tag)
+        violated(named(*sent) + " is received with another length or tag");
+    if ((event.status == XFER_ETRUNC) != (sent->length > receive.length))
+        violated(named(*sent) + " is told truncated wrongly");
+    if (std::memcmp(receive.buffer + kHeader, payload + kHeader, length - kHeader) != 0)
+        violated(named(*sent) + " is received with other bytes");
+    if (sent->ended && sent->status != XFER_OK && (sent->flags & XFER_FENCED))
+        violated(named(*sent) + " ended FENCED, and then it was received");
+    const auto *id = static_cast<const xfer_id_t *>(event.data);
+    if (!id || id->incarnation != who_[sent->from].incarnation)
+        violated(named(*sent) + " is told to come from another");
+}
+
+void Model::notified(const xfer_event_t &event, Who &at) {
+    Operation *operation = find(event.tag);
+    if (!operation) return violated("a notification that nobody made");
+    if (operation->told) return violated(named(*operation) + ": its notification came twice");
+    ++met()[event.status == XFER_OK ? "notified" : "notified of a failure"];
+    operation->told = true;
+    operation->told_status = event.status;
+    if (operation->ended && operation->status == XFER_OK && event.status != XFER_OK)
+        violated(named(*operation) + " ended well, and its owner is told that it failed");
+    if (operation->kind == Operation::notify && operation->ended && operation->status != XFER_OK &&
+        (operation->flags & XFER_FENCED))
+        violated(named(*operation) + " ended FENCED, and then it was told");
+    if (event.status != XFER_OK || operation->kind != Operation::batch) return;
+    for (const Entry &entry : operation->entries) {
+        const Lent *lent = entry.put ? lent_at(entry.remote) : nullptr;
+        if (!lent || lent->owner != at.number || operation->to_self) continue;
+        if (entry.landed != entry.length)
+            violated(named(*operation) + " is told, and not all of its data are there");
+    }
+}
+
+void Model::peer_down(uint32_t at, uint32_t from, uint64_t generation) {
+    uint64_t &down = down_[{at, from}];
+    down = std::max(down, generation);
+}
+
+// ---- bytes
+
+Operation *Model::holder(const void *at) {
+    const auto address = reinterpret_cast<Address>(at);
+    auto next = by_buffer_.upper_bound(address);
+    if (next == by_buffer_.begin()) return nullptr;
+    Operation *operation = std::prev(next)->second;
+    const auto begin = reinterpret_cast<Address>(operation->buffer);
+    return address < begin + operation->length ? operation : nullptr;
+}
+
+uint64_t Model::operation_at(const void *local) {
+    Operation *operation = holder(local);
+    return operation ? operation->number : 0;
+}
+
+void Model::leaves(uint64_t number, const void *local) {
+    Operation *operation = find(number);
+    if (!operation) return violated("bytes leave that belong to nobody");
+    if (!operation->left) operation->left_at = net_.world.now();
+    operation->left = true;
+    if (operation->ended) violated(named(*operation) + " leaves after its end");
+    if (!operation->chunks.insert(local).second)
+        violated(named(*operation) + ": a part of it is sent twice");
+}
+
+void Model::reads(const void *at) {
+    if (Operation *operation = holder(at)) {
+        if (operation->ended && !who_[operation->from].dead)
+            violated(named(*operation) + ": its memory is read after its end");
+    } else if (Lent *lent = lent_at(at); lent && lent->over) {
+        violated("memory of e" + std::to_string(lent->owner) +
+                 " is read for a peer after it was told closed");
+    }
+}
+
+void Model::writes(const void *at) {
+    Operation *operation = holder(at);
+    if (!operation) return violated("a get writes where nothing was lent");
+    if (operation->ended) violated(named(*operation) + ": its memory is written after its end");
+}
+
+void Model::lands(uint64_t number, uint32_t owner, uint32_t from, uint64_t generation,
+                  const uint8_t *at, size_t bytes) {
+    Operation *operation = find(number);
+    if (!operation) return violated("bytes land that belong to nobody");
+    for (Entry &entry : operation->entries)
+        if (entry.put && at >= entry.remote && at < entry.remote + entry.length)
+            entry.landed += bytes;
+    if (operation->ended && (operation->flags & XFER_FENCED))
+        violated(named(*operation) + " lands after its end, which was FENCED");
+    if (operation->told) violated(named(*operation) + " lands after its owner was told of its end");
+    const Lent *lent = lent_at(at);
+    if (!lent) return violated(named(*operation) + " lands where nothing was lent");
+    if (lent->over) violated(named(*operation) + " lands in a region that was told closed");
+    if (operation->grant && operation->grant->over)
+        violated(named(*operation) + " lands by a grant that was told revoked");
+    const auto down = down_.find({owner, from});
+    if (down != down_.end() && generation <= down->second)
+        violated(named(*operation) + " lands by a connection whose end was told");
+}
+
+// ---- when all is over
+
+void Model::check_buffer(const Operation &operation) {
+    const uint8_t *begin = operation.buffer, *end = begin + operation.length;
+    if (std::find_if(begin, end, [](uint8_t byte) { return byte != kPoison; }) != end)
+        violated(named(operation) + ": its memory changed after its end");
+}
+
+void Model::check_end() {
+    for (const auto &[number, held] : all_) {
+        const Operation &operation = *held;
+        const Who &by = who_[operation.from];
+        if (by.dead) continue;
+        if (!operation.ended) violated(named(operation) + " never ended");
+        if (operation.buffer &&
+            by_buffer_[reinterpret_cast<Address>(operation.buffer)] == held.get())
+            check_buffer(operation);
+        if (operation.owed && !operation.told && !who_[operation.to].dead)
+            violated(named(operation) + " ended well, and its owner was never told");
+        if (operation.ordered && operation.left) check_ordered(operation);
+        const bool received = operation.received_by != 0;
+        if (operation.kind == Operation::send && operation.status == XFER_OK && operation.sync &&
+            !received && operation.to && !who_[operation.to].dead)
+            violated(named(operation) + " ended well, and nobody received it");
+        if (operation.kind == Operation::send && operation.status != XFER_OK &&
+            (operation.flags & XFER_FENCED) && received)
+            violated(named(operation) + " ended FENCED, and it was received");
+    }
+    check_order();
+}
+
+void Model::check_ordered(const Operation &operation) {
+    for (const auto &[number, earlier] : all_) {
+        if (number >= operation.number) return;
+        const bool counts = earlier->ep == operation.ep && earlier->kind != Operation::receive &&
+                            earlier->kind != Operation::question;
+        if (counts && earlier->ended_at > operation.left_at)
+            violated(named(operation) + " is ordered, and began before the end of " +
+                     named(*earlier));
+    }
+}
+
+// Of one endpoint and one tag the first message went to the first receive.
+void Model::check_order() {
+    std::map<std::tuple<uint64_t, uint32_t, uint64_t, uint64_t>, uint64_t> last;
+    for (const auto &[number, operation] : all_) {
+        if (operation->kind != Operation::send || !operation->received_by) continue;
+        // A receive that names an endpoint may have come too early to know who that is.
+        const uint64_t named_ep = all_.at(operation->received_by)->ep;
+        uint64_t &before = last[{operation->ep, operation->received_at, named_ep, operation->tag}];
+        if (operation->received_by < before)
+            violated(named(*operation) + " overtook one that was sent before it");
+        before = operation->received_by;
+    }
+}
+
+}  // namespace xfer

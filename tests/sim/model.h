@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is known of every operation and of all memory in a random scenario, and what must hold. The
+// model sees the calls, the events and each byte that moves; the first thing that must not be is
+// kept as `fault`.
+#pragma once
+
+#include <xfer/xfer.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "sim_transport.h"
+
+namespace xfer {
+
+constexpr uint8_t kPoison = 0xee;  // no payload has it
+constexpr uint64_t kSecond = 1'000 * kNsPerMs;
+
+// The bytes of everything that moves are taken from one table; none of them is 0 or poison.
+const uint8_t *payload_table();
+constexpr uint64_t kTableBytes = 3u << 20;
+
+// One engine, from open to its end, by the number of its transport.
+struct Who {
+    uint32_t number = 0;
+    uint64_t incarnation = 0;
+    uint64_t frozen = 0;  // ns so far
+    bool closing = false, dead = false;
+};
+
+// Memory that an engine has lent.
+struct Lent {
+    uint32_t owner = 0;
+    uint64_t id = 0;
+    uint8_t *base = nullptr;
+    uint64_t length = 0;
+    uint64_t next = 0;   // what lies behind was not used yet
+    bool fixed = false;  // never written
+    bool close_called = false, over = false;
+    const Lent *whole = nullptr;  // of a grant: the region
+    std::unique_ptr<uint8_t, void (*)(void *)> memory{nullptr, nullptr};
+};
+
+struct Entry {
+    bool put = true;
+    uint64_t at = 0;  // in the operation's buffer
+    uint64_t length = 0;
+    uint8_t *remote = nullptr;
+    const uint8_t *expected = nullptr;  // of a get
+    uint64_t landed = 0;
+};
+
+struct Operation {
+    enum Kind { single, batch, send, receive, notify, question } kind = single;
+    uint64_t number = 0;
+    uint32_t from = 0;
+    uint32_t to = 0;  // whose memory it is about, or 0
+    uint64_t ep = 0;
+    uint8_t *buffer = nullptr;
+    uint64_t length = 0;
+    std::vector<Entry> entries;
+    const Lent *grant = nullptr;
+    uint64_t submitted = 0, timeout = 0;  // ns
+    uint64_t frozen = 0;                  // what its engine had been by then
+    uint64_t tag = 0;
+    uint64_t left_at = 0, ended_at = 0;
+    bool notifies = false, ordered = false, sync = false, to_self = false;
+    bool ended = false, left = false;
+    bool owed = false;  // the owner will tell its application, unless it dies
+    xfer_status_t status = XFER_OK;
+    uint32_t flags = 0;
+    std::set<const void *> chunks;
+    bool told = false;  // to the owner's application, with:
+    xfer_status_t told_status = XFER_OK;
+    uint64_t received_by = 0;
+    uint32_t received_at = 0;
+};
+
+class Model final : public SimObserver {
+public:
+    Model(SimNet &net, bool trace) : net_(net), trace_(trace) {}
+
+    std::string fault;  // empty, or what was violated
+    void violated(const std::string &what);
+    std::map<std::string, uint64_t> &met() { return net_.met; }
+    bool trace() const { return trace_; }
+    void note(const std::string &line) override;
+
+    Who &who(uint32_t number) { return who_[number]; }
+    Lent &lend(uint32_t owner, uint64_t length, const uint8_t *fixed);
+    Lent &grant(Lent &whole, uint64_t offset, uint64_t length, uint64_t id);
+    Lent *find_lent(uint32_t owner, uint64_t id);
+    bool grants_over(const Lent &lent) const;
+    void returned(Lent &lent);  // the event that it is quiet was told
+
+    Operation &begin(Operation::Kind kind, uint32_t from, uint64_t length);
+    Operation &again(const Operation &before);  // a batch that is submitted once more
+    void died(Who &who);                        // nothing of it is waited for any more
+    void refused(Operation &operation);         // its call was: nothing of it may be heard
+    void submitted(Operation &operation);
+    Operation *find(uint64_t number);
+    void ended(const xfer_event_t &event, Who &by);
+    void notified(const xfer_event_t &event, Who &at);
+    void peer_down(uint32_t at, uint32_t from, uint64_t generation);
+    uint64_t pending(bool receives) const;
+    std::string pending_one() const;
+    void check_end();
+    const std::map<uint64_t, std::unique_ptr<Operation>> &operations() const { return all_; }
+
+    uint64_t operation_at(const void *local) override;
+    void leaves(uint64_t operation, const void *local) override;
+    void reads(const void *at) override;
+    void writes(const void *at) override;
+    void lands(uint64_t operation, uint32_t owner, uint32_t from, uint64_t generation,
+               const uint8_t *at, size_t bytes) override;
+
+private:
+    using Address = uintptr_t;
+    Operation *holder(const void *at);
+    Lent *lent_at(const void *at);
+    void check_flags(const Operation &operation);
+    void check_time(const Operation &operation, const Who &by);
+    void check_success(Operation &operation);
+    void received(const xfer_event_t &event, Operation &receive, const Who &by);
+    void check_buffer(const Operation &operation);
+    void check_order();
+    void check_ordered(const Operation &operation);
+
+    SimNet &net_;
+    const bool trace_;
+    uint64_t last_number_ = 0;
+    std::map<uint32_t, Who> who_;
+    std::vector<std::unique_ptr<Lent>> lent_;
+    std::map<Address, Lent *> lent_by_address_;
+    std::map<uint64_t, std::unique_ptr<Operation>> all_;
+    std::map<Address, Operation *> by_buffer_;  // the last that used it
+    std::vector<std::unique_ptr<uint8_t[]>> buffers_;
+    std::map<std::pair<uint32_t, uint32_t>, uint64_t> down_;  // generations whose end was told
+    uint64_t pending_ = 0, pending_receives_ = 0;
+};
+
+}  // namespace xfer

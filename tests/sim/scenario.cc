@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "scenario.h"
+
+#include <algorithm>
+
+namespace xfer {
+
+namespace {
+
+constexpr uint64_t kCloseNs = 10 * kSecond;  // within it an engine ends
+constexpr uint64_t kMeetNs = 90 * kSecond;   // within it all find each other again
+constexpr uint64_t kAgeNs = 120 * kSecond;   // of a scenario, before it calms down
+
+}  // namespace
+
+Scenario::Scenario(uint64_t seed, bool trace)
+    : world(seed), net(world), swarm(world), model(net, trace) {
+    net.observer = &model;
+    net.on_dial = [this](SimTransport &from, const std::string &to, int how) {
+        on_dial(from, to, how);
+    };
+    net.delay_max = std::max(swarm.delay_max, net.delay_min);
+    net.cut_one_in = swarm.cut_one_in, net.refuse_one_in = swarm.refuse_one_in;
+    net.late_one_in = swarm.late_one_in, net.double_one_in = swarm.double_one_in;
+    net.late_max = 8 * kSecond;
+    net.part_max = swarm.part_max, net.window = swarm.window;
+    net.bytes_per_second = swarm.bytes_per_second;
+    nodes_.resize(swarm.engines);
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+        nodes_[i].listens = i == 0 || !one_in(swarm.deaf_one_in);
+        open_life(i, false);
+    }
+}
+
+Scenario::~Scenario() {
+    nodes_.clear();
+    ghosts_.clear();
+}
+
+std::string Scenario::uri(size_t node) const {
+    return "tcp://10.0.0." + std::to_string(node + 1) + ":1";
+}
+
+void Scenario::open_life(size_t at, bool same_id) {
+    Node &node = nodes_[at];
+    if (!same_id)
+        for (uint8_t &byte : node.id)
+            byte = static_cast<uint8_t>(world.random());
+    ++node.lives;
+    node.life = std::make_unique<Life>(*this, at, node.id, node.listens);
+    home_[node.life->number] = at;
+    for (auto &other : nodes_)
+        if (other.life && other.life->acts() && one_in(2)) introduce(*other.life, *node.life);
+}
+
+// Each may have refs of the other by means of its own.
+void Scenario::introduce(Life &a, Life &b) {
+    for (auto &[owner, user] : {std::pair{&a, &b}, std::pair{&b, &a}})
+        for (const Life::Area &area : owner->areas) {
+            Life::Held ref;
+            ref.lent = area.lent;
+            const bool told = !one_in(3) && user->held.size() < 32 && owner != user;
+            if (told && xfer_region_ref(area.handle, &ref.ref) == XFER_OK)
+                user->held.push_back(ref);
+        }
+}
+
+Life *Scenario::any(bool acting) {
+    std::vector<Life *> fit;
+    for (auto &node : nodes_)
+        if (node.life && !node.life->ended() && (!acting || node.life->acts()))
+            fit.push_back(node.life.get());
+    return fit.empty() ? nullptr : fit[random(fit.size())];
+}
+
+size_t Scenario::other_node(const Life &life) {
+    const size_t other = random(nodes_.size() - 1);
+    return other < life.node ? other : other + 1;
+}
+
+// Attempts that are refused come at growing distances.
+void Scenario::on_dial(SimTransport &from, const std::string &to, int how) {
+    Dialed &dials = dialed[{from.number, to}];
+    size_t connections = 0;
+    for (const auto &[peer, starts] : from.generations)
+        connections += starts.size();
+    if (how == 1 || connections != dials.connections) {
+        dials.refused = 0;
+        dials.connections = connections;
+    }
+    if (how != -1) return;
+    if (dials.refused++ == 0) dials.since = world.now();
+    const uint64_t seconds = (world.now() - dials.since) / kSecond;
+    if (dials.refused > (dials.handles + 1) * (8 + seconds))
+        model.violated("e" + std::to_string(from.number) + " dials " + to + " in a storm");
+}
+
+void Scenario::step(Act act) {
+    if (act == Act::cut_all) {
+        note([] { return "all links break"; });
+        return net.cut_all();
+    }
+    if (act == Act::freeze) return act_freeze();
+    if (act == Act::crash) return act_crash();
+    if (act == Act::restart) return act_restart();
+    if (act >= Act::cut_pair) return act_on_pair(act);
+    Life *life = any();
+    if (!life) return;
+    switch (act) {
+    case Act::put:
+    case Act::get:
+        return act_single(*life, act == Act::put);
+    case Act::batch:
+        return act_batch(*life);
+    case Act::resubmit:
+        return act_resubmit(*life);
+    case Act::send:
+        return act_send(*life);
+    case Act::receive:
+        return act_receive(*life);
+    case Act::notify:
+        return act_notify(*life);
+    case Act::cancel:
+        return act_cancel(*life);
+    case Act::open_ep:
+        return void(life->ep_to(other_node(*life), true));
+    case Act::close_ep:
+        if (!life->eps.empty()) life->close_ep(random(life->eps.size()));
+        return;
+    case Act::open_region:
+    case Act::close_region:
+        return act_region(*life, act == Act::open_region);
+    case Act::grant:
+        return act_grant(*life);
+    case Act::revoke:
+        return act_revoke(*life);
+    case Act::drain:
+        life->draining = true;
+        note([&] { return life->name() + " drains"; });
+        return void(xfer_engine_drain(life->engine, one_in(2) ? 2'000 : 0, 0));
+    case Act::close_engine:
+        return life->close();
+    default:
+        return act_question(*life, act);
+    }
+}
+
+std::string Scenario::run() {
+    for (uint32_t i = 0; i < swarm.steps && model.fault.empty(); ++i) {
+        const Act act = swarm.draw(world);
+        ++net.met[std::string("do ") + name_of(act)];
+        step(act);
+        if (random(3)) settle([] { return false; }, random(swarm.pause_max));
+    }
+    if (model.fault.empty()) calm();
+    if (model.fault.empty()) find_each_other();
+    if (model.fault.empty()) end();
+    if (model.fault.empty()) model.check_end();
+    return model.fault;
+}
+
+bool Scenario::settle(const std::function<bool()> &done, uint64_t limit) {
+    world.run_until([&] { return !model.fault.empty() || done(); }, limit);
+    return model.fault.empty() && done();
+}
+
+// No more faults: everything that was begun ends.
+void Scenario::calm() {
+    note([] { return "calm"; });
+    net.ways.clear();
+    net.cut_one_in = net.refuse_one_in = net.late_one_in = net.double_one_in = 0;
+    net.delay_max = 200'000;
+    net.bytes_per_second = 1'000'000'000;
+    for (auto &node : nodes_)
+        if (node.life) thaw(*node.life);
+    const uint64_t limit = kAgeNs + 3 * swarm.stall_ms * kNsPerMs;
+    if (!settle([&] { return model.pending(false) == 0; }, limit) && model.fault.empty())
+        model.violated(model.pending_one() + " does not end");
+    receive_all();
+    for (const auto &[number, operation] : model.operations()) {
+        const auto &life = nodes_[home_.at(operation->from)].life;
+        if (operation->kind == Operation::receive && !operation->ended && life &&
+            life->number == operation->from)
+            xfer_recv_cancel(life->engine, number);
+    }
+    if (!settle([&] { return model.pending(true) == 0; }, kSecond + swarm.stall_ms * kNsPerMs) &&
+        model.fault.empty())
+        model.violated(model.pending_one() + " does not end, though canceled");
+    for (auto &node : nodes_)
+        for (const Life::Ep &ep : node.life ? node.life->eps : std::vector<Life::Ep>())
+            if (ep.room_owed && !node.life->who().closing)
+                model.violated(node.life->name() + " was refused for want of room, and never told");
+}
+
+// What is held for an application, as its sender was told, is there for it.
+void Scenario::receive_all() {
+    std::vector<const Operation *> owed;
+    std::vector<Life *> owing;
+    size_t waiting = 0;
+    for (const auto &[number, operation] : model.operations()) {
+        if (operation->kind != Operation::send || operation->received_by) continue;
+        ++waiting;
+        if (!operation->ended || !operation->to) continue;
+        const auto &life = nodes_[home_.at(operation->to)].life;
+        const bool there = life && life->number == operation->to && life->acts();
+        if (!there || operation->status != XFER_OK) continue;
+        owed.push_back(operation.get());
+        if (std::find(owing.begin(), owing.end(), life.get()) == owing.end())
+            owing.push_back(life.get());
+    }
+    // Others that wait there come in between.
+    for (size_t i = 0; !owed.empty() && i < waiting; ++i)
+        for (Life *life : owing) {
+            Operation &receive = model.begin(Operation::receive, life->number, 8);
+            life->took(
+                receive, nullptr,
+                xfer_recv(life->engine, nullptr, receive.buffer, 8, 0, 0, receive.number, nullptr));
+        }
+    settle([] { return false; }, kSecond);
+    for (const Operation *send : owed)
+        if (!send->received_by && model.fault.empty())
+            model.violated(describe(*send) + " was taken, and can't be received");
+}
+
+// Nobody is locked out by what has been.
+void Scenario::find_each_other() {
+    std::vector<const Operation *> asked;
+    for (auto &node : nodes_) {
+        if (!node.life || !node.life->acts()) continue;
+        const size_t to = other_node(*node.life);
+        const auto &owner = nodes_[to].life;
+        if (!owner || !owner->acts() || !owner->listens) continue;
+        const bool there = std::any_of(owner->areas.begin(), owner->areas.end(),
+                                       [](const auto &area) { return area.name == "r"; });
+        Life::Ep *ep = node.life->ep_to(to);
+        if (!there || !ep) continue;
+        Operation &operation = model.begin(Operation::question, node.life->number, 0);
+        auto options = xfer_lookup_options_t{};
+        options.size = sizeof options;
+        options.timeout_ms = kMeetNs / kNsPerMs;
+        if (node.life->took(operation, ep,
+                            xfer_ep_lookup(ep->handle, "r", &options, operation.number)))
+            asked.push_back(&operation);
+    }
+    settle([&] { return model.pending(false) == 0; }, kMeetNs + kSecond);
+    for (const Operation *operation : asked)
+        if (model.fault.empty() && operation->status != XFER_OK)
+            model.violated("e" + std::to_string(operation->from) +
+                           " does not find its peer again: " + xfer_status_name(operation->status));
+}
+
+void Scenario::end() {
+    for (auto &node : nodes_) {
+        if (!node.life) continue;
+        node.life->close();
+        if (one_in(2)) settle([] { return false; }, random(swarm.pause_max));
+    }
+    const auto ended = [&] {
+        const auto over = [](const auto &life) { return !life || life->ended(); };
+        return std::all_of(ghosts_.begin(), ghosts_.end(), over) &&
+               std::all_of(nodes_.begin(), nodes_.end(),
+                           [&](const auto &node) { return over(node.life); });
+    };
+    if (!settle(ended, kCloseNs) && model.fault.empty())
+        model.violated("an engine that was closed does not end");
+    nodes_.clear();
+    ghosts_.clear();
+}
+
+}  // namespace xfer

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// One seed: what it draws is done, step by step, to engines in a simulated world; then the faults
+// stop, everything must end, and everybody must find everybody again.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "life.h"
+#include "model.h"
+#include "swarm.h"
+
+namespace xfer {
+
+class Scenario {
+public:
+    Scenario(uint64_t seed, bool trace);
+    ~Scenario();
+
+    // Empty, or what was violated; then nothing of it can be used any more.
+    std::string run();
+    uint64_t digest() const { return world.digest(); }
+
+    SimWorld world;
+    SimNet net;
+    const Swarm swarm;
+    Model model;
+    std::map<uint64_t, uint32_t> incarnations;
+    struct Dialed {
+        uint64_t handles = 0, refused = 0, since = 0;
+        size_t connections = 0;
+    };
+    std::map<std::pair<uint32_t, std::string>, Dialed> dialed;
+
+    std::string uri(size_t node) const;
+    uint64_t next_word() { return ++last_word_; }
+    void thaw(Life &life);
+    void keep_stable(const Operation &operation);
+    std::string describe(const Operation &operation) const;
+    void note(const std::function<std::string()> &line) {
+        if (model.trace()) model.note(line());
+    }
+
+private:
+    struct Node {
+        EngineId id{};
+        std::unique_ptr<Life> life;
+        uint32_t lives = 0;
+        bool listens = true;
+    };
+    struct Stable {  // bytes that a put has brought, and nobody writes any more
+        Lent *lent = nullptr;
+        uint64_t offset = 0, length = 0;
+        const uint8_t *bytes = nullptr;
+    };
+
+    uint64_t random(uint64_t below) { return world.random(below); }
+    bool one_in(uint64_t n) { return n && world.random(n) == 0; }
+    Life *any(bool acting = true);
+    size_t other_node(const Life &life);
+    void open_life(size_t node, bool same_id);
+    void introduce(Life &a, Life &b);
+    void bury(size_t node);
+    void on_dial(SimTransport &from, const std::string &uri, int how);
+    bool settle(const std::function<bool()> &done, uint64_t limit);
+
+    // What a step does; acts.cc and faults.cc.
+    void step(Act act);
+    uint64_t some_length();
+    uint32_t some_timeout(Operation &operation);
+    bool add_entry(Life &life, size_t to, bool put, Operation &operation, uint64_t at,
+                   uint64_t length, const Life::Held &ref, uint64_t &offset);
+    const Life::Held *some_ref(Life &life, bool put, size_t &to);
+    size_t home_of(const Lent &lent) const;
+    void act_single(Life &life, bool put);
+    void act_batch(Life &life);
+    void submit(Life &life, Life::Batch &batch, Operation &operation);
+    void act_resubmit(Life &life);
+    void act_send(Life &life);
+    void act_receive(Life &life);
+    void act_notify(Life &life);
+    void act_question(Life &life, Act act);
+    void act_cancel(Life &life);
+    void act_region(Life &life, bool open);
+    void act_grant(Life &life);
+    void act_revoke(Life &life);
+    void act_on_pair(Act act);
+    void act_freeze();
+    void act_restart();
+    void act_crash();
+
+    void calm();
+    void receive_all();
+    void end();
+    void find_each_other();
+
+    uint64_t last_word_ = 1ull << 40;
+    std::vector<Node> nodes_;
+    std::vector<std::unique_ptr<Life>> ghosts_;  // crashed or closed
+    std::map<uint32_t, size_t> home_;            // node, by life
+    std::vector<Stable> stable_;
+};
+
+}  // namespace xfer

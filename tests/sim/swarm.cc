@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "swarm.h"
+
+#include <algorithm>
+
+#include "core/options.h"
+
+namespace xfer {
+
+namespace {
+
+constexpr const char *kNames[kActs] = {
+    "put",     "get",          "batch",       "resubmit",     "send",   "receive",
+    "notify",  "lookup",       "await",       "connect",      "probe",  "cancel",
+    "open ep", "close ep",     "open region", "close region", "grant",  "revoke",
+    "drain",   "close engine", "restart",     "crash",        "freeze", "cut pair",
+    "cut all", "silence",      "half-open",   "slow",         "refuse"};
+
+// How often each is drawn beside the others, where a seed has it at all.
+constexpr uint32_t kWeights[kActs] = {40, 20, 24, 10, 20, 24, 8, 10, 4, 3, 2, 12, 4, 2, 2,
+                                      2,  6,  5,  1,  1,  3,  2, 2,  4, 2, 3, 3,  3, 2};
+
+}  // namespace
+
+const char *name_of(Act act) {
+    return kNames[static_cast<size_t>(act)];
+}
+
+Swarm::Swarm(SimWorld &world) {
+    const auto one_in = [&](uint64_t n) { return world.random(n) == 0; };
+    const auto range = [&](uint64_t low, uint64_t high) {
+        return static_cast<uint32_t>(low + world.random(high - low + 1));
+    };
+    engines = one_in(12) ? range(5, 16) : range(2, 4);
+    steps = range(10, one_in(8) ? 200 : 70);
+    pause_max = one_in(3) ? 100'000 : one_in(2) ? 5 * kNsPerMs : 200 * kNsPerMs;
+    for (size_t i = 0; i < kActs; ++i)
+        if (one_in(2)) weights[i] = range(1, kWeights[i]);
+    const auto always = [&](Act act, uint32_t weight) {
+        uint32_t &drawn = weights[static_cast<size_t>(act)];
+        drawn = std::max(drawn, weight);
+    };
+    always(Act::lookup, 3);
+    always(one_in(2) ? Act::put : Act::batch, 10);
+    if (weights[static_cast<size_t>(Act::send)]) always(Act::receive, 5);
+    if (weights[static_cast<size_t>(Act::crash)] || weights[static_cast<size_t>(Act::close_engine)])
+        always(Act::restart, 2);
+    for (const uint32_t weight : weights)
+        weight_sum += weight;
+
+    const uint32_t lane_choice[] = {XFER_NONE, 1, 1, 2, 4};
+    lanes = lane_choice[world.random(5)];
+    stall_ms = one_in(2) ? range(300, 3'000) : range(3'000, 30'000);
+    connect_ms = range(300, 5'000);
+    heartbeat_ms = one_in(2) ? range(100, 1'000) : range(1'000, 5'000);
+    idle_ms = one_in(3) ? range(200, 2'000) : 300'000;
+    max_operations = one_in(3) ? range(1, 8) : 64;
+    timeout_ms = one_in(6) ? range(100, 3'000) : 0;
+    keyed = one_in(3);
+
+    delay_max = one_in(4) ? 200 * kNsPerMs : one_in(2) ? 5 * kNsPerMs : 200'000;
+    if (one_in(3)) cut_one_in = range(20, 1'000);
+    if (one_in(5)) refuse_one_in = range(2, 10);
+    if (one_in(4)) late_one_in = range(1, 6);
+    if (one_in(4)) double_one_in = range(1, 6);
+    part_max = one_in(3) ? range(64, 2'000) : range(2'000, 128 * 1024);
+    window = one_in(3) ? range(1'000, 60'000) : 1 << 20;
+    bytes_per_second = one_in(3) ? range(2'000'000, 20'000'000) : 1'000'000'000;
+
+    bulk = one_in(3);
+    deadline_one_in = one_in(2) ? range(1, 8) : 0;
+    deaf_one_in = one_in(4) ? range(2, 3) : 0;
+    fault_max = one_in(2) ? 500 * kNsPerMs : 12'000 * kNsPerMs;
+    if (bulk) part_max = std::max<uint64_t>(part_max, 4'000);
+}
+
+Act Swarm::draw(SimWorld &world) const {
+    uint64_t at = world.random(weight_sum);
+    size_t act = 0;
+    while (at >= weights[act])
+        at -= weights[act++];
+    return static_cast<Act>(act);
+}
+
+}  // namespace xfer

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one seed draws: how many engines, with which options, what they do and what befalls them.
+// Each seed has its own subset of everything, since what always happens hides what happens rarely.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "sim_loop.h"
+
+namespace xfer {
+
+enum class Act : uint8_t {
+    put,
+    get,
+    batch,
+    resubmit,
+    send,
+    receive,
+    notify,
+    lookup,
+    await,
+    connect,
+    probe,
+    cancel,
+    open_ep,
+    close_ep,
+    open_region,
+    close_region,
+    grant,
+    revoke,
+    drain,
+    close_engine,
+    restart,
+    crash,
+    freeze,
+    cut_pair,
+    cut_all,
+    silence,
+    half_open,
+    slow,
+    refuse,
+    count
+};
+constexpr size_t kActs = static_cast<size_t>(Act::count);
+const char *name_of(Act act);
+
+struct Swarm {
+    explicit Swarm(SimWorld &world);
+
+    uint32_t engines = 2, steps = 0;
+    uint64_t pause_max = 0;  // ns between two steps
+    std::array<uint32_t, kActs> weights{};
+    uint64_t weight_sum = 0;
+    Act draw(SimWorld &world) const;
+
+    // Options of the engines.
+    uint32_t lanes = 1, stall_ms = 0, connect_ms = 0, heartbeat_ms = 0, idle_ms = 0;
+    uint32_t max_operations = 64, timeout_ms = 0;
+    bool keyed = false;
+
+    // The net.
+    uint64_t delay_max = 0, cut_one_in = 0, refuse_one_in = 0, late_one_in = 0, double_one_in = 0;
+    uint64_t part_max = 0, window = 0, bytes_per_second = 0;
+
+    bool bulk = false;             // operations of more than a chunk
+    uint32_t deadline_one_in = 0;  // operations with a deadline; 0: none
+    uint32_t deaf_one_in = 0;      // engines that don't listen; 0: none
+    uint64_t fault_max = 0;        // ns, how long a fault lasts
+};
+
+}  // namespace xfer
