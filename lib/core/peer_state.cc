@@ -57,6 +57,7 @@ private:
     void believe(const Contact &from, const Statement &statement);
     bool beaten(const Contact &theirs) const;
     void admit(Contact &contact);
+    void probe_for_others(uint64_t number, uint64_t incarnation);
     void promote();
 
     PeerState &state_;
@@ -147,7 +148,7 @@ void Step::proof(Contact &proven, const Input &input) {
 // Ours that did not prove themselves yet are given up: the peer has not counted them. One that did
 // is a loser that the peer may still promote if it never hears our ready.
 void Step::admit(Contact &contact) {
-    const uint64_t number = contact.number;
+    const uint64_t number = contact.number, incarnation = contact.incarnation;
     contact.phase = Phase::ready;
     close_all(kDuplicate, [](const Contact &other) {
         return other.phase == Phase::dialing || other.phase == Phase::greeted ||
@@ -155,6 +156,15 @@ void Step::admit(Contact &contact) {
     });
     out(Output::send_ready, number);
     out(Output::live, number);
+    probe_for_others(number, incarnation);
+}
+
+// Other incarnations that wait have asked for a probe of whoever is ready.
+void Step::probe_for_others(uint64_t number, uint64_t incarnation) {
+    if (std::any_of(state_.contacts.begin(), state_.contacts.end(), [&](const Contact &other) {
+            return waits(other) && other.incarnation != incarnation;
+        }))
+        out(Output::probe, number);
 }
 
 void Step::ready(Contact &welcomed, const Input &input) {
@@ -169,7 +179,7 @@ void Step::ready(Contact &welcomed, const Input &input) {
     close_all(kDuplicate, [&](const Contact &other) {
         return waits(other) && other.incarnation == incarnation;
     });
-    if (in_phase(Phase::parked) || in_phase(Phase::held)) out(Output::probe, number);
+    probe_for_others(number, incarnation);
 }
 
 void Step::lost(const Input &input) {

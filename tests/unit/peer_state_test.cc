@@ -363,6 +363,30 @@ TEST_CASE("one that was held back asks for a probe of whoever is ready now") {
     CHECK(one.lost(1) == "proof 2");
 }
 
+// Found by the walk of two_peers: a twin's attempt waited beside ours, and nobody asked.
+TEST_CASE("who waits is not forgotten when another takes its turn") {
+    SUBCASE("theirs of another incarnation, while ours is proving") {
+        Machine one(true);
+        one.prove(1, 1);
+        one.hello(5, 1, kOld);
+        one.hello(6, 1, kNew);
+        CHECK(one.proof(5) == "");
+        CHECK(one.proof(6) == "");
+        CHECK(one.lost(1) == "ready 5, live 5, probe 5");
+        CHECK(one.answered(5) == "close 6 XFER_EIDENTITY");
+    }
+    SUBCASE("theirs of two incarnations, while a third is ready") {
+        Machine one;
+        one.accept(4, 1, kOld);
+        one.hello(5, 1, kNew);
+        one.hello(6, 1, kNew + 1);
+        CHECK(one.proof(5) == "probe 4");
+        CHECK(one.proof(6) == "probe 4");
+        CHECK(one.lost(4) == "ready 5, live 5, probe 5");
+        CHECK(one.lost(5) == "ready 6, live 6");
+    }
+}
+
 TEST_CASE("one that waited for another incarnation is then judged by rule 3") {
     for (bool smaller : {false, true}) {
         Machine one(smaller);
