@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a connection is kept, and how it ends in peace: signs of life, offers to end what nobody
+// uses, the drain.
+#include <algorithm>
+#include <utility>
+
+#include "core/connection.h"
+#include "core/engine.h"
+#include "core/peer.h"
+#include "core/shard.h"
+
+namespace xfer {
+
+// An offer to end an idle connection, the answer to ours, or the peer's last words.
+void Connection::on_leave(const Frame &frame) {
+    if (frame.status == XFER_EBUSY) {
+        set_leaving(false);
+        denied_ = shard.now();
+        shard.loop.disarm(offer_);
+        touch();
+        peer->ask_waiting();
+        return peer->flow.pump();
+    }
+    if (frame.status != XFER_EAGAIN)
+        return close({frame.status, XFER_ORIGIN_PEER, 0, "the peer closed"});
+    if (idle() && peer->reachable()) {
+        set_leaving(true);
+        return close({XFER_ECLOSED, 0, 0, "idle"});
+    }
+    Frame no;
+    no.type = FrameType::bye;
+    no.status = XFER_EBUSY;
+    send(no);
+}
+
+void Connection::drain() {
+    if (!usable()) return;
+    Frame frame;
+    frame.type = FrameType::drain;
+    if (!drain_said_) {
+        drain_said_ = true;
+        send(frame);
+    }
+    if (done_said_ || !idle()) return;
+    done_said_ = true;
+    frame.seq = 1;
+    send(frame);
+}
+
+// What has begun goes on; all else waits for who comes after the peer.
+void Connection::on_drain(const Frame &frame) {
+    peer_drains_ = true;
+    if (frame.seq) peer_done_ = true;
+    peer->put_off(*this);
+    leave_when_quiet();
+}
+
+void Connection::leave_when_quiet() {
+    if (!peer_done_ || closing_ || !asked_.empty() || !peer->flow.quiet()) return;
+    close({XFER_ECLOSED, XFER_ORIGIN_PEER, 0, "the peer drains"});
+}
+
+bool Connection::idle() const {
+    return live_ && !peer->flow.busy() && const_cast<RequestList &>(asked_).empty();
+}
+
+bool Connection::may_go() const {
+    return usable() && idle() && retiring_.empty() && !probing_ && peer->reachable() &&
+           shard.now() >= denied_ + kBusyMs * kNsPerMs;
+}
+
+void Connection::set_leaving(bool leaving) {
+    if (std::exchange(leaving_, leaving) != leaving) shard.leaving(leaving);
+}
+
+void Connection::offer_end() {
+    set_leaving(true);
+    shard.loop.arm(offer_, shard.now() + kProbeNs);
+    Frame offer;
+    offer.type = FrameType::bye;
+    offer.status = XFER_EAGAIN;
+    send(offer);
+}
+
+void Connection::touch() {
+    last_use_ = shard.now();
+    if (peer) peer->used();
+}
+
+void Connection::probe() {
+    probing_ = true;
+    shard.loop.arm(limit_, shard.now() + kProbeNs);
+    Frame ping;
+    ping.type = FrameType::ping;
+    send(ping);
+}
+
+void Connection::beat(uint64_t now) {
+    if (closing_ || !live_) return;
+    const uint64_t heard = std::max(control().link->last_heard(), shard.listens_since());
+    const auto &options = shard.engine.options();
+    const uint64_t heartbeat = options.heartbeat_ms * kNsPerMs;
+    // Who is driven by its user only when it has time says 0: it can't be judged. The others answer
+    // each of our pings, so that our own patience counts as well as what the peer asks for.
+    const uint64_t silence = handshake.peer_terms().silence_ms * kNsPerMs;
+    if (silence && pinged_ > heard && now > heard + std::min(silence, lost_after(heartbeat)))
+        return close({XFER_EPEERLOST, 0, 0, "the peer is silent"});
+    if (side == Side::ours && !leaving_ && idle() && now >= last_use_ + options.idle_ms * kNsPerMs)
+        return offer_end();
+    if (now >= heard + ask_after(heartbeat)) {
+        pinged_ = now;
+        Frame ping;
+        ping.type = FrameType::ping;
+        send(ping);
+    }
+}
+
+}  // namespace xfer

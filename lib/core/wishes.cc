@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who wants a peer, and what waits for it: endpoints, questions, transfers; and when they make it
+// dial.
+#include <algorithm>
+
+#include "core/engine.h"
+#include "core/peer.h"
+#include "core/shard.h"
+
+namespace xfer {
+
+void Peer::add(Endpoint &ep) {
+    if (!ep.uri.empty()) addresses_.add(ep.uri);
+    if (live_) introduce(ep);
+    attach(ep);
+}
+
+// Needs no memory.
+void Peer::attach(Endpoint &ep) {
+    ep.peer = this;
+    eps_.push_back(ep);
+    ep.state.store(live_ ? XFER_EP_READY : XFER_EP_IDLE);
+    if (live_) shard.learnt(ep);
+}
+
+// All that it must have of the connection that there is, and for its end.
+void Peer::introduce(Endpoint &ep) {
+    const Handshake &words = live_->handshake;
+    ep.set_face(words.peer(), words.peer_terms().blob, live_->control().link->remote());
+    if (!ep.farewell)
+        ep.farewell = std::make_unique<Notice>(ep, XFER_EVENT_PEER_DOWN, std::vector<uint8_t>());
+}
+
+void Peer::remove(Endpoint &ep) {
+    ep.ListNode<InPeer>::unlink();
+    ep.peer = nullptr;
+    shard.review(*this);
+}
+
+void Peer::submit(Transfer &transfer) {
+    flow.submit(transfer);
+    if (live_)
+        flow.pump();
+    else
+        want();
+}
+
+void Peer::submit(Request &request) {
+    request.peer = this;
+    ++request.ep->busy;
+    if (!request.deadline) request.deadline = shard.now() + request.timeout_ms * kNsPerMs;
+    if (request.timeout_ms) shard.loop.arm(request.timer, request.deadline);
+    if (live_ && request.type() == XFER_EVENT_CONNECT) {
+        requests_.push_back(request);
+        return finish(request, XFER_OK);
+    }
+    if (live_ && live_->takes_new()) return live_->ask(request);
+    requests_.push_back(request);
+    want();
+}
+
+void Peer::finish(Request &request, Status status, uint32_t origin) {
+    if (request.on && status != XFER_OK && origin == 0) request.on->forget(request);
+    shard.loop.disarm(request.timer);
+    request.ListNode<InRequests>::unlink();
+    request.event.status = status;
+    request.event.origin = origin;
+    request.event.flags = XFER_FENCED;
+    if (status == XFER_OK && !request.answer.empty()) {
+        request.event.data = request.answer.data();
+        request.event.data_length = request.answer.size();
+    }
+    if (status != XFER_OK && !live_ && !origin) {
+        request.event.origin = last_failure_.origin;
+        request.event.native_code = last_failure_.native;
+    }
+    if (live_) live_->pump_soon();
+    shard.tell(request);
+    shard.operation_ended(*request.ep);
+}
+
+void Peer::end_all(Endpoint &ep, Status why) {
+    flow.end_all(&ep, why);
+    for (Request &request : requests_)
+        if (request.ep.get() == &ep) finish(request, why);
+    for (Connection &connection : connections_)
+        for (Request &request : connection.asked())
+            if (request.ep.get() == &ep) finish(request, why);
+}
+
+void Peer::fail_waiting(Status status, uint32_t origin, int32_t native) {
+    flow.end_all(nullptr, status, origin, native);
+    while (!requests_.empty())
+        finish(requests_.front(), status, origin);
+}
+
+void Peer::move_wishes(Endpoint &ep, PeerMove &into) {
+    flow.give_up(ep, into.transfers);
+    const auto take = [&](RequestList &list) {
+        for (Request &request : list)
+            if (request.ep.get() == &ep) {
+                shard.loop.disarm(request.timer);
+                request.ListNode<InRequests>::unlink();
+                request.on = nullptr;
+                into.requests.push_back(request);
+            }
+    };
+    take(requests_);
+    for (Connection &connection : connections_)
+        take(connection.asked());
+    ep.ListNode<InPeer>::unlink();
+    ep.peer = nullptr;
+    into.eps.push_back(ep);
+}
+
+void Peer::adopt_wishes(PeerMove &from) {
+    // Without memory they are as if they had come a little earlier: before the connection, and by
+    // the addresses that were known then.
+    while (Endpoint *ep = from.eps.pop_front())
+        if (!in_memory([&] { add(*ep); })) attach(*ep);
+    flow.adopt(from.transfers);
+    while (Request *request = from.requests.pop_front()) {
+        --request->ep->busy;  // submit() counts it again
+        submit(*request);
+    }
+    if (!std::exchange(from.slot, false)) return;
+    if (slot_) return shard.engine.slots().give();
+    slot_ = true;
+}
+
+// What is known of addresses that failed is kept until their time has come, also if nobody waits:
+// who opens the same peer again before then waits as well.
+void Peer::want() {
+    if (live_ || shard.closing() || !reachable() || redial_.armed() || dialing_ ||
+        !may_dial(state_))
+        return;
+    if (wanted()) set_states(XFER_EP_CONNECTING);
+    if (const uint64_t at = may_dial_at(); at > shard.now()) return shard.loop.arm(redial_, at);
+    if (!wanted()) return;
+    dialing_ = true;
+    shard.dial_when_free(*this);
+}
+
+// Of two that know each other one may yield to the other, for a while: in a full mesh that is
+// warmed up from all sides at once, half of the attempts are then never made.
+uint64_t Peer::may_dial_at() {
+    const uint64_t at = addresses_.next().at;
+    const uint64_t yield = shard.engine.options().yield_ms * kNsPerMs;
+    if (!wanted() || !yield || !id || state_.ours_smaller) return at;
+    if (!wanted_since_) wanted_since_ = shard.now();
+    return std::max(at, wanted_since_ + yield);
+}
+
+void Peer::on_timer(Timer &) {
+    want();
+    shard.review(*this);
+}
+
+void Peer::ask_waiting() {
+    if (!live_ || !live_->takes_new()) return;
+    RequestList waiting;
+    waiting.append(requests_);
+    while (Request *request = waiting.pop_front()) {
+        if (request->type() == XFER_EVENT_CONNECT) {
+            requests_.push_back(*request);
+            finish(*request, XFER_OK);
+        } else {
+            live_->ask(*request);
+        }
+    }
+}
+
+}  // namespace xfer

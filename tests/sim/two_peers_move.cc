@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+// What happens, done: to the engines' machines and to what is between them.
+#include <algorithm>
+#include <utility>
+
+#include "two_peers_world.h"
+
+namespace xfer {
+namespace {
+
+using Word = HelloKind;
+
+class Move {
+public:
+    Move(World &world, std::set<Transition> &transitions)
+        : world_(world), transitions_(transitions) {}
+    void make(const Happening &what);
+    std::string fault;
+
+private:
+    uint8_t who(const Attempt &attempt, uint8_t end) { return end ? attempt.other : kA; }
+    Known &known(const Attempt &attempt, uint8_t end) {
+        const uint8_t peer = end == attempt.from ? attempt.peer : world_.identity(attempt.other);
+        return world_.engines[who(attempt, end)].peers[end ? 0 : peer];
+    }
+    Attempt *find(uint64_t number) { return const_cast<Attempt *>(world_.find(number)); }
+    void dial(const Happening &what);
+    void up(Attempt &attempt);
+    void deliver(Attempt &attempt, uint8_t to);
+    void hear_reply(Attempt &attempt, const Input &input);
+    void take_frames(Attempt &attempt, uint8_t to);
+    void close_at_will(Attempt &attempt, uint8_t end);
+    void restart(uint8_t process);
+    void vanish(uint8_t process);
+    void hear(Known &known, uint8_t end, const Input &input);
+    void record(const PeerState &before, const PeerState &after, const Input &input,
+                const Outputs &outputs);
+    void perform(Known &known, uint8_t end, const Output &output);
+    void go_live(Known &known, uint8_t end, Attempt &attempt);
+    void say(Attempt &attempt, uint8_t from, Word word);
+    void fall(Attempt &attempt, uint8_t end);
+    void ended(Attempt &attempt, uint8_t end);
+
+    World &world_;
+    std::set<Transition> &transitions_;
+};
+
+void Move::make(const Happening &what) {
+    Attempt *attempt = find(what.number);
+    const uint8_t end = what.who == kA ? 0 : 1;
+    world_.disturbed |= what.kind >= Happening::cut && what.kind != Happening::data;
+    switch (what.kind) {
+    case Happening::dial:
+    case Happening::dial_address:
+        dial(what);
+        break;
+    case Happening::up:
+        up(*attempt);
+        break;
+    case Happening::deliver:
+        deliver(*attempt, end);
+        break;
+    case Happening::frames:
+        take_frames(*attempt, end);
+        break;
+    case Happening::expire:
+        ++world_.expiries;
+        [[fallthrough]];
+    case Happening::notice:
+        fall(*attempt, end);
+        break;
+    case Happening::end:
+        ended(*attempt, end);
+        break;
+    case Happening::pong:
+        attempt->probe[1 - end] = Probe::answered;
+        break;
+    case Happening::answer:
+        attempt->probe[end] = Probe::none;
+        hear(known(*attempt, end), end, {Input::answered, attempt->number, 0, 0, {}});
+        break;
+    case Happening::cut:
+        attempt->cut = true;
+        ++world_.cuts;
+        break;
+    case Happening::close:
+        close_at_will(*attempt, end);
+        break;
+    case Happening::data:
+        attempt->frames[1 - end] |= kData;
+        ++world_.data;
+        break;
+    case Happening::restart:
+        restart(what.who);
+        break;
+    case Happening::freeze:
+        world_.engines[kB].life = Life::frozen;
+        world_.engines[kZ].life = Life::alive;
+        break;
+    case Happening::resume:
+        world_.engines[kB].life = Life::alive;
+        break;
+    case Happening::die:
+        vanish(kB);
+        world_.engines[kB].life = Life::dead;
+        world_.engines[kZ].life = Life::alive;
+        break;
+    }
+    std::erase_if(world_.attempts, [](const Attempt &over) {
+        return over.end[0] == End::gone && over.end[1] == End::gone;
+    });
+}
+
+void Move::dial(const Happening &what) {
+    Engine &engine = world_.engines[what.who];
+    const uint8_t end = what.who == kA ? 0 : 1;
+    Attempt attempt;
+    attempt.from = end;
+    attempt.other = end ? what.who : what.to;
+    attempt.sequence = ++engine.dials;
+    attempt.number = what.who * 100 + engine.incarnation * 10 + attempt.sequence;
+    attempt.incarnation[end] = engine.incarnation;
+    attempt.end[end] = End::open;
+    if (what.kind == Happening::dial) attempt.peer = what.peer;
+    world_.attempts.push_back(attempt);
+    std::sort(world_.attempts.begin(), world_.attempts.end(),
+              [](const Attempt &a, const Attempt &b) { return a.number < b.number; });
+    world_.dialed = true;
+    if (what.kind == Happening::dial)
+        hear(engine.peers[what.peer], end, {Input::dial, attempt.number, attempt.sequence, 0, {}});
+    if (!world_.slow) up(*find(attempt.number));
+}
+
+void Move::up(Attempt &attempt) {
+    attempt.up = true;
+    if (attempt.peer == kNobody) return say(attempt, attempt.from, Word::hello);
+    hear(known(attempt, attempt.from), attempt.from, {Input::up, attempt.number, 0, 0, {}});
+}
+
+void Move::deliver(Attempt &attempt, uint8_t to) {
+    const Word word = std::exchange(attempt.said[to], kSilence);
+    const Statement statement = std::exchange(attempt.statement[to], {});
+    const uint64_t number = attempt.number, theirs = attempt.incarnation[1 - to];
+    switch (word) {
+    case Word::hello:
+        attempt.end[to] = End::open;
+        attempt.incarnation[to] = world_.engines[who(attempt, to)].incarnation;
+        return hear(known(attempt, to), to, {Input::hello, number, attempt.sequence, theirs, {}});
+    case Word::reply:
+        return hear_reply(attempt, {Input::reply, number, 0, theirs, statement});
+    case Word::proof:
+        return hear(known(attempt, to), to, {Input::proof, number, 0, 0, statement});
+    default:
+        return hear(known(attempt, to), to, {Input::ready, number, 0, 0, statement});
+    }
+}
+
+// Peer::settle and adopt_greeted: who answers may be another than the one that was dialed, or the
+// first whose address this turns out to be.
+void Move::hear_reply(Attempt &attempt, const Input &input) {
+    const uint8_t end = attempt.from, peer = end ? 0 : world_.identity(attempt.other);
+    if (attempt.peer != peer) {
+        if (attempt.peer != kNobody)
+            hear(known(attempt, end), end, {Input::lost, attempt.number, 0, 0, {}});
+        attempt.peer = peer;
+        PeerState &state = known(attempt, end).state;
+        state.contacts.push_back({attempt.number, Side::ours, Phase::greeted, attempt.sequence, 0});
+        state.last_sequence = std::max(state.last_sequence, attempt.sequence);
+        transitions_.insert({Side::ours, Transition::kNone, static_cast<uint8_t>(Phase::greeted),
+                             true, Transition::kAdopted, 0, XFER_OK});
+    }
+    hear(known(attempt, end), end, input);
+}
+
+void Move::take_frames(Attempt &attempt, uint8_t to) {
+    const uint8_t frames = std::exchange(attempt.frames[to], uint8_t{0});
+    if (!attempt.live[to]) fault = "data arrives at an end that is not live";
+    if (frames & kBye) fall(attempt, to);
+}
+
+// Idle, evicted, or its last endpoint closed.
+void Move::close_at_will(Attempt &attempt, uint8_t end) {
+    ++world_.closes;
+    if (!attempt.cut && attempt.end[1 - end] != End::gone) attempt.frames[1 - end] |= kBye;
+    fall(attempt, end);
+}
+
+void Move::restart(uint8_t process) {
+    Engine &engine = world_.engines[process];
+    Engine fresh;
+    for (size_t i = 0; i < fresh.peers.size(); ++i)
+        fresh.peers[i].state.ours_smaller = engine.peers[i].state.ours_smaller;
+    fresh.incarnation = engine.incarnation + 1;
+    fresh.restarts = engine.restarts + 1;
+    vanish(process);
+    engine = fresh;
+}
+
+// The process is gone with all its ends, also those that it had not accepted yet.
+void Move::vanish(uint8_t process) {
+    for (Known &known : world_.engines[process].peers)
+        known = {};
+    for (Attempt &attempt : world_.attempts) {
+        if (process != kA && attempt.other != process) continue;
+        attempt.cut = true;
+        attempt.end[process == kA ? 0 : 1] = End::gone;
+    }
+}
+
+// ---- what Peer and Connection do
+
+void Move::hear(Known &known, uint8_t end, const Input &input) {
+    const Contact *live = live_contact(known.state);
+    const uint64_t was_ready = live ? live->number : 0;
+    auto [state, outputs] = step(known.state, input);
+    record(known.state, state, input, outputs);
+    known.state = state;
+    for (const Output &output : outputs) {
+        if (output.kind == Output::close && output.number == was_ready && !world_.disturbed)
+            fault = "a ready connection is closed though nothing was cut";
+        if (output.kind == Output::close && output.why == XFER_EIDENTITY &&
+            input.kind != Input::answered)
+            fault = "a newcomer is refused without a probe";
+        perform(known, end, output);
+    }
+    const auto &contacts = known.state.contacts;
+    if (std::count_if(contacts.begin(), contacts.end(),
+                      [](const Contact &contact) { return contact.phase == Phase::ready; }) > 1)
+        fault = "two connections of one side are ready";
+}
+
+const Contact *contact_of(const PeerState &state, uint64_t number) {
+    for (const Contact &contact : state.contacts)
+        if (contact.number == number) return &contact;
+    return nullptr;
+}
+
+void Move::record(const PeerState &before, const PeerState &after, const Input &input,
+                  const Outputs &outputs) {
+    const auto note = [&](const Contact &contact, const Contact *old, const Contact *now) {
+        Transition transition{contact.side,
+                              old ? static_cast<uint8_t>(old->phase) : Transition::kNone,
+                              now ? static_cast<uint8_t>(now->phase) : Transition::kNone,
+                              input.number == contact.number,
+                              input.kind,
+                              0,
+                              XFER_OK};
+        for (const Output &output : outputs)
+            if (output.number == contact.number) {
+                transition.outputs |= static_cast<uint8_t>(1u << output.kind);
+                if (output.kind == Output::close) transition.why = output.why;
+            }
+        if (transition.before != transition.after || transition.outputs)
+            transitions_.insert(transition);
+    };
+    for (const Contact &old : before.contacts)
+        note(old, &old, contact_of(after, old.number));
+    for (const Contact &now : after.contacts)
+        if (!contact_of(before, now.number)) note(now, nullptr, &now);
+}
+
+void Move::perform(Known &known, uint8_t end, const Output &output) {
+    Attempt *attempt = find(output.number);
+    if (!attempt || attempt->end[end] != End::open) return;
+    switch (output.kind) {
+    case Output::send_hello:
+        return say(*attempt, end, Word::hello);
+    case Output::send_reply:
+        return say(*attempt, end, Word::reply);
+    case Output::send_proof:
+        return say(*attempt, end, Word::proof);
+    case Output::send_ready:
+        return say(*attempt, end, Word::ready);
+    case Output::live:
+        return go_live(known, end, *attempt);
+    case Output::probe:
+        if (attempt->probe[end] == Probe::none) attempt->probe[end] = Probe::asked;
+        return;
+    case Output::close:
+        attempt->end[end] = End::closing;
+        attempt->cut = true;
+        return;
+    }
+}
+
+// The last one may still be on its way down, but nothing passes on it any more.
+void Move::go_live(Known &known, uint8_t end, Attempt &attempt) {
+    const Attempt *last = find(known.live);
+    if (last && last->end[end] == End::open) fault = "two connections of one side are in use";
+    if (end == attempt.from && !attempt.live[1 - end])
+        fault = "a connection is in use where it was dialed, and was not where it was accepted";
+    known.live = attempt.number;
+    attempt.live[end] = true;
+}
+
+void Move::say(Attempt &attempt, uint8_t from, Word word) {
+    const uint8_t to = 1 - from;
+    if (attempt.cut || attempt.end[to] == End::gone) return;
+    if (attempt.said[to] != kSilence || attempt.frames[to]) fault = "a message overtakes another";
+    attempt.said[to] = word;
+    if (word == Word::proof || word == Word::ready)
+        attempt.statement[to] = statement_by(known(attempt, from).state, attempt.number);
+}
+
+// One end gives it up: it saw the end, waited long enough, or wants to.
+void Move::fall(Attempt &attempt, uint8_t end) {
+    attempt.cut = true;
+    attempt.end[end] = attempt.end[end] == End::waiting ? End::gone : End::closing;
+}
+
+void Move::ended(Attempt &attempt, uint8_t end) {
+    attempt.end[end] = End::gone;
+    attempt.probe[end] = Probe::none;
+    attempt.said[end] = kSilence;
+    attempt.frames[end] = 0;
+    if (end == attempt.from && attempt.peer == kNobody) return;
+    Known &known = this->known(attempt, end);
+    if (known.live == attempt.number) known.live = 0;
+    hear(known, end, {Input::lost, attempt.number, 0, 0, {}});
+}
+
+}  // namespace
+
+std::string make(World &world, const Happening &what, std::set<Transition> &transitions) {
+    Move move(world, transitions);
+    move.make(what);
+    return move.fault;
+}
+
+}  // namespace xfer
