@@ -63,7 +63,7 @@ default_suites() { # arguments of ctest
     suite lint 180 gcc tests/lint "$@"
     suite consumer 60 gcc tests/consumer "$@"
     suite unit 90 gcc tests/unit -j 2 "$@"
-    suite sim 180 gcc tests/sim "$@"
+    suite sim 180 gcc tests/sim -j 2 "$@"
     suite fuzz 45 gcc tests/fuzz -j 2 "$@"
     suite api 300 gcc tests/api -j 2 "$@"
     suite crash 90 gcc tests/crash -j 2 "$@"

@@ -253,6 +253,13 @@ TEST_CASE("rule 1: what the peer has seen and holds no longer is dead") {
     greeted.greet(2, 2);
     CHECK(greeted.ready(1, {0, 2, 1}) == "live 1");
     CHECK(!greeted.gone(2));
+    Machine held(true);
+    held.accept(5, 4, kOld);
+    held.greet(2, 2);
+    REQUIRE(held.reply(2, kNew) == "probe 5");
+    held.hello(6, 1, kNew);
+    CHECK(held.proof(6, {0, 2, 0}) == "probe 5");
+    CHECK(!held.gone(2));
 }
 
 TEST_CASE("rule 1 at ready: the other attempts that the peer no longer holds end") {
@@ -337,6 +344,25 @@ TEST_CASE("another incarnation waits for the probe of the old connection") {
         one.proof(5);
         CHECK(one.answered(1) == "");
         CHECK(one.parked(5));
+
+        Machine two;
+        two.accept(4, 1, kOld);
+        two.hello(5, 1, kNew);
+        two.hello(6, 2, kNew);
+        two.proof(5);
+        two.proof(6);
+        REQUIRE(two.lost(4) == "ready 5, live 5");
+        CHECK(two.answered(5) == "");
+        CHECK(two.parked(6));
+    }
+    SUBCASE("an answer says nothing to those of whom nothing is known yet") {
+        Machine one;
+        one.accept(5, 4, kOld);
+        one.greet(1, 1);
+        one.hello(6, 1, kNew);
+        REQUIRE(one.proof(6) == "probe 5");
+        CHECK(one.answered(5) == "close 6 XFER_EIDENTITY");
+        CHECK(!one.gone(1));
     }
 }
 
@@ -348,6 +374,8 @@ TEST_CASE("of two of ours that were held back the first to be ready lives") {
     CHECK(one.reply(1, kNew) == "probe 5");
     CHECK(one.reply(2, kNew) == "probe 5");
     CHECK(one.lost(5) == "proof 1");
+    one.hello(6, 1, kNew);
+    CHECK(one.lost(6) == "");  // not beside one that proves itself
     CHECK(one.ready(1) == "live 1, close 2 XFER_EEXIST");
 }
 

@@ -1,0 +1,240 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Faults put into peer_state.cc one at a time, each of which the walk of two_peers or the unit test must see.
+
+  mutants.py check SOURCE          each fault still has its place, and README.md its line
+  mutants.py run SOURCE [NAME...]  builds each out of tree with $CXX, runs both tests, compares with README.md
+  mutants.py renew SOURCE          runs them all and writes what they say into README.md
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+MACHINE = "lib/core/peer_state.cc"
+BEGIN, END = "<!-- mutants:begin -->\n", "<!-- mutants:end -->\n"
+SECONDS = 900  # a generous limit against hanging
+
+# What is broken; the text that stands once in the machine; what takes its place.
+MUTANTS = [
+    ("what the peer dialed replaces ours that is connecting",
+     "    contact.phase = Phase::parked;\n    if (live)",
+     "    contact.phase = Phase::parked;\n"
+     "    if (!live) close_all(kDuplicate, [](const Contact &own) { return own.side == Side::ours; });\n    if (live)"),
+    ("both prefer their own", "(state_.ours_smaller || other.incarnation", "(true || other.incarnation"),
+    ("both prefer the other's", "(state_.ours_smaller || other.incarnation", "(false || other.incarnation"),
+    ("the larger id wins, on both sides",
+     "(state_.ours_smaller || other.incarnation", "(!state_.ours_smaller || other.incarnation"),
+    ("a proof beats a connection that is ready",
+     "    if (live && live->incarnation == contact.incarnation) return close(number, kDuplicate);\n"
+     "    contact.phase = Phase::parked;\n    if (live) return out(Output::probe, live->number);\n    promote();",
+     "    (void)live;\n    admit(contact);"),
+    ("a proof of the ready one's incarnation closes the ready one",
+     "    if (live && live->incarnation == contact.incarnation) return close(number, kDuplicate);\n"
+     "    contact.phase = Phase::parked;",
+     "    if (live && live->incarnation == contact.incarnation) close(live->number, kDuplicate), live = nullptr;\n"
+     "    find(number)->phase = Phase::parked;"),
+    ("a reply goes on beside a connection that is ready",
+     "    if (live && live->incarnation == contact.incarnation) return close(contact.number, kDuplicate);\n"
+     "    if (live) {",
+     "    if (live && live->incarnation != contact.incarnation) {"),
+    ("ready does not look for another that is ready",
+     "    if (in_phase(Phase::ready)) return close(number, kDuplicate);\n", ""),
+    ("promotes though one is ready", "    if (in_phase(Phase::ready)) return;\n", ""),
+    ("a stale reply is accepted", "    if (contact.phase != Phase::greeted) return;\n", ""),
+    ("the reply of an attempt that the peer was told is over is accepted",
+     "    if (contact.sequence <= state_.abandoned) return close(contact.number, kDuplicate);\n", ""),
+    ("what the peer was told to be abandoned is forgotten",
+     "            state.abandoned = statement_of(state).abandoned;", "            state.abandoned = 0;"),
+    ("a doubled proof is heard", "    if (proven.phase != Phase::replied) return;\n", ""),
+    ("ready is heard before the proof", "    if (welcomed.phase != Phase::proving) return;\n", ""),
+    ("the loser is closed when the winner begins",
+     "        if (contact.phase == Phase::parked && !beaten(contact)) return admit(contact);",
+     "        if (contact.phase == Phase::parked)\n"
+     "            return beaten(contact) ? close(contact.number, kDuplicate) : admit(contact);"),
+    ("ours that is proving is closed when theirs is ready",
+     "        return other.phase == Phase::dialing || other.phase == Phase::greeted ||",
+     "        return other.phase == Phase::dialing || other.phase == Phase::greeted || other.phase == Phase::proving ||"),
+    ("nobody is promoted when the winner fails", "    drop(input.number);\n    promote();", "    drop(input.number);"),
+    ("one held back is not promoted",
+     "    held->phase = Phase::proving;\n    out(Output::send_proof, held->number);", "    (void)held;"),
+    ("one held back is promoted beside another that proves itself",
+     "    if (!held || in_phase(Phase::proving)) return;", "    if (!held) return;"),
+    ("one that waits outlives the winner",
+     "        return waits(other) && other.incarnation == incarnation;\n    });\n    probe_for_others",
+     "        return false && waits(other) && other.incarnation == incarnation;\n    });\n    probe_for_others"),
+    ("ours that proved nothing stay when theirs is ready",
+     "        return other.phase == Phase::dialing || other.phase == Phase::greeted ||\n"
+     "               other.phase == Phase::held;",
+     "        return other.phase == Phase::held;"),
+    ("one that waits resets who is ready",
+     "    contact.phase = Phase::parked;\n    if (live) return out(Output::probe, live->number);",
+     "    contact.phase = Phase::parked;\n    if (live) return close(live->number, XFER_EPEERLOST), promote();"),
+    ("a newcomer's proof is refused unasked",
+     "    if (live) return out(Output::probe, live->number);\n    promote();",
+     "    if (live) return close(number, XFER_EIDENTITY);\n    promote();"),
+    ("a newcomer's reply takes over unasked",
+     "    if (live) {\n        contact.phase = Phase::held;\n        return out(Output::probe, live->number);\n    }\n",
+     ""),
+    ("a newcomer's proof asks for no probe",
+     "    if (live) return out(Output::probe, live->number);\n    promote();", "    promote();"),
+    ("a newcomer's reply asks for no probe",
+     "        return out(Output::probe, live->number);\n    }", "        return;\n    }"),
+    ("an answered probe spares the newcomer",
+     "        return waits(other) && other.incarnation != incarnation;\n    });\n}\n\n}  // namespace",
+     "        return waits(other) && other.incarnation == 0;\n    });\n}\n\n}  // namespace"),
+    ("an answered probe ends all who wait",
+     "        return waits(other) && other.incarnation != incarnation;\n    });\n}\n\n}  // namespace",
+     "        return waits(other) || other.incarnation != incarnation;\n    });\n}\n\n}  // namespace"),
+    ("ready forgets the others who wait",
+     "    });\n    probe_for_others(number, incarnation);", "    });"),
+    ("who is promoted forgets the others who wait",
+     "    out(Output::live, number);\n    probe_for_others(number, incarnation);", "    out(Output::live, number);\n    (void)incarnation;"),
+    ("one that waits may be heard beside ours to another incarnation",
+     "(state_.ours_smaller || other.incarnation != theirs.incarnation)", "state_.ours_smaller"),
+    ("the old incarnation is taken for the new one",
+     "    const Contact *live = in_phase(Phase::ready);\n"
+     "    if (live && live->incarnation == contact.incarnation) return close(number, kDuplicate);",
+     "    const Contact *live = in_phase(Phase::ready);\n    if (live) return close(number, kDuplicate);"),
+    ("another incarnation's statement is believed",
+     "        if (other.number == self || other.incarnation != incarnation) return false;",
+     "        (void)incarnation;\n        if (other.number == self) return false;"),
+    ("a statement is believed of its own connection",
+     "        if (other.number == self || other.incarnation != incarnation) return false;",
+     "        (void)self;\n        if (other.incarnation != incarnation) return false;"),
+    ("rule 1 is not applied at proof",
+     "    believe(Contact(proven), input.statement);", ""),
+    ("rule 1 is not applied at ready",
+     "    believe(Contact(welcomed), input.statement);", ""),
+    ("what the peer holds is taken for dead",
+     "other.sequence <= statement.seen && other.sequence != statement.held;", "other.sequence <= statement.seen;"),
+    ("what the peer has not seen is taken for dead",
+     "settled && other.sequence <= statement.seen && other", "settled && other"),
+    ("what has proved nothing is taken for seen",
+     "        bool settled = other.phase == Phase::ready || other.phase == Phase::proving;",
+     "        bool settled = true;"),
+    ("what its initiator gave up is taken for alive",
+     "        if (other.side == Side::theirs) return other.sequence <= statement.abandoned;",
+     "        if (other.side == Side::theirs) return false;"),
+    ("what was seen outlives the incarnation that it counts",
+     "        state_.seen_incarnation = proven.incarnation;\n        state_.seen = 0;",
+     "        state_.seen_incarnation = proven.incarnation;"),
+    ("a restarted peer is told of the attempts of its predecessor",
+     "            statement.seen = statement.held = 0;", "            continue;"),
+    ("what is under way is told to be abandoned",
+     "            statement.abandoned = std::min(statement.abandoned, contact.sequence - 1);", "            continue;"),
+    ("the newest is told to be held, not the live one",
+     "    if (live && live->side == Side::theirs) statement.held = live->sequence;", "    (void)live;"),
+    ("dials beside one that is ready",
+     "        return contact.side == Side::ours || contact.phase == Phase::ready ||\n               contact.phase == Phase::parked;",
+     "        return contact.side == Side::ours;"),
+    ("does not dial while an unproven one is there",
+     "        return contact.side == Side::ours || contact.phase == Phase::ready ||\n               contact.phase == Phase::parked;",
+     "        return true || contact.number;"),
+]
+
+
+def run(command, **more):
+    return subprocess.run(command, capture_output=True, text=True, **more)
+
+
+def compile_to(out, source, tree):
+    flags = ["-std=c++20", "-O2", f"-I{tree}/lib", f"-I{tree}/include", f"-I{tree}/tests/sim"]
+    command = [os.environ.get("CXX", "c++"), *flags, f'-DXFER_SOURCE_DIR="{tree}"', "-c", str(source), "-o", str(out)]
+    subprocess.run(command, check=True)
+    return out
+
+
+def said_by_walk(program):
+    try:
+        ended = run([program], timeout=SECONDS, env={**os.environ, "XFER_TEST_QUICK": "1"})
+    except subprocess.TimeoutExpired:
+        return "it does not end"
+    if ended.returncode < 0:
+        return "the machine breaks an invariant of its own"
+    fault = re.search(r"REQUIRE\( (.*?):\n", ended.stdout)
+    return fault[1] if fault else ""
+
+
+def seen_by_unit(program):
+    try:
+        return run([program], timeout=SECONDS).returncode != 0
+    except subprocess.TimeoutExpired:
+        return True
+
+
+class Bench:
+    """Everything but the machine is compiled once."""
+
+    def __init__(self, tree, folder):
+        self.tree, self.folder = tree, folder
+        walk = [*sorted((tree / "tests/sim").glob("two_peers*.cc")), tree / "lib/api/status.cc"]
+        unit = [tree / "tests/unit/peer_state_test.cc", tree / "lib/api/status.cc"]
+        self.walk = [compile_to(folder / f"walk{i}.o", file, tree) for i, file in enumerate(walk)]
+        self.unit = [compile_to(folder / f"unit{i}.o", file, tree) for i, file in enumerate(unit)]
+
+    def verdict(self, text):
+        machine = self.folder / "machine.cc"
+        machine.write_text(text)
+        made = compile_to(self.folder / "machine.o", machine, self.tree)
+        programs = []
+        for name, objects in (("walk", self.walk), ("unit", self.unit)):
+            program = self.folder / name
+            subprocess.run([os.environ.get("CXX", "c++"), "-o", program, *objects, made], check=True)
+            programs.append(program)
+        return said_by_walk(programs[0]), seen_by_unit(programs[1])
+
+
+def line_of(name, walk, unit):
+    return f"| {name} | {walk or 'nothing'} | {'fails' if unit else 'passes'} |\n"
+
+
+def faults(tree):
+    """What is wrong with the list itself."""
+    text = (tree / MACHINE).read_text()
+    readme = (tree / "tests/sim/README.md").read_text()
+    table = readme[readme.index(BEGIN) : readme.index(END)]
+    listed = re.findall(r"^\| (.*?) \|", table, re.M)[1:]
+    for name, old, new in MUTANTS:
+        if text.count(old) != 1:
+            yield f"{name}: its place is there {text.count(old)} times"
+        if old == new:
+            yield f"{name}: changes nothing"
+    if listed != [name for name, _, _ in MUTANTS]:
+        yield "README.md lists others: mutants.py renew"
+
+
+def main(mode, source, *names):
+    tree = Path(source).resolve()
+    if mode == "check":
+        return "\n".join(faults(tree))
+    text = (tree / MACHINE).read_text()
+    chosen = [mutant for mutant in MUTANTS if not names or mutant[0] in names]
+    lines, alive = [], []
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench(tree, Path(folder))
+        walk, unit = bench.verdict(text)
+        if walk or unit:
+            return f"without a fault the walk says '{walk}', the unit test {'fails' if unit else 'passes'}"
+        for name, old, new in chosen:
+            walk, unit = bench.verdict(text.replace(old, new))
+            lines.append(line_of(name, walk, unit))
+            print(lines[-1], end="", flush=True)
+            if not walk and not unit:
+                alive.append(f"{name}: nobody sees it")
+    path = tree / "tests/sim/README.md"
+    readme = path.read_text()
+    if mode == "renew":
+        head = "| fault | the walk says | the unit test |\n|---|---|---|\n"
+        begin, end = readme.index(BEGIN) + len(BEGIN), readme.index(END)
+        path.write_text(readme[:begin] + head + "".join(lines) + readme[end:])
+    else:
+        alive += [f"README.md says otherwise than: {line.strip()}" for line in lines if line not in readme]
+    return "\n".join(alive)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]) or 0)
