@@ -118,9 +118,10 @@ std::string contents(const std::string &path) {
 }  // namespace
 
 TEST_CASE("however two engines meet, they end on one connection or may dial again") {
+    const bool quick = std::getenv("XFER_TEST_QUICK");
     std::set<Transition> transitions;
     for (const Row &row : kRows) {
-        if (std::getenv("XFER_TEST_QUICK") && row.counts.states > kQuickStates) {
+        if (quick && row.counts.states > kQuickStates) {
             MESSAGE("skip " << row.what << ": more than " << kQuickStates << " states");
             continue;
         }
@@ -135,6 +136,10 @@ TEST_CASE("however two engines meet, they end on one connection or may dial agai
         CHECK(result.connected == row.counts.connected);
         CHECK(result.again == row.counts.again);
         transitions.merge(result.transitions);
+    }
+    if (quick) {
+        MESSAGE("skip the state diagram: it takes all rows");
+        return;
     }
     const std::string diagram = diagram_of(transitions), readme = contents(kReadme);
     const size_t begin = readme.find(kBegin), end = readme.find(kEnd);
