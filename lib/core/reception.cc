@@ -149,7 +149,7 @@ void Shard::post_link(Shard &home, std::unique_ptr<LinkMove> move, Peer *from) {
     engine.draining().hold();  // until it arrives
     if (home.post(*move)) {
         // Only now: what is posted there from here on comes after the move.
-        move.release();
+        static_cast<void>(move.release());
         for (auto &ep : moving_)
             ep->shard.store(&home);
     } else {  // its loop has ended: so will this one

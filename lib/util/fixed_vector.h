@@ -18,6 +18,7 @@ public:
     FixedVector() = default;
     FixedVector(const FixedVector &other) { *this = other; }
     FixedVector &operator=(const FixedVector &other) {
+        if (this == &other) return *this;
         size_ = other.size_;
         std::copy(other.begin(), other.end(), begin());
         return *this;

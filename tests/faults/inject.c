@@ -313,6 +313,11 @@ void _ZdaPv(void *memory);
 void _ZdaPv(void *memory) {
     free(memory);
 }
+void _ZdaPvm(void *memory, size_t size);
+void _ZdaPvm(void *memory, size_t size) {
+    (void)size;
+    free(memory);
+}
 
 #else
 
