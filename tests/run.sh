@@ -69,7 +69,7 @@ default_suites() { # arguments of ctest
     suite crash 90 gcc tests/crash -j 2 "$@"
     suite interop $interop gcc tests/interop "$@"
     suite hostile 120 gcc tests/hostile -j 2 "$@"
-    suite faults 90 gcc tests/faults -j 2 "$@"
+    suite faults 180 gcc tests/faults -j 2 "$@"
     suite examples 90 gcc examples "$@"
     suite hello 400 gcc tests/hello "$@"
     suite quickstart 90 gcc tests/quickstart "$@"
@@ -78,7 +78,7 @@ default_suites() { # arguments of ctest
 
 sanitizer_suites() { # preset
     suite "$1-unit" 120 "$1" tests/unit -LE long
-    XFER_TEST_QUICK=1 suite "$1-sim" 300 "$1" tests/sim -LE long
+    XFER_TEST_QUICK=1 suite "$1-sim" 300 "$1" tests/sim -j 2 -LE long
     suite "$1-fuzz" 120 "$1" tests/fuzz -LE long
     # What TSan keeps of 4 GiB is more than the memory there is; and the notifications read and rewrite the memory of both
     # ends, in an order that comes through sockets, which it takes for races by the million.
