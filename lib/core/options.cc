@@ -10,8 +10,8 @@
 namespace xfer {
 namespace {
 
-Failure invalid(std::string message) {
-    return {XFER_EINVAL, 0, 0, std::move(message)};
+Failure invalid(std::string_view message) {
+    return {XFER_EINVAL, 0, 0, message};
 }
 
 std::vector<std::string> split(const char *list) {

@@ -219,11 +219,10 @@ void Step::answered(const Contact &live) {
 std::pair<PeerState, Outputs> step(PeerState state, const Input &input) {
     Step step(state);
     step.take(input);
-    auto outputs = std::move(step.outputs);
-    for (const Output &output : outputs)
+    for (const Output &output : step.outputs)
         if (output.kind == Output::send_proof || output.kind == Output::send_ready)
             state.abandoned = statement_of(state).abandoned;
-    return {std::move(state), std::move(outputs)};
+    return {state, step.outputs};
 }
 
 Statement statement_of(const PeerState &state) {

@@ -37,7 +37,7 @@ template <typename T>
 class [[nodiscard]] Result {
 public:
     Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
-    Result(Failure failure) : state_(std::in_place_index<1>, std::move(failure)) {
+    Result(const Failure &failure) : state_(std::in_place_index<1>, failure) {
         XFER_CHECK(error().status != XFER_OK);
     }
     explicit operator bool() const { return state_.index() == 0; }

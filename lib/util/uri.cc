@@ -93,8 +93,8 @@ const char *parse_unix(std::string_view rest, Uri &uri) {
     return nullptr;
 }
 
-Failure bad(std::string what) {
-    return {XFER_EADDR, XFER_ORIGIN_NONE, 0, std::move(what)};
+Failure bad(std::string_view what) {
+    return {XFER_EADDR, XFER_ORIGIN_NONE, 0, what};
 }
 
 }  // namespace
