@@ -18,7 +18,6 @@ public:
         return false;
     }
     void give() { taken_.fetch_sub(1); }
-    uint32_t taken() const { return taken_.load(); }
 
     std::atomic<uint32_t> hungry{0};  // loops on which a peer waits for a slot
 
