@@ -355,13 +355,17 @@ typedef struct xfer_ref {
 
 typedef struct xfer_region_options {
     uint32_t size;
-    uint32_t access; /* XFER_READ | XFER_WRITE; default: none, local use only */
-    uint32_t kind;   /* XFER_MEM_*, a hint that is checked; default: ask the driver */
-    uint32_t reserved;
+    uint32_t access;  /* XFER_READ | XFER_WRITE; default: none, local use only */
+    uint32_t kind;    /* XFER_MEM_*, a hint that is checked; default: ask the driver */
+    uint32_t flags;   /* XFER_REGION_* */
     const char *name; /* 1 to 255 bytes, unique in the engine; needed if access is not none */
     const void *blob; /* shown to peers that look it up (dtype, shape ...), at most 1024 bytes */
     uint64_t blob_length;
+    uint32_t numa_node; /* xfer_region_alloc: 1 + the node to be preferred; default: the system's choice */
+    uint32_t reserved;
 } xfer_region_options_t;
+
+enum { XFER_REGION_HUGE_PAGES = 1 }; /* xfer_region_alloc: huge pages, if the system has some */
 
 typedef struct xfer_region_info {
     uint64_t address;
@@ -403,11 +407,11 @@ typedef struct xfer_grant_options {
 XFER_API xfer_status_t xfer_region_open(xfer_engine_t *engine, const xfer_region_options_t *options, void *address,
                                         uint64_t length, xfer_region_t **region, xfer_error_t *err);
 
-/* Makes memory that peers on the same host can map and NICs can pin, and lends it (a later release).
- * Returns: XFER_OK; XFER_EUNSUPPORTED in this release.
+/* Makes memory that peers on the same host can map, zeroed, and lends it like xfer_region_open.
+ * Returns: XFER_OK; XFER_ENOMEM, XFER_ENOFILES, XFER_EINVAL (no length), and as xfer_region_open.
  * Thread: any.
  * In callback: yes.
- * Ownership: the memory is the region's and ends with it. */
+ * Ownership: the memory is the region's and ends with it: after xfer_region_close, with the CLOSED event. */
 XFER_API xfer_status_t xfer_region_alloc(xfer_engine_t *engine, const xfer_region_options_t *options, uint64_t length,
                                          void **address, xfer_region_t **region, xfer_error_t *err);
 

@@ -11,17 +11,10 @@ Status check_open(const Region *region) {
     return region->closed.load() || region->ended.load() ? XFER_ECLOSED : XFER_OK;
 }
 
-Failure open_region(xfer_engine_t *handle, const xfer_region_options_t *given, void *address,
-                    uint64_t length, xfer_region_t **region) {
-    Engine *engine = of(handle);
-    if (Status status = check(engine); status != XFER_OK) return {status, 0, 0, ""};
-    if (!region) return {XFER_EINVAL, 0, 0, "region is NULL"};
-    *region = nullptr;
-    xfer_region_options_t options;
+Failure copy_checked(const xfer_region_options_t *given, xfer_region_options_t &options) {
     if (Status status = copy_options(given, options); status != XFER_OK) return {status, 0, 0, ""};
-    if (!address && length) return {XFER_EINVAL, 0, 0, "address is NULL"};
-    if (reinterpret_cast<uint64_t>(address) + length < length)
-        return {XFER_ERANGE, 0, 0, "the range wraps around"};
+    if (options.flags & ~static_cast<uint32_t>(XFER_REGION_HUGE_PAGES))
+        return {XFER_EINVAL, 0, 0, "unknown flags"};
     if (options.access & ~static_cast<uint32_t>(XFER_READ | XFER_WRITE))
         return {XFER_EINVAL, 0, 0, "unknown access"};
     const size_t name = options.name ? strnlen(options.name, kMaxName + 1) : 0;
@@ -31,6 +24,20 @@ Failure open_region(xfer_engine_t *handle, const xfer_region_options_t *given, v
         return {XFER_EINVAL, 0, 0, "a region that peers may use needs a name"};
     if (options.blob_length > kMaxBlob || (options.blob_length && !options.blob))
         return {XFER_EINVAL, 0, 0, "the blob is longer than 1024 bytes, or missing"};
+    return {};
+}
+
+Failure open_region(xfer_engine_t *handle, const xfer_region_options_t *given, void *address,
+                    uint64_t length, xfer_region_t **region) {
+    Engine *engine = of(handle);
+    if (Status status = check(engine); status != XFER_OK) return {status, 0, 0, ""};
+    if (!region) return {XFER_EINVAL, 0, 0, "region is NULL"};
+    *region = nullptr;
+    xfer_region_options_t options;
+    if (Failure wrong = copy_checked(given, options); wrong.status != XFER_OK) return wrong;
+    if (!address && length) return {XFER_EINVAL, 0, 0, "address is NULL"};
+    if (reinterpret_cast<uint64_t>(address) + length < length)
+        return {XFER_ERANGE, 0, 0, "the range wraps around"};
     uint32_t kind = 0;
     const Status served = engine->kind_of(address, length, kind);
     if (options.kind && options.kind != kind)
@@ -42,6 +49,29 @@ Failure open_region(xfer_engine_t *handle, const xfer_region_options_t *given, v
     return {};
 }
 
+Failure alloc_region(xfer_engine_t *handle, const xfer_region_options_t *given, uint64_t length,
+                     void **address, xfer_region_t **region) {
+    Engine *engine = of(handle);
+    if (Status status = check(engine); status != XFER_OK) return {status, 0, 0, ""};
+    if (!region || !address) return {XFER_EINVAL, 0, 0, "region or address is NULL"};
+    *region = nullptr;
+    *address = nullptr;
+    xfer_region_options_t options;
+    if (Failure wrong = copy_checked(given, options); wrong.status != XFER_OK) return wrong;
+    if (!length) return {XFER_EINVAL, 0, 0, "no length"};
+    if (options.kind && options.kind != XFER_MEM_HOST)
+        return {XFER_EMEMKIND, 0, 0, "only host memory is made"};
+    const int node = static_cast<int>(options.numa_node) - 1;
+    auto memory = SharedMemory::make(length, options.flags & XFER_REGION_HUGE_PAGES, node);
+    if (!memory) return memory.error();
+    uint8_t *const base = (*memory)->data();
+    auto opened = engine->open_region(options, base, length, std::move(*memory));
+    if (!opened) return opened.error();
+    *region = reinterpret_cast<xfer_region_t *>(*opened);
+    *address = base;
+    return {};
+}
+
 }  // namespace
 
 xfer_status_t xfer_region_open(xfer_engine_t *engine, const xfer_region_options_t *options,
@@ -50,13 +80,10 @@ xfer_status_t xfer_region_open(xfer_engine_t *engine, const xfer_region_options_
     return guarded(err, [&] { return open_region(engine, options, address, length, region); });
 }
 
-xfer_status_t xfer_region_alloc(xfer_engine_t *engine, const xfer_region_options_t *, uint64_t,
-                                void **, xfer_region_t **, xfer_error_t *err) {
-    return guarded(err, [&]() -> Failure {
-        const Status status = check(of(engine));
-        return {status != XFER_OK ? status : XFER_EUNSUPPORTED, 0, 0,
-                "shared memory comes in a later release"};
-    });
+xfer_status_t xfer_region_alloc(xfer_engine_t *engine, const xfer_region_options_t *options,
+                                uint64_t length, void **address, xfer_region_t **region,
+                                xfer_error_t *err) {
+    return guarded(err, [&] { return alloc_region(engine, options, length, address, region); });
 }
 
 xfer_status_t xfer_region_ref(xfer_region_t *handle, xfer_ref_t *ref) {

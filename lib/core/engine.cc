@@ -145,9 +145,10 @@ Status Engine::listen(const Uri &uri, size_t room, std::string &bound, Failure &
 // ---- regions
 
 Result<Region *> Engine::open_region(const xfer_region_options_t &options, uint8_t *address,
-                                     uint64_t length) {
+                                     uint64_t length, std::unique_ptr<SharedMemory> own) {
     auto region = Ref<Region>::adopt(
         new Region(*this, last_region_.fetch_add(1) + 1, random_u64(), address, length));
+    region->own = std::move(own);
     region->access = options.access;
     if (options.name) region->name = options.name;
     const auto *blob = static_cast<const uint8_t *>(options.blob);

@@ -62,8 +62,9 @@ public:
 
     // `room`: bytes for `bound` and its NUL; too few of them, and nothing listens.
     Status listen(const Uri &uri, size_t room, std::string &bound, Failure &why);
+    // Of memory that is the user's, or the region's own.
     Result<Region *> open_region(const xfer_region_options_t &options, uint8_t *address,
-                                 uint64_t length);
+                                 uint64_t length, std::unique_ptr<SharedMemory> own = nullptr);
     // A part of `parent`, with an end of its own; core/granting.cc.
     Status grant(Region &parent, const xfer_grant_options_t &options, RemoteRegion &ref);
     Status renew(Region &parent, const RemoteRegion &ref, uint32_t lease_ms);

@@ -14,6 +14,7 @@
 #include "core/event.h"
 #include "core/handle.h"
 #include "core/mailbox.h"
+#include "device/shared_memory.h"
 #include "loop/loop.h"
 #include "transport/transport.h"
 #include "util/ref.h"
@@ -94,6 +95,7 @@ public:
     uint32_t kind = XFER_MEM_HOST;
     std::string name;
     std::vector<uint8_t> blob;
+    std::unique_ptr<SharedMemory> own;  // of one that was made here
 
     std::atomic<bool> closed{false};  // the user called close
     std::atomic<bool> ended{false};   // closing has begun, by the user or by the engine's end

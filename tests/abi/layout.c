@@ -72,14 +72,16 @@ AT(xfer_engine_options_t, reserved, 164);
 SIZE(xfer_ref_t, 96);
 AT(xfer_ref_t, bytes, 0);
 
-SIZE(xfer_region_options_t, 40);
+SIZE(xfer_region_options_t, 48);
 AT(xfer_region_options_t, size, 0);
 AT(xfer_region_options_t, access, 4);
 AT(xfer_region_options_t, kind, 8);
-AT(xfer_region_options_t, reserved, 12);
+AT(xfer_region_options_t, flags, 12);
 AT(xfer_region_options_t, name, 16);
 AT(xfer_region_options_t, blob, 24);
 AT(xfer_region_options_t, blob_length, 32);
+AT(xfer_region_options_t, numa_node, 40);
+AT(xfer_region_options_t, reserved, 44);
 
 SIZE(xfer_region_info_t, 40);
 AT(xfer_region_info_t, address, 0);

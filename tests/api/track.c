@@ -8,6 +8,9 @@
 xfer_status_t __real_xfer_region_open(xfer_engine_t *engine, const xfer_region_options_t *options,
                                       void *address, uint64_t length, xfer_region_t **region,
                                       xfer_error_t *err);
+xfer_status_t __real_xfer_region_alloc(xfer_engine_t *engine, const xfer_region_options_t *options,
+                                       uint64_t length, void **address, xfer_region_t **region,
+                                       xfer_error_t *err);
 xfer_status_t __real_xfer_region_close(xfer_region_t *region);
 xfer_status_t __real_xfer_ep_open(xfer_engine_t *engine, const char *uri,
                                   const xfer_ep_options_t *options, xfer_ep_t **ep,
@@ -60,6 +63,16 @@ xfer_status_t __wrap_xfer_region_open(xfer_engine_t *engine, const xfer_region_o
                                       void *address, uint64_t length, xfer_region_t **region,
                                       xfer_error_t *err) {
     xfer_status_t status = __real_xfer_region_open(engine, options, address, length, region, err);
+    return opened(status, status == XFER_OK ? *region : NULL, kRegion);
+}
+
+xfer_status_t __wrap_xfer_region_alloc(xfer_engine_t *engine, const xfer_region_options_t *options,
+                                       uint64_t length, void **address, xfer_region_t **region,
+                                       xfer_error_t *err);
+xfer_status_t __wrap_xfer_region_alloc(xfer_engine_t *engine, const xfer_region_options_t *options,
+                                       uint64_t length, void **address, xfer_region_t **region,
+                                       xfer_error_t *err) {
+    xfer_status_t status = __real_xfer_region_alloc(engine, options, length, address, region, err);
     return opened(status, status == XFER_OK ? *region : NULL, kRegion);
 }
 

@@ -16,13 +16,6 @@ static xfer_status_t engine_listen_unix(void) {
                               sizeof bound, NULL);
 }
 
-static xfer_status_t region_alloc(void) {
-    xfer_region_options_t options = {.size = sizeof options, .access = XFER_READ, .name = "made"};
-    void *address = NULL;
-    xfer_region_t *region = NULL;
-    return xfer_region_alloc(pair.server->engine, &options, 4096, &address, &region, NULL);
-}
-
 static xfer_status_t ep_unix(void) {
     xfer_ep_t *ep = NULL;
     return xfer_ep_open(pair.client->engine, "unix:///tmp/xfer-never-made", NULL, &ep, NULL);
@@ -33,7 +26,6 @@ static const struct {
     xfer_status_t (*call)(void);
 } later[] = {
     {"xfer_engine_listen at unix://", engine_listen_unix},
-    {"xfer_region_alloc", region_alloc},
     {"xfer_ep_open at unix://", ep_unix},
 };
 
