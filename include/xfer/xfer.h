@@ -269,10 +269,11 @@ typedef struct xfer_engine_options {
 XFER_API xfer_status_t xfer_engine_open(const xfer_engine_options_t *options, xfer_engine_t **engine,
                                         xfer_error_t *err);
 
-/* Accepts peers at `uri`: tcp://127.0.0.1:0, tcp://[::1]:7000, tcp://host:15000-17000 (the first free port).
+/* Accepts peers at `uri`: tcp://127.0.0.1:0, tcp://[::1]:7000, tcp://host:15000-17000 (the first free port),
+ * unix:///path (a stale socket of a killed process is replaced; who may connect is what the file's mode says).
  * The address that was bound is written to `bound`, of `cap` bytes (256 are enough), as a URI that peers can dial.
  * Returns: XFER_OK; XFER_EADDR, XFER_EADDRINUSE, XFER_ENAME, XFER_ENOSPC, XFER_EAUTH (beyond loopback without a
- *          key or XFER_ENGINE_INSECURE), XFER_EUNSUPPORTED (unix://, until shared memory is built).
+ *          key or XFER_ENGINE_INSECURE), XFER_EUNSUPPORTED (no transport of this engine serves it).
  * Thread: any. The name of the host must be numeric or "localhost": a listener names an interface.
  * In callback: yes.
  * Ownership: nothing changes hands. */

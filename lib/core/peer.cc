@@ -202,8 +202,10 @@ void Peer::go_live(Connection &connection) {
     if (live_ && live_ != &connection) went_down(*live_);  // the peer has given it up
     const Identity &identity = connection.handshake.peer();
     const Terms &terms = connection.handshake.peer_terms();
+    // A path means something only to who came by one: elsewhere somebody else may be there.
+    const bool by_path = connection.control().link->remote().starts_with("unix:");
     for (const std::string &uri : terms.listens)
-        addresses_.learn(uri);
+        if (by_path || !uri.starts_with("unix:")) addresses_.learn(uri);
     shard.connected(connection);
     live_ = &connection;
     addresses_.alive();

@@ -5,6 +5,7 @@
 
 #include "transport/loopback/loopback.h"
 #include "transport/tcp/tcp.h"
+#include "transport/unix/unix.h"
 
 namespace xfer {
 namespace {
@@ -16,14 +17,14 @@ bool allows(const std::vector<std::string> &allowed, std::string_view name) {
 }  // namespace
 
 bool builtin_knows(std::string_view name) {
-    return name == "loopback" || name == "tcp";
+    return name == "loopback" || name == "tcp" || name == "unix";
 }
 
 std::vector<std::unique_ptr<Transport>> builtin_transports(
     Loop &loop, const Log &log, const std::vector<std::string> &allowed) {
     std::vector<std::unique_ptr<Transport>> transports;
-    if (allows(allowed, "tcp"))
-        if (auto tcp = make_tcp(loop, log)) transports.push_back(std::move(*tcp));
+    if (allows(allowed, "tcp")) transports.push_back(make_tcp(loop, log));
+    if (allows(allowed, "unix")) transports.push_back(make_unix(loop, log));
     return transports;
 }
 

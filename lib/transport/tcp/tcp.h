@@ -9,6 +9,6 @@
 
 namespace xfer {
 
-Result<std::unique_ptr<Transport>> make_tcp(Loop &loop, const Log &log);
+std::unique_ptr<Transport> make_tcp(Loop &loop, const Log &log);
 
 }  // namespace xfer

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/tcp/window.h"
+#include "transport/stream/window.h"
 
-namespace xfer::tcp {
+namespace xfer::stream {
 
 void Window::post(Op &op) {
     op.seq = 0;
@@ -75,4 +75,4 @@ void Window::fail_all(Status status, LinkSink &sink) {
     }
 }
 
-}  // namespace xfer::tcp
+}  // namespace xfer::stream

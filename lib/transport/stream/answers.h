@@ -8,7 +8,7 @@
 
 #include "transport/transport.h"
 
-namespace xfer::tcp {
+namespace xfer::stream {
 
 struct Answer {
     FrameType type;  // ack, error, data
@@ -54,4 +54,4 @@ private:
     uint64_t admitted_ = 0, answered_ = 0;
 };
 
-}  // namespace xfer::tcp
+}  // namespace xfer::stream

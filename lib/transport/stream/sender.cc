@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/tcp/sender.h"
+#include "transport/stream/sender.h"
 
 #include <sys/socket.h>
 
@@ -10,7 +10,7 @@
 #include "util/memory.h"
 #include "wire/crc32c.h"
 
-namespace xfer::tcp {
+namespace xfer::stream {
 
 namespace {
 
@@ -288,4 +288,4 @@ bool Sender::retire(uint64_t region) {
     return true;
 }
 
-}  // namespace xfer::tcp
+}  // namespace xfer::stream

@@ -5,10 +5,10 @@
 
 #include <optional>
 
-#include "transport/tcp/duplex.h"
+#include "transport/stream/duplex.h"
 #include "wire/crc32c.h"
 
-namespace xfer::tcp {
+namespace xfer::stream {
 
 class Receiver {
 public:
@@ -72,4 +72,4 @@ private:
     Failure failure_;
 };
 
-}  // namespace xfer::tcp
+}  // namespace xfer::stream

@@ -2,11 +2,11 @@
 // What the two directions of a link share.
 #pragma once
 
-#include "transport/tcp/answers.h"
-#include "transport/tcp/buffers.h"
-#include "transport/tcp/window.h"
+#include "transport/stream/answers.h"
+#include "transport/stream/buffers.h"
+#include "transport/stream/window.h"
 
-namespace xfer::tcp {
+namespace xfer::stream {
 
 enum class Stage : uint8_t {
     dialing,  // no connection yet
@@ -27,4 +27,4 @@ struct Duplex {
     Answers answers;
 };
 
-}  // namespace xfer::tcp
+}  // namespace xfer::stream

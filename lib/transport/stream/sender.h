@@ -3,9 +3,9 @@
 // headers in a buffer, payloads where they are. A burst leaves whole before the next one is made.
 #pragma once
 
-#include "transport/tcp/duplex.h"
+#include "transport/stream/duplex.h"
 
-namespace xfer::tcp {
+namespace xfer::stream {
 
 class Sender {
 public:
@@ -52,4 +52,4 @@ private:
     int error_ = 0;
 };
 
-}  // namespace xfer::tcp
+}  // namespace xfer::stream

@@ -1,49 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/tcp/link.h"
+#include "transport/stream/link.h"
 
 #include <cerrno>
 
-#include "transport/tcp/socket.h"
+#include "transport/stream/socket.h"
 #include "util/memory.h"
 #include "util/uri.h"
 
-namespace xfer::tcp {
+namespace xfer::stream {
 
-TcpLink::TcpLink(Loop &loop, const Log &log, Buffers &buffers)
+StreamLink::StreamLink(Loop &loop, const Log &log, Buffers &buffers)
     : loop_(loop), log_(log), both_(buffers) {}
 
-TcpLink::~TcpLink() = default;
+StreamLink::~StreamLink() = default;
 
 // ---- dialing ----
 
-void TcpLink::dial(const Uri &uri) {
+void StreamLink::dial(const Uri &uri) {
     remote_ = to_string(uri);
     dial_ = std::make_unique<Dial>();
     dial_->port = uri.port_low;
-    if (address_of(uri.host, uri.port_low)) {
-        dial_->addresses.push_back(uri.host);
-        dial_next();
+    if (uri.scheme == "unix") {
+        dial_->addresses.push_back(unix_address(uri.path));
+    } else if (auto numeric = numeric_address(uri.host, uri.port_low)) {
+        dial_->addresses.push_back(*numeric);
     } else {
         dial_->resolving = loop_.resolve(uri.host, *this);
+        return;
     }
+    dial_next();
 }
 
-void TcpLink::on_resolved(Result<std::vector<std::string>> addresses) {
+void StreamLink::on_resolved(Result<std::vector<std::string>> addresses) {
     if (both_.stage != Stage::dialing) return;
     if (!addresses) return close(addresses.error());
-    dial_->addresses = std::move(*addresses);
-    dial_->last = {XFER_ENAME, XFER_ORIGIN_NONE, 0, remote_ + ": the name has no address"};
-    if (!in_memory([&] { dial_next(); })) give_up();
+    const bool done = in_memory([&] {
+        dial_->last = {XFER_ENAME, XFER_ORIGIN_NONE, 0, remote_ + ": the name has no address"};
+        for (const std::string &host : *addresses) {
+            if (auto address = numeric_address(host, dial_->port))
+                dial_->addresses.push_back(*address);
+            else
+                dial_->last = address.error();
+        }
+        dial_next();
+    });
+    if (!done) give_up();
 }
 
-void TcpLink::dial_next() {
+void StreamLink::dial_next() {
     while (dial_->next < dial_->addresses.size()) {
-        Result<Address> address = address_of(dial_->addresses[dial_->next++], dial_->port);
-        if (!address) {
-            dial_->last = address.error();
-            continue;
-        }
-        Result<Fd> fd = start_connect(*address);
+        Result<Fd> fd = start_connect(dial_->addresses[dial_->next++]);
         if (!fd) {
             dial_->last = fd.error();
             continue;
@@ -64,7 +70,7 @@ void TcpLink::dial_next() {
     close(why);
 }
 
-void TcpLink::connected() {
+void StreamLink::connected() {
     int error = connect_error(fd_.get());
     if (error == EINPROGRESS) return watch_->want(kWritable);
     if (error != 0) {
@@ -84,7 +90,7 @@ void TcpLink::connected() {
     push();
 }
 
-bool TcpLink::carry(Fd fd, std::string remote, ConstBytes unread) {
+bool StreamLink::carry(Fd fd, std::string remote, ConstBytes unread) {
     fd_ = std::move(fd);
     remote_ = std::move(remote);
     watch_ = loop_.watch(fd_.get(), *this);
@@ -99,7 +105,7 @@ bool TcpLink::carry(Fd fd, std::string remote, ConstBytes unread) {
 
 // ---- a turn ----
 
-void TcpLink::on_ready(uint32_t readiness) {
+void StreamLink::on_ready(uint32_t readiness) {
     const bool done = in_memory([&] {
         if (both_.stage == Stage::dialing) return connected();
         if (readiness & kReadable) read();
@@ -109,12 +115,12 @@ void TcpLink::on_ready(uint32_t readiness) {
 }
 
 // Some of what it was about to do is half done: nothing follows on that but the end.
-void TcpLink::give_up() {
+void StreamLink::give_up() {
     in_turn_ = false;
     close(no_memory());
 }
 
-void TcpLink::read() {
+void StreamLink::read() {
     if (!both_.open()) return;
     in_turn_ = true;
     Receiver::Read read = receiver_.read(fd_.get(), last_heard_, loop_.now());
@@ -124,7 +130,7 @@ void TcpLink::read() {
 }
 
 // Sends what there is to send, and asks to be told when more can be sent.
-void TcpLink::push() {
+void StreamLink::push() {
     if (!both_.open() || in_turn_ || sender_.failed()) return;
     switch (sender_.send(fd_.get())) {
     case Sender::Sent::all:
@@ -141,17 +147,17 @@ void TcpLink::push() {
     if (sender_.has_quiet()) loop_.defer(*this);
 }
 
-void TcpLink::send_soon() {
+void StreamLink::send_soon() {
     if (!in_turn_) loop_.defer(*this);
 }
 
-void TcpLink::run() {
+void StreamLink::run() {
     if (!in_memory([&] { take_turn(); })) give_up();
     tell();
     if (both_.stage == Stage::closing) finish();
 }
 
-void TcpLink::take_turn() {
+void StreamLink::take_turn() {
     if (both_.stage == Stage::dialing) return connected();
     if (both_.open() && receiver_.has_unread()) {
         in_turn_ = true;
@@ -170,7 +176,7 @@ void TcpLink::take_turn() {
 }
 
 // What could not be told at once.
-void TcpLink::tell() {
+void StreamLink::tell() {
     if (sender_.has_quiet())
         for (uint64_t region : sender_.take_quiet())
             both_.sink->on_quiet(region);
@@ -179,13 +185,13 @@ void TcpLink::tell() {
 
 // ---- the handshake ----
 
-void TcpLink::send_hello(ConstBytes message) {
+void StreamLink::send_hello(ConstBytes message) {
     if (both_.stage != Stage::hello) return;
     if (!in_memory([&] { sender_.append(message); })) return give_up();
     send_soon();
 }
 
-LinkTicket TcpLink::detach() {
+LinkTicket StreamLink::detach() {
     XFER_CHECK(both_.stage == Stage::hello);
     std::vector<uint8_t> unread = receiver_.take_unread();
     in_turn_ = false;
@@ -196,7 +202,7 @@ LinkTicket TcpLink::detach() {
     return {std::move(fd_), std::move(unread), std::move(remote_)};
 }
 
-void TcpLink::start(uint32_t max_ops, uint32_t serve_ops) {
+void StreamLink::start(uint32_t max_ops, uint32_t serve_ops) {
     if (both_.stage != Stage::hello) return;
     both_.window.start(max_ops);
     both_.answers.start(serve_ops);
@@ -206,7 +212,7 @@ void TcpLink::start(uint32_t max_ops, uint32_t serve_ops) {
 
 // ---- frames and operations ----
 
-bool TcpLink::send(const Frame &frame, ConstBytes body) {
+bool StreamLink::send(const Frame &frame, ConstBytes body) {
     if (both_.stage != Stage::frames) return false;
     XFER_CHECK(body.size() == frame.length && body.size() <= kMaxControl);
     uint8_t head[Frame::kSize];
@@ -225,7 +231,7 @@ bool TcpLink::send(const Frame &frame, ConstBytes body) {
     return taken;
 }
 
-bool TcpLink::post(Op &op) {
+bool StreamLink::post(Op &op) {
     // A link that is about to end takes it too, and says so with on_done.
     if ((both_.stage != Stage::frames && both_.stage != Stage::closing) || both_.window.full())
         return false;
@@ -233,11 +239,11 @@ bool TcpLink::post(Op &op) {
     return true;
 }
 
-void TcpLink::flush() {
+void StreamLink::flush() {
     push();
 }
 
-bool TcpLink::cancel(Op &op) {
+bool StreamLink::cancel(Op &op) {
     if (both_.window.withdraw(op)) {
         loop_.defer(*this);
     } else {
@@ -247,7 +253,7 @@ bool TcpLink::cancel(Op &op) {
     return true;
 }
 
-bool TcpLink::retire(uint64_t region, Status why) {
+bool StreamLink::retire(uint64_t region, Status why) {
     both_.answers.retire(region, why);
     receiver_.retire(region, why);
     const bool quiet = sender_.retire(region);
@@ -258,7 +264,7 @@ bool TcpLink::retire(uint64_t region, Status why) {
 // ---- the end ----
 
 // We give up: the peer is told why if it broke the protocol.
-void TcpLink::break_off(const Failure &why) {
+void StreamLink::break_off(const Failure &why) {
     if (both_.stage == Stage::frames && why.status == XFER_EPROTO) {
         Frame bye;
         bye.type = FrameType::bye;
@@ -272,14 +278,14 @@ void TcpLink::break_off(const Failure &why) {
     close(told);
 }
 
-void TcpLink::close(const Failure &why) {
+void StreamLink::close(const Failure &why) {
     if (both_.stage == Stage::closing || both_.stage == Stage::over) return;
     both_.stage = Stage::closing;
     why_ = why;
     loop_.defer(*this);
 }
 
-void TcpLink::finish() {
+void StreamLink::finish() {
     log_.debug("{}: closed: {}", remote_, why_.message);
     dial_.reset();
     watch_.reset();
@@ -296,4 +302,4 @@ void TcpLink::finish() {
     both_.sink->on_down(why_);
 }
 
-}  // namespace xfer::tcp
+}  // namespace xfer::stream

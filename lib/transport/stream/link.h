@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A link over one TCP connection, from its dialing to its end. start() must be called before the
+// A link over one connected socket, from its dialing to its end. start() must be called before the
 // peer can have said more than a handshake: from inside the on_hello of its last message, or right
 // after adopt().
 #pragma once
@@ -8,18 +8,19 @@
 #include <string>
 #include <vector>
 
-#include "transport/tcp/receiver.h"
-#include "transport/tcp/sender.h"
+#include "transport/stream/address.h"
+#include "transport/stream/receiver.h"
+#include "transport/stream/sender.h"
 #include "util/log.h"
 
-namespace xfer::tcp {
+namespace xfer::stream {
 
-class TcpLink final : public Link, WatchSink, ResolveSink, Task {
+class StreamLink final : public Link, WatchSink, ResolveSink, Task {
 public:
-    TcpLink(Loop &loop, const Log &log, Buffers &buffers);
-    ~TcpLink() override;
-    TcpLink(const TcpLink &) = delete;
-    TcpLink &operator=(const TcpLink &) = delete;
+    StreamLink(Loop &loop, const Log &log, Buffers &buffers);
+    ~StreamLink() override;
+    StreamLink(const StreamLink &) = delete;
+    StreamLink &operator=(const StreamLink &) = delete;
 
     void dial(const Uri &uri);
     // A connected socket; false if the loop can't watch it.
@@ -71,11 +72,11 @@ private:
     struct Dial {
         uint16_t port;
         std::unique_ptr<Resolving> resolving;
-        std::vector<std::string> addresses;
+        std::vector<Address> addresses;
         size_t next = 0;
         Failure last;
     };
     std::unique_ptr<Dial> dial_;
 };
 
-}  // namespace xfer::tcp
+}  // namespace xfer::stream

@@ -1,52 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the header promises for a later release answers XFER_EUNSUPPORTED, and leaves nothing
- * behind. This table is the one list of it: a row goes when its function arrives. */
-#include <string.h>
-
+ * Handles that are none: NULL, and those of another thing. */
 #include "fixture.h"
 
 static Pair pair;
 static xfer_batch_t *batch;
 static uint8_t local[64];
-
-static xfer_status_t engine_listen_unix(void) {
-    char bound[64];
-    return xfer_engine_listen(pair.client->engine, "unix:///tmp/xfer-never-made", bound,
-                              sizeof bound, NULL);
-}
-
-static xfer_status_t ep_unix(void) {
-    xfer_ep_t *ep = NULL;
-    return xfer_ep_open(pair.client->engine, "unix:///tmp/xfer-never-made", NULL, &ep, NULL);
-}
-
-static const struct {
-    const char *what;
-    xfer_status_t (*call)(void);
-} later[] = {
-    {"xfer_engine_listen at unix://", engine_listen_unix},
-    {"xfer_ep_open at unix://", ep_unix},
-};
-
-static void test_later_release(void **state) {
-    pair_open(&pair, *state, 4096);
-    assert_status(xfer_batch_open(pair.ep, NULL, &batch, NULL), XFER_OK);
-    assert_status(xfer_batch_put(batch, local, &pair.ref, 0, sizeof local), XFER_OK);
-    for (size_t i = 0; i < sizeof later / sizeof later[0]; i++) {
-        xfer_status_t status = later[i].call();
-        if (status != XFER_EUNSUPPORTED)
-            fail_msg("%s: %s", later[i].what, xfer_status_name(status));
-    }
-    /* None of them left anything behind, the batch of the refused submits included. */
-    assert_status(submit_now(pair.client, batch), XFER_OK);
-    pass_ms(20);
-    assert_int_equal(count_events(pair.client, XFER_EVENT_SEND, ANY_USER), 0);
-    assert_int_equal(count_events(pair.client, XFER_EVENT_RECV, ANY_USER), 0);
-    assert_int_equal(count_events(pair.client, XFER_EVENT_BATCH, 1), 0);
-    assert_int_equal(host_stats(pair.server).regions, 1);
-    assert_status(xfer_batch_close(batch), XFER_OK);
-}
 
 static void test_null_close(void **state) {
     (void)state;
@@ -130,7 +89,6 @@ static void test_handles_that_are_none(void **state) {
 }
 
 static const struct CMUnitTest tests[] = {
-    EACH_DISPATCH(test_later_release),
     TEST(test_null_close),
     ONE_MODE(test_handles_that_are_none),
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Links over TCP against peers that break the protocol.
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
-#include "tcp_fixture.h"
+#include "stream_fixture.h"
 
 using namespace xfer;
 using namespace xfer::test;
@@ -201,7 +201,8 @@ TEST_CASE("random bytes in place of frames never pass") {
     }
 }
 
-TEST_CASE("a peer that never stops sending leaves others their turn") {
+// A UNIX socket holds less than a turn takes.
+TEST_CASE("a peer that never stops sending leaves others their turn" * doctest::skip(over_unix())) {
     Raw raw;
     std::vector<uint8_t> all;
     for (uint64_t seq = 1; seq <= 64; ++seq) {

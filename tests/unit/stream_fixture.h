@@ -4,8 +4,6 @@
 // program.
 #pragma once
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -13,11 +11,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <deque>
 #include <random>
 
 #include "link_sink.h"
+#include "transport/stream/address.h"
 #include "transport/tcp/tcp.h"
+#include "transport/unix/unix.h"
 #include "util/fd.h"
 #include "wire/hello.h"
 
@@ -106,6 +107,19 @@ inline std::unique_ptr<UvLoop> make_loop() {
     return std::move(*loop);
 }
 
+// XFER_TEST_TRANSPORT=unix runs the same cases over UNIX sockets.
+inline bool over_unix() {
+    const char *wanted = std::getenv("XFER_TEST_TRANSPORT");
+    return wanted && std::string_view(wanted) == "unix";
+}
+
+inline Uri any_address() {
+    static int made = 0;
+    return uri(over_unix() ? "unix:///tmp/xfer-unit-" + std::to_string(::getpid()) + "-" +
+                                 std::to_string(++made)
+                           : "tcp://127.0.0.1:0");
+}
+
 struct Listening {
     Log log;
     std::unique_ptr<UvLoop> loop = make_loop();
@@ -115,15 +129,24 @@ struct Listening {
     std::unique_ptr<Listener> listener;
 
     Listening() {
-        auto made = make_tcp(*loop, log);
-        REQUIRE(made);
-        transport = std::move(*made);
-        auto listening = transport->listen(uri("tcp://127.0.0.1:0"), accepting);
+        transport = over_unix() ? make_unix(*loop, log) : make_tcp(*loop, log);
+        auto listening = transport->listen(any_address(), accepting);
         REQUIRE(listening);
         listener = std::move(*listening);
     }
     ~Listening() { calls = {}; }
     Link &accepted() { return *accepting.links.at(0); }
+    Fd dial_raw(int receive_buffer = 0) {
+        const Uri at = uri(listener->bound());
+        const stream::Address address = over_unix()
+                                            ? stream::unix_address(at.path)
+                                            : *stream::numeric_address(at.host, at.port_low);
+        Fd fd(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
+        if (receive_buffer)
+            setsockopt(fd.get(), SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer);
+        REQUIRE(::connect(fd.get(), address.get(), address.size) == 0);
+        return fd;
+    }
     template <typename Condition>
     bool until(Condition condition) {
         return turn_until(*loop, condition);
@@ -184,16 +207,7 @@ struct Raw : Listening {
         if (started) accepted().start(64, 64);
         there.regions[kRegion] = &memory;
     }
-    void connect(int receive_buffer) {
-        fd = Fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-        if (receive_buffer)
-            setsockopt(fd.get(), SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer);
-        sockaddr_in in{};
-        in.sin_family = AF_INET;
-        in.sin_port = htons(uri(listener->bound()).port_low);
-        in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-        REQUIRE(::connect(fd.get(), reinterpret_cast<sockaddr *>(&in), sizeof in) == 0);
-    }
+    void connect(int receive_buffer) { fd = dial_raw(receive_buffer); }
     void say(const std::vector<uint8_t> &bytes) {
         REQUIRE(::send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
                 static_cast<ssize_t>(bytes.size()));

@@ -5,7 +5,7 @@
 
 #include "transport/transport.h"
 
-namespace xfer::tcp {
+namespace xfer::stream {
 
 class Window {
 public:
@@ -39,4 +39,4 @@ private:
     uint64_t left_ = 0;      // highest number that may be answered
 };
 
-}  // namespace xfer::tcp
+}  // namespace xfer::stream

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Links over TCP: operations, regions and links that end early.
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
-#include "tcp_fixture.h"
+#include "stream_fixture.h"
 
 using namespace xfer;
 using namespace xfer::test;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/tcp/receiver.h"
+#include "transport/stream/receiver.h"
 
 #include <sys/socket.h>
 
@@ -8,7 +8,7 @@
 
 #include "wire/hello.h"
 
-namespace xfer::tcp {
+namespace xfer::stream {
 
 namespace {
 
@@ -371,4 +371,4 @@ void Receiver::discard(uint64_t notification) {
     refused_ = XFER_ECANCELED;
 }
 
-}  // namespace xfer::tcp
+}  // namespace xfer::stream

@@ -11,7 +11,7 @@
 
 #include "transport/transport.h"
 
-namespace xfer::tcp {
+namespace xfer::stream {
 
 constexpr size_t kStagingBytes = 16 * 1024;
 constexpr size_t kHeadBytes = 32 * 1024;
@@ -83,4 +83,4 @@ struct Buffers {
     std::vector<iovec> vectors;
 };
 
-}  // namespace xfer::tcp
+}  // namespace xfer::stream

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/tcp/answers.h"
+#include "transport/stream/answers.h"
 
 #include <numeric>
 
-namespace xfer::tcp {
+namespace xfer::stream {
 
 namespace {
 
@@ -92,4 +92,4 @@ void Answers::retire(uint64_t region, Status why) {
     }
 }
 
-}  // namespace xfer::tcp
+}  // namespace xfer::stream

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// The links and listeners of a transport over sockets: what they share, and how they are made.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "transport/stream/buffers.h"
+#include "util/log.h"
+
+namespace xfer::stream {
+
+class Links {
+public:
+    Links(Loop &loop, const Log &log) : loop_(loop), log_(log) {}
+
+    Result<std::unique_ptr<Listener>> listen(Fd fd, std::string bound, AcceptSink &sink);
+    std::unique_ptr<Link> connect(const Uri &uri, LinkSink &sink);
+    std::unique_ptr<Link> adopt(LinkTicket ticket);
+
+private:
+    Loop &loop_;
+    const Log &log_;
+    Buffers buffers_;
+};
+
+}  // namespace xfer::stream

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/stream/listener.h"
+
+#include <cerrno>
+#include <cstring>
+
+#include "transport/stream/link.h"
+#include "transport/stream/socket.h"
+#include "util/memory.h"
+
+namespace xfer::stream {
+
+namespace {
+
+// Links made before others have their turn.
+constexpr int kAcceptsPerTurn = 32;
+// Without descriptors or memory, or when the engine has enough of them, nobody is accepted for so
+// long; those who come meanwhile wait in the backlog.
+constexpr uint64_t kPauseNs = 100 * kNsPerMs;
+
+bool exhausted(int error) {
+    return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+}
+
+}  // namespace
+
+StreamListener::StreamListener(Loop &loop, const Log &log, Buffers &buffers, AcceptSink &sink,
+                               Fd fd, std::string bound)
+    : loop_(loop),
+      log_(log),
+      buffers_(buffers),
+      sink_(sink),
+      fd_(std::move(fd)),
+      bound_(std::move(bound)) {}
+
+StreamListener::~StreamListener() {
+    loop_.disarm(resume_);
+}
+
+bool StreamListener::begin() {
+    watch_ = loop_.watch(fd_.get(), *this);
+    if (watch_) watch_->want(kReadable);
+    return watch_ != nullptr;
+}
+
+void StreamListener::on_ready(uint32_t) {
+    if (!in_memory([&] { accept(); })) pause("no memory");
+}
+
+void StreamListener::accept() {
+    for (int i = 0; i < kAcceptsPerTurn; ++i) {
+        if (sink_.full()) return pause("too many have not proved themselves");
+        Address peer;
+        Fd fd = accept_from(fd_.get(), peer);
+        if (!fd) {
+            if (exhausted(errno)) pause(std::strerror(errno));
+            // One that went away before it was accepted says nothing about the next.
+            if (errno == ECONNABORTED || errno == EINTR) continue;
+            return;
+        }
+        auto link = std::make_unique<StreamLink>(loop_, log_, buffers_);
+        const std::string from = peer.uri();  // who comes to a UNIX socket has no address
+        if (!link->carry(std::move(fd), from.empty() ? bound_ : from, {}))
+            return pause("no memory");
+        sink_.on_accept(std::move(link));
+    }
+}
+
+void StreamListener::on_timer(Timer &) {
+    watch_->want(kReadable);
+}
+
+void StreamListener::pause(const char *why) {
+    log_.warn("{}: accepting pauses: {}", bound_, why);
+    watch_->want(0);
+    loop_.arm(resume_, loop_.now() + kPauseNs);
+}
+
+}  // namespace xfer::stream

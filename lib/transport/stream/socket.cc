@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/stream/socket.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace xfer::stream {
+
+namespace {
+
+constexpr int kBacklog = 1024;
+// Last resort for peers that vanish without a word; the engine's heartbeats notice earlier.
+constexpr int kKeepaliveSeconds = 30;
+constexpr int kKeepaliveProbes = 3;
+constexpr unsigned kUserTimeoutMs = 60'000;
+// Measured: tests/bench/README.md.
+constexpr int kLoopbackSendBytes = 512 * 1024;  // of payload; the kernel doubles it
+
+template <typename T>
+bool set_option(int fd, int level, int option, T value) {
+    return setsockopt(fd, level, option, &value, sizeof value) == 0;
+}
+
+Result<Fd> open_socket(const Address &address) {
+    Fd fd(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    if (!fd) return os_failure(errno, address.uri() + ": socket");
+    return fd;
+}
+
+// A connection without these is still a connection.
+void tune(int fd, const Address &peer) {
+    const bool path = peer.family() == AF_UNIX;
+    if (!path) set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    if (path || peer.is_loopback()) {
+        // Of TCP the kernel would let it grow until what is copied in has left the caches when it
+        // is copied out; of a UNIX socket it would leave it small. That a peer on this host has
+        // died, the kernel knows without asking.
+        set_option(fd, SOL_SOCKET, SO_SNDBUF, kLoopbackSendBytes);
+        return;
+    }
+    set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+    set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, kKeepaliveSeconds);
+    set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, kKeepaliveSeconds / kKeepaliveProbes);
+    set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, kKeepaliveProbes);
+    set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, kUserTimeoutMs);
+}
+
+}  // namespace
+
+Result<Fd> listen_at(const Address &address) {
+    Result<Fd> fd = open_socket(address);
+    if (!fd) return fd;
+    set_option(fd->get(), SOL_SOCKET, SO_REUSEADDR, 1);
+    if (::bind(fd->get(), address.get(), address.size) != 0)
+        return os_failure(errno, address.uri() + ": bind");
+    if (::listen(fd->get(), kBacklog) != 0) return os_failure(errno, address.uri() + ": listen");
+    return fd;
+}
+
+Result<Fd> start_connect(const Address &address) {
+    Result<Fd> fd = open_socket(address);
+    if (!fd) return fd;
+    tune(fd->get(), address);
+    if (::connect(fd->get(), address.get(), address.size) != 0 && errno != EINPROGRESS)
+        return os_failure(errno, address.uri() + ": connect");
+    return fd;
+}
+
+bool writable(int fd) {
+    pollfd ask{fd, POLLOUT, 0};
+    return ::poll(&ask, 1, 0) == 1;
+}
+
+int connect_error(int fd) {
+    int error = 0;
+    socklen_t size = sizeof error;
+    if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0) return errno;
+    if (error != 0) return error;
+    Address peer, self = local_address(fd);
+    peer.size = sizeof peer.storage;
+    if (getpeername(fd, reinterpret_cast<sockaddr *>(&peer.storage), &peer.size) != 0)
+        return errno == ENOTCONN ? EINPROGRESS : errno;
+    // With nobody listening, a port that the system chose for us may be the very one that we dial.
+    bool self_connected =
+        peer.size == self.size && std::memcmp(&peer.storage, &self.storage, peer.size) == 0;
+    return self_connected ? ECONNREFUSED : 0;
+}
+
+Fd accept_from(int listener, Address &peer) {
+    peer.size = sizeof peer.storage;
+    Fd fd(::accept4(listener, reinterpret_cast<sockaddr *>(&peer.storage), &peer.size,
+                    SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (fd) tune(fd.get(), peer);
+    return fd;
+}
+
+void discard_arrived(int fd) {
+    // TCP drops, without copying, what it would have received. A UNIX socket knows nothing of this,
+    // and needs not: after a reset too the peer is handed what we have sent.
+    constexpr size_t kAny = 1 << 30;
+    ::recv(fd, nullptr, kAny, MSG_TRUNC | MSG_DONTWAIT);
+}
+
+}  // namespace xfer::stream

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sockets as links use them: never blocking, never inherited, never waiting for more to send.
+#pragma once
+
+#include "transport/stream/address.h"
+#include "util/fd.h"
+#include "util/status.h"
+
+namespace xfer::stream {
+
+Result<Fd> listen_at(const Address &address);
+// What became of it can be asked when the socket is writable.
+Result<Fd> start_connect(const Address &address);
+bool writable(int fd);      // now
+int connect_error(int fd);  // 0: connected; EINPROGRESS: not yet
+// The next peer; errno says why there is none.
+Fd accept_from(int listener, Address &peer);
+
+// Throws away what has arrived, so that closing the socket ends the connection without a reset.
+void discard_arrived(int fd);
+
+}  // namespace xfer::stream

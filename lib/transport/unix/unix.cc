@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/unix/unix.h"
+
+#include "transport/stream/links.h"
+#include "transport/unix/path.h"
+
+namespace xfer {
+
+namespace {
+
+class UnixListener final : public Listener {
+public:
+    explicit UnixListener(unix_path::File file) : file_(std::move(file)) {}
+    ~UnixListener() override { unix_path::remove(file_); }
+    std::string bound() const override { return accepts->bound(); }
+
+    std::unique_ptr<Listener> accepts;
+
+private:
+    const unix_path::File file_;
+};
+
+class UnixTransport final : public Transport {
+public:
+    UnixTransport(Loop &loop, const Log &log) : links_(loop, log) {}
+    std::string_view name() const override { return "unix"; }
+    bool serves(const Uri &uri) const override { return uri.scheme == "unix"; }
+
+    Result<std::unique_ptr<Listener>> listen(const Uri &uri, AcceptSink &sink) override {
+        unix_path::File file;
+        Result<Fd> fd = unix_path::listen(uri.path, file);
+        if (!fd) return fd.error();
+        auto listener = std::make_unique<UnixListener>(std::move(file));
+        auto accepts = links_.listen(std::move(*fd), to_string(uri), sink);
+        if (!accepts) return accepts.error();
+        listener->accepts = std::move(*accepts);
+        return std::unique_ptr<Listener>(std::move(listener));
+    }
+
+    Result<std::unique_ptr<Link>> connect(const Uri &uri, LinkSink &sink) override {
+        return links_.connect(uri, sink);
+    }
+
+    std::unique_ptr<Link> adopt(LinkTicket ticket) override {
+        return links_.adopt(std::move(ticket));
+    }
+
+private:
+    stream::Links links_;
+};
+
+}  // namespace
+
+std::unique_ptr<Transport> make_unix(Loop &loop, const Log &log) {
+    return std::make_unique<UnixTransport>(loop, log);
+}
+
+}  // namespace xfer
