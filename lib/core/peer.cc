@@ -254,12 +254,12 @@ void Peer::ended(Connection &connection) {
 }
 
 void Peer::went_down(Connection &connection) {
+    connection.notified.lost();  // while one who closed his last handle can be given another
     live_ = nullptr;
     flow.detach();
     shard.disconnected(connection);
     left_idle_ = connection.left_idle();
     connection.take_back(requests_);
-    connection.notified.lost();
     connection.incoming.lost();
     shard.log().info("connection ended: {}", connection.why.message);
     for (Endpoint &ep : eps_) {

@@ -316,6 +316,36 @@ TEST_CASE("notifications under cuts and cancels") {
     });
 }
 
+// Its handle was there when the batch began.
+TEST_CASE("who has closed the last handle of a peer is told that its batch failed") {
+    World world(1);
+    Host a(world, kA), b(world, kB);
+    xfer_ep_t *to_a = b.open(kA), *to_b = a.open(kB);
+    REQUIRE(b.lookup(to_a, 1) == XFER_OK);  // so that nobody else has a handle at b
+    REQUIRE(a.lookup(to_b, 1) == XFER_OK);
+    std::vector<Status> told;
+    b.on_notify = [&](const xfer_event_t &event) { told.push_back(event.status); };
+    const std::vector<uint8_t> bytes(200'000, 7);
+    xfer_batch_t *batch = nullptr;
+    REQUIRE(xfer_batch_open(to_b, nullptr, &batch, nullptr) == XFER_OK);
+    REQUIRE(xfer_batch_put(batch, bytes.data(), &a.ref, 0, bytes.size()) == XFER_OK);
+    xfer_submit_options_t options{};
+    options.size = sizeof options;
+    options.flags = XFER_SUBMIT_NOTIFY;
+    world.net.bytes_per_second = 1'000'000;
+    a.expect(2);
+    REQUIRE(xfer_batch_submit(batch, 2, &options) == XFER_OK);
+    REQUIRE(world.world.run_until([&] { return b.memory[0] == 7; }, kSecond));
+    b.eps.clear();
+    xfer_ep_close(to_a);
+    world.world.run_for(kNsPerMs);
+    world.net.cut_all();
+    CHECK(a.wait(2) == XFER_EPEERLOST);
+    world.world.run_for(kSecond);
+    CHECK(told == std::vector<Status>{XFER_EPEERLOST});
+    xfer_batch_close(batch);
+}
+
 TEST_CASE("one seed, one run") {
     const auto digest = [](uint64_t seed) {
         World world(seed);
