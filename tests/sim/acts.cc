@@ -72,8 +72,9 @@ bool Scenario::add_entry(Life &life, size_t to, bool put, Operation &operation, 
         entry.remote = lent.base + offset;
         if (ref.granted) operation.grant = &lent;
     } else if (lent.fixed) {
+        if (lent.length <= length) return false;
         offset = random(lent.length - length);
-        entry.expected = lent.base + offset;
+        entry.expected = lent.content + offset;
     } else {
         std::vector<const Stable *> of_it;
         for (const Stable &stable : stable_)
@@ -136,6 +137,18 @@ void Scenario::act_single(Life &life, bool put) {
                               operation.number, &options);
     };
     life.took(operation, ep, call());
+}
+
+void Scenario::act_get_all(Life &life, Life::Ep &ep, const Life::Held &ref) {
+    const uint64_t length = ref.lent->length;
+    Operation &operation = model.begin(Operation::single, life.number, length);
+    operation.ep = ep.number;
+    operation.to = ref.lent->owner;
+    operation.entries.push_back({false, 0, length, nullptr, ref.lent->content});
+    const auto options = options_of<xfer_op_options_t>(some_timeout(operation));
+    life.took(
+        operation, &ep,
+        xfer_get(ep.handle, operation.buffer, &ref.ref, 0, length, operation.number, &options));
 }
 
 void Scenario::act_batch(Life &life) {

@@ -29,6 +29,29 @@ void Scenario::act_on_pair(Act act) {
     });
 }
 
+// An owner takes memory back while others read from it.
+void Scenario::act_read_closing() {
+    Life *owner = any(), *reader = any();
+    if (!owner || !reader || owner == reader || owner->areas.size() >= 8) return;
+    Life::Ep *ep = reader->ep_to(owner->node);
+    const uint64_t bytes = 1 + random(one_in(2) ? 20'000 : 400'000);
+    const uint8_t *content = payload_table() + random(1 << 20);
+    const std::string name = "y" + std::to_string(owner->areas.size());
+    if (!ep || !owner->open_area(name, bytes, XFER_READ, content)) return;
+    Life::Held ref;
+    const Lent *lent = ref.lent = owner->areas.back().lent;
+    xfer_region_ref(owner->areas.back().handle, &ref.ref);
+    for (uint64_t left = 1 + random(3); left; --left)
+        act_get_all(*reader, *ep, ref);
+    const uint32_t number = owner->number;
+    world.post(random(swarm.pause_max), [this, node = owner->node, number, lent] {
+        Life *life = nodes_[node].life.get();
+        if (!life || life->number != number || !life->acts()) return;
+        for (size_t i = 0; i < life->areas.size(); ++i)
+            if (life->areas[i].lent == lent) return life->close_area(i);
+    });
+}
+
 // As by SIGSTOP: it does nothing, and what comes for it waits.
 void Scenario::act_freeze() {
     Life *life = any();

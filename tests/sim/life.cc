@@ -16,7 +16,7 @@ Life::Life(Scenario &scenario, size_t at, const EngineId &identity, bool accepts
     if (listens && xfer_engine_listen(engine, all.uri(node).c_str(), bound, sizeof bound, nullptr))
         all.model.violated(name() + " can't listen where nobody does");
     open_area("m", 4 << 20, XFER_READ | XFER_WRITE, nullptr);
-    open_area("r", 1 << 20, XFER_READ, payload_table() + number * 4099 % (1 << 20));
+    open_area("r", 1 << 20, XFER_READ, payload_table() + number * 4099 % (1 << 20), true);
     all.model.note(name() + " opens at " + all.uri(node) + (listens ? "" : ", deaf"));
 }
 
@@ -118,10 +118,10 @@ void Life::close_ep(size_t index) {
 }
 
 bool Life::open_area(const std::string &called, uint64_t length, uint32_t access,
-                     const uint8_t *fixed) {
+                     const uint8_t *fixed, bool shared) {
     Area area;
     area.name = called;
-    area.lent = &all.model.lend(number, length, fixed);
+    area.lent = &all.model.lend(number, length, fixed, shared);
     xfer_region_options_t options{};
     options.size = sizeof options;
     options.name = area.name.c_str();

@@ -56,7 +56,7 @@ public:
     Ep *ep_to(size_t to, bool fresh = false);
     void close_ep(size_t index);
     bool open_area(const std::string &called, uint64_t length, uint32_t access,
-                   const uint8_t *fixed);
+                   const uint8_t *fixed, bool shared = false);
     void close_area(size_t index);
     void close();  // the engine, as its user does
     void crash(bool told);

@@ -20,13 +20,13 @@ namespace {
 constexpr uint64_t kSlack = kFenceNs + kRetireNs + 500 * kNsPerMs;
 constexpr uint64_t kHeader = 8;  // of a message: its number
 
+}  // namespace
+
 std::string named(const Operation &operation) {
     static const char *const kinds[] = {"single", "batch", "send", "receive", "notify", "question"};
     return std::string(kinds[operation.kind]) + " #" + std::to_string(operation.number) + " of e" +
            std::to_string(operation.from);
 }
-
-}  // namespace
 
 const uint8_t *payload_table() {
     static const std::vector<uint8_t> table = [] {
@@ -51,15 +51,17 @@ void Model::note(const std::string &line) {
 
 // ---- memory
 
-Lent &Model::lend(uint32_t owner, uint64_t length, const uint8_t *fixed) {
+Lent &Model::lend(uint32_t owner, uint64_t length, const uint8_t *fixed, bool shared) {
     auto lent = std::make_unique<Lent>();
     lent->owner = owner;
     lent->length = length;
     lent->fixed = fixed != nullptr;
+    lent->content = fixed;
     lent->base = const_cast<uint8_t *>(fixed);
-    if (!fixed) {  // the kernel's own zeros: what is not used costs nothing
+    if (!shared) {  // the kernel's own zeros: what is not used costs nothing
         lent->memory = {static_cast<uint8_t *>(std::calloc(1, length)), std::free};
         lent->base = lent->memory.get();
+        if (fixed) std::memcpy(lent->base, fixed, length);
         lent_by_address_[reinterpret_cast<Address>(lent->base)] = lent.get();
     }
     lent_.push_back(std::move(lent));
@@ -99,6 +101,8 @@ bool Model::grants_over(const Lent &lent) const {
 void Model::returned(Lent &lent) {
     if (lent.over) return violated("a region is told closed twice");
     lent.over = true;
+    // It is its owner's again, who does with it as he likes: whatever reads it now reads poison.
+    if (lent.memory) std::memset(lent.base, kPoison, lent.fixed ? lent.length : lent.next);
 }
 
 // ---- operations
@@ -277,27 +281,6 @@ void Model::received(const xfer_event_t &event, Operation &receive, const Who &b
     const auto *id = static_cast<const xfer_id_t *>(event.data);
     if (!id || id->incarnation != who_[sent->from].incarnation)
         violated(named(*sent) + " is told to come from another");
-}
-
-void Model::notified(const xfer_event_t &event, Who &at) {
-    Operation *operation = find(event.tag);
-    if (!operation) return violated("a notification that nobody made");
-    if (operation->told) return violated(named(*operation) + ": its notification came twice");
-    ++met()[event.status == XFER_OK ? "notified" : "notified of a failure"];
-    operation->told = true;
-    operation->told_status = event.status;
-    if (operation->ended && operation->status == XFER_OK && event.status != XFER_OK)
-        violated(named(*operation) + " ended well, and its owner is told that it failed");
-    if (operation->kind == Operation::notify && operation->ended && operation->status != XFER_OK &&
-        (operation->flags & XFER_FENCED))
-        violated(named(*operation) + " ended FENCED, and then it was told");
-    if (event.status != XFER_OK || operation->kind != Operation::batch) return;
-    for (const Entry &entry : operation->entries) {
-        const Lent *lent = entry.put ? lent_at(entry.remote) : nullptr;
-        if (!lent || lent->owner != at.number || operation->to_self) continue;
-        if (entry.landed != entry.length)
-            violated(named(*operation) + " is told, and not all of its data are there");
-    }
 }
 
 void Model::peer_down(uint32_t at, uint32_t from, uint64_t generation) {

@@ -38,8 +38,9 @@ struct Lent {
     uint64_t id = 0;
     uint8_t *base = nullptr;
     uint64_t length = 0;
-    uint64_t next = 0;   // what lies behind was not used yet
-    bool fixed = false;  // never written
+    uint64_t next = 0;                 // what lies behind was not used yet
+    bool fixed = false;                // never written,
+    const uint8_t *content = nullptr;  // and equal to this
     bool close_called = false, over = false;
     const Lent *whole = nullptr;  // of a grant: the region
     std::unique_ptr<uint8_t, void (*)(void *)> memory{nullptr, nullptr};
@@ -74,11 +75,14 @@ struct Operation {
     xfer_status_t status = XFER_OK;
     uint32_t flags = 0;
     std::set<const void *> chunks;
-    bool told = false;  // to the owner's application, with:
+    uint32_t announced_at = 0;  // the engine that owes its application the word of the end
+    bool told = false;          // to the owner's application, with:
     xfer_status_t told_status = XFER_OK;
     uint64_t received_by = 0;
     uint32_t received_at = 0;
 };
+
+std::string named(const Operation &operation);
 
 class Model final : public SimObserver {
 public:
@@ -91,7 +95,8 @@ public:
     void note(const std::string &line) override;
 
     Who &who(uint32_t number) { return who_[number]; }
-    Lent &lend(uint32_t owner, uint64_t length, const uint8_t *fixed);
+    // `fixed`: what it holds for ever, in memory of its own or, shared, in its place.
+    Lent &lend(uint32_t owner, uint64_t length, const uint8_t *fixed, bool shared);
     Lent &grant(Lent &whole, uint64_t offset, uint64_t length, uint64_t id);
     Lent *find_lent(uint32_t owner, uint64_t id);
     bool grants_over(const Lent &lent) const;
@@ -105,6 +110,7 @@ public:
     Operation *find(uint64_t number);
     void ended(const xfer_event_t &event, Who &by);
     void notified(const xfer_event_t &event, Who &at);
+    const Operation *untold() const;  // that was announced where somebody is there to be told
     void peer_down(uint32_t at, uint32_t from, uint64_t generation);
     uint64_t pending(bool receives) const;
     std::string pending_one() const;
@@ -117,6 +123,7 @@ public:
     void writes(const void *at) override;
     void lands(uint64_t operation, uint32_t owner, uint32_t from, uint64_t generation,
                const uint8_t *at, size_t bytes) override;
+    void announced(uint64_t key, uint32_t owner) override;
 
 private:
     using Address = uintptr_t;

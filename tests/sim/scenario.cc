@@ -10,11 +10,12 @@ namespace {
 constexpr uint64_t kCloseNs = 10 * kSecond;  // within it an engine ends
 constexpr uint64_t kMeetNs = 90 * kSecond;   // within it all find each other again
 constexpr uint64_t kAgeNs = 120 * kSecond;   // of a scenario, before it calms down
+constexpr uint64_t kTellNs = 30 * kSecond;   // within it an owner knows that its peer is gone
 
 }  // namespace
 
-Scenario::Scenario(uint64_t seed, bool trace)
-    : world(seed), net(world), swarm(world), model(net, trace) {
+Scenario::Scenario(uint64_t seed, bool trace, bool plain)
+    : world(seed), net(world), swarm(world, plain), model(net, trace) {
     net.observer = &model;
     net.on_dial = [this](SimTransport &from, const std::string &to, int how) {
         on_dial(from, to, how);
@@ -103,6 +104,7 @@ void Scenario::step(Act act) {
     if (act == Act::freeze) return act_freeze();
     if (act == Act::crash) return act_crash();
     if (act == Act::restart) return act_restart();
+    if (act == Act::read_closing) return act_read_closing();
     if (act >= Act::cut_pair) return act_on_pair(act);
     Life *life = any();
     if (!life) return;
@@ -186,6 +188,8 @@ void Scenario::calm() {
     if (!settle([&] { return model.pending(true) == 0; }, kSecond + swarm.stall_ms * kNsPerMs) &&
         model.fault.empty())
         model.violated(model.pending_one() + " does not end, though canceled");
+    if (!settle([&] { return !model.untold(); }, kTellNs) && model.fault.empty())
+        model.violated(describe(*model.untold()) + " was begun at its owner, who is not told");
     for (auto &node : nodes_)
         for (const Life::Ep &ep : node.life ? node.life->eps : std::vector<Life::Ep>())
             if (ep.room_owed && !node.life->who().closing)

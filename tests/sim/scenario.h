@@ -17,7 +17,7 @@ namespace xfer {
 
 class Scenario {
 public:
-    Scenario(uint64_t seed, bool trace);
+    explicit Scenario(uint64_t seed, bool trace = false, bool plain = false);
     ~Scenario();
 
     // Empty, or what was violated; then nothing of it can be used any more.
@@ -76,6 +76,7 @@ private:
     const Life::Held *some_ref(Life &life, bool put, size_t &to);
     size_t home_of(const Lent &lent) const;
     void act_single(Life &life, bool put);
+    void act_get_all(Life &life, Life::Ep &ep, const Life::Held &ref);
     void act_batch(Life &life);
     void submit(Life &life, Life::Batch &batch, Operation &operation);
     void act_resubmit(Life &life);
@@ -88,6 +89,7 @@ private:
     void act_grant(Life &life);
     void act_revoke(Life &life);
     void act_on_pair(Act act);
+    void act_read_closing();
     void act_freeze();
     void act_restart();
     void act_crash();

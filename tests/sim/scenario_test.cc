@@ -9,7 +9,7 @@ using namespace xfer;
 
 TEST_CASE("equal seeds, equal scenarios") {
     const auto digest = [](uint64_t seed) {
-        Scenario scenario(seed, false);
+        Scenario scenario(seed);
         CHECK(scenario.run() == "");
         return scenario.digest();
     };

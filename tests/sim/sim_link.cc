@@ -237,6 +237,8 @@ void SimLink::begin_incoming(const Head &head) {
     if (head.kind == Head::request) {
         in_.head.status = sink_->on_access(head.dir, head.access, head.pieces, in_.ranges);
         in_.discard = in_.head.status != XFER_OK;
+        if (!in_.discard && head.access.notification && net_.observer)
+            net_.observer->announced(head.access.notification_key, transport_.number);
     } else if (head.kind == Head::answer && head.payload) {
         Op &op = asked_.front();
         in_.discard = op.canceled;
@@ -282,6 +284,8 @@ void SimLink::finish_incoming() {
         return sink_->on_hello(head.bytes);
     }
     case Head::control:
+        if (head.frame.type == FrameType::notify && net_.observer)
+            net_.observer->announced(head.frame.region, transport_.number);
         return sink_->on_control(head.frame, head.bytes);
     case Head::end:
         return close({XFER_EPEERLOST, 0, 0, "the peer closed the connection"});

@@ -14,11 +14,11 @@ constexpr const char *kNames[kActs] = {
     "notify",  "lookup",       "await",       "connect",      "probe",  "cancel",
     "open ep", "close ep",     "open region", "close region", "grant",  "revoke",
     "drain",   "close engine", "restart",     "crash",        "freeze", "cut pair",
-    "cut all", "silence",      "half-open",   "slow",         "refuse"};
+    "cut all", "silence",      "half-open",   "slow",         "refuse", "read closing"};
 
 // How often each is drawn beside the others, where a seed has it at all.
 constexpr uint32_t kWeights[kActs] = {40, 20, 24, 10, 20, 24, 8, 10, 4, 3, 2, 12, 4, 2, 2,
-                                      2,  6,  5,  1,  1,  3,  2, 2,  4, 2, 3, 3,  3, 2};
+                                      2,  6,  5,  1,  1,  3,  2, 2,  4, 2, 3, 3,  3, 2, 8};
 
 }  // namespace
 
@@ -26,7 +26,7 @@ const char *name_of(Act act) {
     return kNames[static_cast<size_t>(act)];
 }
 
-Swarm::Swarm(SimWorld &world) {
+Swarm::Swarm(SimWorld &world, bool plain) {
     const auto one_in = [&](uint64_t n) { return world.random(n) == 0; };
     const auto range = [&](uint64_t low, uint64_t high) {
         return static_cast<uint32_t>(low + world.random(high - low + 1));
@@ -34,7 +34,7 @@ Swarm::Swarm(SimWorld &world) {
     engines = one_in(12) ? range(5, 16) : range(2, 4);
     steps = range(10, one_in(8) ? 200 : 70);
     pause_max = one_in(3) ? 100'000 : one_in(2) ? 5 * kNsPerMs : 200 * kNsPerMs;
-    for (size_t i = 0; i < kActs; ++i)
+    for (size_t i = 0; i < kPlainActs; ++i)
         if (one_in(2)) weights[i] = range(1, kWeights[i]);
     const auto always = [&](Act act, uint32_t weight) {
         uint32_t &drawn = weights[static_cast<size_t>(act)];
@@ -45,8 +45,6 @@ Swarm::Swarm(SimWorld &world) {
     if (weights[static_cast<size_t>(Act::send)]) always(Act::receive, 5);
     if (weights[static_cast<size_t>(Act::crash)] || weights[static_cast<size_t>(Act::close_engine)])
         always(Act::restart, 2);
-    for (const uint32_t weight : weights)
-        weight_sum += weight;
 
     const uint32_t lane_choice[] = {XFER_NONE, 1, 1, 2, 4};
     lanes = lane_choice[world.random(5)];
@@ -72,6 +70,15 @@ Swarm::Swarm(SimWorld &world) {
     deaf_one_in = one_in(4) ? range(2, 3) : 0;
     fault_max = one_in(2) ? 500 * kNsPerMs : 12'000 * kNsPerMs;
     if (bulk) part_max = std::max<uint64_t>(part_max, 4'000);
+    if (!plain) draw_later(world);
+    for (const uint32_t weight : weights)
+        weight_sum += weight;
+}
+
+// Behind all that was drawn before it was there.
+void Swarm::draw_later(SimWorld &world) {
+    for (size_t i = kPlainActs; i < kActs; ++i)
+        if (world.random(2)) weights[i] = 1 + static_cast<uint32_t>(world.random(kWeights[i]));
 }
 
 Act Swarm::draw(SimWorld &world) const {

@@ -40,13 +40,16 @@ enum class Act : uint8_t {
     half_open,
     slow,
     refuse,
+    read_closing,
     count
 };
 constexpr size_t kActs = static_cast<size_t>(Act::count);
+constexpr size_t kPlainActs = static_cast<size_t>(Act::read_closing);
 const char *name_of(Act act);
 
 struct Swarm {
-    explicit Swarm(SimWorld &world);
+    // `plain`: nothing of what was added later, so that a seed means what it meant before.
+    Swarm(SimWorld &world, bool plain);
 
     uint32_t engines = 2, steps = 0;
     uint64_t pause_max = 0;  // ns between two steps
@@ -67,6 +70,9 @@ struct Swarm {
     uint32_t deadline_one_in = 0;  // operations with a deadline; 0: none
     uint32_t deaf_one_in = 0;      // engines that don't listen; 0: none
     uint64_t fault_max = 0;        // ns, how long a fault lasts
+
+private:
+    void draw_later(SimWorld &world);
 };
 
 }  // namespace xfer

@@ -29,6 +29,7 @@ const char kHelp[] =
     "  --listed FILE   the seeds that begin the lines of a file\n"
     "  --seconds S     fresh seeds for S seconds\n"
     "  --hours H       fresh seeds for H hours\n"
+    "  --plain         without what the generator learnt later: a seed is what it once was\n"
     "  --digest        prints the digest of all scenarios: equal for equal runs\n"
     "  --quiet         no coverage at the end\n"
     "  --help          this\n"
@@ -40,7 +41,7 @@ struct Wanted {
     uint64_t first = 0, last = 0;
     std::vector<uint64_t> listed;  // in place of those
     double seconds = 0;
-    bool trace = false, digest = false, quiet = false;
+    bool trace = false, plain = false, digest = false, quiet = false;
 };
 
 [[noreturn]] void wrong(const std::string &what) {
@@ -119,6 +120,8 @@ Wanted parse(int argc, char **argv) {
         }
         if (option == "--trace") {
             wanted.trace = true;
+        } else if (option == "--plain") {
+            wanted.plain = true;
         } else if (option == "--digest") {
             wanted.digest = true;
         } else if (option == "--quiet") {
@@ -157,9 +160,9 @@ double now() {
 
 class Campaign {
 public:
-    void run(uint64_t seed, bool trace) {
+    void run(uint64_t seed, const Wanted &wanted) {
         running = seed;
-        Scenario scenario(seed, trace);
+        Scenario scenario(seed, wanted.trace, wanted.plain);
         const uint64_t start = scenario.world.now();
         const std::string fault = scenario.run();
         if (!fault.empty()) {
@@ -204,10 +207,10 @@ int main(int argc, char **argv) {
     const double began = now();
     Campaign campaign;
     for (const uint64_t seed : wanted.listed)
-        campaign.run(seed, false);
+        campaign.run(seed, wanted);
     for (uint64_t seed = wanted.first; wanted.listed.empty() && seed <= wanted.last; ++seed) {
         if (wanted.seconds > 0 && now() - began > wanted.seconds) break;
-        campaign.run(seed, wanted.trace);
+        campaign.run(seed, wanted);
     }
     campaign.tell(wanted, now() - began);
     return 0;
