@@ -16,15 +16,25 @@ Addresses::Address *Addresses::find(const std::string &uri) {
 }
 
 bool Addresses::has(const std::string &uri) const {
-    return const_cast<Addresses *>(this)->find(uri) != nullptr;
+    const Address *address = const_cast<Addresses *>(this)->find(uri);
+    return address && !address->claimed;
 }
 
-void Addresses::add(const std::string &uri) {
-    if (!has(uri)) list_.push_back({uri});
+void Addresses::add(const std::string &uri, bool claimed) {
+    Address *known = find(uri);
+    if (!known)
+        list_.push_back({uri, 0, 0, 0, claimed});
+    else if (!claimed)
+        known->claimed = false;
+}
+
+void Addresses::doubt() {
+    for (Address &address : list_)
+        address.claimed = true;
 }
 
 void Addresses::learn(const std::string &uri) {
-    if (list_.size() < kMaxListenUris) add(uri);
+    if (find(uri) || list_.size() < kMaxListenUris) add(uri);
 }
 
 void Addresses::remove(const std::string &uri) {

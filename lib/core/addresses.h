@@ -13,7 +13,10 @@ namespace xfer {
 
 class Addresses {
 public:
-    void add(const std::string &uri);    // the user's: without a bound, as the user has none
+    // The user's: without a bound, as the user has none. `claimed`: he expects this peer there, and
+    // nobody has seen it; it is dialed, but not what the peer is found by.
+    void add(const std::string &uri, bool claimed = false);
+    void doubt();                        // all of them are only claimed
     void learn(const std::string &uri);  // the peer's own words: at most kMaxListenUris in all
     void remove(const std::string &uri);
     bool has(const std::string &uri) const;
@@ -44,6 +47,7 @@ private:
         uint32_t failures = 0;
         uint64_t not_before = 0;
         uint64_t turn = 0;  // when it was dialed last, counted
+        bool claimed = false;
     };
     Address *find(const std::string &uri);
 

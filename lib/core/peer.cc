@@ -27,6 +27,11 @@ void Peer::name(const EngineId &identity) {
     state_.ours_smaller = shard.engine.identity().id < identity;
 }
 
+void Peer::expect(const EngineId &identity) {
+    name(identity);
+    addresses_.doubt();
+}
+
 bool Peer::take_slot() {
     if (!slot_) slot_ = shard.engine.slots().take();
     return slot_;

@@ -40,6 +40,7 @@ public:
     ~Peer();
 
     void name(const EngineId &identity);
+    void expect(const EngineId &identity);  // its addresses are the user's word alone
 
     // ---- wishes
     void add(Endpoint &ep);

@@ -95,7 +95,7 @@ void Shard::open(Endpoint &ep) {
     std::unique_ptr<Peer> spare = std::move(ep.spare);
     Peer *known = ep.expected ? find_peer(*ep.expected) : find_peer(ep.uri);
     if (known && in_memory([&] { known->add(ep); })) return;
-    if (!known && ep.expected) spare->name(*ep.expected);
+    if (!known && ep.expected) spare->expect(*ep.expected);
     take_in(std::move(spare)).attach(ep);
 }
 

@@ -10,7 +10,7 @@
 namespace xfer {
 
 void Peer::add(Endpoint &ep) {
-    if (!ep.uri.empty()) addresses_.add(ep.uri);
+    if (!ep.uri.empty()) addresses_.add(ep.uri, ep.expected.has_value());
     if (live_) introduce(ep);
     attach(ep);
 }

@@ -346,6 +346,31 @@ TEST_CASE("who has closed the last handle of a peer is told that its batch faile
     xfer_batch_close(batch);
 }
 
+// What one handle expects at an address says nothing about who is there.
+TEST_CASE("a wrong expectation does not lead other handles astray") {
+    for (const bool connected : {false, true}) {
+        World world(1);
+        Host a(world, kA), b(world, kB), c(world, "tcp://10.0.0.3:3");
+        if (connected) REQUIRE(a.lookup(a.open(c.uri), 1) == XFER_OK);
+        xfer_id_t expected;
+        REQUIRE(xfer_engine_id(c.engine, &expected) == XFER_OK);
+        xfer_ep_options_t options{};
+        options.size = sizeof options;
+        options.peer = &expected;
+        xfer_ep_t *wrong = nullptr;
+        REQUIRE(xfer_ep_open(a.engine, kB.c_str(), &options, &wrong, nullptr) == XFER_OK);
+        a.eps.push_back(wrong);
+        // By what the two have already, it is served.
+        CHECK(a.lookup(wrong, 2) == (connected ? XFER_OK : XFER_EIDENTITY));
+        REQUIRE(a.lookup(a.open(kB), 3) == XFER_OK);
+        xfer_ref_info_t found;
+        REQUIRE(xfer_ref_info(&a.ref, &found, sizeof found) == XFER_OK);
+        xfer_id_t there;
+        REQUIRE(xfer_engine_id(b.engine, &there) == XFER_OK);
+        CHECK(found.owner.incarnation == there.incarnation);
+    }
+}
+
 TEST_CASE("one seed, one run") {
     const auto digest = [](uint64_t seed) {
         World world(seed);

@@ -86,6 +86,21 @@ TEST_CASE("a sign of life clears all of it") {
     CHECK(addresses.next().at <= kNow);
 }
 
+TEST_CASE("where a peer is only expected it is dialed, and not found") {
+    Addresses addresses;
+    addresses.add("expected", true);
+    CHECK(!addresses.has("expected"));
+    CHECK(addresses.next().uri == "expected");
+    addresses.learn("expected");  // it says so itself
+    CHECK(addresses.has("expected"));
+    addresses.add("expected", true);
+    CHECK(addresses.has("expected"));
+    addresses.doubt();
+    CHECK(!addresses.has("expected"));
+    addresses.add("expected");
+    CHECK(addresses.has("expected"));
+}
+
 TEST_CASE("what a peer says of itself has a bound, what the user says has not") {
     Addresses addresses;
     for (int i = 0; i < 100; ++i)
