@@ -203,12 +203,7 @@ void Connection::finish() {
 
 // Deferred: more credit, or the end of it all.
 void Connection::run() {
-    if (ended_) {
-        for (auto &[id, held] : retiring_)
-            if (held.region) shard.region_quiet(*held.region);
-        retiring_.clear();
-        return peer ? peer->ended(*this) : shard.stranger_gone(*this);
-    }
+    if (ended_) return peer ? peer->ended(*this) : shard.stranger_gone(*this);
     if (usable()) peer->flow.pump();
     leave_when_quiet();
 }

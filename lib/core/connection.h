@@ -5,7 +5,6 @@
 
 #include <memory>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "core/handshake.h"
@@ -108,7 +107,7 @@ public:
     void on_hello(Lane &lane, ConstBytes raw);
     void on_control(const Frame &frame, ConstBytes body);
     void on_lane_down(Lane &lane, const Failure &why);
-    void on_quiet(uint64_t region);
+    void on_quiet(uint64_t id);
     void on_timer(Timer &timer) override;
     void run() override;
 
@@ -156,14 +155,8 @@ private:
     uint64_t last_question_ = 0;
     FixedVector<uint64_t, kMaxQuestions>
         forgotten_;  // questions of the proof, until frames may be sent
-    struct Retiring {
-        Ref<Region> region;  // or
-        Transfer *send;
-        uint32_t lanes;  // that still send from it
-    };
-    uint32_t lanes_that_send(uint64_t id, Status why);
-    void wait_quiet(uint64_t id, Retiring what);
-    std::unordered_map<uint64_t, Retiring> retiring_;
+    uint32_t lanes_that_send(uint64_t id, Status why);  // on_quiet follows for each of them
+    uint32_t quiet_awaited_ = 0;
     Timer limit_;  // of the handshake, a probe, a retirement
     Timer offer_;  // to end it; who does not answer has nothing to say
     uint64_t last_use_ = 0;

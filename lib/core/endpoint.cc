@@ -49,6 +49,11 @@ void Endpoint::set_face(const Identity &identity, const std::vector<uint8_t> &bl
     address_.swap(new_address);
 }
 
+void Endpoint::set_identity(const Identity &identity) {
+    std::lock_guard lock(face_mutex_);
+    identity_ = identity;
+}
+
 void Endpoint::face(xfer_peer_info_t &info) const {
     std::lock_guard lock(face_mutex_);
     std::copy(identity_.id.begin(), identity_.id.end(), info.id.bytes);

@@ -20,10 +20,38 @@
 namespace xfer {
 
 class Engine;
+class Endpoint;
 class Notice;
 class Peer;
+class Receive;
 struct InPeer;
+struct InPosted;
 struct Lingering;
+
+// Of its receives, which wait on the engine's first loop (core/messages.cc). Its close, on its way
+// there, and back with them:
+class EndReceives final : public Message {
+public:
+    explicit EndReceives(Endpoint &owner) : ep_(owner) {}
+    void arrive(Shard &shard) override;
+    void all(Shard &shard);
+    Shard *home = nullptr;
+    List<Receive, InPosted> receives;
+
+private:
+    Endpoint &ep_;
+};
+
+// It has learnt, on another loop, who its peer is.
+class Learnt final : public Message {
+public:
+    explicit Learnt(Endpoint &owner) : ep_(owner) {}
+    void arrive(Shard &shard) override;
+    std::atomic<bool> posted{false};
+
+private:
+    Endpoint &ep_;
+};
 
 class Endpoint final : public Handle,
                        public RefCounted<Endpoint>,
@@ -57,6 +85,7 @@ public:
     Status refusal() const { return ended.load() ? XFER_ECLOSED : XFER_EAGAIN; }
     void set_face(const Identity &identity, const std::vector<uint8_t> &blob,
                   const std::string &address);
+    void set_identity(const Identity &identity);  // of it no more, for want of memory
     void face(xfer_peer_info_t &info) const;
     std::optional<EngineId> peer_id() const;  // of the last connection
 
@@ -85,6 +114,8 @@ public:
         void told() override;
         Endpoint &ep;
     } closed_event{*this};
+    EndReceives end_receives{*this};
+    Learnt learnt{*this};
 
 private:
     mutable std::mutex face_mutex_;

@@ -47,6 +47,7 @@ public:
     Sending sending;                 // messages
     void fence(Transfer &transfer);  // its buffers are quiet; the owner's word is waited for
     void complete(Transfer &transfer);
+    Transfer *find_leaving(uint64_t connection, uint64_t number);  // a send
     uint64_t now() const;
 
 private:

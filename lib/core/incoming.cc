@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/incoming.h"
 
+#include <utility>
+
 #include "core/connection.h"
 #include "core/peer.h"
 #include "core/receiving.h"
@@ -19,6 +21,7 @@ bool Incoming::admit(const Frame &message, uint64_t payload) {
 }
 
 void Incoming::hear(const Frame &message, ConstBytes body) {
+    if (last_ == 0) lost_ = connection_.shard.prepare_lost(connection_.number);
     Arrival arrival;
     arrival.whole = !(message.flags & kEnvelope);
     arrival.checked = (message.flags & kChecked) != 0;
@@ -50,7 +53,7 @@ void Incoming::withdraw(const Frame &frame) {
 }
 
 void Incoming::lost() {
-    if (last_) connection_.shard.messages_lost(connection_.number);
+    if (last_) connection_.shard.messages_lost(connection_.number, std::move(lost_));
 }
 
 void Incoming::answer(FrameType type, uint64_t number, uint8_t flags, Status status) {

@@ -5,7 +5,9 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 
+#include "core/crossing.h"
 #include "util/status.h"
 #include "wire/bytes.h"
 #include "wire/frame.h"
@@ -30,7 +32,8 @@ private:
     void answer(FrameType type, uint64_t number, uint8_t flags, Status status);
 
     Connection &connection_;
-    std::map<uint64_t, uint64_t> open_;  // bytes that came along, by number
+    std::map<uint64_t, uint64_t> open_;   // bytes that came along, by number
+    std::unique_ptr<MessagesLost> lost_;  // made with the first message
     uint64_t last_ = 0;
     uint64_t payload_ = 0;  // bytes of all that are open
 };

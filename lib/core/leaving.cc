@@ -65,7 +65,7 @@ bool Connection::idle() const {
 }
 
 bool Connection::may_go() const {
-    return usable() && idle() && retiring_.empty() && !probing_ && peer->reachable() &&
+    return usable() && idle() && quiet_awaited_ == 0 && !probing_ && peer->reachable() &&
            shard.now() >= denied_ + kBusyMs * kNsPerMs;
 }
 

@@ -4,17 +4,20 @@
 #include "core/connection.h"
 #include "core/engine.h"
 #include "core/shard.h"
+#include "util/memory.h"
 
 namespace xfer {
 
 namespace {
 
-// On their way to the first loop, from another one.
+// On its way to the first loop, from another one.
 class ArrivalMessage final : public Message {
 public:
-    explicit ArrivalMessage(const Arrival &arrival)
+    ArrivalMessage(Shard &home, const Arrival &arrival)
         : arrival_(arrival), payload_(arrival.payload.begin(), arrival.payload.end()) {
         arrival_.payload = payload_;
+        arrival_.answers =
+            Ref<Answers>::adopt(new Answers(home, arrival.connection, arrival.number));
     }
     void arrive(Shard &shard) override {
         shard.engine.receiving().arrive(arrival_);
@@ -28,15 +31,10 @@ private:
 
 class WithdrawMessage final : public Message {
 public:
-    // Of all messages of the connection, if there is no number.
     WithdrawMessage(const Shard &from, uint64_t connection, uint64_t number)
         : from_(from), connection_(connection), number_(number) {}
     void arrive(Shard &shard) override {
-        Receiving &receiving = shard.engine.receiving();
-        if (number_)
-            receiving.withdraw(from_, connection_, number_);
-        else
-            receiving.lost(from_, connection_);
+        shard.engine.receiving().withdraw(from_, connection_, number_);
         delete this;
     }
 
@@ -45,84 +43,60 @@ private:
     const uint64_t connection_, number_;
 };
 
-// And back.
-class AnswerMessage final : public Message {
-public:
-    AnswerMessage(uint64_t connection, uint64_t number, const MessageAnswer &answer)
-        : connection_(connection), number_(number), answer_(answer) {}
-    void arrive(Shard &shard) override {
-        shard.answer_message(shard, connection_, number_, answer_);
-        delete this;
-    }
-
-private:
-    const uint64_t connection_, number_;
-    const MessageAnswer answer_;
-};
-
 template <typename Crossing>
-void post(Shard &to, Crossing *message) {
-    if (!to.post(*message)) delete message;  // that loop has ended, and with it whom it concerns
+void post(Shard &to, std::unique_ptr<Crossing> message) {
+    // Else that loop has ended, and with it whom it concerns.
+    if (to.post(*message)) static_cast<void>(message.release());
 }
 
-// An endpoint's close, on its way to where its receives wait, and back with them.
-class EndReceives final : public Message {
-public:
-    EndReceives(Endpoint &ep, Shard &home) : ep_(ep), home_(home) {}
-    void arrive(Shard &shard) override {
-        if (&shard != &home_) {
-            shard.engine.receiving().take(*ep_, receives_);
-            shard.hand_over_events();  // what matched before must not come after CLOSED
-            if (home_.post(*this)) return;
-        }
-        while (Receive *receive = receives_.pop_front())
-            receive->end(shard, XFER_ECANCELED);
-        if (&shard == &home_) shard.closed_receives(*ep_);
-        delete this;
-    }
-
-private:
-    Ref<Endpoint> ep_;
-    Shard &home_;
-    List<Receive, InPosted> receives_;
-};
-
-// An endpoint has learnt, on another loop, who its peer is.
-class LearntMessage final : public Message {
-public:
-    explicit LearntMessage(Endpoint &ep) : ep_(ep) {}
-    void arrive(Shard &shard) override {
-        shard.engine.receiving().learnt(*ep_);
-        delete this;
-    }
-
-private:
-    Ref<Endpoint> ep_;
-};
-
 }  // namespace
+
+// ---- crossing
+
+void Answers::post(const MessageAnswer &answer) {
+    Node &node = answer.kept ? kept_ : taken_;
+    node.answer = answer;
+    retain();
+    if (!home_.post(node)) release();
+}
+
+void Answers::Node::arrive(Shard &shard) {
+    shard.answer_message(answers.connection_, answers.number_, answer);
+    answers.release();  // may destroy this
+}
+
+void MessagesLost::arrive(Shard &shard) {
+    shard.engine.receiving().lost(from_, connection_);
+    delete this;
+}
 
 void Shard::message_arrived(const Arrival &arrival) {
     Shard &first = engine.first_shard();
     if (&first == this) return engine.receiving().arrive(arrival);
-    xfer::post(first, new ArrivalMessage(arrival));
+    std::unique_ptr<ArrivalMessage> message;
+    if (in_memory([&] { message = std::make_unique<ArrivalMessage>(*this, arrival); }))
+        return xfer::post(first, std::move(message));
+    answer_message(arrival.connection, arrival.number, {false, false, XFER_ENOMEM});
 }
 
 void Shard::message_withdrawn(uint64_t connection, uint64_t number) {
     Shard &first = engine.first_shard();
     if (&first == this) return engine.receiving().withdraw(*this, connection, number);
-    xfer::post(first, new WithdrawMessage(*this, connection, number));
+    xfer::post(first, std::make_unique<WithdrawMessage>(*this, connection, number));
 }
 
-void Shard::messages_lost(uint64_t connection) {
+std::unique_ptr<MessagesLost> Shard::prepare_lost(uint64_t connection) {
+    if (&engine.first_shard() == this) return nullptr;
+    return std::make_unique<MessagesLost>(*this, connection);
+}
+
+void Shard::messages_lost(uint64_t connection, std::unique_ptr<MessagesLost> prepared) {
     Shard &first = engine.first_shard();
     if (&first == this) return engine.receiving().lost(*this, connection);
-    xfer::post(first, new WithdrawMessage(*this, connection, 0));
+    xfer::post(first, std::move(prepared));
 }
 
-void Shard::answer_message(Shard &caller, uint64_t connection, uint64_t number,
-                           const MessageAnswer &answer) {
-    if (&caller != this) return xfer::post(*this, new AnswerMessage(connection, number, answer));
+void Shard::answer_message(uint64_t connection, uint64_t number, const MessageAnswer &answer) {
     Connection *live = find_live(connection);
     if (!live) return;
     if (answer.kept)
@@ -136,9 +110,10 @@ void Shard::pull(Receive &receive) {
     Connection *live = find_live(receive.connection);
     if (!live || !live->usable()) return receive.end(*this, XFER_EPEERLOST);
     Endpoint *ep = receive.named ? receive.named.get() : live->peer->spokesman();
+    if (!ep && in_memory([&] { greet(*live->peer); })) ep = live->peer->spokesman();
     if (!ep) {
-        greet(*live->peer);
-        ep = live->peer->spokesman();
+        live->incoming.taken(receive.letter.number, XFER_ENOMEM);
+        return receive.end(*this, XFER_ENOMEM);
     }
     if (ep->closing || ep->peer != live->peer) {
         live->incoming.taken(receive.letter.number, XFER_ECANCELED);
@@ -152,21 +127,38 @@ void Shard::pull(Receive &receive) {
     live->peer->submit(receive);
 }
 
+// ---- endpoints
+
 void Shard::end_receives(Endpoint &ep) {
     if (!ep.had_receives.load()) return;
     Shard &first = engine.first_shard();
+    EndReceives &end = ep.end_receives;
     if (&first == this) {
-        List<Receive, InPosted> receives;
-        engine.receiving().take(ep, receives);
-        while (Receive *receive = receives.pop_front())
-            receive->end(*this, XFER_ECANCELED);
-        return;
+        engine.receiving().take(ep, end.receives);
+        return end.all(*this);
     }
-    auto *end = new EndReceives(ep, *this);
+    end.home = this;
+    ep.retain();
     ++ep.busy;
-    if (first.post(*end)) return;
+    if (first.post(end)) return;
     --ep.busy;  // that loop has ended them
-    delete end;
+    ep.release();
+}
+
+void EndReceives::all(Shard &shard) {
+    while (Receive *receive = receives.pop_front())
+        receive->end(shard, XFER_ECANCELED);
+}
+
+void EndReceives::arrive(Shard &shard) {
+    if (&shard != home) {
+        shard.engine.receiving().take(ep_, receives);
+        shard.hand_over_events();  // what matched before must not come after CLOSED
+        if (home->post(*this)) return;
+    }
+    all(shard);
+    if (&shard == home) shard.closed_receives(ep_);
+    ep_.release();  // may destroy this
 }
 
 void Shard::closed_receives(Endpoint &ep) {
@@ -177,7 +169,15 @@ void Shard::learnt(Endpoint &ep) {
     if (ep.receives.load() == 0) return;
     Shard &first = engine.first_shard();
     if (&first == this) return engine.receiving().learnt(ep);
-    xfer::post(first, new LearntMessage(ep));
+    if (ep.learnt.posted.exchange(true)) return;  // it sees what is known when it arrives
+    ep.retain();
+    if (!first.post(ep.learnt)) ep.release();
+}
+
+void Learnt::arrive(Shard &shard) {
+    posted.store(false);
+    shard.engine.receiving().learnt(ep_);
+    ep_.release();  // may destroy this
 }
 
 }  // namespace xfer

@@ -87,7 +87,10 @@ void Connection::answer_to_message(const Frame &frame) {
 void Connection::on_pong(const Frame &frame) {
     if (probing_) {
         probing_ = false;
-        shard.loop.disarm(limit_);
+        if (quiet_awaited_)
+            shard.loop.arm(limit_, shard.now() + kRetireNs);
+        else
+            shard.loop.disarm(limit_);
         peer->hear(*this, {Input::answered, number, 0, 0, {}});
     }
     for (Request &request : asked_)

@@ -190,7 +190,7 @@ void Receiving::deliver(Receive &receive, const Arrival &arrival) {
         });
         if (!prepared) {
             receive.end(shard(), XFER_ENOMEM);
-            return refuse(arrival);
+            return taken(arrival, XFER_ENOMEM);
         }
         if (arrival.shard == &shard()) return arrival.shard->pull(receive);
         if (!arrival.shard->post(receive)) receive.end(shard(), XFER_ECANCELED);
@@ -198,7 +198,7 @@ void Receiving::deliver(Receive &receive, const Arrival &arrival) {
     }
     if (bytes > 0) std::memcpy(receive.buffer, arrival.payload.data(), bytes);
     receive.end(shard(), arrival.length > receive.capacity ? XFER_ETRUNC : XFER_OK);
-    arrival.shard->message_taken(shard(), arrival.connection, arrival.number);
+    taken(arrival);
 }
 
 void Receiving::keep(const Arrival &arrival) {
@@ -213,17 +213,20 @@ void Receiving::keep(const Arrival &arrival) {
     });
     if (!kept) {
         if (envelope) matching_.remove(*envelope);
-        return refuse(arrival);
+        return taken(arrival, XFER_ENOMEM);
     }
     held_ += envelope->charge();
     by_connection_.at(source).push_back(*envelope);
-    arrival.shard->message_kept(shard(), arrival.connection, arrival.number,
-                                envelope.release()->arrival.whole);
+    answer(arrival, {true, envelope.release()->arrival.whole, XFER_OK});
 }
 
-// There is no memory for it.
-void Receiving::refuse(const Arrival &arrival) {
-    arrival.shard->message_taken(shard(), arrival.connection, arrival.number, XFER_ENOMEM);
+void Receiving::answer(const Arrival &arrival, const MessageAnswer &answer) {
+    if (arrival.answers) return arrival.answers->post(answer);
+    shard().answer_message(arrival.connection, arrival.number, answer);
+}
+
+void Receiving::taken(const Arrival &arrival, Status status) {
+    answer(arrival, {false, false, status});
 }
 
 // It is out of the matching; the caller destroys it.
@@ -245,7 +248,7 @@ void Receiving::withdraw(const Shard &from, uint64_t connection, uint64_t number
         std::unique_ptr<Envelope> owned(&envelope);
         matching_.remove(envelope);
         discard(envelope);
-        arrival.shard->message_taken(shard(), connection, number, XFER_ECANCELED);
+        taken(arrival, XFER_ECANCELED);
         return;
     }
 }

@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "core/crossing.h"
 #include "core/matching.h"
 #include "core/transfer.h"
 
@@ -29,6 +30,7 @@ struct Arrival {
     bool whole = false;    // the payload came along
     ConstBytes payload;    // valid during the call
     Ref<Endpoint> source;  // a handle of the peer
+    Ref<Answers> answers;  // if it has crossed
 };
 
 // An xfer_recv, from the call to its event.
@@ -82,7 +84,8 @@ private:
     bool wait(Receive &receive);  // false: its message was here
     void deliver(Receive &receive, const Arrival &arrival);
     void keep(const Arrival &arrival);
-    void refuse(const Arrival &arrival);
+    void answer(const Arrival &arrival, const MessageAnswer &answer);
+    void taken(const Arrival &arrival, Status status = XFER_OK);
     void discard(Envelope &envelope);
     void forget(Receive &receive);
     Shard &shard();

@@ -25,6 +25,7 @@ class Engine;
 class Region;
 class Shard;
 struct InGrants;
+struct InRetiring;
 
 class RegionTable {
 public:
@@ -56,11 +57,12 @@ private:
 };
 
 // Its coming to one shard, and its going: nodes inside the region, so that neither can fail.
-class RegionChange final : public Message {
+class RegionChange final : public Message, public ListNode<InRetiring> {
 public:
     void arrive(Shard &shard) override;
-    Region *region = nullptr;  // counted while this is on its way
+    Region *region = nullptr;  // counted while this is on its way, or lanes are waited for
     bool comes = false;
+    uint32_t lanes = 0;          // of one that goes: those that still send from it
     RegionTable::Places places;  // of one that comes
 };
 

@@ -1,31 +1,70 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory that a connection must let go of: regions that end, and messages that were pulled. What is
-// on its way out of it leaves first.
+// on its way out of it leaves first. Nothing here needs memory: a region waits by a node of its
+// own, a message by a count, and a lane says on_quiet for each before its own end.
 #include "core/connection.h"
+#include "core/flow.h"
 #include "core/peer.h"
 #include "core/shard.h"
 
 namespace xfer {
 
+// ---- all connections of a loop
+
+void Shard::remove(Region &region) {
+    Ref<Region> hold(region);
+    if (index == 0) loop.disarm(region.lease);
+    regions_.remove(region);
+    for (Peer &peer : peers_)
+        peer.retire(region);
+    if (region.goings[index].lanes == 0) region_quiet(region);
+}
+
+void Shard::wait_quiet(Region &region, uint32_t lanes) {
+    RegionChange &going = region.goings[index];
+    if (going.lanes == 0) {
+        region.retain();
+        retiring_.push_back(going);
+    }
+    going.lanes += lanes;
+}
+
+void Shard::on_quiet(uint64_t id) {
+    for (RegionChange &going : retiring_) {
+        Region &region = *going.region;
+        if (region.id != id || --going.lanes) continue;
+        going.ListNode<InRetiring>::unlink();
+        region_quiet(region);
+        return region.release();  // may destroy both
+    }
+}
+
+void Shard::region_quiet(Region &region) {
+    if (region.users.fetch_sub(1) != 1) return;
+    Ref<Region> parent = region.parent;
+    region.retain();  // the event's
+    tell(region);
+    if (!parent) return;
+    // Another loop may tell the end of the whole, which must not overtake this.
+    hand_over_events();
+    region_quiet(*parent);
+}
+
+// ---- one connection
+
 uint32_t Connection::lanes_that_send(uint64_t id, Status why) {
     uint32_t lanes = 0;
     for (auto &lane : lanes_)
         if (lane->state == Lane::State::ready && !lane->link->retire(id, why)) ++lanes;
+    quiet_awaited_ += lanes;
+    if (lanes && !limit_.armed()) shard.loop.arm(limit_, shard.now() + kRetireNs);
     return lanes;
-}
-
-void Connection::wait_quiet(uint64_t id, Retiring what) {
-    retiring_.emplace(id, std::move(what));
-    if (!limit_.armed()) shard.loop.arm(limit_, shard.now() + kRetireNs);
 }
 
 void Connection::retire(Region &region) {
     const Status why = region.is_grant() ? XFER_EREVOKED : XFER_ESTALE;
-    const uint32_t lanes = lanes_that_send(region.id, why);
+    if (const uint32_t lanes = lanes_that_send(region.id, why)) shard.wait_quiet(region, lanes);
     serving.removed(region);
-    if (!lanes) return;
-    region.users.fetch_add(1);
-    wait_quiet(region.id, {Ref(region), nullptr, lanes});
 }
 
 // A chunk that is half received: the next one is refused with its first byte.
@@ -35,20 +74,23 @@ void Connection::discard(uint64_t notification) {
 }
 
 bool Connection::retire(Transfer &send) {
-    const uint64_t id = kMessageBit | send.letter.number;
-    const uint32_t lanes = lanes_that_send(id, XFER_ESTALE);
-    if (lanes) wait_quiet(id, {{}, &send, lanes});
-    return lanes == 0;
+    send.letter.leaving = lanes_that_send(kMessageBit | send.letter.number, XFER_ESTALE);
+    return send.letter.leaving == 0;
 }
 
 void Connection::on_quiet(uint64_t id) {
-    auto at = retiring_.find(id);
-    if (at == retiring_.end() || --at->second.lanes) return;
-    const Retiring held = std::move(at->second);
-    retiring_.erase(at);
-    if (retiring_.empty() && !probing_) shard.loop.disarm(limit_);
-    if (held.region) return shard.region_quiet(*held.region);
-    peer->flow.sending.quiet(*held.send);
+    if (--quiet_awaited_ == 0 && !probing_) shard.loop.disarm(limit_);
+    if (!(id & kMessageBit)) return shard.on_quiet(id);
+    peer->flow.sending.quiet(*this, id & ~kMessageBit);
+}
+
+Transfer *Flow::find_leaving(uint64_t connection, uint64_t number) {
+    for (Transfer &transfer : all_) {
+        const Transfer::Letter &letter = transfer.letter;
+        if (letter.leaving && letter.connection == connection && letter.number == number)
+            return &transfer;
+    }
+    return nullptr;
 }
 
 }  // namespace xfer

@@ -53,6 +53,7 @@ void Sending::begin(Connection &connection, Transfer &transfer) {
     frame.flags = static_cast<uint8_t>((letter.sync ? kSync : 0) | (along ? 0 : kEnvelope) |
                                        (checked ? kChecked : 0));
     frame.seq = letter.number = ++last_;
+    letter.connection = connection.number;
     frame.region = letter.tag;
     body_.assign(along && !checked ? 0 : 8, 0);
     if (!along) {
@@ -112,7 +113,6 @@ void Sending::finish(Connection &connection, Transfer &transfer, Status status) 
 // A peer could answer while what it pulls is still on its way out.
 bool Sending::still(Connection &connection, Transfer &transfer) {
     if (!transfer.letter.pulled || connection.retire(transfer)) return true;
-    transfer.letter.leaving = true;
     connection.shard.loop.disarm(transfer.timer);
     return false;
 }
@@ -125,12 +125,13 @@ void Sending::withdraw(Connection &connection, Transfer &transfer) {
     if (still(connection, transfer)) flow_.fence(transfer);
 }
 
-void Sending::quiet(Transfer &transfer) {
-    transfer.letter.leaving = false;
-    if (transfer.letter.answered)
-        flow_.complete(transfer);
+void Sending::quiet(const Connection &connection, uint64_t number) {
+    Transfer *transfer = flow_.find_leaving(connection.number, number);
+    if (!transfer || --transfer->letter.leaving) return;
+    if (transfer->letter.answered)
+        flow_.complete(*transfer);
     else
-        flow_.fence(transfer);
+        flow_.fence(*transfer);
 }
 
 Status Sending::access(Dir dir, const Access &asked, std::span<const WirePiece> pieces,

@@ -28,9 +28,9 @@ public:
     Status access(Dir dir, const Access &asked, std::span<const WirePiece> pieces,
                   std::vector<iovec> &out);
     void withdraw(Connection &connection, Transfer &transfer);
-    void quiet(Transfer &transfer);   // its bytes have left
-    void forget(Transfer &transfer);  // it has ended
-    void reset();                     // the connection has
+    void quiet(const Connection &connection, uint64_t number);  // its bytes have left, by one lane
+    void forget(Transfer &transfer);                            // it has ended
+    void reset();                                               // the connection has
 
 private:
     struct Open {

@@ -157,26 +157,6 @@ void Shard::add(Region &region, RegionTable::Places &places) {
         peer.added(region);
 }
 
-void Shard::remove(Region &region) {
-    Ref<Region> hold(region);
-    if (index == 0) loop.disarm(region.lease);
-    regions_.remove(region);
-    for (Peer &peer : peers_)
-        peer.retire(region);
-    region_quiet(region);
-}
-
-void Shard::region_quiet(Region &region) {
-    if (region.users.fetch_sub(1) != 1) return;
-    Ref<Region> parent = region.parent;
-    region.retain();  // the event's
-    tell(region);
-    if (!parent) return;
-    // Another loop may tell the end of the whole, which must not overtake this.
-    hand_over_events();
-    region_quiet(*parent);
-}
-
 void Shard::lease(Region &grant) {
     if (grant.lease_ms && !closing_)
         loop.arm(grant.lease, now() + grant.lease_ms * kNsPerMs);

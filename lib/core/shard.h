@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/counters.h"
+#include "core/crossing.h"
 #include "core/mailbox.h"
 #include "core/peer.h"
 #include "core/region.h"
@@ -23,12 +24,6 @@ namespace xfer {
 struct LinkMove;
 class Receive;
 struct Arrival;
-
-// What a peer is told of a message that it has sent.
-struct MessageAnswer {
-    bool kept = false, held = false;
-    Status status = XFER_OK;
-};
 
 class Shard final : public WakeSink, public AcceptSink, public TimerSink, public Task {
 public:
@@ -69,6 +64,8 @@ public:
     std::vector<Piece> scratch;
     Region *find_region(uint64_t id);
     Region *find_region(std::string_view name);
+    void wait_quiet(Region &region, uint32_t lanes);  // on_quiet follows, once for each of them
+    void on_quiet(uint64_t region);
     void region_quiet(Region &region);
     void lease(Region &grant);  // its time counts from now
     void served(Connection &connection, Dir dir, uint64_t bytes);
@@ -105,19 +102,12 @@ public:
     void disconnected(Connection &connection);
     Connection *find_live(uint64_t number) const;
 
-    // Messages; core/messages.cc. `caller`: whose loop this runs on.
+    // Messages; core/messages.cc.
     void message_arrived(const Arrival &arrival);
     void message_withdrawn(uint64_t connection, uint64_t number);
-    void messages_lost(uint64_t connection);
-    void message_kept(Shard &caller, uint64_t connection, uint64_t number, bool held) {
-        answer_message(caller, connection, number, {true, held, XFER_OK});
-    }
-    void message_taken(Shard &caller, uint64_t connection, uint64_t number,
-                       Status status = XFER_OK) {
-        answer_message(caller, connection, number, {false, false, status});
-    }
-    void answer_message(Shard &caller, uint64_t connection, uint64_t number,
-                        const MessageAnswer &answer);
+    std::unique_ptr<MessagesLost> prepare_lost(uint64_t connection);  // null: nothing crosses
+    void messages_lost(uint64_t connection, std::unique_ptr<MessagesLost> prepared);
+    void answer_message(uint64_t connection, uint64_t number, const MessageAnswer &answer);
     void pull(Receive &receive);
     void learnt(Endpoint &ep);  // who its peer is
     void closed_receives(Endpoint &ep);
@@ -167,6 +157,7 @@ private:
 
     Mailbox mailbox_;
     RegionTable regions_;
+    List<RegionChange, InRetiring> retiring_;  // gone, but some of them is on its way out
     OwningList<Peer, InShard> peers_;
     std::unordered_map<uint64_t, Connection *> live_;  // by number
     OwningList<Connection, InHolder> strangers_, graveyard_;

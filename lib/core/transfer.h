@@ -61,9 +61,10 @@ public:
         const uint8_t *data = nullptr;  // of a send
         uint64_t length = 0, tag = 0;
         bool sync = false;
-        uint64_t number = 0;    // on its connection; 0: it is not on one yet
-        bool pulled = false;    // the peer has asked for its bytes
-        bool leaving = false;   // they are on their way out, and its end waits for that
+        uint64_t number = 0;      // on its connection; 0: it is not on one yet
+        uint64_t connection = 0;  // of a send: whose number that is
+        bool pulled = false;      // the peer has asked for its bytes
+        uint32_t leaving = 0;   // lanes by which they are on their way out: its end waits for them
         bool answered = false;  // it has ended but for that
     } letter;
 

@@ -15,12 +15,14 @@ void Peer::add(Endpoint &ep) {
     attach(ep);
 }
 
-// Needs no memory.
+// Needs no memory. Who it is must be known all the same: receives that name it wait for that.
 void Peer::attach(Endpoint &ep) {
     ep.peer = this;
     eps_.push_back(ep);
     ep.state.store(live_ ? XFER_EP_READY : XFER_EP_IDLE);
-    if (live_) shard.learnt(ep);
+    if (!live_) return;
+    ep.set_identity(live_->handshake.peer());
+    shard.learnt(ep);
 }
 
 // All that it must have of the connection that there is, and for its end.

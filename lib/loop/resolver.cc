@@ -10,14 +10,19 @@
 #include <utility>
 #include <vector>
 
+#include "util/memory.h"
+
 namespace xfer {
 
 namespace {
 
 using Addresses = std::vector<std::string>;
 
+// Nothing is canceled but for want of memory.
 Failure name_failure(const std::string &host, int status) {
-    return {XFER_ENAME, XFER_ORIGIN_CARES, status, host + ": " + ares_strerror(status)};
+    const bool starved = status == ARES_ENOMEM || status == ARES_ECANCELLED;
+    return {starved ? XFER_ENOMEM : XFER_ENAME, XFER_ORIGIN_CARES, status,
+            Text(host) + ": " + ares_strerror(status)};
 }
 
 // What needs no name server; empty if it does.
@@ -81,9 +86,10 @@ class Resolver::Socket final : private WatchSink {
 public:
     Socket(Resolver &resolver, ares_socket_t fd)
         : resolver_(resolver), fd_(fd), watch_(resolver.loop_.watch(fd, *this)) {}
-    // Without a watch the question ends by its time-out.
-    void want(uint32_t readiness) {
+    // False: the loop can't watch one more descriptor.
+    bool want(uint32_t readiness) {
         if (watch_) watch_->want(readiness);
+        return watch_ != nullptr;
     }
 
 private:
@@ -104,8 +110,9 @@ Resolver::~Resolver() {
 }
 
 std::unique_ptr<Resolving> Resolver::ask(const std::string &host, ResolveSink &sink) {
-    auto *question = new Question(loop_, host, sink);
-    auto asked = std::make_unique<Asked>(*question);
+    auto made = std::make_unique<Question>(loop_, host, sink);
+    auto asked = std::make_unique<Asked>(*made);
+    Question *question = made.release();
     Addresses known = known_addresses(host);
     if (!known.empty()) {
         question->answer(std::move(known));
@@ -121,6 +128,7 @@ std::unique_ptr<Resolving> Resolver::ask(const std::string &host, ResolveSink &s
     hints.ai_socktype = SOCK_STREAM;
     question->with_cares = true;
     ares_getaddrinfo(channel_, host.c_str(), nullptr, &hints, on_answer, question);
+    end_starved();
     pace();
     return asked;
 }
@@ -150,7 +158,8 @@ void Resolver::on_answer(void *arg, int status, int, ares_addrinfo *answer) {
         delete question;
     } else if (status != ARES_EDESTRUCTION) {  // then nobody runs tasks any more
         Addresses found;
-        if (status == ARES_SUCCESS) found = numeric(*answer);
+        if (status == ARES_SUCCESS && !in_memory([&] { found = numeric(*answer); }))
+            status = ARES_ENOMEM;
         if (status == ARES_SUCCESS && found.empty()) status = ARES_ENODATA;
         if (status == ARES_SUCCESS)
             question->answer(std::move(found));
@@ -166,17 +175,28 @@ void Resolver::on_socket(void *self, ares_socket_t fd, int readable, int writabl
         resolver.sockets_.erase(fd);
         return;
     }
-    auto &socket = resolver.sockets_[fd];
-    if (!socket) socket = std::make_unique<Socket>(resolver, fd);
     uint32_t readiness = 0;
     if (readable) readiness |= kReadable;
     if (writable) readiness |= kWritable;
-    socket->want(readiness);
+    if (!in_memory([&] { resolver.watch(fd, readiness); })) resolver.starved_ = true;
+}
+
+void Resolver::watch(ares_socket_t fd, uint32_t readiness) {
+    auto &socket = sockets_[fd];
+    if (!socket) socket = std::make_unique<Socket>(*this, fd);
+    if (!socket->want(readiness)) starved_ = true;
 }
 
 void Resolver::process(ares_socket_t readable, ares_socket_t writable) {
     ares_process_fd(channel_, readable, writable);
+    end_starved();
     pace();
+}
+
+// A socket that nobody watches: what is asked by it would wait for its time-out, and so would all
+// that is asked by it later.
+void Resolver::end_starved() {
+    if (std::exchange(starved_, false)) ares_cancel(channel_);
 }
 
 void Resolver::on_timer(Timer &) {

@@ -31,6 +31,8 @@ private:
     void pace();
     void on_timer(Timer &timer) override;
     void process(ares_socket_t readable, ares_socket_t writable);
+    void end_starved();
+    void watch(ares_socket_t fd, uint32_t readiness);
     static void on_socket(void *self, ares_socket_t fd, int readable, int writable);
     static void on_answer(void *question, int status, int timeouts, ares_addrinfo *addresses);
 
@@ -39,6 +41,7 @@ private:
     ares_channel channel_ = nullptr;  // opened by the first name that needs it
     Timer timer_{*this};              // for the next time-out of c-ares
     std::map<ares_socket_t, std::unique_ptr<Socket>> sockets_;
+    bool starved_ = false;  // memory lacked inside a call of c-ares, which must not see that
 };
 
 }  // namespace xfer

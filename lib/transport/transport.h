@@ -106,7 +106,8 @@ public:
     // any more.
     virtual bool cancel(Op &op) = 0;
     // The region has ended: nothing of it is read or written any more, and requests that were under
-    // way are refused with `why`. False: some of it is on its way out; on_quiet follows.
+    // way are refused with `why`. False: some of it is on its way out; on_quiet follows, once, and
+    // before on_down.
     virtual bool retire(uint64_t region, Status why) = 0;
     // That notification of the peer's has ended: what still comes of a put of it is thrown away.
     virtual void discard(uint64_t notification) = 0;

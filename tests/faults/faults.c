@@ -123,6 +123,7 @@ static void run_phase(const Phase *phase, const Mode *mode, bool warm) {
         memcpy(counts, shared_counts, sizeof counts);
         for (int i = 0; i < kRowCount; i++) {
             const Row *row = &rows[i];
+            if (phase->memory && (row->call != kAlloc || row->onward)) continue;
             if (here_only(phase, row->call, row->onward) != here) continue;
             long count = row->call == kDescriptors ? kMaxDescriptors : counts[row->call];
             for (long nth = 1; nth <= count; nth++) {
@@ -184,6 +185,43 @@ static void test_connect_poll(void **state) {
     run(&phase_connect, &modes[2], 1);
 }
 
+/* Between two that are connected; the modes are those of the server, and each other does without
+ * where time is short. */
+static void run_traffic(const Phase *phase, int first, int second) {
+    run(phase, &modes[first], 1);
+    if (second >= 0 && getenv("XFER_TEST_QUICK") == NULL) run(phase, &modes[second], 1);
+}
+
+static void test_message(void **state) {
+    (void)state;
+    run_traffic(&phase_message, 3, 1);
+}
+
+static void test_withdraw(void **state) {
+    (void)state;
+    run_traffic(&phase_withdraw, 3, -1);
+}
+
+static void test_named(void **state) {
+    (void)state;
+    run_traffic(&phase_named, 3, 0);
+}
+
+static void test_notify(void **state) {
+    (void)state;
+    run_traffic(&phase_notify, 3, 1);
+}
+
+static void test_retire(void **state) {
+    (void)state;
+    run_traffic(&phase_retire, 3, -1);
+}
+
+static void test_pulled(void **state) {
+    (void)state;
+    run_traffic(&phase_pulled, 3, -1);
+}
+
 static void test_full(void **state) {
     (void)state;
 #ifdef __SANITIZE_ADDRESS__
@@ -209,13 +247,17 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_open),           cmocka_unit_test(test_listen),
     cmocka_unit_test(test_region),         cmocka_unit_test(test_full),
     cmocka_unit_test(test_connect_thread), cmocka_unit_test(test_connect_loop),
-    cmocka_unit_test(test_connect_poll),
+    cmocka_unit_test(test_connect_poll),   cmocka_unit_test(test_message),
+    cmocka_unit_test(test_withdraw),       cmocka_unit_test(test_named),
+    cmocka_unit_test(test_notify),         cmocka_unit_test(test_retire),
+    cmocka_unit_test(test_pulled),
 };
 
 /* One case, in this process, so that a debugger sees it: the words are those of show(). */
 static int replay(char **words) {
-    static const Phase *const phases[] = {&phase_open, &phase_listen, &phase_region,
-                                          &phase_connect};
+    static const Phase *const phases[] = {
+        &phase_open,     &phase_listen, &phase_region, &phase_connect, &phase_message,
+        &phase_withdraw, &phase_named,  &phase_notify, &phase_retire,  &phase_pulled};
     const Phase *phase = NULL;
     const Mode *mode = NULL;
     Fault fault = {.call = kCallCount};

@@ -36,6 +36,7 @@ static atomic_long counts[kCallCount];
 static atomic_long hits;
 static atomic_long live;
 static _Thread_local bool here;
+static atomic_bool narrow;
 
 /* The lowest free number bounds what the process may have from now on: there are no gaps, as far as
  * it matters, since descriptors that were closed were the last ones. */
@@ -73,6 +74,10 @@ long inject_hits(void) {
 
 long inject_live(void) {
     return live;
+}
+
+void inject_narrow(void) {
+    narrow = true;
 }
 
 static bool due(Call call) {
@@ -128,6 +133,8 @@ int accept4(int fd, __SOCKADDR_ARG address, socklen_t *size, int flags) {
 
 int connect(int fd, __CONST_SOCKADDR_ARG address, socklen_t size) {
     NEXT(connect);
+    const int little = 16 * 1024;
+    if (narrow) setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &little, sizeof little);
     return fails(kConnect) ? -1 : next(fd, address, size);
 }
 

@@ -63,5 +63,7 @@ long inject_count(Call call);
 long inject_hits(void);
 /* Allocations that were not freed yet, of the whole process; 0 where a sanitizer has its own. */
 long inject_live(void);
+/* From here on sockets that connect hold little, so that who sends to them soon has to wait. */
+void inject_narrow(void);
 
 #endif

@@ -16,7 +16,7 @@ static const Mode plain = {"thread/1", XFER_DISPATCH_THREAD, 1};
 static Resources base;
 static bool compare_memory;
 
-static void disarm(void) {
+void phase_disarm(void) {
     inject_disarm();
     phase_hits = inject_hits();
     for (int i = 0; i < kCallCount; i++)
@@ -54,7 +54,7 @@ static void run_open(const Mode *mode, const Fault *fault) {
     host.engine = (xfer_engine_t *)&host; /* it must be overwritten */
     inject_arm(fault);
     xfer_status_t status = host_try(&host, &err);
-    disarm();
+    phase_disarm();
     check_error(status, &err, "xfer_engine_open");
     if (status != XFER_OK) {
         if (host.engine != NULL) fail_case("a failed open leaves a handle");
@@ -97,7 +97,7 @@ static void run_listen(const Mode *mode, const Fault *fault) {
     inject_arm(fault);
     xfer_status_t status =
         xfer_engine_listen(server.engine, uri, server.uri, sizeof server.uri, &err);
-    disarm();
+    phase_disarm();
     check_error(status, &err, "xfer_engine_listen");
     if (status != XFER_OK) {
         check_resources(&before, false, "after the failed listen");
@@ -122,7 +122,7 @@ static void run_region(const Mode *mode, const Fault *fault) {
     xfer_region_t *region = (xfer_region_t *)&server; /* it must be overwritten */
     inject_arm(fault);
     xfer_status_t status = region_try(&server, &region, &err);
-    disarm();
+    phase_disarm();
     check_error(status, &err, "xfer_region_open");
     if (status != XFER_OK) {
         if (region != NULL) fail_case("a failed open leaves a handle");
@@ -178,7 +178,7 @@ static void run_connect(const Mode *mode, const Fault *fault) {
     inject_arm(fault);
     xfer_status_t status = xfer_ep_open(client.engine, server.uri, NULL, &ep, &err);
     if (status == XFER_OK) first_contact(&client, &server, ep);
-    disarm();
+    phase_disarm();
     check_error(status, &err, "xfer_ep_open");
     if ((status == XFER_OK) != (ep != NULL)) fail_case("a failed open leaves a handle");
     must(xfer_ep_close(ep), "xfer_ep_close");
@@ -240,7 +240,7 @@ bool phase_allows(bool warm, const Fault *fault) {
     return true;
 }
 
-const Phase phase_open = {"open", true, false, run_open};
-const Phase phase_listen = {"listen", false, false, run_listen};
-const Phase phase_region = {"register", false, false, run_region};
-const Phase phase_connect = {"connect", false, true, run_connect};
+const Phase phase_open = {"open", true, false, false, run_open};
+const Phase phase_listen = {"listen", false, false, false, run_listen};
+const Phase phase_region = {"register", false, false, false, run_region};
+const Phase phase_connect = {"connect", false, true, false, run_connect};

@@ -10,12 +10,19 @@
 
 typedef struct Phase {
     const char *name;
-    bool first; /* tried also in a process that has not opened an engine yet */
-    bool loops; /* one allocation fails on any thread; else, as when all do, on the caller's */
+    bool first;  /* tried also in a process that has not opened an engine yet */
+    bool loops;  /* one allocation fails on any thread; else, as when all do, on the caller's */
+    bool memory; /* nothing else fails */
     void (*run)(const Mode *mode, const Fault *fault);
 } Phase;
 
 extern const Phase phase_open, phase_listen, phase_region, phase_connect;
+/* Between engines that are connected; traffic.c. */
+extern const Phase phase_message, phase_withdraw, phase_named, phase_notify, phase_retire,
+    phase_pulled;
+
+/* Ends the fault, and keeps what was counted. */
+void phase_disarm(void);
 
 /* A listener without descriptors; see full.c. */
 void run_full(const Mode *mode);

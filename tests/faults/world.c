@@ -14,6 +14,7 @@
 #include "inject.h"
 
 uint8_t served[4096];
+uint32_t stall_ms = 1500;
 
 void fail_case(const char *format, ...) {
     char text[512];
@@ -60,8 +61,10 @@ static void on_event(const xfer_event_t *event, uint64_t user) {
 }
 
 void loop_make(Host *host, const Mode *mode) {
+    uint8_t id = host->id;
     memset(host, 0, sizeof *host);
     host->mode = mode;
+    host->id = id;
     if (mode->dispatch == XFER_DISPATCH_LOOP && uv_loop_init(&host->loop) != 0)
         fail_case("uv_loop_init");
 }
@@ -72,12 +75,13 @@ xfer_status_t host_try(Host *host, xfer_error_t *err) {
         .dispatch = host->mode->dispatch,
         .io_threads = host->mode->io_threads,
         .user = (uint64_t)(uintptr_t)host,
-        .timeout_ms = 1500,
-        .stall_ms = 1500,
+        .timeout_ms = stall_ms,
+        .stall_ms = stall_ms,
         .connect_ms = 500,
     };
     if (host->mode->dispatch != XFER_DISPATCH_POLL) options.on_event = on_event;
     if (host->mode->dispatch == XFER_DISPATCH_LOOP) options.uv_loop = &host->loop;
+    options.id[0] = host->id;
     host->count = 0;
     return xfer_engine_open(&options, &host->engine, err);
 }
@@ -92,11 +96,11 @@ void host_listen(Host *host) {
          "xfer_engine_listen");
 }
 
-static bool closed(Host *host) {
+static const xfer_event_t *find_object(Host *host, uint32_t kind, const void *object) {
     for (int i = 0; i < host->count; i++)
-        if (host->events[i].kind == XFER_EVENT_CLOSED && host->events[i].object == host->engine)
-            return true;
-    return false;
+        if (host->events[i].kind == kind && host->events[i].object == object)
+            return &host->events[i];
+    return NULL;
 }
 
 void loop_end(Host *host) {
@@ -110,11 +114,7 @@ void loop_end(Host *host) {
 
 void host_end(Host *host) {
     must(xfer_engine_close(host->engine), "xfer_engine_close");
-    uint64_t end = now_ms() + kLimitMs;
-    while (!closed(host)) {
-        turn(host, NULL);
-        if (now_ms() > end) fail_case("the engine does not end");
-    }
+    wait_object(host, NULL, XFER_EVENT_CLOSED, host->engine);
     must(xfer_engine_join(host->engine), "xfer_engine_join");
     host->engine = NULL;
     loop_end(host);
@@ -162,6 +162,16 @@ xfer_event_t wait_event(Host *host, Host *other, uint32_t kind, uint64_t user) {
             fail_case("no event of kind %u for %llu", kind, (unsigned long long)user);
     }
     check_status(event->status, "an event");
+    return *event;
+}
+
+xfer_event_t wait_object(Host *host, Host *other, uint32_t kind, const void *object) {
+    uint64_t end = now_ms() + kLimitMs;
+    const xfer_event_t *event;
+    while ((event = find_object(host, kind, object)) == NULL) {
+        turn(host, other);
+        if (now_ms() > end) fail_case("no event of kind %u for %p", kind, object);
+    }
     return *event;
 }
 

@@ -25,6 +25,7 @@ typedef struct Host {
     xfer_engine_t *engine;
     uv_loop_t loop; /* LOOP only */
     char uri[256];
+    uint8_t id; /* of the engine: the first byte of its identity; 0: any */
     _Atomic int count;
     xfer_event_t events[kMaxEvents];
     xfer_ref_t ref; /* of the last LOOKUP */
@@ -36,6 +37,8 @@ _Noreturn void fail_case(const char *format, ...) __attribute__((format(printf, 
 void check_status(xfer_status_t status, const char *call);
 void must(xfer_status_t status, const char *call);
 uint64_t now_ms(void);
+/* How long an operation may move nothing, in hosts that are opened from here on. */
+extern uint32_t stall_ms;
 
 void loop_make(Host *host, const Mode *mode); /* the caller's loop, if the mode has one */
 xfer_status_t host_try(Host *host, xfer_error_t *err);
@@ -50,6 +53,8 @@ void turn(Host *one, Host *other);
 int count_events(Host *host, uint32_t kind, uint64_t user);
 /* The event of that kind and user; turns both until it is there. */
 xfer_event_t wait_event(Host *host, Host *other, uint32_t kind, uint64_t user);
+/* The same, by its object. */
+xfer_event_t wait_object(Host *host, Host *other, uint32_t kind, const void *object);
 
 extern uint8_t served[4096]; /* the memory of "memory" */
 xfer_status_t region_try(Host *host, xfer_region_t **region, xfer_error_t *err);
