@@ -153,7 +153,9 @@ bool Peer::settle(Connection &connection, const Identity &identity, ConstBytes r
     };
     if (id && !still_wanted()) addresses_.remove(connection.uri);
     if (move->wishes.eps.empty() && !eps_.empty()) {
-        connection.close({XFER_EIDENTITY, 0, 0, "another engine answered than the one expected"});
+        // Who meant this address has been told; the others may have better ones.
+        const Status why = addresses_.empty() ? XFER_EIDENTITY : kDuplicate;
+        connection.close({why, 0, 0, "another engine answered than the one expected"});
         return false;
     }
     hear(connection, {Input::lost, connection.number, 0, 0, {}});

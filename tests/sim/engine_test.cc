@@ -371,6 +371,28 @@ TEST_CASE("a wrong expectation does not lead other handles astray") {
     }
 }
 
+TEST_CASE("a wrong expectation ends nothing of a handle that knows better") {
+    World world(1);
+    Host a(world, kA), b(world, kB), c(world, "tcp://10.0.0.3:3");
+    xfer_id_t expected;
+    REQUIRE(xfer_engine_id(c.engine, &expected) == XFER_OK);
+    xfer_ep_options_t options{};
+    options.size = sizeof options;
+    options.peer = &expected;
+    xfer_ep_t *right = nullptr, *wrong = nullptr;
+    REQUIRE(xfer_ep_open(a.engine, c.uri.c_str(), &options, &right, nullptr) == XFER_OK);
+    REQUIRE(xfer_ep_open(a.engine, kB.c_str(), &options, &wrong, nullptr) == XFER_OK);
+    a.eps = {right, wrong};
+    world.net.closed.insert(c.uri);
+    a.expect(1), a.expect(2);
+    REQUIRE(xfer_ep_lookup(right, "memory", nullptr, 1) == XFER_OK);
+    REQUIRE(xfer_ep_lookup(wrong, "memory", nullptr, 2) == XFER_OK);
+    CHECK(a.wait(2, kSecond) == XFER_EIDENTITY);
+    CHECK(a.done.count(1) == 0);
+    world.net.closed.clear();
+    CHECK(a.wait(1) == XFER_OK);
+}
+
 TEST_CASE("one seed, one run") {
     const auto digest = [](uint64_t seed) {
         World world(seed);
