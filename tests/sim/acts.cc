@@ -113,6 +113,7 @@ std::string Scenario::describe(const Operation &operation) const {
     if (operation.timeout)
         text += " within " + std::to_string(operation.timeout / kNsPerMs) + " ms";
     if (operation.notifies) text += " notifies";
+    if (operation.key) text += " key " + std::to_string(operation.key - kSharedKey);
     if (operation.ordered) text += " ordered";
     return text;
 }
@@ -193,7 +194,13 @@ void Scenario::submit(Life &life, Life::Batch &batch, Operation &operation) {
     operation.ordered = one_in(5);
     if (operation.notifies) options.flags |= XFER_SUBMIT_NOTIFY;
     if (operation.ordered) options.flags |= XFER_SUBMIT_ORDERED;
-    options.notify_key = operation.number;
+    if (operation.notifies && swarm.counts && one_in(2))
+        operation.key = kSharedKey + random(kSharedKeys);
+    if (swarm.sums && one_in(4)) {
+        options.flags |= XFER_SUBMIT_CHECKSUM;
+        operation.checked = true;
+    }
+    options.notify_key = operation.key ? operation.key : operation.number;
     batch.last = operation.number;
     Life::Ep *ep = nullptr;
     for (Life::Ep &mine : life.eps)
@@ -219,22 +226,30 @@ void Scenario::act_resubmit(Life &life) {
     submit(life, batch, operation);
 }
 
+// The only engine that this can be about; 0: there are, or were, others.
+uint32_t Scenario::surely_at(const Life::Ep &ep) const {
+    const Node &node = nodes_[ep.node];
+    const bool wrong = ep.expected && *ep.expected != node.id;
+    return node.lives == 1 && node.life && !wrong ? node.life->number : 0;
+}
+
 void Scenario::act_send(Life &life) {
-    Life::Ep *ep = life.ep_to(other_node(life));
-    if (!ep) return;
+    if (Life::Ep *ep = life.ep_to(other_node(life))) send_by(life, *ep);
+}
+
+void Scenario::send_by(Life &life, Life::Ep &ep) {
     const uint64_t length = 8 + (one_in(3) ? random(20'000) : random(200));
     Operation &operation = model.begin(Operation::send, life.number, length);
     store<uint64_t>(operation.buffer, operation.number);
-    operation.ep = ep->number;
+    operation.ep = ep.number;
     operation.tag = random(kTags);
-    if (nodes_[ep->node].lives == 1 && nodes_[ep->node].life)
-        operation.to = nodes_[ep->node].life->number;
+    operation.to = surely_at(ep);
     auto options = options_of<xfer_op_options_t>(some_timeout(operation));
     operation.sync = one_in(4);
     options.flags = operation.sync ? XFER_SEND_SYNC : 0;
     life.took(
-        operation, ep,
-        xfer_send(ep->handle, operation.buffer, length, operation.tag, operation.number, &options));
+        operation, &ep,
+        xfer_send(ep.handle, operation.buffer, length, operation.tag, operation.number, &options));
 }
 
 void Scenario::act_receive(Life &life) {
@@ -249,15 +264,46 @@ void Scenario::act_receive(Life &life) {
                         operation.tag, one_in(3) ? 0 : UINT64_MAX, operation.number, &options));
 }
 
-void Scenario::act_notify(Life &life) {
-    Life::Ep *ep = life.ep_to(other_node(life));
-    if (!ep) return;
+bool Scenario::act_notify(Life &life, Life::Ep *ep) {
+    if (!ep) return false;
     Operation &operation = model.begin(Operation::notify, life.number, 0);
     operation.ep = ep->number;
-    if (nodes_[ep->node].lives == 1 && nodes_[ep->node].life)
-        operation.to = nodes_[ep->node].life->number;
+    operation.to = surely_at(*ep);
     const auto options = options_of<xfer_op_options_t>(some_timeout(operation));
-    life.took(operation, ep, xfer_notify(ep->handle, operation.number, operation.number, &options));
+    if (swarm.counts && one_in(2)) operation.key = kSharedKey + random(kSharedKeys);
+    const uint64_t key = operation.key ? operation.key : operation.number;
+    return life.took(operation, ep, xfer_notify(ep->handle, key, operation.number, &options));
+}
+
+void Scenario::act_counter(Life &life) {
+    Count count;
+    count.at = life.number;
+    count.key = kSharedKey + random(kSharedKeys);
+    count.expected = 1 + random(3);
+    count.user = next_word();
+    Life::Counter made;
+    made.user = count.user;
+    const xfer_status_t status = xfer_counter_open(life.engine, count.key, count.expected,
+                                                   count.user, &made.handle, nullptr);
+    const bool taken = model.counting(life.number, count.key) != nullptr;
+    note([&] {
+        return life.name() + " counts key " + std::to_string(count.key - kSharedKey) + ": " +
+               xfer_status_name(status);
+    });
+    if (status != (taken ? XFER_EEXIST : XFER_OK))
+        return model.violated(life.name() + ": a counter answers " + xfer_status_name(status));
+    if (taken) return;
+    count.handle = made.handle;
+    model.count(count);
+    life.counters.push_back(made);
+}
+
+void Scenario::act_close_counter(Life &life) {
+    if (life.counters.empty()) return;
+    const size_t index = random(life.counters.size());
+    model.uncount(life.counters[index].user);
+    xfer_counter_close(life.counters[index].handle);
+    life.counters.erase(life.counters.begin() + static_cast<ptrdiff_t>(index));
 }
 
 void Scenario::act_question(Life &life, Act act) {

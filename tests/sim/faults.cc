@@ -36,7 +36,7 @@ void Scenario::act_read_closing() {
     Life::Ep *ep = reader->ep_to(owner->node);
     const uint64_t bytes = 1 + random(one_in(2) ? 20'000 : 400'000);
     const uint8_t *content = payload_table() + random(1 << 20);
-    const std::string name = "y" + std::to_string(owner->areas.size());
+    const std::string name = "y" + std::to_string(next_word());
     if (!ep || !owner->open_area(name, bytes, XFER_READ, content)) return;
     Life::Held ref;
     const Lent *lent = ref.lent = owner->areas.back().lent;

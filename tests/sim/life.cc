@@ -34,6 +34,7 @@ void Life::open_engine() {
     options.heartbeat_ms = swarm.heartbeat_ms, options.idle_ms = swarm.idle_ms;
     options.lanes = swarm.lanes, options.timeout_ms = swarm.timeout_ms;
     options.max_connections = 64, options.max_operations = swarm.max_operations;
+    if (swarm.sums) options.checksum = checksum = all.world.random(2) != 0;
     if (swarm.keyed) options.key = Secret(std::vector<uint8_t>(32, 7));
     options.own_id = true;
     options.id = id;
@@ -67,6 +68,8 @@ void Life::open_engine() {
     xfer_id_t identity;
     xfer_engine_id(engine, &identity);
     who().number = number;
+    who().id = id;
+    who().node = node;
     who().incarnation = identity.incarnation;
     all.incarnations[identity.incarnation] = number;
 }
@@ -75,6 +78,8 @@ Life::~Life() {
     if (xfer_engine_join(engine) != XFER_OK) all.model.violated(name() + " can't be joined");
     for (const Batch &batch : batches)
         xfer_batch_close(batch.handle);
+    for (const Counter &counter : counters)
+        xfer_counter_close(counter.handle);
     for (const Ep &ep : eps)
         xfer_ep_close(ep.handle);
     for (const Area &area : areas)
@@ -90,13 +95,22 @@ Who &Life::who() const {
 Life::Ep *Life::ep_to(size_t to, bool fresh) {
     if (!fresh)
         for (Ep &ep : eps)
-            if (ep.node == to) return &ep;
+            if (ep.node == to && (!ep.expected || *ep.expected == all.id_of(to))) return &ep;
+    std::optional<EngineId> expected;
+    if (all.swarm.expects && all.world.random(3) == 0) expected = all.id_of(to);
+    return open_ep(to, expected);
+}
+
+Life::Ep *Life::open_ep(size_t to, const std::optional<EngineId> &expected) {
     if (eps.size() >= 24) return nullptr;
+    xfer_id_t peer{};
+    if (expected) std::copy(expected->begin(), expected->end(), peer.bytes);
     xfer_ep_options_t options{};
     options.size = sizeof options;
     options.user = all.next_word();
+    options.peer = expected ? &peer : nullptr;
     Ep ep;
-    ep.number = options.user, ep.node = to;
+    ep.number = options.user, ep.node = to, ep.expected = expected;
     const xfer_status_t status =
         xfer_ep_open(engine, all.uri(to).c_str(), &options, &ep.handle, nullptr);
     all.note([&] { return name() + " opens an endpoint to " + all.uri(to); });
@@ -105,6 +119,7 @@ Life::Ep *Life::ep_to(size_t to, bool fresh) {
         return nullptr;
     }
     ++all.dialed[{number, all.uri(to)}].handles;
+    tracked_.erase(ep.handle);  // one that ended untold may have had its address
     eps.push_back(ep);
     return &eps.back();
 }
@@ -176,13 +191,19 @@ void Life::crash(bool told) {
 bool Life::took(Operation &operation, Ep *ep, xfer_status_t status) {
     all.note(
         [&] { return name() + " " + all.describe(operation) + ": " + xfer_status_name(status); });
+    if (checksum) operation.checked = true;
+    if (ep) operation.expected = ep->expected;
     if (status == XFER_OK) {
         all.model.submitted(operation);
         return true;
     }
     all.model.refused(operation);
     ++all.net.met[std::string("refused ") + xfer_status_name(status)];
-    if (status == XFER_EAGAIN && ep) ep->room_owed = true;
+    if (status == XFER_EAGAIN && ep) {
+        ep->room_owed = true;
+        if (all.model.open_on(ep->number, number) < all.swarm.max_operations)
+            all.model.violated(name() + " refuses for want of room, and there is room");
+    }
     const bool known = status == XFER_EAGAIN || status == XFER_EACCESS || status == XFER_ECLOSED;
     if (!known) all.model.violated(name() + ": a call answers " + xfer_status_name(status));
     return false;
@@ -212,6 +233,8 @@ void Life::on_event(const xfer_event_t &event) {
         if (Lent *lent = all.model.find_lent(number, event.user)) all.model.returned(*lent);
         std::erase_if(grants, [&](const Grant &grant) { return grant.lent->id == event.user; });
         return;
+    case XFER_EVENT_COUNTER:
+        return all.model.counted(event, who());
     case XFER_EVENT_ROOM:
         return on_room(event.user);
     case XFER_EVENT_REGION_GONE: {
@@ -237,6 +260,9 @@ void Life::on_operation(const xfer_event_t &event) {
         xfer_ref_info(&got.ref, &info, sizeof info);
         got.lent = all.model.find_lent(all.incarnations[info.owner.incarnation], info.region);
         if (!got.lent) return all.model.violated(name() + " found a region that never was");
+        if (operation && operation->expected &&
+            all.model.who(got.lent->owner).id != *operation->expected)
+            all.model.violated(name() + " found a region of an engine that was not expected");
         if (held.size() < 32) held.push_back(got);
     }
     all.model.ended(event, who());
@@ -247,12 +273,18 @@ void Life::on_operation(const xfer_event_t &event) {
 void Life::on_peer(const xfer_event_t &event) {
     if (event.kind == XFER_EVENT_PEER_UP) {
         const auto *peer = static_cast<const xfer_id_t *>(event.data);
+        for (const Ep &ep : eps)
+            if (ep.number == event.user && ep.expected &&
+                !std::equal(ep.expected->begin(), ep.expected->end(), peer->bytes))
+                all.model.violated(name() + " is connected with an engine that was not expected");
         Tracked &tracked = tracked_[event.ep];
         tracked.peer = all.incarnations[peer->incarnation];
         const std::vector<uint64_t> &starts = transport->generations[tracked.peer];
         const auto first = std::find(starts.begin(), starts.end(), all.world.now());
         tracked.generation =
             first == starts.end() ? 0 : static_cast<uint64_t>(first - starts.begin()) + 1;
+    } else if (event.kind == XFER_EVENT_PEER) {
+        tracked_.erase(event.ep);
     } else if (event.kind == XFER_EVENT_PEER_DOWN) {
         const Tracked &tracked = tracked_[event.ep];
         all.model.peer_down(number, tracked.peer, tracked.generation);

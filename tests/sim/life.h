@@ -5,6 +5,7 @@
 #include <array>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@ public:
         xfer_ep_t *handle = nullptr;
         size_t node = 0;
         bool room_owed = false;
+        std::optional<EngineId> expected;
     };
     struct Area {
         xfer_region_t *handle = nullptr;
@@ -39,6 +41,10 @@ public:
         Lent *lent = nullptr;
         bool granted = false;
     };
+    struct Counter {
+        xfer_counter_t *handle = nullptr;
+        uint64_t user = 0;
+    };
     struct Batch {
         xfer_batch_t *handle = nullptr;
         uint64_t last = 0;  // its last operation
@@ -54,6 +60,7 @@ public:
     Who &who() const;
     std::string name() const { return "e" + std::to_string(number); }
     Ep *ep_to(size_t to, bool fresh = false);
+    Ep *open_ep(size_t to, const std::optional<EngineId> &expected);
     void close_ep(size_t index);
     bool open_area(const std::string &called, uint64_t length, uint32_t access,
                    const uint8_t *fixed, bool shared = false);
@@ -72,12 +79,14 @@ public:
     EngineId id;
     xfer_engine_t *engine = nullptr;
     bool frozen = false, draining = false, listens = false;
+    bool checksum = false;  // an option of the engine
     uint64_t frozen_at = 0, close_called = 0;
     std::vector<Ep> eps;
     std::vector<Area> areas;
     std::vector<Grant> grants;
     std::vector<Held> held;
     std::vector<Batch> batches;
+    std::vector<Counter> counters;
 
 private:
     void open_engine();

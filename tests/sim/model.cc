@@ -173,6 +173,19 @@ Operation *Model::find(uint64_t number) {
     return at == all_.end() ? nullptr : at->second.get();
 }
 
+uint64_t Model::open_on(uint64_t ep, uint32_t life) const {
+    return static_cast<uint64_t>(std::count_if(all_.begin(), all_.end(), [&](const auto &at) {
+        const Operation &operation = *at.second;
+        const bool pulls = operation.kind == Operation::receive && operation.from == life;
+        return (pulls || operation.ep == ep) && operation.submitted && !operation.ended;
+    }));
+}
+
+bool Model::is_somebody(const EngineId &id) const {
+    return std::any_of(who_.begin(), who_.end(),
+                       [&](const auto &at) { return at.second.id == id; });
+}
+
 uint64_t Model::pending(bool receives) const {
     return receives ? pending_receives_ : pending_;
 }
@@ -201,6 +214,7 @@ void Model::ended(const xfer_event_t &event, Who &by) {
             (event.flags & XFER_MAYBE_APPLIED ? " maybe" : "")];
     check_flags(*operation);
     check_time(*operation, by);
+    check_rest(*operation);
     if (operation->kind == Operation::receive)
         received(event, *operation, by);
     else if (event.status == XFER_OK)
@@ -229,9 +243,32 @@ void Model::check_flags(const Operation &operation) {
         violated(named(operation) + " FENCED, and it was received");
 }
 
+// Whatever became of it, it has touched no other memory of its user than that of its gets.
+void Model::check_rest(const Operation &operation) {
+    if (operation.kind != Operation::single && operation.kind != Operation::batch) return;
+    std::map<uint64_t, uint64_t> gets;
+    for (const Entry &entry : operation.entries)
+        if (!entry.put) gets[entry.at] = entry.length;
+    gets[operation.length] = 0;
+    const uint8_t *lent = payload_table() + operation.number * 7919 % (1 << 20);
+    uint64_t at = 0;
+    for (const auto &[begin, length] : gets) {
+        if (std::memcmp(operation.buffer + at, lent + at, begin - at) != 0)
+            return violated(named(operation) + " has changed memory that is not its own");
+        at = begin + length;
+    }
+}
+
 void Model::check_time(const Operation &operation, const Who &by) {
     const uint64_t now = net_.world.now();
     if (operation.status == XFER_EINTERNAL) violated(named(operation) + ": XFER_EINTERNAL");
+    if (operation.status == XFER_ECHECKSUM && !operation.spoiled &&
+        operation.kind != Operation::send)
+        violated(named(operation) + ": XFER_ECHECKSUM, and nothing of it had changed");
+    if (operation.status == XFER_OK && operation.spoiled)
+        violated(named(operation) + " ended well, and some of it had changed on its way");
+    if (operation.status == XFER_OK && operation.expected && !is_somebody(*operation.expected))
+        violated(named(operation) + " ended well with an engine that was not expected");
     if (!operation.timeout) return;
     const uint64_t frozen = by.frozen - operation.frozen;
     if (now > operation.submitted + operation.timeout + frozen + kSlack)
@@ -278,6 +315,8 @@ void Model::received(const xfer_event_t &event, Operation &receive, const Who &b
         violated(named(*sent) + " is received with other bytes");
     if (sent->ended && sent->status != XFER_OK && (sent->flags & XFER_FENCED))
         violated(named(*sent) + " ended FENCED, and then it was received");
+    if (sent->expected && by.id != *sent->expected)
+        violated(named(*sent) + " is received by an engine that was not expected");
     const auto *id = static_cast<const xfer_id_t *>(event.data);
     if (!id || id->incarnation != who_[sent->from].incarnation)
         violated(named(*sent) + " is told to come from another");
@@ -286,68 +325,6 @@ void Model::received(const xfer_event_t &event, Operation &receive, const Who &b
 void Model::peer_down(uint32_t at, uint32_t from, uint64_t generation) {
     uint64_t &down = down_[{at, from}];
     down = std::max(down, generation);
-}
-
-// ---- bytes
-
-Operation *Model::holder(const void *at) {
-    const auto address = reinterpret_cast<Address>(at);
-    auto next = by_buffer_.upper_bound(address);
-    if (next == by_buffer_.begin()) return nullptr;
-    Operation *operation = std::prev(next)->second;
-    const auto begin = reinterpret_cast<Address>(operation->buffer);
-    return address < begin + operation->length ? operation : nullptr;
-}
-
-uint64_t Model::operation_at(const void *local) {
-    Operation *operation = holder(local);
-    return operation ? operation->number : 0;
-}
-
-void Model::leaves(uint64_t number, const void *local) {
-    Operation *operation = find(number);
-    if (!operation) return violated("bytes leave that belong to nobody");
-    if (!operation->left) operation->left_at = net_.world.now();
-    operation->left = true;
-    if (operation->ended) violated(named(*operation) + " leaves after its end");
-    if (!operation->chunks.insert(local).second)
-        violated(named(*operation) + ": a part of it is sent twice");
-}
-
-void Model::reads(const void *at) {
-    if (Operation *operation = holder(at)) {
-        if (operation->ended && !who_[operation->from].dead)
-            violated(named(*operation) + ": its memory is read after its end");
-    } else if (Lent *lent = lent_at(at); lent && lent->over) {
-        violated("memory of e" + std::to_string(lent->owner) +
-                 " is read for a peer after it was told closed");
-    }
-}
-
-void Model::writes(const void *at) {
-    Operation *operation = holder(at);
-    if (!operation) return violated("a get writes where nothing was lent");
-    if (operation->ended) violated(named(*operation) + ": its memory is written after its end");
-}
-
-void Model::lands(uint64_t number, uint32_t owner, uint32_t from, uint64_t generation,
-                  const uint8_t *at, size_t bytes) {
-    Operation *operation = find(number);
-    if (!operation) return violated("bytes land that belong to nobody");
-    for (Entry &entry : operation->entries)
-        if (entry.put && at >= entry.remote && at < entry.remote + entry.length)
-            entry.landed += bytes;
-    if (operation->ended && (operation->flags & XFER_FENCED))
-        violated(named(*operation) + " lands after its end, which was FENCED");
-    if (operation->told) violated(named(*operation) + " lands after its owner was told of its end");
-    const Lent *lent = lent_at(at);
-    if (!lent) return violated(named(*operation) + " lands where nothing was lent");
-    if (lent->over) violated(named(*operation) + " lands in a region that was told closed");
-    if (operation->grant && operation->grant->over)
-        violated(named(*operation) + " lands by a grant that was told revoked");
-    const auto down = down_.find({owner, from});
-    if (down != down_.end() && generation <= down->second)
-        violated(named(*operation) + " lands by a connection whose end was told");
 }
 
 // ---- when all is over
@@ -367,7 +344,7 @@ void Model::check_end() {
         if (operation.buffer &&
             by_buffer_[reinterpret_cast<Address>(operation.buffer)] == held.get())
             check_buffer(operation);
-        if (operation.owed && !operation.told && !who_[operation.to].dead)
+        if (operation.owed && !operation.told && !operation.key && !who_[operation.to].dead)
             violated(named(operation) + " ended well, and its owner was never told");
         if (operation.ordered && operation.left) check_ordered(operation);
         const bool received = operation.received_by != 0;
@@ -379,6 +356,7 @@ void Model::check_end() {
             violated(named(operation) + " ended FENCED, and it was received");
     }
     check_order();
+    check_counts();
 }
 
 void Model::check_ordered(const Operation &operation) {

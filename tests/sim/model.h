@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -28,6 +29,8 @@ constexpr uint64_t kTableBytes = 3u << 20;
 struct Who {
     uint32_t number = 0;
     uint64_t incarnation = 0;
+    EngineId id{};
+    size_t node = 0;
     uint64_t frozen = 0;  // ns so far
     bool closing = false, dead = false;
 };
@@ -68,6 +71,9 @@ struct Operation {
     uint64_t submitted = 0, timeout = 0;  // ns
     uint64_t frozen = 0;                  // what its engine had been by then
     uint64_t tag = 0;
+    uint64_t key = 0;                  // of its notification, shared with others; 0: its number
+    std::optional<EngineId> expected;  // of its endpoint
+    bool checked = false, spoiled = false;
     uint64_t left_at = 0, ended_at = 0;
     bool notifies = false, ordered = false, sync = false, to_self = false;
     bool ended = false, left = false;
@@ -83,6 +89,21 @@ struct Operation {
 };
 
 std::string named(const Operation &operation);
+
+// Keys of notifications from here on are those of many operations; the others are their numbers.
+constexpr uint64_t kSharedKey = 1ull << 32;
+constexpr uint64_t kSharedKeys = 3;
+
+// A counter of an application. How many notifications it has had is not to be seen; the operations
+// of others bound it from both sides.
+struct Count {
+    uint32_t at = 0;
+    uint64_t key = 0, expected = 0, user = 0;
+    const void *handle = nullptr;
+    uint64_t since = 0, opened = 0;  // the last operation, and the time, when it was opened
+    uint64_t strays = 0;             // that were told, and not counted
+    bool told = false, closed = false, owed = false;
+};
 
 class Model final : public SimObserver {
 public:
@@ -112,13 +133,21 @@ public:
     void notified(const xfer_event_t &event, Who &at);
     const Operation *untold() const;  // that was announced where somebody is there to be told
     void peer_down(uint32_t at, uint32_t from, uint64_t generation);
+    const Count *counting(uint32_t at, uint64_t key) const;
+    void count(Count made);
+    void uncount(uint64_t user);
+    void counted(const xfer_event_t &event, const Who &at);
+    bool is_somebody(const EngineId &id) const;
+    // Operations, as far as was told. A receive of its engine may be one, while it pulls.
+    uint64_t open_on(uint64_t ep, uint32_t life) const;
     uint64_t pending(bool receives) const;
     std::string pending_one() const;
     void check_end();
     const std::map<uint64_t, std::unique_ptr<Operation>> &operations() const { return all_; }
 
     uint64_t operation_at(const void *local) override;
-    void leaves(uint64_t operation, const void *local) override;
+    void leaves(uint64_t operation, const void *local, uint32_t to, bool checked) override;
+    void spoiled(uint64_t operation) override;
     void reads(const void *at) override;
     void writes(const void *at) override;
     void lands(uint64_t operation, uint32_t owner, uint32_t from, uint64_t generation,
@@ -129,6 +158,11 @@ private:
     using Address = uintptr_t;
     Operation *holder(const void *at);
     Lent *lent_at(const void *at);
+    void told_of_many(const xfer_event_t &event, const Who &at);
+    bool may_reach(const Operation &operation, uint64_t key, const Who &at) const;
+    bool enough(const Count &count) const;
+    void check_counts();
+    void check_rest(const Operation &operation);
     void check_flags(const Operation &operation);
     void check_time(const Operation &operation, const Who &by);
     void check_success(Operation &operation);
@@ -148,6 +182,11 @@ private:
     std::vector<std::unique_ptr<uint8_t[]>> buffers_;
     std::map<std::pair<uint32_t, uint32_t>, uint64_t> down_;  // generations whose end was told
     uint64_t pending_ = 0, pending_receives_ = 0;
+    struct Tally {
+        uint64_t well = 0, failed = 0;
+    };
+    std::map<std::pair<uint32_t, uint64_t>, Tally> tallies_;  // of shared keys, by engine
+    std::vector<Count> counts_;
 };
 
 }  // namespace xfer

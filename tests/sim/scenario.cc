@@ -23,6 +23,7 @@ Scenario::Scenario(uint64_t seed, bool trace, bool plain)
     net.delay_max = std::max(swarm.delay_max, net.delay_min);
     net.cut_one_in = swarm.cut_one_in, net.refuse_one_in = swarm.refuse_one_in;
     net.late_one_in = swarm.late_one_in, net.double_one_in = swarm.double_one_in;
+    net.spoil_one_in = swarm.spoil_one_in;
     net.late_max = 8 * kSecond;
     net.part_max = swarm.part_max, net.window = swarm.window;
     net.bytes_per_second = swarm.bytes_per_second;
@@ -105,7 +106,7 @@ void Scenario::step(Act act) {
     if (act == Act::crash) return act_crash();
     if (act == Act::restart) return act_restart();
     if (act == Act::read_closing) return act_read_closing();
-    if (act >= Act::cut_pair) return act_on_pair(act);
+    if (act >= Act::cut_pair && act <= Act::refuse) return act_on_pair(act);
     Life *life = any();
     if (!life) return;
     switch (act) {
@@ -121,7 +122,17 @@ void Scenario::step(Act act) {
     case Act::receive:
         return act_receive(*life);
     case Act::notify:
-        return act_notify(*life);
+        return void(act_notify(*life, life->ep_to(other_node(*life))));
+    case Act::counter:
+        return act_counter(*life);
+    case Act::close_counter:
+        return act_close_counter(*life);
+    case Act::shape:
+        return act_shape(*life);
+    case Act::stranger:
+        return act_stranger(*life);
+    case Act::flood:
+        return act_flood(*life);
     case Act::cancel:
         return act_cancel(*life);
     case Act::open_ep:
@@ -171,11 +182,13 @@ void Scenario::calm() {
     note([] { return "calm"; });
     net.ways.clear();
     net.cut_one_in = net.refuse_one_in = net.late_one_in = net.double_one_in = 0;
+    net.spoil_one_in = 0;
     net.delay_max = 200'000;
     net.bytes_per_second = 1'000'000'000;
     for (auto &node : nodes_)
         if (node.life) thaw(*node.life);
-    const uint64_t limit = kAgeNs + 3 * swarm.stall_ms * kNsPerMs;
+    // One that is ordered waits for the stall limits of all before it.
+    const uint64_t limit = kAgeNs + 20 * swarm.stall_ms * kNsPerMs;
     if (!settle([&] { return model.pending(false) == 0; }, limit) && model.fault.empty())
         model.violated(model.pending_one() + " does not end");
     receive_all();
@@ -246,11 +259,18 @@ void Scenario::find_each_other() {
                             xfer_ep_lookup(ep->handle, "r", &options, operation.number)))
             asked.push_back(&operation);
     }
+    std::vector<const Operation *> strangers;
+    ask_strangers(strangers);
     settle([&] { return model.pending(false) == 0; }, kMeetNs + kSecond);
     for (const Operation *operation : asked)
         if (model.fault.empty() && operation->status != XFER_OK)
             model.violated("e" + std::to_string(operation->from) +
                            " does not find its peer again: " + xfer_status_name(operation->status));
+    for (const Operation *operation : strangers)
+        if (model.fault.empty() && operation->status != XFER_EIDENTITY)
+            model.violated("e" + std::to_string(operation->from) +
+                           " is not told of another engine than it expects: " +
+                           xfer_status_name(operation->status));
 }
 
 void Scenario::end() {

@@ -36,6 +36,7 @@ public:
     std::map<std::pair<uint32_t, std::string>, Dialed> dialed;
 
     std::string uri(size_t node) const;
+    const EngineId &id_of(size_t node) const { return nodes_[node].id; }
     uint64_t next_word() { return ++last_word_; }
     void thaw(Life &life);
     void keep_stable(const Operation &operation);
@@ -75,6 +76,7 @@ private:
                    uint64_t length, const Life::Held &ref, uint64_t &offset);
     const Life::Held *some_ref(Life &life, bool put, size_t &to);
     size_t home_of(const Lent &lent) const;
+    uint32_t surely_at(const Life::Ep &ep) const;
     void act_single(Life &life, bool put);
     void act_get_all(Life &life, Life::Ep &ep, const Life::Held &ref);
     void act_batch(Life &life);
@@ -82,7 +84,13 @@ private:
     void act_resubmit(Life &life);
     void act_send(Life &life);
     void act_receive(Life &life);
-    void act_notify(Life &life);
+    bool act_notify(Life &life, Life::Ep *ep);
+    void act_counter(Life &life);
+    void act_close_counter(Life &life);
+    void act_shape(Life &life);
+    void act_stranger(Life &life);
+    void act_flood(Life &life);
+    void send_by(Life &life, Life::Ep &ep);
     void act_question(Life &life, Act act);
     void act_cancel(Life &life);
     void act_region(Life &life, bool open);
@@ -98,6 +106,7 @@ private:
     void receive_all();
     void end();
     void find_each_other();
+    void ask_strangers(std::vector<const Operation *> &asked);
 
     uint64_t last_word_ = 1ull << 40;
     std::vector<Node> nodes_;

@@ -127,6 +127,7 @@ void SimLink::leave_part(uint64_t room) {
     }
     const uint64_t bytes = std::min(room, item.head.payload - item.left);
     copy_payload(item, part.payload, bytes);
+    part.spoiled = spoil(item, part.payload);
     part.last = item.left == item.head.payload;
     const bool retired = part.last && item.retired;
     const uint64_t region = item.head.access.region;
@@ -141,6 +142,7 @@ void SimLink::begin(Leaving &item) {
     Op &op = *item.op;
     Head &head = item.head;
     op.sent = true;
+    head.checked = op.checked;
     head.seq = op.seq = ++last_seq_;
     head.dir = op.dir;
     head.access = op.remote;
@@ -155,7 +157,17 @@ void SimLink::begin(Leaving &item) {
     if (!net_.observer || pieces.empty()) return;
     const auto *local = reinterpret_cast<const void *>(pieces[0].local);
     head.operation = net_.observer->operation_at(local);
-    net_.observer->leaves(head.operation, local);
+    net_.observer->leaves(head.operation, local, there_, op.checked);
+}
+
+// What was blanked on its way out has another sum than it left with.
+bool SimLink::spoil(const Leaving &item, std::vector<uint8_t> &payload) {
+    if (!item.head.checked || payload.empty()) return false;
+    if (item.blank || !net_.chance(net_.spoil_one_in)) return item.blank;
+    payload[net_.world.random(payload.size())] ^= 0x80;
+    ++net_.met["spoiled"];
+    if (net_.observer) net_.observer->spoiled(item.head.operation);
+    return true;
 }
 
 void SimLink::copy_payload(Leaving &item, std::vector<uint8_t> &out, uint64_t bytes) {
@@ -227,6 +239,7 @@ void SimLink::arrived(const Part &part) {
     if (part.head) begin_incoming(*part.head);
     if (closing_) return;
     place(part.payload);
+    in_.spoiled |= part.spoiled;
     if (part.last) finish_incoming();
 }
 
@@ -292,7 +305,7 @@ void SimLink::finish_incoming() {
     case Head::answer: {
         Op &op = asked_.front();
         XFER_CHECK(op.seq == head.seq);
-        return done(op, head.status);
+        return done(op, in_.spoiled ? XFER_ECHECKSUM : head.status);
     }
     case Head::request:
         break;
@@ -300,7 +313,10 @@ void SimLink::finish_incoming() {
     Leaving answer;
     answer.head.kind = Head::answer;
     answer.head.seq = head.seq;
-    answer.head.status = head.status;
+    const bool refused = head.status != XFER_OK;
+    answer.head.status = in_.spoiled && !refused ? XFER_ECHECKSUM : head.status;
+    answer.head.operation = head.operation;
+    answer.head.checked = head.checked;
     answer.head.access = head.access;
     uint64_t bytes = 0;
     for (const iovec &range : in_.ranges)
@@ -310,7 +326,7 @@ void SimLink::finish_incoming() {
         answer.ranges = in_.ranges;
     }
     queue_.push_back(std::move(answer));
-    if (head.status == XFER_OK) sink_->on_served(head.dir, bytes);
+    if (!refused && !in_.spoiled) sink_->on_served(head.dir, bytes);
     pump();
 }
 

@@ -56,6 +56,7 @@ private:
         Status status = XFER_OK;
         uint64_t payload = 0;
         uint64_t operation = 0;  // the observer's name of it
+        bool checked = false;
     };
     struct Leaving {
         Head head;
@@ -67,13 +68,13 @@ private:
     struct Part {
         std::shared_ptr<const Head> head;  // of a first part
         std::vector<uint8_t> payload;
-        bool last = false;
+        bool last = false, spoiled = false;
     };
     struct Incoming {
         Head head;
         std::vector<iovec> ranges;
         uint64_t arrived = 0;
-        bool discard = false, open = false;
+        bool discard = false, open = false, spoiled = false;
     };
 
     void put_in(Head head) {
@@ -84,6 +85,7 @@ private:
     void leave_part(uint64_t room);
     void begin(Leaving &item);
     void copy_payload(Leaving &item, std::vector<uint8_t> &out, uint64_t bytes);
+    bool spoil(const Leaving &item, std::vector<uint8_t> &payload);
     void dispatch(Part part);
     uint64_t travel();
     void arrived(const Part &part);

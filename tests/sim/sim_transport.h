@@ -27,8 +27,11 @@ public:
     virtual ~SimObserver() = default;
     // The operation that this local memory was lent to, 0: not known.
     virtual uint64_t operation_at(const void *local) = 0;
-    // The first byte of a chunk, or the request of one, leaves for the peer.
-    virtual void leaves(uint64_t operation, const void *local) = 0;
+    // The first byte of a chunk, or the request of one, leaves for `to` (0: a link of
+    // which nobody has the other end), with a checksum or not.
+    virtual void leaves(uint64_t operation, const void *local, uint32_t to, bool checked) = 0;
+    // A byte of it changes on its way, which its checksum tells.
+    virtual void spoiled(uint64_t operation) = 0;
     // Memory is read to be sent, by a put or for a peer's get.
     virtual void reads(const void *at) = 0;
     // Local memory is written by a get.
@@ -60,6 +63,7 @@ public:
     uint64_t refuse_one_in = 0;    // a dial fails; 0: never
     uint64_t late_one_in = 0;      // all that a dialed link carries takes up to late_max longer
     uint64_t late_max = 0;         // ns
+    uint64_t spoil_one_in = 0;     // of a part with a checksum a byte changes; 0: never
     uint64_t double_one_in = 0;    // a second link arrives for one dial, with the same first words
     std::set<std::string> closed;  // URIs at which every dial is refused
     bool silent = false;           // everything sent is lost, links stay: a black hole

@@ -10,15 +10,16 @@ namespace xfer {
 namespace {
 
 constexpr const char *kNames[kActs] = {
-    "put",     "get",          "batch",       "resubmit",     "send",   "receive",
-    "notify",  "lookup",       "await",       "connect",      "probe",  "cancel",
-    "open ep", "close ep",     "open region", "close region", "grant",  "revoke",
-    "drain",   "close engine", "restart",     "crash",        "freeze", "cut pair",
-    "cut all", "silence",      "half-open",   "slow",         "refuse", "read closing"};
+    "put",     "get",           "batch",       "resubmit",     "send",   "receive",
+    "notify",  "lookup",        "await",       "connect",      "probe",  "cancel",
+    "open ep", "close ep",      "open region", "close region", "grant",  "revoke",
+    "drain",   "close engine",  "restart",     "crash",        "freeze", "cut pair",
+    "cut all", "silence",       "half-open",   "slow",         "refuse", "read closing",
+    "counter", "close counter", "shape",       "stranger",     "flood"};
 
 // How often each is drawn beside the others, where a seed has it at all.
-constexpr uint32_t kWeights[kActs] = {40, 20, 24, 10, 20, 24, 8, 10, 4, 3, 2, 12, 4, 2, 2,
-                                      2,  6,  5,  1,  1,  3,  2, 2,  4, 2, 3, 3,  3, 2, 8};
+constexpr uint32_t kWeights[kActs] = {40, 20, 24, 10, 20, 24, 8, 10, 4, 3, 2, 12, 4, 2, 2,  2, 6, 5,
+                                      1,  1,  3,  2,  2,  4,  2, 3,  3, 3, 2, 8,  8, 2, 20, 8, 6};
 
 }  // namespace
 
@@ -79,6 +80,11 @@ Swarm::Swarm(SimWorld &world, bool plain) {
 void Swarm::draw_later(SimWorld &world) {
     for (size_t i = kPlainActs; i < kActs; ++i)
         if (world.random(2)) weights[i] = 1 + static_cast<uint32_t>(world.random(kWeights[i]));
+    counts = weights[static_cast<size_t>(Act::counter)] != 0;
+    expects = world.random(2) != 0;
+    sums = world.random(3) == 0;
+    if (sums && world.random(2)) spoil_one_in = 20 + world.random(500);
+    if (world.random(3) == 0) max_operations = 1 + static_cast<uint32_t>(world.random(3));
 }
 
 Act Swarm::draw(SimWorld &world) const {

@@ -41,6 +41,11 @@ enum class Act : uint8_t {
     slow,
     refuse,
     read_closing,
+    counter,
+    close_counter,
+    shape,
+    stranger,
+    flood,
     count
 };
 constexpr size_t kActs = static_cast<size_t>(Act::count);
@@ -60,10 +65,13 @@ struct Swarm {
     // Options of the engines.
     uint32_t lanes = 1, stall_ms = 0, connect_ms = 0, heartbeat_ms = 0, idle_ms = 0;
     uint32_t max_operations = 64, timeout_ms = 0;
-    bool keyed = false;
+    bool keyed = false, sums = false;
+    bool counts = false;   // notifications of different operations may have one key
+    bool expects = false;  // endpoints may be given the id of their peer
 
     // The net.
     uint64_t delay_max = 0, cut_one_in = 0, refuse_one_in = 0, late_one_in = 0, double_one_in = 0;
+    uint64_t spoil_one_in = 0;
     uint64_t part_max = 0, window = 0, bytes_per_second = 0;
 
     bool bulk = false;             // operations of more than a chunk

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the applications of owners are told of the operations of others.
+#include <algorithm>
+
 #include "model.h"
-#include "util/status.h"
 
 namespace xfer {
 
 void Model::notified(const xfer_event_t &event, Who &at) {
+    if (event.tag >= kSharedKey) return told_of_many(event, at);
     Operation *operation = find(event.tag);
     if (!operation) return violated("a notification that nobody made");
+    if (operation->expected && at.id != *operation->expected)
+        violated(named(*operation) + " is told by an engine that was not expected");
     if (operation->told) return violated(named(*operation) + ": its notification came twice");
     if (operation->announced_at != at.number && !operation->to_self)
         violated(named(*operation) + " is told where nothing of it has come");
@@ -40,9 +44,114 @@ const Operation *Model::untold() const {
 }
 
 void Model::announced(uint64_t key, uint32_t owner) {
+    if (key >= kSharedKey) return;
     Operation *operation = find(key);
     if (!operation) return violated("a notification is announced that nobody made");
     operation->announced_at = owner;
+}
+
+// ---- counters
+
+const Count *Model::counting(uint32_t at, uint64_t key) const {
+    for (const Count &count : counts_)
+        if (count.at == at && count.key == key && !count.closed) return &count;
+    return nullptr;
+}
+
+void Model::count(Count made) {
+    made.since = last_number_;
+    made.opened = net_.world.now();
+    counts_.push_back(made);
+}
+
+void Model::uncount(uint64_t user) {
+    for (Count &count : counts_) {
+        if (count.user != user) continue;
+        count.owed = enough(count);
+        count.closed = true;
+    }
+}
+
+// Whether its notification may come there, for all that is known of whom it meets.
+bool Model::may_reach(const Operation &operation, uint64_t key, const Who &at) const {
+    const bool notifies = operation.notifies || operation.kind == Operation::notify;
+    if (!notifies || operation.key != key || !operation.submitted) return false;
+    return !operation.to || who_.at(operation.to).node == at.node;
+}
+
+// So many have ended well that it must have told.
+bool Model::enough(const Count &count) const {
+    const auto surely = std::count_if(all_.begin(), all_.end(), [&](const auto &at) {
+        const Operation &operation = *at.second;
+        return operation.owed && operation.key == count.key && operation.to == count.at &&
+               operation.number > count.since;
+    });
+    return static_cast<uint64_t>(surely) >= count.expected;
+}
+
+void Model::counted(const xfer_event_t &event, const Who &at) {
+    const auto count = std::find_if(counts_.begin(), counts_.end(), [&](const Count &each) {
+        return each.user == event.user && each.at == at.number;
+    });
+    if (count == counts_.end()) return violated("a counter tells that nobody opened");
+    const std::string name = "the counter " + std::to_string(count->key - kSharedKey) + " of e" +
+                             std::to_string(count->at);
+    if (count->told) violated(name + " tells twice");
+    if (event.object != count->handle || event.tag != count->key)
+        violated(name + " tells another handle or key");
+    count->told = true;
+    ++met()["counter"];
+    uint64_t most = 0;
+    for (const auto &[number, operation] : all_) {
+        if (!may_reach(*operation, count->key, at)) continue;
+        const bool failed = operation->ended && operation->status != XFER_OK;
+        if (failed && (operation->flags & XFER_FENCED)) continue;
+        if (operation->ended && operation->ended_at < count->opened) continue;
+        const auto &entries = operation->entries;
+        most += operation->to_self || std::all_of(entries.begin(), entries.end(), [](auto &entry) {
+                    return !entry.put || entry.landed == entry.length;
+                });
+    }
+    if (most < count->expected) violated(name + " tells before all are there");
+}
+
+void Model::told_of_many(const xfer_event_t &event, const Who &at) {
+    Tally &tally = tallies_[{at.number, event.tag}];
+    ++(event.status == XFER_OK ? tally.well : tally.failed);
+    ++met()["notified by a shared key"];
+    if (event.status != XFER_OK) return;
+    for (Count &count : counts_) {
+        if (count.at != at.number || count.key != event.tag || count.closed) continue;
+        const auto before = std::count_if(all_.begin(), all_.end(), [&](const auto &each) {
+            return each.first <= count.since && may_reach(*each.second, count.key, at);
+        });
+        if (++count.strays > static_cast<uint64_t>(before))
+            violated("e" + std::to_string(at.number) + " is told what it has a counter for");
+    }
+}
+
+void Model::check_counts() {
+    for (const Count &count : counts_)
+        if ((count.owed || (!count.closed && enough(count))) && !count.told && !who_[count.at].dead)
+            violated("e" + std::to_string(count.at) + ": a counter has all, and does not tell");
+    for (const auto &[number, who] : who_)
+        for (uint64_t key = kSharedKey; key < kSharedKey + kSharedKeys && !who.dead; ++key) {
+            const Tally tally = tallies_[{number, key}];
+            uint64_t well = 0, failed = 0, surely = 0;
+            for (const auto &[at, operation] : all_) {
+                if (!may_reach(*operation, key, who)) continue;
+                const bool good = operation->ended && operation->status == XFER_OK;
+                well += good || !operation->ended || (operation->flags & XFER_MAYBE_APPLIED);
+                failed += !good;
+                surely += operation->owed && operation->to == number;
+            }
+            const auto counts = [&](const Count &each) {
+                return each.at == number && each.key == key;
+            };
+            const bool any = std::any_of(counts_.begin(), counts_.end(), counts);
+            if (tally.well > well || tally.failed > failed || (!any && tally.well < surely))
+                violated("e" + std::to_string(number) + " is not told each notification once");
+        }
 }
 
 }  // namespace xfer
