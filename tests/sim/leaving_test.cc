@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// What stays when nobody uses something any more, and for how long: the memory of addresses that
+// failed, offers to end an idle connection that are not answered, or refused.
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include "core/limits.h"
+#include "sim_host.h"
+
+using namespace xfer;
+
+namespace {
+
+void close_ep(Host &host, xfer_ep_t *ep) {
+    std::erase(host.eps, ep);
+    CHECK(xfer_ep_close(ep) == XFER_OK);
+}
+
+// Asks for a name, and lets things go on.
+void ask(Host &host, xfer_ep_t *ep, uint64_t user, bool wait = false) {
+    xfer_lookup_options_t options{};
+    options.size = sizeof options;
+    options.wait = wait;
+    host.expect(user);
+    REQUIRE(xfer_ep_lookup(ep, wait ? "later" : "memory", &options, user) == XFER_OK);
+}
+
+xfer_region_t *lend_later(Host &host) {
+    xfer_region_options_t lent{};
+    lent.size = sizeof lent;
+    lent.name = "later";
+    lent.access = XFER_READ;
+    xfer_region_t *region = nullptr;
+    REQUIRE(xfer_region_open(host.engine, &lent, host.memory.data(), 8, &region, nullptr) ==
+            XFER_OK);
+    return region;
+}
+
+size_t failed_peers(Host &host) {
+    std::string text(200'000, '\0');
+    size_t needed = 0, count = 0;
+    REQUIRE(xfer_engine_describe(host.engine, text.data(), text.size(), &needed) == XFER_OK);
+    for (size_t at = 0; (at = text.find("\"last_failure\"", at)) != std::string::npos; ++at)
+        ++count;
+    return count;
+}
+
+// Until the next attempt is at least 320 ms away.
+void fail_six_times(World &world, Host &host, xfer_ep_t *ep) {
+    ask(host, ep, 1);
+    CHECK(world.world.run_until([&] { return world.net.dials == 6; }, 10 * kSecond));
+    world.world.run_for(10 * kNsPerMs);
+    CHECK(host.pending == 1);
+}
+
+}  // namespace
+
+TEST_CASE("who opens an address again waits as long as if it had never been closed") {
+    with_seeds(30, [](World &world) {
+        Host a(world, kA);
+        xfer_ep_t *ep = a.open(kB);
+        fail_six_times(world, a, ep);
+        close_ep(a, ep);
+        CHECK(a.wait(1, kSecond) == XFER_ECANCELED);
+        ep = a.open(kB);
+        ask(a, ep, 2);
+        world.world.run_for(300 * kNsPerMs);
+        CHECK(world.net.dials == 6);
+        CHECK(world.world.run_until([&] { return world.net.dials == 7; }, 400 * kNsPerMs));
+        world.world.run_for(600 * kNsPerMs);  // and it is one failure more
+        CHECK(world.net.dials == 7);
+        close_ep(a, ep);
+    });
+}
+
+TEST_CASE("an address that failed is forgotten when its time has come, if nobody wants it") {
+    with_seeds(30, [](World &world) {
+        Host a(world, kA);
+        xfer_ep_t *ep = a.open(kB);
+        fail_six_times(world, a, ep);
+        close_ep(a, ep);
+        world.world.run_for(300 * kNsPerMs);
+        CHECK(failed_peers(a) == 1);
+        world.world.run_for(400 * kNsPerMs);
+        CHECK(failed_peers(a) == 0);
+        CHECK(world.net.dials == 6);
+        ep = a.open(kB);  // as if it were new
+        ask(a, ep, 2);
+        world.world.run_for(kNsPerMs);
+        CHECK(world.net.dials > 6);
+        close_ep(a, ep);
+    });
+}
+
+TEST_CASE(
+    "a sign of life of the peer clears the memory of its failures, also while nobody wants it") {
+    with_seeds(30, [](World &world) {
+        const std::vector<uint8_t> name(16, 0xb0);
+        xfer_id_t id{};
+        std::copy(name.begin(), name.end(), id.bytes);
+        xfer_ep_options_t options{};
+        options.size = sizeof options;
+        options.peer = &id;
+        Host a(world, kA);
+        const auto open_b = [&] {
+            xfer_ep_t *ep = nullptr;
+            REQUIRE(xfer_ep_open(a.engine, kB.c_str(), &options, &ep, nullptr) == XFER_OK);
+            a.eps.push_back(ep);
+            return ep;
+        };
+        xfer_ep_t *ep = open_b();
+        fail_six_times(world, a, ep);
+        close_ep(a, ep);
+        Host b(world, kB, name);
+        CHECK(b.lookup(b.open(kA), 1) == XFER_OK);
+        CHECK(world.net.dials == 7);  // b's: nobody here wants it
+        ep = open_b();
+        world.net.cut_all();
+        CHECK(world.world.run_until([&] { return a.stats().connections == 0; }, kSecond));
+        ask(a, ep, 2);
+        CHECK(a.wait(2, 10 * kNsPerMs) == XFER_OK);
+        world.world.run_for(5 * kSecond);
+        CHECK(a.stats().connections == 1);
+        CHECK(world.net.dials == 8);
+    });
+}
+
+// Its answers to our pings are late too; but an offer has a limit of its own, far sooner.
+TEST_CASE("an offer that is not answered ends the connection, and what came meanwhile goes on") {
+    with_seeds(30, [](World &world) {
+        world.idle_ms = 1'000;
+        Host a(world, kA), b(world, kB);
+        xfer_ep_t *ep = a.open(kB);
+        REQUIRE(a.lookup(ep, 1) == XFER_OK);
+        const uint64_t used = world.world.now();
+        world.world.run_for(950 * kNsPerMs);
+        world.net.silent = true;
+        world.world.run_for(310 * kNsPerMs);  // it looks four times in a heartbeat
+        ask(a, ep, 2);
+        CHECK(world.world.run_until([&] { return a.stats().connections == 0; }, kSecond));
+        const uint64_t took = world.world.now() - used;
+        CHECK(took >= 1'499 * kNsPerMs);
+        CHECK(took <= 1'760 * kNsPerMs);
+        world.net.silent = false;
+        CHECK(a.wait(2, kSecond) == XFER_OK);
+        CHECK(a.downs == 0);  // the user is not told of an idle end
+        CHECK(a.ups == 1);
+    });
+}
+
+// Our bound is reached, somebody waits for a place, and who is idle here is at work over there: it
+// says no, and is asked again after a while only, however often a use of it ends.
+TEST_CASE("who refused to go is left alone for a while") {
+    World world(1);
+    world.net.delay_min = world.net.delay_max = kNsPerMs;
+    Host a(world, kA);
+    std::vector<std::unique_ptr<Host>> peers;
+    std::vector<xfer_ep_t *> eps;
+    constexpr uint64_t kBound = 64, kQuestions = 200, kTrip = 2 * kNsPerMs;
+    for (uint64_t i = 0; i <= kBound; ++i) {
+        const std::string uri = "tcp://10.0.1." + std::to_string(i) + ":1";
+        peers.push_back(std::make_unique<Host>(world, uri));
+        eps.push_back(a.open(uri));
+    }
+    for (uint64_t i = 1; i < kBound; ++i)
+        ask(a, eps[i], i, true);  // at work
+    REQUIRE(a.lookup(eps[0], kBound) == XFER_OK);
+    Host &busy = *peers[0];
+    ask(busy, busy.open(kA), 1, true);
+    world.world.run_for(100 * kNsPerMs);
+    REQUIRE(a.stats().connections == kBound);
+
+    ask(a, eps[kBound], 1'000);  // there is no place for it
+    const uint64_t began = world.world.now();
+    for (uint64_t user = 2'000; user < 2'000 + kQuestions; ++user)
+        REQUIRE(a.lookup(eps[0], user) == XFER_OK);
+    const uint64_t took = world.world.now() - began;
+    // A question that meets an offer waits for the answer.
+    const uint64_t most_offers = took / (kBusyMs * kNsPerMs) + 2;
+    CHECK(took <= (kQuestions + most_offers) * kTrip);
+    CHECK(took > kQuestions * kTrip);  // it was asked
+    CHECK(a.done.count(1'000) == 0);
+
+    std::vector<xfer_region_t *> lent{lend_later(a)};  // the work over there ends: it may go
+    CHECK(a.wait(1'000, kSecond) == XFER_OK);
+    CHECK(a.downs == 0);
+    for (auto &peer : peers)
+        lent.push_back(lend_later(*peer));
+    CHECK(world.world.run_until([&] { return a.pending == 0; }, kSecond));
+    a.end();
+    peers.clear();
+    for (xfer_region_t *region : lent)
+        xfer_region_close(region);
+}
