@@ -9,28 +9,41 @@
 
 namespace xfer {
 
-Addresses::Address *Addresses::find(const std::string &uri) {
+void Addresses::enter(AddressIndex &index) {
+    index_ = &index;
+    for (auto &address : list_)
+        if (!address->claimed) index.insert(*address);
+}
+
+void Addresses::leave() {
+    index_ = nullptr;
+    for (auto &address : list_)
+        address->unlink();
+}
+
+Address *Addresses::find(const std::string &uri) const {
     auto at = std::find_if(list_.begin(), list_.end(),
-                           [&](const Address &address) { return address.uri == uri; });
-    return at == list_.end() ? nullptr : &*at;
+                           [&](const auto &address) { return address->uri == uri; });
+    return at == list_.end() ? nullptr : at->get();
 }
 
 bool Addresses::has(const std::string &uri) const {
-    const Address *address = const_cast<Addresses *>(this)->find(uri);
+    const Address *address = find(uri);
     return address && !address->claimed;
 }
 
 void Addresses::add(const std::string &uri, bool claimed) {
-    Address *known = find(uri);
-    if (!known)
-        list_.push_back({uri, 0, 0, 0, claimed});
-    else if (!claimed)
-        known->claimed = false;
+    Address *address = find(uri);
+    if (!address) address = list_.emplace_back(std::make_unique<Address>(owner_, uri)).get();
+    address->claimed &= claimed;
+    if (index_ && !address->claimed && !address->linked()) index_->insert(*address);
 }
 
 void Addresses::doubt() {
-    for (Address &address : list_)
-        address.claimed = true;
+    for (auto &address : list_) {
+        address->claimed = true;
+        address->unlink();
+    }
 }
 
 void Addresses::learn(const std::string &uri) {
@@ -38,15 +51,15 @@ void Addresses::learn(const std::string &uri) {
 }
 
 void Addresses::remove(const std::string &uri) {
-    std::erase_if(list_, [&](const Address &address) { return address.uri == uri; });
+    std::erase_if(list_, [&](const auto &address) { return address->uri == uri; });
 }
 
 // Whose time comes first; of several, the one that was not tried for longest.
 Addresses::Next Addresses::next() const {
     XFER_CHECK(!empty());
     const Address &first =
-        *std::min_element(list_.begin(), list_.end(), [](const Address &a, const Address &b) {
-            return std::tie(a.not_before, a.turn) < std::tie(b.not_before, b.turn);
+        **std::min_element(list_.begin(), list_.end(), [](const auto &a, const auto &b) {
+            return std::tie(a->not_before, a->turn) < std::tie(b->not_before, b->turn);
         });
     return {first.uri, first.not_before};
 }
@@ -63,14 +76,14 @@ void Addresses::failed(const std::string &uri, uint64_t now, uint64_t floor, uin
 }
 
 void Addresses::alive() {
-    for (Address &address : list_)
-        address.failures = 0, address.not_before = 0;
+    for (auto &address : list_)
+        address->failures = 0, address->not_before = 0;
 }
 
 uint32_t Addresses::failures() const {
     uint32_t most = 0;
-    for (const Address &address : list_)
-        most = std::max(most, address.failures);
+    for (const auto &address : list_)
+        most = std::max(most, address->failures);
     return most;
 }
 

@@ -2,17 +2,40 @@
 // Where one peer can be dialed: which address comes next, and when. One that failed is left alone
 // for a while, twice as long each time, and a part of that by chance, so that a thousand who lost
 // the same peer do not come back at the same moment. Any sign of life of the peer clears it all.
-// Pure: the caller has the clock and the dice.
+// Pure: the caller has the clock and the dice. While its peer is one of a shard's, each address
+// that is not only claimed is in the shard's index.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "util/tree.h"
+
 namespace xfer {
+
+class Peer;
+struct ByUri;
+
+struct Address final : TreeNode<ByUri> {
+    Address(Peer *owner, std::string text) : peer(owner), uri(std::move(text)) {}
+    Peer *const peer;
+    const std::string uri;
+    uint32_t failures = 0;
+    uint64_t not_before = 0;
+    uint64_t turn = 0;  // when it was dialed last, counted
+    bool claimed = true;
+};
+
+using AddressIndex = Tree<Address, ByUri, &Address::uri>;
 
 class Addresses {
 public:
+    explicit Addresses(Peer *owner = nullptr) : owner_(owner) {}
+    void enter(AddressIndex &index);  // with all that are there, and all that come
+    void leave();
+
     // The user's: without a bound, as the user has none. `claimed`: he expects this peer there, and
     // nobody has seen it; it is dialed, but not what the peer is found by.
     void add(const std::string &uri, bool claimed = false);
@@ -37,21 +60,16 @@ public:
 
     template <typename Visit>
     void each(Visit visit) const {
-        for (const Address &address : list_)
-            visit(address.uri);
+        for (const auto &address : list_)
+            visit(address->uri);
     }
 
 private:
-    struct Address {
-        std::string uri;
-        uint32_t failures = 0;
-        uint64_t not_before = 0;
-        uint64_t turn = 0;  // when it was dialed last, counted
-        bool claimed = false;
-    };
-    Address *find(const std::string &uri);
+    Address *find(const std::string &uri) const;
 
-    std::vector<Address> list_;
+    Peer *const owner_;
+    AddressIndex *index_ = nullptr;
+    std::vector<std::unique_ptr<Address>> list_;  // which stay where they are
     uint64_t turns_ = 0;
 };
 

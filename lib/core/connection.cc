@@ -100,7 +100,7 @@ void Connection::start(Lane &lane) {
 
 void Connection::on_up(Lane &lane) {
     if (closing_) return;
-    if (lane.number == 0) return peer->hear(*this, {Input::up, number, 0, 0, {}});
+    if (lane.number == 0) return peer->hear({Input::up, number, 0, 0, {}});
     lane.state = Lane::State::joining;
     lane.link->send_hello(handshake.lane(lane.number));
 }
@@ -133,9 +133,9 @@ void Connection::hear(Lane &lane, const Hello &message, ConstBytes raw) {
     case HelloKind::reply:
         return peer->hear_reply(*this, message, raw);
     case HelloKind::proof:
-        return peer->hear(*this, {Input::proof, number, 0, 0, message.statement});
+        return peer->hear({Input::proof, number, 0, 0, message.statement});
     case HelloKind::ready:
-        return peer->hear(*this, {Input::ready, number, 0, 0, message.statement});
+        return peer->hear({Input::ready, number, 0, 0, message.statement});
     default:
         return refuse(XFER_EPROTO);
     }

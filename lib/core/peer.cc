@@ -59,7 +59,7 @@ void Peer::begin_attempt(Connection *&attempt) {
     attempt = connection;
     shard.counters.connects.add();
     adopt(*connection);
-    hear(*connection, {Input::dial, connection->number, sequence, 0, {}});
+    hear({Input::dial, connection->number, sequence, 0, {}});
     const Status status = uri ? connection->dial(*uri) : uri.error().status;
     if (status != XFER_OK) {
         const Failure &why = connection->why;
@@ -98,12 +98,8 @@ Connection *Peer::find(uint64_t number) {
     return nullptr;
 }
 
-void Peer::hear(Connection &, const Input &input) {
-    step_on(input);
-}
-
 // The machine has gone on: every order is carried out, or ends the connection that it is about.
-void Peer::step_on(const Input &input) {
+void Peer::hear(const Input &input) {
     auto [state, outputs] = step(std::move(state_), input);
     state_ = std::move(state);
     for (const Output &output : outputs) {
@@ -158,7 +154,7 @@ bool Peer::settle(Connection &connection, const Identity &identity, ConstBytes r
         connection.close({why, 0, 0, "another engine answered than the one expected"});
         return false;
     }
-    hear(connection, {Input::lost, connection.number, 0, 0, {}});
+    hear({Input::lost, connection.number, 0, 0, {}});
     attempt_over();
     size_t held = 0;
     for ([[maybe_unused]] Connection &each : connections_)
@@ -186,7 +182,7 @@ void Peer::hear_reply(Connection &connection, const Hello &message, ConstBytes r
         fail_waiting(XFER_EIDENTITY, 0, 0);
         return connection.close({XFER_EIDENTITY, 0, 0, "another engine uses our identity"});
     }
-    hear(connection, {Input::reply, connection.number, 0, identity.incarnation, message.statement});
+    hear({Input::reply, connection.number, 0, identity.incarnation, message.statement});
 }
 
 void Peer::connect_to_self() {
@@ -249,7 +245,7 @@ void Peer::ended(Connection &connection) {
     const bool ours = connection.side == Side::ours;
     const uint64_t number = connection.number, retry_ns = connection.retry_ns();
     shard.bury(connection);
-    step_on({Input::lost, number, 0, 0, {}});
+    hear({Input::lost, number, 0, 0, {}});
     if (ours && dialing_ && !lived) {
         attempt_over();
         if (!live_ && !shard.closing()) attempt_failed(connection.uri, why, retry_ns);

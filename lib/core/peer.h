@@ -20,6 +20,7 @@ namespace xfer {
 
 struct WantsDial;
 struct InShard;
+struct ById;
 
 // Endpoints, with what waits by them, on their way to the peer that turned out to be theirs, and
 // the connection by which that was learnt.
@@ -33,13 +34,14 @@ struct PeerMove {
 class Peer final : public TimerSink,
                    public ListNode<WantsDial>,
                    public ListNode<InShard>,
+                   public TreeNode<ById>,
                    public SieveNode {
 public:
     // Any thread, so that it can be made before it is needed. `address`: known from the start.
     explicit Peer(Shard &shard, std::string_view address = {});
     ~Peer();
 
-    void name(const EngineId &identity);
+    void name(const EngineId &identity);    // before its shard takes it in
     void expect(const EngineId &identity);  // its addresses are the user's word alone
 
     // ---- wishes
@@ -61,7 +63,7 @@ public:
     // ---- connections
     void adopt(Connection &connection);          // from whoever has held it
     void adopt_greeted(Connection &connection);  // ours, which has said hello elsewhere
-    void hear(Connection &connection, const Input &input);
+    void hear(const Input &input);
     void hear_reply(Connection &connection, const Hello &message, ConstBytes raw);
     void ended(Connection &connection);
     void tell_gone(ConstBytes ref);
@@ -94,7 +96,6 @@ public:
 
 private:
     friend class Shard;
-    void step_on(const Input &input);
     void perform(Connection &connection, const Output &output);
     void attach(Endpoint &ep);
     void introduce(Endpoint &ep);
@@ -114,7 +115,7 @@ private:
     PeerState state_;
     OwningList<Connection, InHolder> connections_;
     Connection *live_ = nullptr;
-    Addresses addresses_;
+    Addresses addresses_{this};
     Failure last_failure_;
     Timer redial_;
     uint64_t wanted_since_ = 0;  // without a connection

@@ -91,7 +91,7 @@ void Connection::on_pong(const Frame &frame) {
             shard.loop.arm(limit_, shard.now() + kRetireNs);
         else
             shard.loop.disarm(limit_);
-        peer->hear(*this, {Input::answered, number, 0, 0, {}});
+        peer->hear({Input::answered, number, 0, 0, {}});
     }
     for (Request &request : asked_)
         if (request.seq == frame.seq && request.type() == XFER_EVENT_PROBE) {

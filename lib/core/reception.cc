@@ -68,23 +68,20 @@ void Shard::admit(Connection &stranger, const Identity &identity, ConstBytes hel
         return review(peer);
     }
     peer.adopt(stranger);
-    peer.hear(stranger,
-              {Input::hello, stranger.number, stranger.sequence, identity.incarnation, {}});
+    peer.hear({Input::hello, stranger.number, stranger.sequence, identity.incarnation, {}});
 }
 
 void Shard::admit_lane(Connection &stranger, const Hello &message, ConstBytes raw) {
     Shard &home = engine.home(message.identity.id);
     if (&home != this) return move_stranger(stranger, home, raw);
-    for (Peer &peer : peers_) {
-        Connection *live = peer.id == message.identity.id ? peer.live() : nullptr;
-        if (!live || live->sequence != message.identity.sequence ||
-            live->handshake.peer().incarnation != message.identity.incarnation)
-            continue;
-        if (!live->join_lane(stranger, message, raw)) break;
-        stranger.control().state = Lane::State::down;
-        return stranger.close({kDuplicate, 0, 0, "joined"});
-    }
-    stranger.refuse(XFER_EAUTH);
+    Peer *peer = find_peer(message.identity.id);
+    Connection *live = peer ? peer->live() : nullptr;
+    if (!live || live->sequence != message.identity.sequence ||
+        live->handshake.peer().incarnation != message.identity.incarnation ||
+        !live->join_lane(stranger, message, raw))
+        return stranger.refuse(XFER_EAUTH);
+    stranger.control().state = Lane::State::down;
+    stranger.close({kDuplicate, 0, 0, "joined"});
 }
 
 void Shard::greet(Peer &peer) {

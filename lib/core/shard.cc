@@ -210,32 +210,33 @@ Op &Shard::take_op() {
 }
 
 Peer *Shard::find_peer(const EngineId &id) {
-    for (Peer &peer : peers_)
-        if (peer.id == id) return &peer;
-    return nullptr;
+    return by_id_.find(id);
 }
 
 Peer *Shard::find_peer(const std::string &uri) {
-    for (Peer &peer : peers_)
-        if (peer.addresses().has(uri)) return &peer;
-    return nullptr;
+    const Address *address = by_address_.find(uri);
+    return address ? address->peer : nullptr;
 }
 
 Peer &Shard::take_in(std::unique_ptr<Peer> peer) {
     peers_.push_back(*peer);
+    if (peer->id) by_id_.insert(*peer);
+    peer->addresses_.enter(by_address_);
     return *peer.release();
 }
 
 Peer &Shard::peer_of(const EngineId &id) {
     if (Peer *known = find_peer(id)) return *known;
-    Peer &peer = take_in(std::make_unique<Peer>(*this));
-    peer.name(id);
-    return peer;
+    auto peer = std::make_unique<Peer>(*this);
+    peer->name(id);
+    return take_in(std::move(peer));
 }
 
 void Shard::review(Peer &peer) {
     if (!peer.unused()) return;
     peer.ListNode<InShard>::unlink();
+    peer.TreeNode<ById>::unlink();
+    peer.addresses_.leave();
     dead_peers_.push_back(peer);
     loop.defer(*this);
 }

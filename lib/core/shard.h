@@ -158,6 +158,8 @@ private:
     Mailbox mailbox_;
     RegionTable regions_;
     List<RegionChange, InRetiring> retiring_;  // gone, but some of them is on its way out
+    Tree<Peer, ById, &Peer::id> by_id_;
+    AddressIndex by_address_;  // of the same peers
     OwningList<Peer, InShard> peers_;
     std::unordered_map<uint64_t, Connection *> live_;  // by number
     OwningList<Connection, InHolder> strangers_, graveyard_;

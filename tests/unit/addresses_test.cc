@@ -111,3 +111,28 @@ TEST_CASE("what a peer says of itself has a bound, what the user says has not") 
     addresses.add("the user's");
     CHECK(addresses.has("the user's"));
 }
+
+TEST_CASE("in an index from the time they enter it until they leave, or go") {
+    AddressIndex index;
+    {
+        Addresses addresses, others;
+        addresses.add("a");
+        CHECK(index.find("a") == nullptr);
+        addresses.enter(index);
+        others.enter(index);
+        addresses.learn("b");
+        others.add("b");
+        others.add("c");
+        CHECK(index.find("a") != nullptr);
+        CHECK(index.find("c") != nullptr);
+        const Address *first = index.find("b");
+        addresses.remove("b");
+        REQUIRE(index.find("b") != nullptr);
+        CHECK(index.find("b") != first);
+        addresses.leave();
+        CHECK(index.find("a") == nullptr);
+        addresses.add("d");
+        CHECK(index.find("d") == nullptr);
+    }
+    CHECK(index.empty());
+}
