@@ -46,8 +46,8 @@ void Addresses::doubt() {
     }
 }
 
-void Addresses::learn(const std::string &uri) {
-    if (find(uri) || list_.size() < kMaxListenUris) add(uri);
+void Addresses::learn(const std::string &uri, bool claimed) {
+    if (find(uri) || list_.size() < kMaxListenUris) add(uri, claimed);
 }
 
 void Addresses::remove(const std::string &uri) {

@@ -3,7 +3,7 @@
 // for a while, twice as long each time, and a part of that by chance, so that a thousand who lost
 // the same peer do not come back at the same moment. Any sign of life of the peer clears it all.
 // Pure: the caller has the clock and the dice. While its peer is one of a shard's, each address
-// that is not only claimed is in the shard's index.
+// that is not only claimed is in the shard's index: who opens an endpoint there means this peer.
 #pragma once
 
 #include <cstdint>
@@ -36,11 +36,11 @@ public:
     void enter(AddressIndex &index);  // with all that are there, and all that come
     void leave();
 
-    // The user's: without a bound, as the user has none. `claimed`: he expects this peer there, and
-    // nobody has seen it; it is dialed, but not what the peer is found by.
+    // The user's: without a bound, as the user has none. `claimed`: somebody says that this peer is
+    // there, and nobody has seen it; it is dialed, but not what the peer is found by.
     void add(const std::string &uri, bool claimed = false);
-    void doubt();                        // all of them are only claimed
-    void learn(const std::string &uri);  // the peer's own words: at most kMaxListenUris in all
+    void doubt();                                      // all of them are only claimed
+    void learn(const std::string &uri, bool claimed);  // its own words: at most kMaxListenUris
     void remove(const std::string &uri);
     bool has(const std::string &uri) const;
     bool empty() const { return list_.empty(); }

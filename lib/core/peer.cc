@@ -205,10 +205,14 @@ void Peer::go_live(Connection &connection) {
     if (live_ && live_ != &connection) went_down(*live_);  // the peer has given it up
     const Identity &identity = connection.handshake.peer();
     const Terms &terms = connection.handshake.peer_terms();
-    // A path means something only to who came by one: elsewhere somebody else may be there.
+    if (!connection.uri.empty()) addresses_.add(connection.uri);  // it answered there
+    // Who has the key is believed. Of others the word is good for dialing them, where another may
+    // answer; but what is meant for an address goes to who answers there. And a path means
+    // something only to who came by one.
+    const bool claimed = shard.engine.options().key.empty();
     const bool by_path = connection.control().link->remote().starts_with("unix:");
     for (const std::string &uri : terms.listens)
-        if (by_path || !uri.starts_with("unix:")) addresses_.learn(uri);
+        if (by_path || !uri.starts_with("unix:")) addresses_.learn(uri, claimed);
     shard.connected(connection);
     live_ = &connection;
     addresses_.alive();

@@ -288,6 +288,42 @@ static void test_served_by_who_came(void **state) {
     assert_status(wait_event(outside, XFER_EVENT_LOOKUP, 5, kPatience).status, XFER_OK);
 }
 
+/* Whoever has connected to `client`, and says that it lives at `address`. */
+static void come_from(Host *client, const char *address, const xfer_engine_options_t *given,
+                      const char *region) {
+    xfer_engine_options_t options = *given;
+    options.advertise = address;
+    Host *host = host_open_with(client->mode, &options);
+    if (region) open_region(host, region, XFER_READ, test_memory(64), 64);
+    assert_status(connect_now(host, open_ep(host, client->uri), 5000), XFER_OK);
+    wait_event(client, XFER_EVENT_PEER, ANY_USER, kPatience);
+}
+
+/* Without a key anybody may say that an address is its own. It gets nothing of what is meant for
+ * who answers there. */
+static void test_address_of_another(void **state) {
+    xfer_engine_options_t options = host_options(*state);
+    Host *owner = host_open(*state), *client = host_open(*state);
+    host_listen(owner, "tcp://127.0.0.1:0");
+    host_listen(client, "tcp://127.0.0.1:0");
+    open_region(owner, "memory", XFER_READ, test_memory(64), 64);
+    come_from(client, owner->uri, &options, NULL);
+    look_up(client, open_ep(client, owner->uri), "memory");
+}
+
+/* Who has the key is believed: it need not be dialed, and could not be. */
+static void test_address_of_a_member(void **state) {
+    static const uint8_t key[32] = "an open secret of thirty-two b.";
+    xfer_engine_options_t options = host_options(*state);
+    options.key = key;
+    options.key_length = sizeof key;
+    Host *client = host_open_with(*state, &options);
+    host_listen(client, "tcp://127.0.0.1:0");
+    come_from(client, "tcp://127.0.0.1:1", &options, "memory");
+    look_up(client, open_ep(client, "tcp://127.0.0.1:1"), "memory");
+    assert_int_equal(host_stats(client).connects, 0);
+}
+
 /* ---- many ---- */
 
 static void test_storm(void **state) {
@@ -323,6 +359,8 @@ static const struct CMUnitTest tests[] = {
     EACH_DISPATCH(test_smaller_dials),
     EACH_DISPATCH(test_larger_dials_in_the_end),
     EACH_MODE(test_served_by_who_came),
+    EACH_DISPATCH(test_address_of_another),
+    EACH_DISPATCH(test_address_of_a_member),
     EACH_MODE(test_storm),
 };
 

@@ -91,7 +91,7 @@ TEST_CASE("where a peer is only expected it is dialed, and not found") {
     addresses.add("expected", true);
     CHECK(!addresses.has("expected"));
     CHECK(addresses.next().uri == "expected");
-    addresses.learn("expected");  // it says so itself
+    addresses.learn("expected", false);  // it says so itself
     CHECK(addresses.has("expected"));
     addresses.add("expected", true);
     CHECK(addresses.has("expected"));
@@ -104,7 +104,7 @@ TEST_CASE("where a peer is only expected it is dialed, and not found") {
 TEST_CASE("what a peer says of itself has a bound, what the user says has not") {
     Addresses addresses;
     for (int i = 0; i < 100; ++i)
-        addresses.learn("learned " + std::to_string(i));
+        addresses.learn("learned " + std::to_string(i), true);
     size_t count = 0;
     addresses.each([&](const std::string &) { ++count; });
     CHECK(count == kMaxListenUris);
@@ -112,15 +112,17 @@ TEST_CASE("what a peer says of itself has a bound, what the user says has not") 
     CHECK(addresses.has("the user's"));
 }
 
-TEST_CASE("in an index from the time they enter it until they leave, or go") {
+TEST_CASE("in an index, unless only claimed, from the time they enter it until they leave, or go") {
     AddressIndex index;
     {
         Addresses addresses, others;
         addresses.add("a");
+        addresses.learn("f", true);
         CHECK(index.find("a") == nullptr);
         addresses.enter(index);
+        CHECK(index.find("f") == nullptr);
         others.enter(index);
-        addresses.learn("b");
+        addresses.learn("b", false);
         others.add("b");
         others.add("c");
         CHECK(index.find("a") != nullptr);
@@ -129,6 +131,12 @@ TEST_CASE("in an index from the time they enter it until they leave, or go") {
         addresses.remove("b");
         REQUIRE(index.find("b") != nullptr);
         CHECK(index.find("b") != first);
+        addresses.learn("e", true);
+        CHECK(index.find("e") == nullptr);
+        addresses.add("e");  // it is
+        CHECK(index.find("e") != nullptr);
+        addresses.learn("e", true);
+        CHECK(index.find("e") != nullptr);
         addresses.leave();
         CHECK(index.find("a") == nullptr);
         addresses.add("d");
