@@ -11,13 +11,23 @@
 
 namespace xfer {
 
-Peer::Peer(Shard &owner, std::string_view address) : shard(owner), flow(owner), redial_(*this) {
+namespace {
+
+uint64_t idle_limit(Shard &shard) {
+    return shard.engine.options().idle_ms * kNsPerMs;
+}
+
+}  // namespace
+
+Peer::Peer(Shard &owner, std::string_view address)
+    : shard(owner), flow(owner), redial_(*this), away_(*this) {
     if (!address.empty()) addresses_.add(std::string(address));
 }
 
 // One that was never used is destroyed on any thread, and after its loop.
 Peer::~Peer() {
     if (redial_.armed()) shard.loop.disarm(redial_);
+    if (away_.armed()) shard.loop.disarm(away_);
     if (dialing_) shard.dial_ended(*this);
     give_slot();
 }
@@ -74,6 +84,7 @@ void Peer::attempt_over() {
 
 void Peer::close(const Failure &why) {
     shard.loop.disarm(redial_);
+    shard.loop.disarm(away_);
     for (Connection &connection : connections_)
         connection.close(why);
     shard.review(*this);
@@ -219,11 +230,12 @@ void Peer::go_live(Connection &connection) {
     wanted_since_ = 0;
     last_failure_ = {};
     shard.loop.disarm(redial_);
+    shard.loop.disarm(away_);
     attempt_over();
     connection.go_live();
     const bool known = last_incarnation_ == identity.incarnation;
     const uint32_t flags = known ? XFER_RECONNECTED : last_incarnation_ ? XFER_RESTARTED : 0;
-    const bool silent = left_idle_ && known;
+    const bool silent = left_idle_ && known && !eps_.empty();
     last_incarnation_ = identity.incarnation;
     left_idle_ = false;
     if (eps_.empty()) shard.greet(*this);
@@ -266,6 +278,7 @@ void Peer::went_down(Connection &connection) {
     flow.detach();
     shard.disconnected(connection);
     left_idle_ = connection.left_idle();
+    if (left_idle_) shard.loop.arm(away_, shard.now() + idle_limit(shard));
     connection.take_back(requests_);
     connection.incoming.lost();
     shard.log().info("connection ended: {}", connection.why.message);
@@ -273,6 +286,15 @@ void Peer::went_down(Connection &connection) {
         ep.state.store(XFER_EP_IDLE);
         if (!left_idle_) shard.notify_peer_down(ep, connection.why);
     }
+}
+
+// The user was not told of an idle end, since the peer comes back unseen. One that does not would
+// leave its handle with us for ever, if nobody has kept it.
+void Peer::stayed_away() {
+    if (live_) return;
+    if (wanted()) return shard.loop.arm(away_, shard.now() + idle_limit(shard));
+    for (Endpoint &ep : eps_)
+        if (!ep.of_user.load()) shard.notify_peer_down(ep, {XFER_ECLOSED, 0, 0, "it stays away"});
 }
 
 // Who asked for no more than a connection hears why there is none once no address is left to try;

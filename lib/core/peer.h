@@ -109,6 +109,7 @@ private:
     Connection *find(uint64_t number);
     uint64_t may_dial_at();
     void set_states(uint32_t state);
+    void stayed_away();
 
     List<Endpoint, InPeer> eps_;
     RequestList requests_;  // not asked yet
@@ -118,6 +119,7 @@ private:
     Addresses addresses_{this};
     Failure last_failure_;
     Timer redial_;
+    Timer away_;                 // after an idle end: until handles of the engine's own go
     uint64_t wanted_since_ = 0;  // without a connection
     bool dialing_ = false;       // or waits for its turn to
     bool slot_ = false;          // counts as one that is connected, or on its way to be

@@ -153,7 +153,8 @@ uint64_t Peer::may_dial_at() {
     return std::max(at, wanted_since_ + yield);
 }
 
-void Peer::on_timer(Timer &) {
+void Peer::on_timer(Timer &timer) {
+    if (&timer == &away_) return stayed_away();
     want();
     shard.review(*this);
 }

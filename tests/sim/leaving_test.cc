@@ -34,11 +34,11 @@ xfer_region_t *lend_later(Host &host) {
     return region;
 }
 
-size_t failed_peers(Host &host) {
+size_t peers_of(Host &host) {
     std::string text(200'000, '\0');
     size_t needed = 0, count = 0;
     REQUIRE(xfer_engine_describe(host.engine, text.data(), text.size(), &needed) == XFER_OK);
-    for (size_t at = 0; (at = text.find("\"last_failure\"", at)) != std::string::npos; ++at)
+    for (size_t at = 0; (at = text.find("\"endpoints\"", at)) != std::string::npos; ++at)
         ++count;
     return count;
 }
@@ -78,9 +78,9 @@ TEST_CASE("an address that failed is forgotten when its time has come, if nobody
         fail_six_times(world, a, ep);
         close_ep(a, ep);
         world.world.run_for(300 * kNsPerMs);
-        CHECK(failed_peers(a) == 1);
+        CHECK(peers_of(a) == 1);
         world.world.run_for(400 * kNsPerMs);
-        CHECK(failed_peers(a) == 0);
+        CHECK(peers_of(a) == 0);
         CHECK(world.net.dials == 6);
         ep = a.open(kB);  // as if it were new
         ask(a, ep, 2);
@@ -143,6 +143,54 @@ TEST_CASE("an offer that is not answered ends the connection, and what came mean
         CHECK(a.wait(2, kSecond) == XFER_OK);
         CHECK(a.downs == 0);  // the user is not told of an idle end
         CHECK(a.ups == 1);
+    });
+}
+
+TEST_CASE(
+    "an idle end is not told, but for the handle that is the engine's: it goes if nobody comes") {
+    with_seeds(30, [](World &world) {
+        world.idle_ms = 1'000;
+        Host a(world, kA), b(world, kB);
+        xfer_ep_t *ep = a.open(kB);
+        REQUIRE(a.lookup(ep, 1) == XFER_OK);
+        const auto idle = [&] { return a.stats().connections + b.stats().connections == 0; };
+        CHECK(world.world.run_until(idle, 2 * kSecond));
+        world.world.run_for(900 * kNsPerMs);
+        CHECK(a.lookup(ep, 2) == XFER_OK);  // in time
+        CHECK(world.world.run_until(idle, 2 * kSecond));
+        world.world.run_for(900 * kNsPerMs);
+        CHECK(b.ups == 1);
+        CHECK(b.downs == 0);
+        CHECK(peers_of(b) == 1);
+        world.world.run_for(200 * kNsPerMs);
+        CHECK(b.downs == 1);
+        CHECK(peers_of(b) == 0);
+        CHECK(a.lookup(ep, 3) == XFER_OK);
+        CHECK(b.ups == 2);  // of a new handle
+        CHECK(world.world.run_until(idle, 2 * kSecond));
+        world.world.run_for(10 * kSecond);
+        CHECK(b.downs == 2);
+        CHECK(a.ups == 1);  // its user has kept the handle, and never noticed
+        CHECK(a.downs == 0);
+        CHECK(peers_of(a) == 1);
+    });
+}
+
+TEST_CASE("who comes back after an idle end is told to a handle that is new") {
+    with_seeds(30, [](World &world) {
+        world.idle_ms = 1'000;
+        Host a(world, kA), b(world, kB);
+        xfer_ep_t *ep = a.open(kB);
+        REQUIRE(a.lookup(ep, 1) == XFER_OK);
+        const auto idle = [&] { return a.stats().connections + b.stats().connections == 0; };
+        CHECK(world.world.run_until(idle, 2 * kSecond));
+        world.net.closed = {kB};
+        ask(a, ep, 2);
+        world.world.run_for(200 * kNsPerMs);
+        close_ep(a, ep);  // what is known of the failures stays
+        CHECK(b.lookup(b.open(kA), 1) == XFER_OK);
+        world.world.run_for(10 * kNsPerMs);
+        CHECK(a.ups == 2);
     });
 }
 
