@@ -2,8 +2,7 @@
  *
  * libxfer moves bytes between the memories of processes, on one host and across hosts.
  *
- * Life order, which is also the order of this file: version, status, engine, region, endpoint, put and get,
- * batch, messages, observation.
+ * In the order of life: version, status, engine, region, endpoint, put and get, batch, messages, observation.
  *
  * Rules that hold for every function and are not repeated:
  *   - A function returns a status: XFER_OK (0) or a negative number. Counts leave through out-parameters.
