@@ -104,9 +104,10 @@ void Model::counted(const xfer_event_t &event, const Who &at) {
     uint64_t most = 0;
     for (const auto &[number, operation] : all_) {
         if (!may_reach(*operation, count->key, at)) continue;
-        const bool failed = operation->ended && operation->status != XFER_OK;
-        if (failed && (operation->flags & XFER_FENCED)) continue;
-        if (operation->ended && operation->ended_at < count->opened) continue;
+        // What has ended for certain can't come any more, and if it came, it came before.
+        const bool certain = operation->ended && operation->flags & XFER_FENCED;
+        if (certain && (operation->status != XFER_OK || operation->ended_at < count->opened))
+            continue;
         const auto &entries = operation->entries;
         most += operation->to_self || std::all_of(entries.begin(), entries.end(), [](auto &entry) {
                     return !entry.put || entry.landed == entry.length;
