@@ -104,8 +104,7 @@ void Flow::attach(Connection &connection) {
     pump();
 }
 
-// What was begun on this connection and has its data there can't go on with another: its owner was
-// told that it failed.
+// What was begun on this connection can't go on with another: its owner was told that it failed.
 void Flow::detach() {
     connection_ = nullptr;
     notifying_ = {};
@@ -115,7 +114,7 @@ void Flow::detach() {
         keep.push_back(*transfer);
         if (transfer->letter.number) lose(*transfer);
         if (!transfer->notification) continue;
-        bool touched = transfer->closed_notification || transfer->moved || transfer->stopped;
+        bool touched = transfer->closed_notification || transfer->answered || transfer->stopped;
         for (const Op &op : transfer->inflight)
             touched = touched || op.sent;  // what was posted and never left comes back
         if (transfer->closed_notification) transfer->maybe_applied = true;
@@ -229,12 +228,13 @@ void Flow::done(Op &op, Status status) {
     }
     transfer->progress = shard_.now();
     // These can't go on elsewhere.
-    const bool begun = (transfer->notifies && transfer->moved) || transfer->letter.number;
+    const bool begun = transfer->notifies ? transfer->answered : transfer->letter.number != 0;
     if (status == XFER_EPEERLOST && !op.sent && !transfer->stopped && !begun) {
         transfer->unsent.push_back(op);
         if (!transfer->ListNode<InQueue>::linked()) queue_of(*transfer).push_front(*transfer);
         return;
     }
+    transfer->answered = true;
     // What was blanked on its way out has another sum than it left with.
     if (op.canceled && (status == XFER_OK || status == XFER_ECHECKSUM))
         transfer->fail_entries(op, transfer->status);  // some of it may have left as zeros

@@ -35,7 +35,7 @@ void Transfer::begin(uint64_t now) {
 
 void Transfer::begin_anew() {
     notification = 0;
-    closed_notification = noted = false;
+    closed_notification = noted = answered = false;
 }
 
 void Transfer::fail_entries(const Op &op, Status why) {

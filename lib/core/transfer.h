@@ -82,6 +82,7 @@ public:
     int32_t native = 0;
     uint64_t moved = 0;
     uint64_t notification = 0;  // its number on the connection, 0: not begun
+    bool answered = false;      // some of it, there
     bool closed_notification = false, noted = false;
     uint64_t order = 0;                                // of submits to its flow
     uint32_t ahead = 0;                                // of an ordered one: how many it waits for

@@ -76,8 +76,8 @@ public:
         for (TreeLinks *at = root_; at;) {
             last = at;
             const auto order = wanted <=> key_of(*at);
-            if (order == 0) found = at;
-            at = order > 0 ? at->right_ : at->left_;
+            if (std::is_eq(order)) found = at;
+            at = std::is_gt(order) ? at->right_ : at->left_;
         }
         if (last) splay(*last);  // also in vain: the way was as long
         return found ? &item_of(*found) : nullptr;
