@@ -99,14 +99,19 @@ Notice::Notice(Endpoint &endpoint, uint32_t type, std::vector<uint8_t> bytes)
     }
 }
 
+// A ROOM that is left out does no harm: another one still comes, and says the same.
+std::atomic<uint32_t> &Notice::waiting() const {
+    return event.kind == XFER_EVENT_ROOM ? ep_.rooms : ep_.notices;
+}
+
 bool Notice::admit() {
-    if (ep_.notices.fetch_add(1) < kMaxNotices) return ep_.retain(), true;
-    ep_.notices.fetch_sub(1);
+    if (waiting().fetch_add(1) < kMaxNotices) return ep_.retain(), true;
+    waiting().fetch_sub(1);
     return false;
 }
 
 void Notice::told() {
-    ep_.notices.fetch_sub(1);
+    waiting().fetch_sub(1);
     // Once: the peer may have come back, and gone again, before its first end was told.
     if (event.kind == XFER_EVENT_PEER_DOWN && !ep_.of_user.load() && !ep_.closed.exchange(true))
         ep_.engine.close_silently(ep_);

@@ -74,7 +74,8 @@ public:
     std::atomic<bool> of_user{true};  // false: the engine's own, from a PEER event
     std::atomic<uint32_t> outstanding{0};
     std::atomic<bool> room_wanted{false};
-    std::atomic<uint32_t> notices{0};   // undelivered
+    std::atomic<uint32_t> notices{0};   // undelivered, but for
+    std::atomic<uint32_t> rooms{0};     // which do not stand back behind the others
     std::atomic<uint32_t> receives{0};  // that name it, and neither ended nor are pulled
     std::atomic<bool> had_receives{false};
     TrafficCounters counters;
@@ -135,6 +136,7 @@ public:
     void told() override;
 
 private:
+    std::atomic<uint32_t> &waiting() const;
     Endpoint &ep_;  // counted from admit() on
     std::vector<uint8_t> data_;
 };

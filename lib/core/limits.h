@@ -26,7 +26,8 @@ constexpr uint32_t kMaxSpinUs = 1'000'000;
 constexpr uint32_t kMaxRegions = 1'048'576;
 constexpr uint64_t kMaxEntries = 1ull << 32;  // of one batch
 constexpr uint32_t kMaxRemotes = 65'536;      // different refs in one batch
-constexpr uint32_t kMaxNotices = 64;  // undelivered PEER_UP, PEER_DOWN, REGION_GONE of one endpoint
+// Undelivered PEER_UP, PEER_DOWN and REGION_GONE of one endpoint, and as many ROOM.
+constexpr uint32_t kMaxNotices = 64;
 constexpr uint32_t kEventsPerTurn = 256;  // callbacks between two looks at the sockets
 
 // One lane.

@@ -254,6 +254,44 @@ static void test_room(void **state) {
     }
 }
 
+/* Also for who does not listen: past a bound he is told no more, but what he waits for he is told.
+ */
+static void test_room_behind_notices(void **state) {
+    enum { kGone = 100 };
+    xfer_engine_options_t options = host_options(*state);
+    options.max_operations = 1;
+    Pair pair;
+    pair_open_with(&pair, &options, &options, *state, 64);
+    uint8_t *local = test_memory(64);
+    xfer_region_t *regions[kGone];
+    for (int i = 0; i < kGone; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "gone %d", i);
+        regions[i] = open_region(pair.server, name, XFER_READ, pair.memory, 64);
+        look_up(pair.client, pair.ep, name);
+    }
+    pair.client->paused = true;
+    for (int i = 0; i < kGone; i++) {
+        assert_status(xfer_region_close(regions[i]), XFER_OK);
+        wait_closed(pair.server, regions[i]);
+    }
+    uint64_t accepted = 0;
+    while (xfer_put(pair.ep, local, &pair.ref, 0, 64, 1, NULL) == XFER_OK)
+        accepted++;
+    const uint64_t end = now_ms() + kPatience;
+    while (host_stats(pair.client).put.completed < accepted) {
+        assert_true(now_ms() < end);
+        pass_ms(1);
+    }
+    char text[64]; /* taken between two turns of the loop: the end of the last put is over, too */
+    size_t needed;
+    xfer_engine_describe(pair.client->engine, text, sizeof text, &needed);
+    pair.client->paused = false;
+    wait_event(pair.client, XFER_EVENT_ROOM, ANY_USER, kPatience);
+    const size_t told = count_events(pair.client, XFER_EVENT_REGION_GONE, ANY_USER);
+    assert_true(told >= 1 && told < kGone);
+}
+
 /* Without a connection the queue is bounded as well. */
 static void test_bounded_queue(void **state) {
     xfer_engine_options_t options = host_options(*state);
@@ -320,6 +358,7 @@ static const struct CMUnitTest tests[] = {
     EACH_MODE(test_cancel_by_user),
     EACH_MODE(test_room),
     EACH_MODE(test_bounded_queue),
+    MODE_TEST(test_room_behind_notices, 7, "poll/1"),
     EACH_MODE(test_resubmit_inside_callback),
 };
 
