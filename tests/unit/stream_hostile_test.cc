@@ -200,25 +200,3 @@ TEST_CASE("random bytes in place of frames never pass") {
         REQUIRE(raw.until([&] { return raw.there.down.has_value(); }));
     }
 }
-
-// A UNIX socket holds less than a turn takes.
-TEST_CASE("a peer that never stops sending leaves others their turn" * doctest::skip(over_unix())) {
-    Raw raw;
-    std::vector<uint8_t> all;
-    for (uint64_t seq = 1; seq <= 64; ++seq) {
-        std::vector<uint8_t> put = put_of(seq, pattern(100'000, 1));
-        all.insert(all.end(), put.begin(), put.end());
-    }
-    // As much as the sockets take, before the link looks.
-    size_t queued = 0;
-    for (;;) {
-        ssize_t sent = ::send(raw.fd.get(), all.data() + queued, all.size() - queued,
-                              MSG_DONTWAIT | MSG_NOSIGNAL);
-        if (sent <= 0) break;
-        queued += static_cast<size_t>(sent);
-    }
-    REQUIRE(queued > (3 << 20));
-    raw.loop->turn(kNsPerMs);
-    CHECK(raw.there.served_put > 0);
-    CHECK(raw.there.served_put < (3 << 20));
-}
