@@ -3,8 +3,13 @@
  * Memory that the engine makes: a region like any other, and the memory goes with it. */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/mempolicy.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "fixture.h"
@@ -37,8 +42,8 @@ static bool is_mapped(const void *page) {
     return mincore((void *)(uintptr_t)page, kPage, &in_core) == 0 || errno != ENOMEM;
 }
 
-/* Open descriptors of such memory. */
-static int memfds(void) {
+/* Open descriptors of such memory; the last of them in *one. */
+static int memfds_and(int *one) {
     static const char wanted[] = "/memfd:xfer";
     DIR *folder = opendir("/proc/self/fd");
     assert_non_null(folder);
@@ -46,10 +51,33 @@ static int memfds(void) {
     for (struct dirent *entry; (entry = readdir(folder));) {
         char target[sizeof wanted - 1];
         const ssize_t length = readlinkat(dirfd(folder), entry->d_name, target, sizeof target);
-        count += length == sizeof target && memcmp(target, wanted, sizeof target) == 0;
+        if (length != sizeof target || memcmp(target, wanted, sizeof target) != 0) continue;
+        count++;
+        *one = atoi(entry->d_name);
     }
     closedir(folder);
     return count;
+}
+
+static int memfds(void) {
+    int one;
+    return memfds_and(&one);
+}
+
+/* The kernel's flags of the mapping that begins there. */
+static bool has_flag(const void *memory, const char *flag) {
+    FILE *maps = fopen("/proc/self/smaps", "r");
+    assert_non_null(maps);
+    char line[512], begin[32];
+    snprintf(begin, sizeof begin, "%lx-", (unsigned long)(uintptr_t)memory);
+    bool here = false, found = false;
+    while (fgets(line, sizeof line, maps)) {
+        if (strchr(line, '-') && strchr(line, '-') < strchr(line, ' '))
+            here = strncmp(line, begin, strlen(begin)) == 0;
+        if (here && strncmp(line, "VmFlags:", 8) == 0) found = strstr(line, flag) != NULL;
+    }
+    fclose(maps);
+    return found;
 }
 
 static void test_life(void **state) {
@@ -118,6 +146,34 @@ static void test_hints_are_wishes(void **state) {
     }
 }
 
+/* What was wished is asked of the kernel; and nobody whom it is given to can cut it short. */
+static void test_made_as_wished(void **state) {
+    Host *host = host_open(*state);
+    xfer_region_options_t options = named("made", XFER_READ);
+    options.flags = XFER_REGION_HUGE_PAGES;
+    options.numa_node = 1;
+    uint8_t *memory;
+    xfer_region_t *region;
+    assert_status(alloc(host, &options, 4 << 20, &memory, &region), XFER_OK);
+    assert_true(has_flag(memory, " ht") || has_flag(memory, " hg")); /* hugetlb, or advised */
+    int mode = -1;
+    unsigned long nodes[16] = {0};
+    const long asked =
+        syscall(SYS_get_mempolicy, &mode, nodes, 8 * sizeof nodes, memory, MPOL_F_ADDR);
+    if (asked == 0) {
+        assert_int_equal(mode, MPOL_PREFERRED);
+        assert_int_equal(nodes[0], 1);
+    } else {
+        assert_int_equal(errno, ENOSYS); /* a kernel that knows one node */
+    }
+    int fd = -1;
+    assert_int_equal(memfds_and(&fd), 1);
+    assert_int_equal(ftruncate(fd, 0), -1);
+    assert_int_equal(ftruncate(fd, 8 << 20), -1);
+    assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE), -1);
+    assert_int_equal(fcntl(fd, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
+}
+
 /* What can't be made leaves nothing behind. */
 static void test_refusals(void **state) {
     Host *host = host_open(*state);
@@ -165,10 +221,8 @@ static void test_after_the_engine(void **state) {
 int main(int argc, char **argv) {
     test_arguments(argc, argv);
     const struct CMUnitTest tests[] = {
-        EACH_MODE(test_life),
-        EACH_MODE(test_hints_are_wishes),
-        EACH_MODE(test_refusals),
-        EACH_MODE(test_after_the_engine),
+        EACH_MODE(test_life),     EACH_MODE(test_hints_are_wishes), ONE_MODE(test_made_as_wished),
+        EACH_MODE(test_refusals), EACH_MODE(test_after_the_engine),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
