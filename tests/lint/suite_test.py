@@ -42,6 +42,12 @@ class Counting(unittest.TestCase):
     def test_a_crash_after_some_cases_is_a_failure(self):
         self.assertEqual(self.count("fail", "[       OK ] a\n[       OK ] b\n"), (2, 1, 0))
 
+    def test_a_case_of_doctest_that_left_early_is_skipped(self):
+        left = "a_test.cc:121: MESSAGE: skipped: not allowed here\n"
+        summary = "[doctest] test cases: 5 | 5 passed | 0 failed | 0 skipped\n"
+        self.assertEqual(self.count("run", left + summary, ""), (4, 0, 1))
+        self.assertEqual(suite.reasons(left), "not allowed here")
+
     def test_skipped_is_not_the_same_as_missing(self):
         self.assertEqual(self.count("notrun", "", '<skipped message="SKIP_RETURN_CODE=77"/>'), (0, 0, 1))
         self.assertEqual(self.count("notrun", "", '<skipped message="Unable to find"/>'), (0, 1, 0))
