@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Builds libxfer, then moves real files with it: one process serves a directory tree, a second one
-# fetches it, a third one pushes it back. Then the checksums of the three trees are compared.
+# fetches it, by shared memory and then over TCP, a third one pushes it back. Then the checksums of
+# the four trees are compared.
 #
 #   bash examples/quickstart.sh            about 400 MB of this machine's own files
 #   bash examples/quickstart.sh DIR        the tree DIR
@@ -14,7 +15,7 @@ export LC_ALL=C
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 megabytes=400 input= bin= work= server=
 
-usage() { sed -n '4,12s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+usage() { sed -n '4,13s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 say() { printf '%s\n' "$*"; }
 die() { printf 'quickstart: %s\n' "$*" >&2; exit 1; }
 now() { date +%s.%N; }
@@ -110,6 +111,7 @@ start_server() {
 }
 
 rate_of() { sed -n 's/.* at \([0-9.]*\) GB\/s.*/\1/p' "$1"; }
+path_of() { sed -n 's/.*, //p' "$1"; }
 
 say "libxfer quickstart"
 [ -n "$bin" ] || build
@@ -118,9 +120,9 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/xfer-quickstart.XXXXXX")
 
 if [ -n "$input" ]; then
     input=$(cd "$input" && pwd)
-    needed=$(($(du -sm "$input" | cut -f1) * 2))
+    needed=$(($(du -sm "$input" | cut -f1) * 3))
 else
-    needed=$((megabytes * 3))
+    needed=$((megabytes * 4))
 fi
 free=$(df -Pm "$work" | awk 'NR == 2 { print $4 }')
 [ "$free" -gt $((needed + 50)) ] ||
@@ -135,6 +137,7 @@ say ""
 raw_before=$("$bin/raw_tcp" "$raw")
 start_server
 "$bin/xfer_tree" fetch "$uri" "$work/fetched" | tee "$work/fetch.out"
+XFER_TRANSPORTS=loopback,tcp "$bin/xfer_tree" fetch "$uri" "$work/fetched-tcp" | tee "$work/tcp.out"
 "$bin/xfer_tree" push "$work/fetched" "$uri" | tee "$work/push.out"
 raw_after=$("$bin/raw_tcp" "$raw")
 
@@ -143,13 +146,16 @@ printf 'comparing checksums ... '
 from=$(now)
 checksums "$input" >"$work/input.sums"
 checksums "$work/fetched" >"$work/fetched.sums"
+checksums "$work/fetched-tcp" >"$work/tcp.sums"
 checksums "$work/accepted/push-1" >"$work/pushed.sums"
 must_equal fetched "$work/fetched.sums"
+must_equal "second fetched" "$work/tcp.sums"
 must_equal pushed "$work/pushed.sums"
-say "$(wc -l <"$work/input.sums") files, three times the same ($(since "$from"))"
+say "$(wc -l <"$work/input.sums") files, four times the same ($(since "$from"))"
 
 say ""
-say "  fetch      $(rate_of "$work/fetch.out") GB/s"
+say "  fetch      $(rate_of "$work/fetch.out") GB/s, $(path_of "$work/fetch.out")"
+say "  fetch      $(rate_of "$work/tcp.out") GB/s, $(path_of "$work/tcp.out") (XFER_TRANSPORTS=loopback,tcp)"
 say "  push       $(rate_of "$work/push.out") GB/s"
 say "  raw TCP    $raw_before and $raw_after GB/s, before and after ($raw MB, one stream, loopback)"
 say ""

@@ -60,9 +60,10 @@ default_suites() { # arguments of ctest
     local interop=60
     [ "$mode" = --all ] && interop=900 # with an earlier release, whose library is built first
     suite abi 40 gcc tests/abi -j 2 "$@"
-    suite lint 180 gcc tests/lint "$@"
+    suite lint 240 gcc tests/lint "$@"
     suite consumer 60 gcc tests/consumer "$@"
     suite unit 90 gcc tests/unit -j 2 "$@"
+    suite transport 30 gcc tests/transport -j 2 "$@"
     suite sim 180 gcc tests/sim -j 2 "$@"
     suite fuzz 45 gcc tests/fuzz -j 2 "$@"
     suite api 300 gcc tests/api -j 2 "$@"
@@ -78,14 +79,17 @@ default_suites() { # arguments of ctest
 
 sanitizer_suites() { # preset
     suite "$1-unit" 120 "$1" tests/unit -LE long
+    suite "$1-transport" 120 "$1" tests/transport -j 2 -LE long
     XFER_TEST_QUICK=1 suite "$1-sim" 300 "$1" tests/sim -j 2 -LE long
     suite "$1-fuzz" 120 "$1" tests/fuzz -LE long
     # What TSan keeps of 4 GiB is more than the memory there is.
     local but=()
     [ "$1" = tsan ] && but=(-E '^api_big$')
-    XFER_TEST_QUICK=1 suite "$1-api" 420 "$1" tests/api -j 2 -LE long "${but[@]}"
+    XFER_TEST_QUICK=1 suite "$1-api" 480 "$1" tests/api -j 2 -LE long "${but[@]}"
     # Under TSan each of thousands of strangers costs too much; what it could find there, the API's tests show it.
     [ "$1" = asan ] && suite asan-hostile 240 asan tests/hostile
+    # Of a life without company, and of a first contact, they try each system call too, which takes minutes.
+    [ "$1" = asan ] && suite asan-faults 120 asan tests/faults -j 2 -E 'connect|open|listen'
 }
 
 run_sanitizers() {

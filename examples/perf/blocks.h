@@ -19,9 +19,9 @@ struct plan {
     uint64_t count;     /* operations */
     uint64_t page_size; /* 0: in one piece */
     uint32_t get;
-    uint32_t acked; /* limits only: each operation is acknowledged before the next one starts */
-    uint32_t spin;  /* limits only: never sleep in the kernel */
-    uint32_t reserved;
+    uint32_t acked;   /* limits only: each operation is acknowledged before the next one starts */
+    uint32_t spin;    /* limits only: never sleep in the kernel */
+    uint32_t message; /* a message there and one back; window 1 */
 };
 
 enum side { INITIATOR = 0, OWNER = 1 };

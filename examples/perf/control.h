@@ -12,14 +12,19 @@
 
 #include "blocks.h"
 
+/* The owner's memory: any that it has, or made by xfer_region_alloc, which neighbours can map. */
+enum memory { MEMORY_ANY, MEMORY_MADE };
+
 /* How an engine is driven. */
 struct mode {
     uint32_t dispatch;   /* XFER_DISPATCH_THREAD or XFER_DISPATCH_POLL */
     uint32_t io_threads; /* as in xfer_engine_options_t */
     uint32_t spin_us;
     uint32_t lanes;
-    uint32_t checksum; /* of every payload */
-    uint32_t busy;     /* POLL: the polling threads of both sides never sleep while a run lasts */
+    uint32_t checksum;   /* of every payload */
+    uint32_t busy;       /* POLL: the polling threads of both sides never sleep while a run lasts */
+    uint32_t memory;     /* enum memory; the owner's */
+    char transports[36]; /* as in xfer_engine_options_t; empty: all */
 };
 
 enum request_kind {
@@ -28,6 +33,7 @@ enum request_kind {
     ASK_FIRST_CONTACT, /* answer `number` raw first contacts */
     ASK_ENGINE, /* open an engine in `mode`, with the buffer as region; answers where it listens */
     ASK_ENGINE_END,
+    ASK_ECHO,  /* send messages of up to `number` bytes back, until the engine ends */
     ASK_RUN,   /* a run begins: busy pollers start to spin */
     ASK_REST,  /* it has ended */
     ASK_STATE, /* what this process used, what its engine counted */
@@ -51,6 +57,9 @@ struct answer {
     uint64_t resident;
     uint64_t wakeups;
     uint64_t connections;
+    uint64_t served;  /* bytes that its engine moved for peers */
+    uint64_t process; /* its number, and where its buffer lies, to whom is on the same host */
+    uint64_t memory;
     uint64_t ports[2]; /* of the raw listener, of the engine */
 };
 

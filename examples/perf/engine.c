@@ -6,7 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "echo.h"
 #include "measure.h"
 
 const char kRegionName[] = "perf";
@@ -18,14 +20,16 @@ void must(xfer_status_t status, const char *what, const xfer_error_t *error) {
 }
 
 xfer_engine_options_t engine_options(const struct mode *mode, const void *key, size_t key_length) {
-    xfer_engine_options_t options = {.size = sizeof options,
-                                     .dispatch = mode->dispatch,
-                                     .io_threads = mode->io_threads,
-                                     .spin_us = mode->spin_us,
-                                     .lanes = mode->lanes,
-                                     .flags = mode->checksum ? XFER_ENGINE_CHECKSUM : 0,
-                                     .key = key_length > 0 ? key : NULL,
-                                     .key_length = key_length};
+    xfer_engine_options_t options = {
+        .size = sizeof options,
+        .dispatch = mode->dispatch,
+        .io_threads = mode->io_threads,
+        .spin_us = mode->spin_us,
+        .lanes = mode->lanes,
+        .transports = mode->transports[0] != '\0' ? mode->transports : NULL,
+        .flags = mode->checksum ? XFER_ENGINE_CHECKSUM : 0,
+        .key = key_length > 0 ? key : NULL,
+        .key_length = key_length};
     return options;
 }
 
@@ -54,7 +58,12 @@ static void submit(struct client *client, uint32_t block) {
     uint8_t *local = run->memory + block * plan->size;
     if (run->times != NULL) run->started[block] = now_ns();
     xfer_status_t status;
-    if (run->batches != NULL) {
+    if (plan->message) {
+        must(xfer_recv(client->engine, client->ep, local + plan->size, plan->size, TAG_BACK,
+                       UINT64_MAX, block, NULL),
+             "xfer_recv", NULL);
+        status = xfer_send(client->ep, local, plan->size, TAG_THERE, block, NULL);
+    } else if (run->batches != NULL) {
         status = xfer_batch_submit(run->batches[block], block, NULL);
     } else if (plan->get) {
         status =
@@ -90,7 +99,11 @@ static void on_event(const xfer_event_t *event, uint64_t user) {
     case XFER_EVENT_PUT:
     case XFER_EVENT_GET:
     case XFER_EVENT_BATCH:
+    case XFER_EVENT_RECV:
         operation_ended(client, event);
+        return;
+    case XFER_EVENT_SEND:
+        must(event->status, "message", NULL);
         return;
     case XFER_EVENT_LOOKUP:
         if (event->status == XFER_OK) memcpy(&client->ref, event->data, sizeof client->ref);
@@ -111,14 +124,26 @@ static void on_event(const xfer_event_t *event, uint64_t user) {
     }
 }
 
-static void poll_once(struct client *client) {
+static void poll_for(struct client *client, uint32_t ms) {
     xfer_event_t events[64];
     uint32_t count = 0;
-    must(xfer_engine_poll(client->engine, events, sizeof events[0], 64,
-                          client->busy ? 0 : XFER_NONE, &count),
+    must(xfer_engine_poll(client->engine, events, sizeof events[0], 64, ms, &count),
          "xfer_engine_poll", NULL);
     for (uint32_t i = 0; i < count; i++)
         on_event(&events[i], (uintptr_t)client);
+}
+
+static void poll_once(struct client *client) {
+    poll_for(client, client->busy ? 0 : XFER_NONE);
+}
+
+void client_linger(struct client *client, uint32_t ms) {
+    if (!client->poll) {
+        usleep(ms * 1000);
+        return;
+    }
+    for (uint64_t end = now_ns() + ms * 1000000ULL; now_ns() < end;)
+        poll_for(client, 1);
 }
 
 static void wait_progress(struct client *client) {

@@ -72,6 +72,9 @@ double client_run(struct client *client, const struct plan *plan, uint8_t *memor
 void client_prepare(struct client *client, const struct plan *plan, uint8_t *memory);
 void client_forget(struct client *client);
 
+/* Lets the engine do for a while what nobody waits for. */
+void client_linger(struct client *client, uint32_t ms);
+
 void client_close(struct client *client);
 
 #endif

@@ -7,9 +7,18 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "path.h"
 #include "point.h"
 
 enum { SETTLE_S = 1, LEAST_MEMORY = 4096 };
+
+/* Neighbours are looked for with the first operation. */
+static void touch(struct session *session, struct client *peer) {
+    const struct plan plan = {.size = LEAST_MEMORY, .window = 1, .count = 1};
+    client_prepare(peer, &plan, session->memory);
+    client_run(peer, &plan, session->memory, SUBMIT_CALLBACK, NULL);
+    client_forget(peer);
+}
 
 void measure_idle(struct report *report) {
     const struct options *options = report->options;
@@ -23,13 +32,17 @@ void measure_idle(struct report *report) {
     session_engine(&session, uri, sizeof uri);
     struct client *peers = calloc(options->connections, sizeof peers[0]);
     if (peers == NULL) err(1, "peers");
-    const struct mode mode = {.dispatch = XFER_DISPATCH_THREAD, .io_threads = XFER_NONE};
+    struct mode mode = options->mode;
+    mode.dispatch = XFER_DISPATCH_THREAD;
+    mode.io_threads = XFER_NONE;
     struct answer alone = session_ask(&session, ASK_STATE, 0, NULL);
     for (uint64_t i = 0; i < options->connections; i++) {
         client_open(&peers[i], &mode, options->key, options->key_length);
         client_reach(&peers[i], uri);
+        if (path_may_be_near(options)) touch(&session, &peers[i]);
     }
     sleep(SETTLE_S);
+    report->path = path_name(path_find(options, &peers[options->connections - 1]));
     struct answer start = session_ask(&session, ASK_STATE, 0, NULL);
     if (start.connections < options->connections)
         errx(1, "only %llu connections live", (unsigned long long)start.connections);

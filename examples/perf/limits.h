@@ -5,7 +5,9 @@
 #ifndef PERF_LIMITS_H
 #define PERF_LIMITS_H
 
+#include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "blocks.h"
 
@@ -15,6 +17,28 @@ double core_to_core_ns(void);
 
 /* GB/s of memcpy from one buffer of `size` bytes to another. */
 double memcpy_rate(uint64_t size, double seconds);
+
+/* Copies of the pieces of `here` to those of `there`, or back for a get: within a mapping of a
+ * memfd, or through the kernel, where `there` are addresses of the process `owner`. */
+enum near_way { NEAR_MEMCPY, NEAR_STREAMING, NEAR_KERNEL };
+uint8_t *memfd_map(uint64_t length);
+bool has_streaming_copy(void);
+void near_copy(enum near_way way, pid_t owner, const struct blocks *here,
+               const struct blocks *there, const struct plan *plan, double *times);
+
+/* A process that takes turns with this one; it has nothing of libxfer. */
+struct flag;
+struct partner {
+    struct flag *flags; /* of both sides */
+    int wakes[2];       /* eventfds of both sides */
+    int epoll;          /* ours */
+    int orders;
+    pid_t process; /* 0: none */
+};
+void partner_start(struct partner *partner, int cpu);
+/* `count` turns each of `plan`, in its way of waiting. */
+void partner_play(struct partner *partner, const struct plan *plan, double *times);
+void partner_end(struct partner *partner);
 
 /* One side of a raw TCP run over `fd`, connected and with TCP_NODELAY. The sender is the initiator
  * of a put and the owner of a get. In `times`, if not NULL, it leaves the nanoseconds of each

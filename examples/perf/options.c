@@ -2,9 +2,7 @@
 #include "options.h"
 
 #include <argp.h>
-#include <ctype.h>
 #include <err.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +11,8 @@
 
 static const char *const kCommands[] = {
     [COMMAND_PUT] = "put",         [COMMAND_GET] = "get",         [COMMAND_PAGES] = "pages",
-    [COMMAND_LATENCY] = "latency", [COMMAND_CONNECT] = "connect", [COMMAND_IDLE] = "idle",
-    [COMMAND_LIMITS] = "limits",
+    [COMMAND_LATENCY] = "latency", [COMMAND_MESSAGE] = "message", [COMMAND_CONNECT] = "connect",
+    [COMMAND_IDLE] = "idle",       [COMMAND_LIMITS] = "limits",
 };
 
 const char *command_name(enum command command) {
@@ -42,6 +40,8 @@ enum option_key {
     OPTION_SUBMIT,
     OPTION_LANES,
     OPTION_CHECKSUM,
+    OPTION_MEMORY,
+    OPTION_TRANSPORTS,
     OPTION_PIN,
     OPTION_READ,
     OPTION_JSON,
@@ -74,6 +74,9 @@ static const struct argp_option kOptions[] = {
      "who submits the next operation: the completion (default), or a thread that waits for it", 3},
     {"lanes", OPTION_LANES, "N", 0, "data lanes for each peer (1)", 3},
     {"checksum", OPTION_CHECKSUM, 0, 0, "with a CRC-32C of every payload", 3},
+    {"memory", OPTION_MEMORY, "any|made", 0,
+     "the owner's: any (default), or made by xfer_region_alloc, so that neighbours map it", 3},
+    {"transports", OPTION_TRANSPORTS, "LIST", 0, "no others than these, such as loopback,tcp", 3},
     {"pin", OPTION_PIN, 0, 0, "keep the initiator on CPU 0 and the owner on CPU 1", 3},
     {0, 0, 0, 0, "Two hosts:", 4},
     {"serve", OPTION_SERVE, "URI", 0, "own the memory, for initiators that come to tcp://host:port",
@@ -89,39 +92,6 @@ static const struct argp_option kOptions[] = {
     {0, 0, 0, 0, 0, 0},
 };
 
-static uint64_t parse_number(const char *text, char **end) {
-    errno = 0;
-    if (!isdigit((unsigned char)text[0])) errx(2, "%s: not a number", text);
-    uint64_t number = strtoull(text, end, 10);
-    int shift = 0;
-    if (**end == 'K') shift = 10;
-    if (**end == 'M') shift = 20;
-    if (**end == 'G') shift = 30;
-    if (shift != 0) (*end)++;
-    if (errno != 0 || number == 0 || number > (UINT64_MAX >> 1) >> shift)
-        errx(2, "%s: out of range", text);
-    return number << shift;
-}
-
-static uint64_t parse_one(const char *text) {
-    char *end;
-    uint64_t number = parse_number(text, &end);
-    if (*end != '\0') errx(2, "%s: not a number", text);
-    return number;
-}
-
-static struct list parse_list(const char *text) {
-    struct list list = {.count = 0};
-    for (;;) {
-        if (list.count == MAX_SIZES) errx(2, "%s: too many", text);
-        char *end;
-        list.values[list.count++] = parse_number(text, &end);
-        if (*end == '\0') return list;
-        if (*end != ',') errx(2, "%s: not a list of numbers", text);
-        text = end + 1;
-    }
-}
-
 static void read_key(const char *path, struct options *options) {
     FILE *file = fopen(path, "re");
     if (file == NULL) err(2, "%s", path);
@@ -130,21 +100,21 @@ static void read_key(const char *path, struct options *options) {
     if (options->key_length < 32) errx(2, "%s: a key has 32 to 256 bytes", path);
 }
 
-/* Returns the place of `word` in a list of `count` words. */
-static size_t one_of(const char *word, const char *const *words, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        if (words[i] != NULL && strcmp(words[i], word) == 0) return i;
-    }
-    errx(2, "%s: unknown; see --help", word);
-}
-
 static void parse_engine_option(int key, const char *word, struct options *options) {
     static const char *const kDispatches[] = {
         [XFER_DISPATCH_THREAD] = "thread", [XFER_DISPATCH_POLL] = "poll"};
     static const char *const kSubmitters[] = {
         [SUBMIT_CALLBACK] = "callback", [SUBMIT_THREAD] = "thread"};
+    static const char *const kMemories[] = {[MEMORY_ANY] = "any", [MEMORY_MADE] = "made"};
     struct mode *mode = &options->mode;
     switch (key) {
+    case OPTION_MEMORY:
+        mode->memory = (uint32_t)one_of(word, kMemories, MEMORY_MADE + 1);
+        return;
+    case OPTION_TRANSPORTS:
+        if (strlen(word) >= sizeof mode->transports) errx(2, "%s: too long", word);
+        memcpy(mode->transports, word, strlen(word) + 1);
+        return;
     case OPTION_DISPATCH:
         mode->dispatch = (uint32_t)one_of(word, kDispatches, XFER_DISPATCH_POLL + 1);
         return;
@@ -270,6 +240,8 @@ static error_t parse_option(int key, char *word, struct argp_state *state) {
     case OPTION_BUSY:
     case OPTION_SUBMIT:
     case OPTION_CHECKSUM:
+    case OPTION_MEMORY:
+    case OPTION_TRANSPORTS:
     case OPTION_LANES:
         parse_engine_option(key, word, options);
         return 0;
@@ -291,6 +263,7 @@ static const char kText[] =
     "  put, get   operations of each size, with each window\n"
     "  pages      prepared batches of pages that lie scattered on both sides\n"
     "  latency    64 B operations, one at a time\n"
+    "  message    a message there and one back, one at a time; the time is that of one\n"
     "  connect    first contact, from the endpoint to the first 4 KiB put; with --engines a\n"
     "             storm, until all are connected: those of one process share a uv loop, the\n"
     "             one that all meet has a thread\n"
@@ -318,7 +291,7 @@ void options_parse(int count, char **words, struct options *options) {
     if (options->seconds <= 0) options->seconds = options->command == COMMAND_IDLE ? 10 : 0.4;
     if (options->sizes.count == 0) {
         options->sizes = (struct list){.values = {65536, 1U << 20, 1U << 24}, .count = 3};
-        if (options->command == COMMAND_LATENCY)
+        if (options->command == COMMAND_LATENCY || options->command == COMMAND_MESSAGE)
             options->sizes = (struct list){.values = {64}, .count = 1};
     }
     if (options->windows.count == 0) options->windows = (struct list){.values = {1, 8}, .count = 2};

@@ -10,6 +10,7 @@
 
 #include "control.h"
 #include "engine.h"
+#include "words.h"
 
 enum command {
     COMMAND_NONE,
@@ -17,17 +18,13 @@ enum command {
     COMMAND_GET,
     COMMAND_PAGES,
     COMMAND_LATENCY,
+    COMMAND_MESSAGE,
     COMMAND_CONNECT,
     COMMAND_IDLE,
     COMMAND_LIMITS
 };
 
-enum { MAX_SIZES = 32, MAX_ENGINES = 100000 };
-
-struct list {
-    uint64_t values[MAX_SIZES];
-    size_t count;
-};
+enum { MAX_ENGINES = 100000 };
 
 struct options {
     enum command command;

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 bool row_is_time(const struct row *row) {
-    return row->kind == ROW_LATENCY || row->kind == ROW_CONNECT;
+    return row->kind == ROW_LATENCY || row->kind == ROW_MESSAGE || row->kind == ROW_CONNECT;
 }
 
 const char *row_name(const struct row *row) {
@@ -18,6 +18,8 @@ const char *row_name(const struct row *row) {
         return row->plan.get ? "pages get" : "pages put";
     case ROW_LATENCY:
         return row->plan.get ? "latency get" : "latency put";
+    case ROW_MESSAGE:
+        return "message";
     case ROW_CONNECT:
         return "connect";
     }
@@ -66,7 +68,8 @@ void row_conclude(struct row *row, size_t rounds) {
 
 /* ---- the table ---- */
 
-static void print_mode(const struct options *options) {
+static void print_mode(const struct report *report) {
+    const struct options *options = report->options;
     const struct mode *mode = &options->mode;
     char threads[16];
     snprintf(threads, sizeof threads, "%u", mode->io_threads);
@@ -76,6 +79,9 @@ static void print_mode(const struct options *options) {
            mode->busy ? ", pollers spin" : "", mode->checksum ? ", checksums" : "",
            options->submitter == SUBMIT_THREAD ? "a waiting thread" : "the completion",
            options->pin ? ", pinned" : "");
+    if (report->path != NULL)
+        printf("path: %s, the owner's memory is %s\n", report->path,
+               mode->memory == MEMORY_MADE ? "made" : "any");
     printf(
         "done: the event of the operation says OK, which is: applied in the memory of the "
         "destination\n");
@@ -150,7 +156,7 @@ void report_print(const struct report *report) {
         return;
     }
     if (report->with_xfer) {
-        print_mode(report->options);
+        print_mode(report);
         if (report->row_count > 0) {
             printf(
                 "median of %llu rounds; GB/s, or us for latency and connect; the last columns: CPU "
@@ -235,6 +241,10 @@ void report_write_json(const struct report *report, const char *path) {
         (int)mode->spin_us, "busy", (int)mode->busy, "lanes", (int)mode->lanes, "checksum",
         (int)mode->checksum, "submit", options->submitter == SUBMIT_THREAD ? "thread" : "callback",
         "pin", (int)options->pin, "rows", rows);
+    json_object_set_new(root, "path",
+                        report->path != NULL ? json_string(report->path) : json_null());
+    json_object_set_new(root, "memory", json_string(mode->memory == MEMORY_MADE ? "made" : "any"));
+    json_object_set_new(root, "transports", json_string(mode->transports));
     const struct idle *idle = &report->idle;
     if (idle->connections > 0) {
         json_object_set_new(

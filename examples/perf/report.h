@@ -7,9 +7,9 @@
 #include "measure.h"
 #include "options.h"
 
-enum { MAX_LIMITS = 4 };
+enum { MAX_LIMITS = 8 };
 
-enum row_kind { ROW_BLOCKS, ROW_PAGES, ROW_LATENCY, ROW_CONNECT };
+enum row_kind { ROW_BLOCKS, ROW_PAGES, ROW_LATENCY, ROW_MESSAGE, ROW_CONNECT };
 
 /* One line of the table: libxfer and the limits at one point. The best of the limits that count
  * (`fair`) in a round is what libxfer is compared with in that round. */
@@ -57,6 +57,7 @@ struct report {
     size_t row_count;
     struct idle idle;
     struct storm storm;
+    const char *path; /* what the bytes went by; NULL: nobody asked */
     bool with_xfer;
 };
 

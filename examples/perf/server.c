@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "control.h"
+#include "echo.h"
 #include "engine.h"
 #include "limits.h"
 #include "measure.h"
@@ -24,8 +25,10 @@ struct server {
     int data; /* the connection of the raw limits */
     uint8_t *memory;
     uint64_t length;
+    bool made; /* the memory is the region's */
     xfer_engine_t *engine;
     xfer_region_t *region;
+    struct echo echo;
     pthread_t poller;
     bool polled; /* a poller runs */
     bool busy;   /* it may spin */
@@ -33,9 +36,9 @@ struct server {
     atomic_bool ending;
 };
 
-static void ignore_event(const xfer_event_t *event, uint64_t user) {
-    (void)event;
-    (void)user;
+static void on_event(const xfer_event_t *event, uint64_t user) {
+    struct server *server = (struct server *)(uintptr_t)user;
+    echo_event(&server->echo, event);
 }
 
 /* Between runs it looks only now and then: the other rows of the table need both CPUs. */
@@ -47,6 +50,8 @@ static void *poll_engine(void *argument) {
         uint32_t count = 0;
         must(xfer_engine_poll(server->engine, events, sizeof events[0], 16, spin ? 0 : 20, &count),
              "xfer_engine_poll", NULL);
+        for (uint32_t i = 0; i < count; i++)
+            on_event(&events[i], (uintptr_t)server);
     }
     return NULL;
 }
@@ -54,7 +59,8 @@ static void *poll_engine(void *argument) {
 static void open_engine(struct server *server, const struct mode *mode, struct answer *answer) {
     const struct server_options *given = server->options;
     xfer_engine_options_t options = engine_options(mode, given->key, given->key_length);
-    options.on_event = mode->dispatch == XFER_DISPATCH_POLL ? NULL : ignore_event;
+    options.on_event = mode->dispatch == XFER_DISPATCH_POLL ? NULL : on_event;
+    options.user = (uintptr_t)server;
     if (given->insecure) options.flags |= XFER_ENGINE_INSECURE;
     xfer_error_t error;
     must(xfer_engine_open(&options, &server->engine, &error), "xfer_engine_open", &error);
@@ -71,9 +77,20 @@ static void open_engine(struct server *server, const struct mode *mode, struct a
 
     xfer_region_options_t region = {
         .size = sizeof region, .access = XFER_READ | XFER_WRITE, .name = kRegionName};
-    must(xfer_region_open(server->engine, &region, server->memory, server->length, &server->region,
-                          &error),
-         "xfer_region_open", &error);
+    server->made = mode->memory == MEMORY_MADE;
+    if (server->made) {
+        munmap(server->memory, server->length);
+        void *memory = NULL;
+        must(xfer_region_alloc(server->engine, &region, server->length, &memory, &server->region,
+                               &error),
+             "xfer_region_alloc", &error);
+        memset(memory, 0, server->length); /* present, as any other is */
+        server->memory = memory;
+    } else {
+        must(xfer_region_open(server->engine, &region, server->memory, server->length,
+                              &server->region, &error),
+             "xfer_region_open", &error);
+    }
 
     server->busy = mode->busy != 0;
     server->polled = mode->dispatch == XFER_DISPATCH_POLL;
@@ -89,8 +106,11 @@ static void close_engine(struct server *server) {
         pthread_join(server->poller, NULL);
     }
     must(xfer_engine_join(server->engine), "xfer_engine_join", NULL);
+    echo_end(&server->echo);
     xfer_region_close(server->region);
     server->engine = NULL;
+    if (server->made) server->memory = memory_map(server->length);
+    server->made = false;
 }
 
 static void drop_memory(struct server *server) {
@@ -116,6 +136,7 @@ static void tell_state(struct server *server, struct answer *answer) {
     must(xfer_engine_stats(server->engine, &stats, sizeof stats), "xfer_engine_stats", NULL);
     answer->wakeups = stats.wakeups;
     answer->connections = stats.connections;
+    answer->served = stats.served_put + stats.served_get;
 }
 
 static void touch_blocks(struct server *server, const struct request *request,
@@ -154,6 +175,12 @@ static bool handle(struct server *server, const struct request *request, struct 
         if (server->memory == NULL || server->engine != NULL) return false;
         open_engine(server, &request->mode, answer);
         return true;
+    case ASK_ECHO:
+        if (server->engine == NULL || server->echo.engine != NULL ||
+            request->number > server->length)
+            return false;
+        echo_start(&server->echo, server->engine, request->number);
+        return true;
     case ASK_ENGINE_END:
         close_engine(server);
         return true;
@@ -180,11 +207,12 @@ void serve_one(int control, const struct server_options *options) {
     server.listener = raw_listen(options->host, &server.port);
     struct request request;
     while (control_receive_request(control, &request)) {
-        struct answer answer = {.ports = {server.port}};
+        struct answer answer = {.process = (uint64_t)getpid(), .ports = {server.port}};
         if (!handle(&server, &request, &answer)) {
             warnx("a request that makes no sense here");
             break;
         }
+        answer.memory = (uintptr_t)server.memory;
         control_send_answer(control, &answer);
     }
     close_engine(&server);

@@ -9,7 +9,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "limits.h"
 #include "measure.h"
 
 /* The owner ends when the control channel does. */
@@ -21,6 +20,9 @@ static int start_owner(bool pin) {
 
 void session_open(struct session *session, const struct options *options, uint64_t length) {
     *session = (struct session){.options = options, .data = -1, .length = length};
+    bool turns = options->command == COMMAND_MESSAGE || options->command == COMMAND_LIMITS;
+    /* Before there are threads, and channels that it would keep open. */
+    if (turns && options->to == NULL) partner_start(&session->partner, options->pin ? 1 : -1);
     if (options->to != NULL) {
         uint16_t port;
         split_uri(options->to, session->host, sizeof session->host, &port);
@@ -35,6 +37,8 @@ void session_open(struct session *session, const struct options *options, uint64
 }
 
 void session_close(struct session *session) {
+    partner_end(&session->partner);
+    if (session->mapped != NULL) munmap(session->mapped, session->length);
     close(session->control);
     if (session->data >= 0) close(session->data);
     munmap(session->memory, session->length);
@@ -53,6 +57,8 @@ struct answer session_ask(struct session *session, enum request_kind kind, uint6
     struct answer answer;
     tell(session, kind, number, plan);
     control_receive_answer(session->control, &answer);
+    session->owner = (pid_t)answer.process;
+    session->owner_memory = answer.memory;
     return answer;
 }
 
@@ -80,6 +86,32 @@ struct cost session_raw(struct session *session, const struct plan *plan, double
     return cost;
 }
 
+struct cost session_near(struct session *session, enum near_way way, const struct plan *plan,
+                         double *times) {
+    if (way != NEAR_KERNEL && session->mapped == NULL) session->mapped = memfd_map(session->length);
+    uint8_t *there =
+        way == NEAR_KERNEL ? (uint8_t *)(uintptr_t)session->owner_memory : session->mapped;
+    struct blocks here = blocks_make(plan, session->memory, INITIATOR);
+    struct blocks theirs = blocks_make(plan, there, OWNER);
+    double cpu = cpu_seconds();
+    uint64_t start = now_ns();
+    near_copy(way, session->owner, &here, &theirs, plan, times);
+    struct cost cost = {.seconds = (double)(now_ns() - start) / 1e9};
+    cost.cpu = cpu_seconds() - cpu;
+    blocks_free(&here);
+    blocks_free(&theirs);
+    return cost;
+}
+
+struct cost session_turns(struct session *session, const struct plan *plan, double *times) {
+    double cpu = cpu_seconds();
+    uint64_t start = now_ns();
+    partner_play(&session->partner, plan, times);
+    struct cost cost = {.seconds = (double)(now_ns() - start) / 1e9};
+    cost.cpu = cpu_seconds() - cpu;
+    return cost;
+}
+
 struct cost session_xfer(struct session *session, struct client *client, const struct plan *plan,
                          double *times) {
     struct answer before = session_ask(session, ASK_RUN, 0, NULL);
@@ -102,8 +134,11 @@ void session_verify(struct session *session, struct client *client, const struct
     blocks_fill(&blocks, plan->get ? stale : wanted);
     session_ask(session, ASK_FILL, plan->get ? wanted : stale, plan);
     session_xfer(session, client, &once, NULL);
-    uint64_t wrong = plan->get ? blocks_wrong(&blocks, wanted)
-                               : session_ask(session, ASK_CHECK, wanted, plan).number;
+    if (plan->message && memcmp(session->memory, session->memory + plan->size, plan->size) != 0)
+        errx(1, "verify: a message came back as another");
+    uint64_t wrong = plan->message ? 0
+                     : plan->get   ? blocks_wrong(&blocks, wanted)
+                                   : session_ask(session, ASK_CHECK, wanted, plan).number;
     blocks_free(&blocks);
     if (wrong != 0) errx(1, "verify: %llu pieces are wrong", (unsigned long long)wrong);
 }

@@ -5,6 +5,7 @@
 #define PERF_SESSION_H
 
 #include "control.h"
+#include "limits.h"
 #include "options.h"
 
 struct session {
@@ -15,6 +16,10 @@ struct session {
     uint16_t raw_port;
     uint8_t *memory;
     uint64_t length;
+    pid_t owner; /* the process, and where its buffer lies there */
+    uint64_t owner_memory;
+    uint8_t *mapped; /* a memfd of the same length, for the limits; NULL: none was needed yet */
+    struct partner partner;
 };
 
 /* What one run cost. */
@@ -36,6 +41,11 @@ void session_engine(struct session *session, char *uri, size_t capacity);
 
 /* A raw run of both sides. `times`, if not NULL, receives the nanoseconds of each operation. */
 struct cost session_raw(struct session *session, const struct plan *plan, double *times);
+
+/* The same on one host: copies by this process, and turns with another. */
+struct cost session_near(struct session *session, enum near_way way, const struct plan *plan,
+                         double *times);
+struct cost session_turns(struct session *session, const struct plan *plan, double *times);
 
 /* The same by libxfer. */
 struct cost session_xfer(struct session *session, struct client *client, const struct plan *plan,

@@ -250,7 +250,7 @@ typedef struct xfer_engine_options {
     uint32_t timeout_ms;      /* deadline of operations that give none; default and XFER_NONE: only the stall limit */
     uint32_t stall_ms;        /* an operation that moves nothing for so long ends; default 30,000 */
     uint32_t connect_ms;      /* one attempt to connect; default 5,000 */
-    uint32_t heartbeat_ms;    /* a peer is asked for a sign of life after half of it, lost before two; default 5,000 */
+    uint32_t heartbeat_ms;    /* silent peers are asked after half of it, lost before two; neighbours, in use; 5,000 */
     uint32_t idle_ms;         /* a connection unused for so long ends, and reopens by itself; default 300,000 */
     uint32_t lanes;           /* data lanes for each peer; default 1; XFER_NONE: the control channel carries all */
     uint32_t max_connections; /* peers connected at once; past it idle ones make room, others wait; default 1,024 */
@@ -269,7 +269,7 @@ XFER_API xfer_status_t xfer_engine_open(const xfer_engine_options_t *options, xf
                                         xfer_error_t *err);
 
 /* Accepts peers at `uri`: tcp://127.0.0.1:0, tcp://[::1]:7000, tcp://host:15000-17000 (the first free port),
- * unix:///path (a stale socket of a killed process is replaced; who may connect is what the file's mode says).
+ * unix:///path (a killed process's socket is replaced; the file's mode says who may connect), shm://name (this user).
  * The address that was bound is written to `bound`, of `cap` bytes (256 are enough), as a URI that peers can dial.
  * Returns: XFER_OK; XFER_EADDR, XFER_EADDRINUSE, XFER_ENAME, XFER_ENOSPC, XFER_EAUTH (beyond loopback without a
  *          key or XFER_ENGINE_INSECURE), XFER_EUNSUPPORTED (no transport of this engine serves it).
@@ -287,8 +287,8 @@ XFER_API xfer_status_t xfer_engine_listen(xfer_engine_t *engine, const char *uri
 XFER_API xfer_status_t xfer_engine_id(xfer_engine_t *engine, xfer_id_t *id);
 
 /* The descriptor that is readable when xfer_engine_poll can make progress (POLL only).
- * Returns: XFER_OK; XFER_EUNSUPPORTED in the other dispatch modes.
- * Thread: any.
+ * Returns: XFER_OK; XFER_EUNSUPPORTED in the other dispatch modes; XFER_ENOFILES, XFER_ENOMEM (the first time).
+ * Thread: any. Who polls without ever asking for it spares system calls, in every operation with a neighbour.
  * In callback: yes.
  * Ownership: the engine's; watch it (level- or edge-triggered, a duplicate too), but do not close it nor read from it.
  *            After a poll that returned less than `max` it is not readable until something new happens. */
@@ -407,7 +407,7 @@ typedef struct xfer_grant_options {
 XFER_API xfer_status_t xfer_region_open(xfer_engine_t *engine, const xfer_region_options_t *options, void *address,
                                         uint64_t length, xfer_region_t **region, xfer_error_t *err);
 
-/* Makes memory that peers on the same host can map, zeroed, and lends it like xfer_region_open.
+/* As xfer_region_open, with zeroed memory of its own, which neighbours map whole, whatever part they were granted.
  * Returns: XFER_OK; XFER_ENOMEM, XFER_ENOFILES, XFER_EINVAL (no length), and as xfer_region_open.
  * Thread: any.
  * In callback: yes.
@@ -454,7 +454,7 @@ XFER_API xfer_status_t xfer_region_revoke(xfer_region_t *region, const xfer_ref_
 XFER_API xfer_status_t xfer_region_info(xfer_region_t *region, xfer_region_info_t *info, uint32_t info_size);
 
 /* Takes the memory back. Peers' refs go stale at once, who looked it up is told; the CLOSED event says that
- * neither peers nor the engine touch the memory any more.
+ * neither peers nor the engine touch the memory any more; it waits for a neighbour that was stopped in mid-copy.
  * Returns: XFER_OK, then one CLOSED event; XFER_ECLOSED if the engine's end came first.
  * Thread: any.
  * In callback: yes.
@@ -840,8 +840,8 @@ typedef struct xfer_engine_stats {
     xfer_op_stats_t send;
     xfer_op_stats_t recv;
     uint64_t errors[64];    /* by status: errors[-status] */
-    uint64_t served_put;    /* bytes that peers put here */
-    uint64_t served_get;    /* bytes that peers got from here */
+    uint64_t served_put;    /* bytes that peers put here; what a neighbour copies by itself is not seen */
+    uint64_t served_get;    /* bytes that peers got from here; the same */
     uint64_t refused;       /* requests of peers that were refused */
     uint64_t queued;        /* operations waiting for a connection or for credit, now */
     uint64_t inflight;      /* operations under way, now */

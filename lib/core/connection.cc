@@ -9,6 +9,15 @@
 
 namespace xfer {
 
+namespace {
+
+// Of the user's; what merely keeps the connection, or answers the peer, is not.
+bool is_work(FrameType type) {
+    return type == FrameType::notify || type == FrameType::message || type == FrameType::withdraw;
+}
+
+}  // namespace
+
 Connection::Connection(Shard &owner, Side initiator, uint64_t local_number, uint64_t count)
     : shard(owner),
       side(initiator),
@@ -19,6 +28,7 @@ Connection::Connection(Shard &owner, Side initiator, uint64_t local_number, uint
       offer_(*this),
       stranger_(initiator == Side::theirs) {
     lanes_.push_back(std::make_unique<Lane>(*this, 0));
+    voice_ = lanes_[0].get();
     if (stranger_) shard.engine.strangers().fetch_add(1);
     const uint64_t patience =
         side == Side::ours ? shard.engine.options().connect_ms * kNsPerMs : kStrangerNs;
@@ -81,7 +91,7 @@ void Connection::go_live() {
     live_ = true;
     be_known();
     touch();
-    start(control());
+    control().open();
     if (shard.engine.options().lanes != XFER_NONE) control().window = kLaneWindow / 8;
     uint64_t number = 0;
     for (const Question &question : handshake.take_questions())
@@ -89,13 +99,6 @@ void Connection::go_live() {
     for (const uint64_t seq : forgotten_)
         send_forget(seq);
     forgotten_.clear();
-}
-
-void Connection::start(Lane &lane) {
-    lane.state = Lane::State::ready;
-    lane.max_ops = std::min(handshake.peer_terms().max_ops, kLaneOps);
-    lane.window = kLaneWindow;
-    lane.link->start(lane.max_ops, kLaneOps);
 }
 
 void Connection::on_up(Lane &lane) {
@@ -123,8 +126,7 @@ void Connection::hear(Lane &lane, const Hello &message, ConstBytes raw) {
     if (lane.number != 0) {
         if (message.kind != HelloKind::lane_ready || lane.state != Lane::State::joining)
             return close({XFER_EPROTO, 0, 0, "unexpected words on a joining lane"});
-        start(lane);
-        return peer->flow.pump();
+        return joined(lane);
     }
     if (!peer) return hear_stranger(message, raw);
     const Status status = handshake.hear(message, raw);
@@ -170,7 +172,7 @@ void Connection::close(const Failure &reason) {
         Frame bye;
         bye.type = FrameType::bye;
         bye.status = reason.status < 0 ? reason.status : XFER_ECLOSED;
-        const bool said = in_memory([&] { control().link->send(bye, {}); });
+        const bool said = in_memory([&] { voice_->link->send(bye, {}); });
         static_cast<void>(said);  // its end says enough
     }
     for (auto &lane : lanes_)
@@ -186,6 +188,7 @@ void Connection::on_lane_down(Lane &lane, const Failure &reason) {
     lane.state = Lane::State::down;
     if (!closing_ && lane.number != 0 && !was_ready) {
         shard.log().warn("lane {} to {} failed: {}", lane.number, uri, reason.message);
+        if (lane.number == kNearLane) near_failed(reason);
         return;
     }
     close(reason);
@@ -227,62 +230,6 @@ Status Connection::refusal(const EngineId &owner, uint64_t incarnation) const {
     return incarnation == identity.incarnation ? XFER_OK : XFER_ESTALE;
 }
 
-Lane &Connection::bulk_lane() {
-    Lane *best = nullptr;
-    for (size_t i = 1; i < lanes_.size(); ++i) {
-        Lane &lane = *lanes_[i];
-        if (lane.state == Lane::State::ready && (!best || lane.bytes < best->bytes)) best = &lane;
-    }
-    if (best) return *best;
-    if (!lanes_wanted_ && shard.engine.options().lanes != XFER_NONE) {
-        lanes_wanted_ = true;
-        in_turn([this] { open_lanes(); });
-    }
-    return control();
-}
-
-// Only who dialed knows an address that answers; the other end asks.
-void Connection::open_lanes() {
-    if (side == Side::theirs) {
-        Frame ask;
-        ask.type = FrameType::lanes;
-        send(ask);
-        return;
-    }
-    auto address = parse_uri(control().link->remote());
-    Transport *transport = address ? shard.transport_for(*address) : nullptr;
-    for (uint32_t i = 1; transport && i <= shard.engine.options().lanes; ++i) {
-        auto lane = std::make_unique<Lane>(*this, i);
-        auto link = transport->connect(*address, *lane);
-        if (!link) {
-            shard.log().warn("lane {} to {}: {}", i, uri, link.error().message);
-            break;
-        }
-        lane->link = std::move(*link);
-        lanes_.push_back(std::move(lane));
-    }
-}
-
-bool Connection::join_lane(Connection &stranger, const Hello &message, ConstBytes raw) {
-    // In whatever order they arrive.
-    const bool taken = std::any_of(lanes_.begin(), lanes_.end(),
-                                   [&](const auto &lane) { return lane->number == message.lane; });
-    if (!usable() || side == Side::ours || taken || message.lane > kMaxLanes) return false;
-    if (!handshake.hear_lane(message, raw)) return false;
-    Hello welcome;
-    welcome.kind = HelloKind::lane_ready;
-    welcome.lane = message.lane;
-    const std::vector<uint8_t> words = encode_hello(welcome);
-    lanes_.push_back(std::make_unique<Lane>(*this, message.lane));
-    Lane &lane = *lanes_.back();
-    lane.link = std::move(stranger.control().link);
-    lane.link->set_sink(lane);
-    lane.link->send_hello(words);
-    start(lane);
-    pump_soon();
-    return true;
-}
-
 void Connection::flush() {
     for (auto &lane : lanes_)
         if (lane->unflushed) {
@@ -294,14 +241,19 @@ void Connection::flush() {
 
 bool Connection::send(const Frame &frame, ConstBytes body) {
     if (closing_) return false;
+    if (is_work(frame.type)) touch();
     bool taken = false;
-    in_turn([&] { taken = control().link->send(frame, body); });
+    in_turn([&] { taken = voice_->link->send(frame, body); });
     if (!taken) close({XFER_EPEERLOST, 0, 0, "the peer does not read its control channel"});
     return taken;
 }
 
-void Connection::on_control(const Frame &frame, ConstBytes body) {
+// Control frames belong on the control channel: the first lane until the peer has moved it. A peer
+// that sends them elsewhere broke the protocol.
+void Connection::on_control(Lane &lane, const Frame &frame, ConstBytes body) {
     if (closing_) return;
+    if (lane.number != (heard_shift_ ? kNearLane : 0))
+        return close({XFER_EPROTO, 0, 0, "a control frame on a data lane"});
     switch (frame.type) {
     case FrameType::lookup:
         touch();
@@ -337,11 +289,9 @@ void Connection::on_control(const Frame &frame, ConstBytes body) {
     case FrameType::pong:
         return on_pong(frame);
     case FrameType::lanes:
-        if (side == Side::ours && !lanes_wanted_) {
-            lanes_wanted_ = true;
-            if (shard.engine.options().lanes != XFER_NONE) open_lanes();
-        }
-        return;
+        return on_lanes(frame);
+    case FrameType::shift:
+        return on_shift(lane);
     case FrameType::drain:
         return on_drain(frame);
     case FrameType::bye:

@@ -12,6 +12,7 @@
 #include "core/limits.h"
 #include "core/notified.h"
 #include "core/request.h"
+#include "core/router.h"
 #include "core/serving.h"
 #include "transport/transport.h"
 #include "util/fixed_vector.h"
@@ -31,6 +32,8 @@ public:
 
     Lane(Connection &connection, uint32_t number) : connection(connection), number(number) {}
 
+    void start();  // we may speak
+    void open();   // and hear
     bool has_room() const { return state == State::ready && ops < max_ops && bytes < window; }
     void post(Op &op);
     bool cancel(Op &op) { return link->cancel(op); }
@@ -41,14 +44,17 @@ public:
     void on_done(Op &op, Status status) override;
     Status on_access(Dir dir, const Access &access, std::span<const WirePiece> pieces,
                      std::vector<iovec> &out) override;
+    Status on_reach(const Access &access, Reach &out) override;
     void on_served(Dir dir, uint64_t bytes) override;
     void on_quiet(uint64_t region) override;
+    void on_unseen(uint64_t notification, uint64_t key) override;
     void on_down(const Failure &why) override;
 
     Connection &connection;
     const uint32_t number;
     std::unique_ptr<Link> link;
     State state = State::dialing;
+    Distance distance = Distance::network;  // once we may speak
     uint32_t ops = 0, max_ops = 0;
     uint64_t bytes = 0, window = 0;
     bool unflushed = false;
@@ -74,7 +80,10 @@ public:
     bool takes_new() const { return usable() && !peer_drains_; }
     void drain();  // tells the peer, and tells it again when nothing of ours is under way
     Lane &control() { return *lanes_[0]; }
-    Lane &bulk_lane();
+    // Which lane carries what; core/lanes.cc.
+    Choice route(uint64_t bytes) const;  // what of so many bytes would take
+    Lane &lane_for(uint64_t bytes);      // the same, and better ones are opened
+    void come_near();  // if the peer may be a neighbour; there is something to move
     void flush();
     void pump_soon();
     Status refusal(const EngineId &owner,
@@ -90,7 +99,7 @@ public:
     bool retire(Transfer &send);  // true: none of its bytes are on their way out
     bool join_lane(Connection &stranger, const Hello &message,
                    ConstBytes raw);  // takes its link, or refuses
-    void beat(uint64_t now);         // heartbeat: silence, idleness
+    uint64_t beat(uint64_t now);     // heartbeat: silence, idleness; when to look again
     bool idle() const;
     bool may_go() const;  // nothing is under way here, and it can come back
     void offer_end();
@@ -105,8 +114,9 @@ public:
     // ---- from lanes
     void on_up(Lane &lane);
     void on_hello(Lane &lane, ConstBytes raw);
-    void on_control(const Frame &frame, ConstBytes body);
+    void on_control(Lane &lane, const Frame &frame, ConstBytes body);
     void on_lane_down(Lane &lane, const Failure &why);
+    void on_shift(Lane &lane);
     void on_quiet(uint64_t id);
     void on_timer(Timer &timer) override;
     void run() override;
@@ -127,6 +137,8 @@ public:
     bool left_idle() const { return leaving_; }
     uint64_t retry_ns() const { return retry_ns_; }
     const std::vector<std::unique_ptr<Lane>> &lanes() const { return lanes_; }
+    bool is_near() const { return voice_->link && voice_->link->near(); }
+    const Failure &near_failure() const { return near_failure_; }
     uint64_t rtt_ns = 0;
 
 private:
@@ -136,8 +148,14 @@ private:
     void hear(Lane &lane, const Hello &message, ConstBytes raw);
     void hear_stranger(const Hello &message, ConstBytes raw);
     void refuse(Status status);
+    Path path(const Lane &lane) const;
+    void look_for_neighbour();
+    void ask_for_lanes(uint8_t which);
     void open_lanes();
-    void start(Lane &lane);
+    void on_lanes(const Frame &ask);
+    void joined(Lane &lane);
+    void shift_to(Lane &lane);
+    void near_failed(const Failure &why);
     void note(Request &request);
     void send_forget(uint64_t seq);
     void answer(const Frame &frame, ConstBytes body);
@@ -146,6 +164,7 @@ private:
     void on_leave(const Frame &frame);
     void on_drain(const Frame &frame);
     void leave_when_quiet();
+    bool rests() const;
     void set_leaving(bool leaving);
     void finish();
     void be_known();  // no stranger any more: it has proved itself, or is over
@@ -163,13 +182,20 @@ private:
     uint64_t retry_ns_ = 0;  // the peer is busy: not before so long
     uint64_t denied_ = 0;    // when the peer did not let it end
     uint64_t pinged_ = 0;
-    bool stranger_;  // counts as one
+    uint64_t rested_ = 0;  // silence until then was agreed on
+    bool stranger_;        // counts as one
     bool live_ = false, closing_ = false, ended_ = false;
     bool leaving_ = false;  // we offered to end an idle connection
     bool probing_ = false;
     bool drain_said_ = false, done_said_ = false;   // ours
     bool peer_drains_ = false, peer_done_ = false;  // the peer's
-    bool lanes_wanted_ = false;
+    bool lanes_wanted_ = false, lanes_opened_ = false;
+    // How far the near lane is: nobody has asked for it; it failed, or there is none; on its way;
+    // ours to speak on.
+    enum class Near : uint8_t { apart, tried, joining, shifted } near_ = Near::apart;
+    bool heard_shift_ = false;
+    Failure near_failure_;
+    Lane *voice_;  // where we say frames: the first lane, or the near one
 };
 
 }  // namespace xfer

@@ -22,10 +22,7 @@ Failure Delivery::open(UvLoop *io) {
     if (options_.dispatch == XFER_DISPATCH_POLL) {
         mode_ = io ? Mode::turns : Mode::queue;
         loop_ = io;
-        if (io) {
-            auto fd = io->fd();
-            return fd ? Failure{} : fd.error();
-        }
+        if (io) return {};
         bell_ = Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
         return bell_ ? Failure{} : os_failure(errno, "eventfd");
     }
@@ -69,6 +66,7 @@ void Delivery::on_loop_closed() {
 }
 
 void Delivery::call(EventNode &node) {
+    if (!node.due()) return node.told();
     const bool last = &node == &last_;
     node.event.sequence = sequence_.fetch_add(1, std::memory_order_relaxed) + 1;
     const xfer_event_t event = node.event;
@@ -115,8 +113,8 @@ void Delivery::wait_ended() {
 
 void Delivery::ring() {
     const uint64_t one = 1;
-    [[maybe_unused]] ssize_t written =
-        ::write(bell_.get(), &one, sizeof one);  // full is as good as rung
+    while (::write(bell_.get(), &one, sizeof one) < 0 && errno == EINTR)
+        continue;  // full is as good as rung
 }
 
 uint32_t Delivery::take(xfer_event_t *events, uint32_t event_size, uint32_t max) {
@@ -124,6 +122,10 @@ uint32_t Delivery::take(xfer_event_t *events, uint32_t event_size, uint32_t max)
     while (count < max) {
         EventNode *node = queue_.pop();
         if (!node) break;
+        if (!node->due()) {
+            node->told();
+            continue;
+        }
         node->event.sequence = sequence_.fetch_add(1, std::memory_order_relaxed) + 1;
         if (events) {
             auto *to = reinterpret_cast<uint8_t *>(events) + size_t{count} * event_size;

@@ -37,6 +37,12 @@ Json options_of(const Options &options) {
             {"max_operations", options.max_operations}};
 }
 
+// The number of the lane that work of so many bytes would take.
+Json lane_of(const Connection &connection, uint64_t bytes) {
+    const std::optional<size_t> path = connection.route(bytes).path;
+    return path ? Json(connection.lanes()[*path]->number) : Json();
+}
+
 Json connection_of(const Connection &connection) {
     Json lanes = Json::array();
     for (const auto &lane : connection.lanes()) {
@@ -47,7 +53,12 @@ Json connection_of(const Connection &connection) {
                          {"operations", lane->ops},
                          {"bytes", lane->bytes}});
     }
+    const std::string why_not(std::string_view(connection.near_failure().message));
     return {{"initiator", connection.side == Side::ours ? "us" : "peer"},
+            {"control", connection.is_near() ? "near" : "first"},
+            {"near_failure", why_not},
+            {"small", lane_of(connection, 1)},
+            {"bulk", lane_of(connection, UINT64_MAX)},
             {"sequence", connection.sequence},
             {"live", connection.live()},
             {"rtt_ns", connection.rtt_ns},

@@ -88,7 +88,8 @@ public:
                   const std::string &address);
     void set_identity(const Identity &identity);  // of it no more, for want of memory
     void face(xfer_peer_info_t &info) const;
-    std::optional<EngineId> peer_id() const;  // of the last connection
+    std::optional<EngineId> peer_id() const;                        // of the last connection
+    bool gone() const { return !of_user.load() && closed.load(); }  // with its PEER_DOWN
 
     // ---- the loop
     Peer *peer = nullptr;
@@ -133,6 +134,7 @@ public:
     // Before it is told. False if so many wait already that one more would be growth: the user has
     // stopped listening.
     bool admit();
+    bool due() override { return !ep_.gone(); }
     void told() override;
 
 private:

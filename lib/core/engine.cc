@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/engine.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -12,94 +10,6 @@
 
 namespace xfer {
 
-Engine::Engine(Options options, const Seams &seams)
-    : Handle(Magic::engine),
-      options_(std::move(options)),
-      seams_(seams),
-      pid_(::getpid()),
-      slots_(options_.max_connections),
-      own_device_(seams.device ? nullptr : make_device()),
-      device_(seams.device ? seams.device : own_device_.get()),
-      delivery_(options_, end_) {
-    self_.random = seams_.random ? seams_.random : [](void *, Bytes out) { random_bytes(out); };
-    self_.random_context = seams_.context;
-    identity_.id = options_.id;
-    if (!options_.own_id) self_.random(self_.random_context, identity_.id);
-    while (identity_.incarnation == 0)
-        identity_.incarnation = random_u64();
-    self_.id = identity_.id;
-    self_.incarnation = identity_.incarnation;
-    self_.key = options_.key;
-    Terms terms;
-    terms.max_ops = kLaneOps;
-    // Where the user's own thread drives us, our silence says nothing.
-    const bool threads = options_.io_threads || options_.dispatch == XFER_DISPATCH_THREAD;
-    const uint64_t silence_ms = std::min<uint64_t>(lost_after(options_.heartbeat_ms), UINT32_MAX);
-    terms.silence_ms = threads ? static_cast<uint32_t>(silence_ms) : 0;
-    terms.blob = options_.blob;
-    terms.listens = options_.advertise;
-    self_.set_terms(std::move(terms));
-    end_.event.kind = XFER_EVENT_CLOSED;
-    end_.event.object = this;
-}
-
-// After a failed open, threads may run and loops be alive; after a join there is nothing of them.
-Engine::~Engine() {
-    while (Transfer *single = free_singles_.pop_front())
-        delete static_cast<Single *>(single);
-    join_threads();
-    shards_.clear();
-    for (auto &loop : loops_)
-        UvLoop::abandon(std::move(loop));
-}
-
-Result<Engine *> Engine::open(Options options, const Seams &seams) {
-    if (!crypto_ready()) return Failure{XFER_EIO, 0, 0, "no source of random numbers"};
-    auto engine = Ref<Engine>::adopt(new Engine(std::move(options), seams));
-    if (Failure failure = engine->start(); failure.status != XFER_OK) return failure;
-    engine->retain();  // the handle's
-    return engine.get();
-}
-
-Failure Engine::make_shard(Loop &loop, uint32_t index) {
-    shards_.push_back(std::make_unique<Shard>(*this, loop, index));
-    Shard &shard = *shards_.back();
-    shard.transports = seams_.transports ? seams_.transports(seams_.context, loop)
-                                         : builtin_transports(loop, log(), options_.transports);
-    Terms terms = self_.terms();
-    terms.transports.clear();
-    for (auto &transport : shard.transports)
-        terms.transports.emplace_back(transport->name());
-    self_.set_terms(std::move(terms));
-    return {};
-}
-
-Failure Engine::start() {
-    UvLoop *driven = nullptr;
-    const uint32_t count = std::max(options_.io_threads, 1u);
-    closings_ = std::make_unique<Closing[]>(count);
-    shards_left_ = count;
-    loops_.reserve(count);
-    shards_.reserve(count);
-    threads_.reserve(count);
-    if (seams_.loop) return make_shard(*seams_.loop, 0);
-    for (uint32_t i = 0; i < count; ++i) {
-        const bool embedded = options_.io_threads == 0 && options_.dispatch == XFER_DISPATCH_LOOP;
-        auto loop = embedded ? UvLoop::embedded(options_.loop) : UvLoop::own(options_.spin_us);
-        if (!loop) return loop.error();
-        loops_.push_back(std::move(*loop));
-        UvLoop::Inside inside(*loops_.back());
-        make_shard(*loops_.back(), i);
-    }
-    if (options_.io_threads == 0) driven = loops_[0].get();
-    if (Failure failure = delivery_.open(driven); failure.status != XFER_OK) return failure;
-    const bool threads = options_.io_threads || options_.dispatch == XFER_DISPATCH_THREAD;
-    for (size_t i = 0; threads && i < loops_.size(); ++i)
-        threads_.emplace_back([loop = loops_[i].get()] { loop->run(); });
-    delivery_.start();
-    return {};
-}
-
 uint64_t Engine::random_u64() {
     std::array<uint8_t, 8> bytes;
     self_.random(self_.random_context, bytes);
@@ -108,10 +18,6 @@ uint64_t Engine::random_u64() {
 
 Shard &Engine::home(const EngineId &id) {
     return *shards_[load<uint64_t>(id.data()) % shards_.size()];
-}
-
-bool Engine::forked() const {
-    return ::getpid() != pid_;
 }
 
 Status Engine::kind_of(const void *address, uint64_t length, uint32_t &kind) const {
@@ -223,7 +129,8 @@ void Engine::leave(Region &region, Status why) {
 // Its last user was a loop that has ended, and so has every other one: the engine's end tells it.
 void Engine::unused(Region &region) {
     if (region.users.fetch_sub(1) != 1) return;
-    regions_.emplace(region.id, Ref(region));
+    region.retain();  // the event's
+    untold_.push_back(region);
     if (region.is_grant()) unused(*region.parent);
 }
 
@@ -231,6 +138,8 @@ void Engine::unused(Region &region) {
 // first: a region's own event is its last.
 void Engine::end_regions(Shard &last) {
     std::lock_guard lock(registry_mutex_);
+    while (EventNode *ended = untold_.pop_front())
+        last.tell(*ended);
     for (const bool grants : {true, false})
         for (auto &[id, region] : regions_) {
             if (region->is_grant() != grants) continue;
@@ -267,16 +176,6 @@ void Engine::give_single(Single &single) {
         free_singles_.push_front(single);
     }
     ep->release();
-}
-
-bool Engine::drive(Shard &shard) {
-    if (seams_.loop || delivery_.mode() != Delivery::Mode::turns || loops_.empty()) return false;
-    UvLoop &loop = *loops_[0];
-    if (loop.on_thread()) return false;
-    UvLoop::Inside inside(loop, std::try_to_lock);
-    if (!inside) return false;
-    shard.drain_mailbox();
-    return true;
 }
 
 bool Engine::begin_receive(Endpoint *named) {
@@ -382,6 +281,7 @@ Status Engine::join() {
     // What is left of the shards refuses the calls of handles that were not closed yet.
     for (auto &shard : shards_)
         shard->transports.clear();
+    turned_ = nullptr;
     loops_.clear();
     delivery_.release();
     release();

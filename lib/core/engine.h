@@ -102,9 +102,9 @@ public:
             visit(*region);
     }
     Delivery &delivery() { return delivery_; }
-    // POLL without I/O threads: what was just posted leaves at once. False if somebody else is
-    // inside, or must be woken.
-    bool drive(Shard &shard);
+    // POLL without I/O threads: the loop that who calls may enter, so that what is posted leaves at
+    // once. Else null.
+    UvLoop *turned() const { return turned_; }
 
     // ---- the loops
     bool dispatches_on(const Shard &shard) const;
@@ -124,7 +124,8 @@ private:
 
     Engine(Options options, const Seams &seams);
     Failure start();
-    Failure make_shard(Loop &loop, uint32_t index);
+    void make_shard(Loop &loop, uint32_t index);
+    void await_neighbours();
     Regions prepare(Region &region);
     void enter(Regions &prepared);                                  // these need the lock
     bool post(RegionChange &change, Region &region, Shard &shard);  // false: the shard has ended
@@ -136,7 +137,7 @@ private:
 
     Options options_;
     const Seams seams_;
-    const int pid_;
+    const uint32_t forks_;
     Name identity_;
     Self self_;
     std::atomic<uint64_t> sequence_{0};
@@ -149,6 +150,7 @@ private:
     End end_;
     Delivery delivery_;
     std::vector<std::unique_ptr<UvLoop>> loops_;
+    UvLoop *turned_ = nullptr;
     std::vector<std::unique_ptr<Shard>> shards_;
     std::vector<std::thread> threads_;
     std::unique_ptr<Closing[]> closings_;
@@ -158,6 +160,7 @@ private:
     mutable std::mutex registry_mutex_;  // names are unique in the engine; not on the way of data
     Regions regions_;
     std::map<std::string, uint64_t> names_;
+    EventList untold_;  // regions that ended after the last loop could tell
 
     NotifyCounters counters_;
     Draining draining_;

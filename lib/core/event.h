@@ -13,6 +13,8 @@ namespace xfer {
 
 class EventNode : public ListNode<EventNode> {
 public:
+    // It is about to be told; false: to nobody, as what it is about has gone meanwhile.
+    virtual bool due() { return true; }
     virtual void taken() {
     }  // the user is about to see it: the object may be used again from inside the callback
     virtual void told() {}  // the user is done with `event.data`; may destroy the object
@@ -37,6 +39,7 @@ public:
         return was_empty;
     }
     EventNode *pop() {
+        if (size() == 0) return nullptr;
         std::lock_guard lock(mutex_);
         EventNode *node = list_.pop_front();
         if (node) count_.fetch_sub(1, std::memory_order_relaxed);

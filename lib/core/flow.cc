@@ -36,6 +36,7 @@ void Flow::take(Transfer &transfer) {
             if (earlier.ep == transfer.ep && earlier.role != Transfer::Role::pulls)
                 ++transfer.ahead;
     all_.push_back(transfer);
+    shard_.beat_soon();
     if (transfer.ahead == 0) return start(transfer);
     ordered_.push_back(transfer);
     arm(transfer);
@@ -105,14 +106,14 @@ void Flow::attach(Connection &connection) {
 }
 
 // What was begun on this connection can't go on with another: its owner was told that it failed.
-void Flow::detach() {
+void Flow::detach(Connection &lost) {
     connection_ = nullptr;
     notifying_ = {};
     sending.reset();
     List<Transfer, InFlow> keep;
     while (Transfer *transfer = all_.pop_front()) {
         keep.push_back(*transfer);
-        if (transfer->letter.number) lose(*transfer);
+        if (transfer->letter.number) lose(*transfer, lost);
         if (!transfer->notification) continue;
         bool touched = transfer->closed_notification || transfer->answered || transfer->stopped;
         for (const Op &op : transfer->inflight)
@@ -131,24 +132,18 @@ void Flow::detach() {
     all_.append(keep);
 }
 
-// A message, or the pull of one, that belonged to the connection which has ended.
-void Flow::lose(Transfer &transfer) {
-    if (transfer.status == XFER_OK) transfer.status = XFER_EPEERLOST;
-    transfer.maybe_applied = transfer.role == Transfer::Role::sends && !transfer.letter.answered;
-    stop(transfer);
-    if (transfer.inflight_count == 0) complete(transfer);
-}
-
 void Flow::pump() {
     if (!connection_ || !connection_->usable()) return;
+    if (!all_.empty()) connection_->come_near();
     const bool fresh = connection_->takes_new();
     if (fresh) begin_notifications();
     if (fresh) sending.pump(*connection_);
     const auto may = [&](Queue &queue) {
         return !queue.empty() && connection_ && (fresh || queue.front().begun());
     };
-    while (may(small_) && feed(small_.front(), connection_->control())) {}
-    while (may(bulk_) && feed(bulk_.front(), connection_->bulk_lane())) {}
+    for (Queue *queue : {&small_, &bulk_})
+        while (may(*queue) &&
+               feed(queue->front(), connection_->lane_for(queue->front().list.bytes()))) {}
     connection_->flush();
 }
 
@@ -256,7 +251,11 @@ void Flow::begin_notifications() {
             continue;
         }
         transfer.ListNode<InQueue>::unlink();
-        queue_of(transfer).push_back(transfer);
+        // One without data is said at once: what has begun is told to the owner, even if canceled.
+        if (transfer.drawn())
+            settle(transfer);
+        else
+            queue_of(transfer).push_back(transfer);
     }
 }
 
@@ -416,7 +415,8 @@ void Flow::complete(Transfer &transfer) {
         notifying_.end(transfer.notification);
     }
     if (transfer.role == Transfer::Role::sends) sending.forget(transfer);
-    if (transfer.role == Transfer::Role::pulls && connection_ && connection_->usable())
+    const bool here = connection_ && connection_->number == transfer.letter.connection;
+    if (transfer.role == Transfer::Role::pulls && here && connection_->usable())
         connection_->incoming.taken(transfer.letter.number, transfer.status);
     if (!transfer.list.at_end(transfer.next))
         transfer.fail_entries(transfer.list.entry_index(transfer.next), transfer.list.entries() - 1,

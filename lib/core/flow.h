@@ -32,7 +32,7 @@ public:
     void adopt(List<Transfer, InFlow> &transfers);
 
     void attach(Connection &connection);  // it is ready
-    void detach();
+    void detach(Connection &lost);
     void pump();                       // sends what there is credit for
     void done(Op &op, Status status);  // a link's answer
     void noted(const Frame &frame);
@@ -68,7 +68,7 @@ private:
     void settle(Transfer &transfer);
     void arm(Transfer &transfer);
     uint64_t limit(const Transfer &transfer) const;
-    void lose(Transfer &transfer);
+    void lose(Transfer &transfer, Connection &lost);
 
     Shard &shard_;
     Connection *connection_ = nullptr;

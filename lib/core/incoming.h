@@ -23,6 +23,7 @@ public:
     void hear(const Frame &message, ConstBytes body);
     void withdraw(const Frame &frame);
     void lost();  // the connection has ended
+    bool quiet() const { return open_.empty(); }
 
     void kept(uint64_t number, bool held);
     void taken(uint64_t number, Status status);

@@ -1,10 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "core/connection.h"
+#include "core/engine.h"
 #include "core/peer.h"
 #include "core/shard.h"
 #include "util/memory.h"
 
 namespace xfer {
+
+void Lane::start() {
+    const bool own = connection.handshake.peer().id == connection.shard.engine.identity().id;
+    if (link->near()) distance = own ? Distance::process : Distance::host;
+    max_ops = std::min(connection.handshake.peer_terms().max_ops, kLaneOps);
+    window = number == kNearLane ? kNearWindow : kLaneWindow;
+    link->start(max_ops, kLaneOps);
+}
+
+void Lane::open() {
+    state = State::ready;
+    start();
+    link->hear();
+}
 
 void Lane::post(Op &op) {
     op.lane = this;
@@ -23,11 +40,8 @@ void Lane::on_hello(ConstBytes message) {
     connection.in_turn([&] { connection.on_hello(*this, message); });
 }
 
-// Control frames belong on the control channel; a peer that sends them elsewhere broke the
-// protocol.
 void Lane::on_control(const Frame &frame, ConstBytes body) {
-    if (number == 0) return connection.in_turn([&] { connection.on_control(frame, body); });
-    connection.close({XFER_EPROTO, 0, 0, "a control frame on a data lane"});
+    connection.in_turn([&] { connection.on_control(*this, frame, body); });
 }
 
 void Lane::on_done(Op &op, Status status) {
@@ -45,12 +59,20 @@ Status Lane::on_access(Dir dir, const Access &access, std::span<const WirePiece>
     return status;
 }
 
+Status Lane::on_reach(const Access &access, Reach &out) {
+    return connection.serving.reach(access, out);
+}
+
 void Lane::on_served(Dir dir, uint64_t moved) {
     connection.shard.served(connection, dir, moved);
 }
 
 void Lane::on_quiet(uint64_t region) {
     connection.on_quiet(region);
+}
+
+void Lane::on_unseen(uint64_t notification, uint64_t key) {
+    connection.notified.unseen(notification, key);
 }
 
 void Lane::on_down(const Failure &why) {

@@ -84,35 +84,54 @@ void Connection::offer_end() {
 
 void Connection::touch() {
     last_use_ = shard.now();
+    shard.beat_soon();
     if (peer) peer->used();
 }
 
 void Connection::probe() {
     probing_ = true;
+    shard.beat_soon();
     shard.loop.arm(limit_, shard.now() + kProbeNs);
     Frame ping;
     ping.type = FrameType::ping;
     send(ping);
 }
 
-void Connection::beat(uint64_t now) {
-    if (closing_ || !live_) return;
-    const uint64_t heard = std::max(control().link->last_heard(), shard.listens_since());
+// The kernel tells of a neighbour that has died. Whether one is stopped is asked only while
+// somebody waits for it, and once after that.
+bool Connection::rests() const {
+    return is_near() && idle() && !leaving_ && !probing_ && quiet_awaited_ == 0 &&
+           notified.quiet() && incoming.quiet() && !peer->awaited() &&
+           voice_->link->last_heard() > last_use_;
+}
+
+uint64_t Connection::beat(uint64_t now) {
+    if (closing_ || !live_) return kNever;
     const auto &options = shard.engine.options();
     const uint64_t heartbeat = options.heartbeat_ms * kNsPerMs;
+    const uint64_t idle_end =
+        side == Side::ours && !leaving_ ? last_use_ + options.idle_ms * kNsPerMs : kNever;
+    const bool rests = this->rests();
+    if (rests) rested_ = now;
+    const uint64_t heard = std::max({voice_->link->last_heard(), shard.listens_since(), rested_});
     // Who is driven by its user only when it has time says 0: it can't be judged. The others answer
     // each of our pings, so that our own patience counts as well as what the peer asks for.
     const uint64_t silence = handshake.peer_terms().silence_ms * kNsPerMs;
-    if (silence && pinged_ > heard && now > heard + std::min(silence, lost_after(heartbeat)))
-        return close({XFER_EPEERLOST, 0, 0, "the peer is silent"});
-    if (side == Side::ours && !leaving_ && idle() && now >= last_use_ + options.idle_ms * kNsPerMs)
-        return offer_end();
-    if (now >= heard + ask_after(heartbeat)) {
+    if (silence && pinged_ > heard && now > heard + std::min(silence, lost_after(heartbeat))) {
+        close({XFER_EPEERLOST, 0, 0, "the peer is silent"});
+        return kNever;
+    }
+    if (now >= idle_end && idle()) {
+        offer_end();
+    } else if (rests) {
+        return idle_end;
+    } else if (now >= heard + ask_after(heartbeat)) {
         pinged_ = now;
         Frame ping;
         ping.type = FrameType::ping;
         send(ping);
     }
+    return now + shard.beat_step();
 }
 
 }  // namespace xfer

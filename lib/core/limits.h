@@ -33,6 +33,7 @@ constexpr uint32_t kEventsPerTurn = 256;  // callbacks between two looks at the 
 // One lane.
 constexpr uint32_t kLaneOps = 64;           // unanswered puts and gets, each way
 constexpr uint64_t kLaneWindow = 8u << 20;  // unanswered bytes
+constexpr uint64_t kNearWindow = 2u << 20;  // of the near lane: what is small waits behind it
 constexpr uint64_t kSmall = 64 * 1024;      // batches up to this stay on the control channel
 
 // Messages.

@@ -3,6 +3,7 @@
 // they are about.
 #pragma once
 
+#include <atomic>
 #include <mutex>
 
 #include "util/list.h"
@@ -31,10 +32,14 @@ public:
         if (closed_) return Posted::closed;
         bool first = list_.empty();
         list_.push_back(message);
+        any_.store(true, std::memory_order_release);
         return first ? Posted::first : Posted::more;
     }
+    // The loop alone takes, and closes.
     void take(MessageList &into) {
+        if (!any_.load(std::memory_order_acquire)) return;
         std::lock_guard lock(mutex_);
+        any_.store(false, std::memory_order_relaxed);
         into.append(list_);
     }
     // False if something is still inside.
@@ -44,10 +49,12 @@ public:
         closed_ = true;
         return true;
     }
+    bool closed() const { return closed_; }  // on the loop
 
 private:
     std::mutex mutex_;
     MessageList list_;
+    std::atomic<bool> any_{false};
     bool closed_ = false;
 };
 

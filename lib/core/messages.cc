@@ -107,10 +107,10 @@ void Shard::answer_message(uint64_t connection, uint64_t number, const MessageAn
 
 // The receive has its message, and the bytes are still with the sender.
 void Shard::pull(Receive &receive) {
-    Connection *live = find_live(receive.connection);
+    Connection *live = find_live(receive.letter.connection);
     if (!live || !live->usable()) return receive.end(*this, XFER_EPEERLOST);
     Endpoint *ep = receive.named ? receive.named.get() : live->peer->spokesman();
-    if (!ep && in_memory([&] { greet(*live->peer); })) ep = live->peer->spokesman();
+    if (!ep && in_memory([&] { greet_again(*live->peer); })) ep = live->peer->spokesman();
     if (!ep) {
         live->incoming.taken(receive.letter.number, XFER_ENOMEM);
         return receive.end(*this, XFER_ENOMEM);

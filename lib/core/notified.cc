@@ -20,6 +20,10 @@ public:
         event.user = ep.user;
         event.status = status;
     }
+    bool due() override {
+        if (ep_->gone()) event.ep = nullptr;
+        return true;
+    }
     void told() override {
         had_->one();
         delete this;
@@ -75,6 +79,10 @@ Status Notified::touch(uint64_t number, uint64_t key) {
     if (over(number)) return XFER_ECANCELED;
     const bool known = open_.contains(number);
     return known || begin(number, key) ? XFER_OK : XFER_ECANCELED;
+}
+
+void Notified::unseen(uint64_t number, uint64_t key) {
+    [[maybe_unused]] const Status late = touch(number, key);
 }
 
 void Notified::hear(const Frame &notify) {

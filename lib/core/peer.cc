@@ -218,12 +218,13 @@ void Peer::go_live(Connection &connection) {
     const Terms &terms = connection.handshake.peer_terms();
     if (!connection.uri.empty()) addresses_.add(connection.uri);  // it answered there
     // Who has the key is believed. Of others the word is good for dialing them, where another may
-    // answer; but what is meant for an address goes to who answers there. And a path means
-    // something only to who came by one.
+    // answer; but what is meant for an address goes to who answers there. And what is an
+    // address on one host means something only to who came by such a one.
     const bool claimed = shard.engine.options().key.empty();
-    const bool by_path = connection.control().link->remote().starts_with("unix:");
+    const std::string came_by = connection.control().link->remote();
     for (const std::string &uri : terms.listens)
-        if (by_path || !uri.starts_with("unix:")) addresses_.learn(uri, claimed);
+        if (uri.starts_with("tcp:") || uri.substr(0, 4) == came_by.substr(0, 4))
+            addresses_.learn(uri, claimed);
     shard.connected(connection);
     live_ = &connection;
     addresses_.alive();
@@ -235,17 +236,18 @@ void Peer::go_live(Connection &connection) {
     connection.go_live();
     const bool known = last_incarnation_ == identity.incarnation;
     const uint32_t flags = known ? XFER_RECONNECTED : last_incarnation_ ? XFER_RESTARTED : 0;
-    const bool silent = left_idle_ && known && !eps_.empty();
+    const bool silent = left_idle_ && known;
     last_incarnation_ = identity.incarnation;
     left_idle_ = false;
-    if (eps_.empty()) shard.greet(*this);
     for (Endpoint &ep : eps_) {
+        const bool unheard = !ep.farewell;
         introduce(ep);
         shard.learnt(ep);
         ep.state.store(XFER_EP_READY);
         ep.connections.add();
-        if (!silent) shard.notify_peer_up(ep, identity, terms.blob, flags);
+        if (unheard || !silent) tell_up(ep, flags);
     }
+    if (eps_.empty()) shard.greet(*this, flags);
     shard.log().info("connected to {}", connection.control().link->remote());
     flow.attach(connection);
     ask_waiting();
@@ -268,6 +270,7 @@ void Peer::ended(Connection &connection) {
     }
     if (connections_.empty()) give_slot();
     ask_waiting();
+    flow.pump();  // what one that was superseded has given back
     want();
     shard.review(*this);
 }
@@ -275,7 +278,7 @@ void Peer::ended(Connection &connection) {
 void Peer::went_down(Connection &connection) {
     connection.notified.lost();  // while one who closed his last handle can be given another
     live_ = nullptr;
-    flow.detach();
+    flow.detach(connection);
     shard.disconnected(connection);
     left_idle_ = connection.left_idle();
     if (left_idle_) shard.loop.arm(away_, shard.now() + idle_limit(shard));
@@ -329,16 +332,24 @@ void Peer::tell_gone(ConstBytes ref) {
         shard.notify(ep, XFER_EVENT_REGION_GONE, {ref.begin(), ref.end()});
 }
 
-void Peer::beat(uint64_t now) {
-    if (live_) live_->beat(now);
+uint64_t Peer::beat(uint64_t now) {
+    return live_ ? live_->beat(now) : kNever;
+}
+
+bool Peer::awaited() {
+    for (const Endpoint &ep : eps_)
+        if (ep.receives.load() > 0) return true;
+    return false;
 }
 
 void Peer::added(Region &region) {
     if (live_) live_->serving.added(region);
 }
 
+// Also by one that another has taken the place of: until its links are down it may still send.
 void Peer::retire(Region &region) {
-    if (live_) live_->retire(region);
+    for (Connection &connection : connections_)
+        connection.retire(region);
 }
 
 }  // namespace xfer

@@ -67,7 +67,8 @@ public:
     void hear_reply(Connection &connection, const Hello &message, ConstBytes raw);
     void ended(Connection &connection);
     void tell_gone(ConstBytes ref);
-    void beat(uint64_t now);
+    uint64_t beat(uint64_t now);
+    bool awaited();  // a receive names it
     void added(Region &region);
     void retire(Region &region);
 
@@ -99,6 +100,7 @@ private:
     void perform(Connection &connection, const Output &output);
     void attach(Endpoint &ep);
     void introduce(Endpoint &ep);
+    void tell_up(Endpoint &ep, uint32_t flags);
     void begin_attempt(Connection *&attempt);
     void attempt_over();
     void go_live(Connection &connection);

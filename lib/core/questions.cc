@@ -11,6 +11,7 @@ void Connection::note(Request &request) {
     request.asked = shard.now();
     request.on = this;
     asked_.push_back(request);
+    shard.beat_soon();
 }
 
 void Connection::ask(Request &request) {

@@ -34,7 +34,7 @@ public:
 // ---- Receive
 
 void Receive::arrive(Shard &shard) {
-    if (connection)
+    if (letter.connection)
         shard.pull(*this);
     else
         engine.receiving().post(*this);
@@ -46,7 +46,7 @@ void Receive::on_timer(Timer &timer) {
 }
 
 void Receive::match(const Arrival &arrival) {
-    connection = arrival.connection;
+    letter.connection = arrival.connection;
     letter.number = arrival.number;
     letter.length = arrival.length;
     checked = arrival.checked;
@@ -60,6 +60,11 @@ void Receive::match(const Arrival &arrival) {
     const bool here = source_->of_user.load() || source_->state.load() == XFER_EP_READY;
     if (!here) return;  // its handle goes with its PEER_DOWN
     event.ep = reinterpret_cast<xfer_ep_t *>(source_.get());
+}
+
+bool Receive::due() {
+    if (!named && source_ && source_->gone()) event.ep = nullptr;
+    return true;
 }
 
 void Receive::ended() {
@@ -121,7 +126,16 @@ bool Receiving::wait(Receive &receive) {
         return false;
     }
     posted_.push_back(receive);
+    if (receive.named) await(*receive.named->shard.load());
     return true;
+}
+
+// Who waits for a peer wants to know that it has stopped.
+void Receiving::await(Shard &home) {
+    if (&home == &shard())
+        home.beat_soon();
+    else
+        home.stir();
 }
 
 void Receiving::forget(Receive &receive) {

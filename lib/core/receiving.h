@@ -42,6 +42,7 @@ public:
     void on_timer(Timer &timer) override;
     void ended() override;  // a pull
     bool answers_to(const Endpoint &named_one) const override { return named.get() == &named_one; }
+    bool due() override;
     void told() override;
 
     void match(const Arrival &arrival);
@@ -51,7 +52,6 @@ public:
     Ref<Endpoint> named;  // from whom; nothing: from any
     uint8_t *buffer = nullptr;
     uint64_t capacity = 0;
-    uint64_t connection = 0;  // of the message that it has; 0: none yet
 
 private:
     Ref<Endpoint> source_;
@@ -82,6 +82,7 @@ private:
     using Source = std::pair<uint32_t, uint64_t>;  // shard and connection
 
     bool wait(Receive &receive);  // false: its message was here
+    void await(Shard &home);
     void deliver(Receive &receive, const Arrival &arrival);
     void keep(const Arrival &arrival);
     void answer(const Arrival &arrival, const MessageAnswer &answer);

@@ -84,25 +84,22 @@ void Shard::admit_lane(Connection &stranger, const Hello &message, ConstBytes ra
     stranger.close({kDuplicate, 0, 0, "joined"});
 }
 
-void Shard::greet(Peer &peer) {
+void Shard::greet(Peer &peer, uint32_t flags) {
     auto ep = Ref<Endpoint>::adopt(new Endpoint(engine, "", 0));
     auto notice = std::make_unique<Notice>(*ep, XFER_EVENT_PEER, std::vector<uint8_t>());
     ep->of_user.store(false);
     ep->shard.store(this);
-    peer.add(*ep);
+    peer.introduce(*ep);
+    peer.attach(*ep);
     ep->retain();  // the loop's
+    ep->connections.add();
     tell(std::move(notice), XFER_OK, 0);
+    peer.tell_up(*ep, flags);
 }
 
 // It came back before the user was told of its end, which took its handle: it gets a new one.
 void Shard::greet_again(Peer &peer) {
-    if (closing_ || !peer.live() || !peer.endpoints().empty()) return;
-    const Handshake &words = peer.live()->handshake;
-    greet(peer);
-    for (Endpoint &ep : peer.endpoints()) {
-        ep.connections.add();
-        notify_peer_up(ep, words.peer(), words.peer_terms().blob, XFER_RECONNECTED);
-    }
+    if (!closing_ && peer.live() && peer.endpoints().empty()) greet(peer, XFER_RECONNECTED);
 }
 
 // ---- moving between loops

@@ -34,6 +34,20 @@ Status Region::check(Dir dir, const Access &asked, std::span<const WirePiece> pi
     return XFER_OK;
 }
 
+// A memory is known by the region that was made of it.
+Status Region::reach(const Access &asked, Reach &out) const {
+    if (asked.generation != generation || asked.key != key) return XFER_ESTALE;
+    out.base = base;
+    out.length = length;
+    out.access = access;
+    const Region &whole = is_grant() ? *parent : *this;
+    if (!whole.own) return XFER_OK;
+    out.memory = whole.id;
+    out.fd = whole.own->fd();
+    out.offset = static_cast<uint64_t>(base - whole.base);
+    return XFER_OK;
+}
+
 RemoteRegion Region::describe() const {
     return {engine.identity().id,
             engine.identity().incarnation,

@@ -82,6 +82,7 @@ public:
     // Whether a peer may do this; fills `out` only if so.
     Status check(Dir dir, const Access &access, std::span<const WirePiece> pieces,
                  std::vector<iovec> &out) const;
+    Status reach(const Access &access, Reach &out) const;
     RemoteRegion describe() const;  // what its ref says
     bool is_grant() const { return parent.get() != nullptr; }
     void told() override;

@@ -57,6 +57,7 @@ uint32_t Connection::lanes_that_send(uint64_t id, Status why) {
     for (auto &lane : lanes_)
         if (lane->state == Lane::State::ready && !lane->link->retire(id, why)) ++lanes;
     quiet_awaited_ += lanes;
+    if (lanes) shard.beat_soon();
     if (lanes && !limit_.armed()) shard.loop.arm(limit_, shard.now() + kRetireNs);
     return lanes;
 }
@@ -82,6 +83,17 @@ void Connection::on_quiet(uint64_t id) {
     if (--quiet_awaited_ == 0 && !probing_) shard.loop.disarm(limit_);
     if (!(id & kMessageBit)) return shard.on_quiet(id);
     peer->flow.sending.quiet(*this, id & ~kMessageBit);
+}
+
+// A message, or the pull of one, that belonged to the connection which has ended. If another has
+// taken its place its links may not be down yet: what was pulled can still be on its way out.
+void Flow::lose(Transfer &transfer, Connection &lost) {
+    const bool sends = transfer.role == Transfer::Role::sends;
+    if (transfer.status == XFER_OK) transfer.status = XFER_EPEERLOST;
+    transfer.maybe_applied = sends && !transfer.letter.answered;
+    stop(transfer);
+    if (sends) transfer.fencing = transfer.letter.answered = true;  // no other word is waited for
+    if (sends ? sending.still(lost, transfer) : transfer.inflight_count == 0) complete(transfer);
 }
 
 Transfer *Flow::find_leaving(uint64_t connection, uint64_t number) {

@@ -107,12 +107,13 @@ void Sending::finish(Connection &connection, Transfer &transfer, Status status) 
         transfer.origin = XFER_ORIGIN_PEER;
     }
     transfer.letter.answered = true;
-    if (!transfer.letter.leaving && still(connection, transfer)) flow_.complete(transfer);
+    if (still(connection, transfer)) flow_.complete(transfer);
 }
 
 // A peer could answer while what it pulls is still on its way out.
 bool Sending::still(Connection &connection, Transfer &transfer) {
-    if (!transfer.letter.pulled || connection.retire(transfer)) return true;
+    if (!transfer.letter.pulled) return true;
+    if (!transfer.letter.leaving && connection.retire(transfer)) return true;
     connection.shard.loop.disarm(transfer.timer);
     return false;
 }

@@ -28,6 +28,7 @@ public:
     Status access(Dir dir, const Access &asked, std::span<const WirePiece> pieces,
                   std::vector<iovec> &out);
     void withdraw(Connection &connection, Transfer &transfer);
+    bool still(Connection &connection, Transfer &transfer);     // else quiet() is to come
     void quiet(const Connection &connection, uint64_t number);  // its bytes have left, by one lane
     void forget(Transfer &transfer);                            // it has ended
     void reset();                                               // the connection has
@@ -43,7 +44,6 @@ private:
     void make_room(const Transfer &transfer);  // all that begin() takes
     void begin(Connection &connection, Transfer &transfer);
     void finish(Connection &connection, Transfer &transfer, Status status);
-    bool still(Connection &connection, Transfer &transfer);
 
     Flow &flow_;
     List<Transfer, InQueue> queue_;

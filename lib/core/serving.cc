@@ -25,6 +25,11 @@ Status Serving::access(Dir dir, const Access &asked, std::span<const WirePiece> 
     return status;
 }
 
+Status Serving::reach(const Access &asked, Reach &out) {
+    Region *region = connection_.shard.find_region(asked.region);
+    return region && !(asked.region & kMessageBit) ? region->reach(asked, out) : XFER_ESTALE;
+}
+
 Status Serving::pull(Dir dir, const Access &asked, std::span<const WirePiece> pieces,
                      std::vector<iovec> &out) {
     if (connection_.peer->live() != &connection_) return XFER_ESTALE;

@@ -18,6 +18,7 @@ class Serving {
 public:
     explicit Serving(Connection &connection) : connection_(connection) {}
 
+    Status reach(const Access &access, Reach &out);
     Status access(Dir dir, const Access &access, std::span<const WirePiece> pieces,
                   std::vector<iovec> &out);
     void lookup(uint64_t seq, std::string_view name, bool wait);

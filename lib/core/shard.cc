@@ -30,9 +30,22 @@ const Log &Shard::log() const {
 // ---- messages
 
 bool Shard::post(Message &message) {
+    UvLoop *turned = engine.turned();
+    if (turned && !turned->on_thread()) {
+        const UvLoop::Inside inside(*turned, std::try_to_lock);
+        if (inside) return arrive_now(message);
+    }
     const Mailbox::Posted posted = mailbox_.post(message);
-    if (posted == Mailbox::Posted::first && !engine.drive(*this)) loop.wake();
+    if (posted == Mailbox::Posted::first) loop.wake();
     return posted != Mailbox::Posted::closed;
+}
+
+// Behind what was posted before.
+bool Shard::arrive_now(Message &message) {
+    drain_mailbox();
+    if (mailbox_.closed()) return false;
+    message.arrive(*this);
+    return true;
 }
 
 void Shard::on_wake() {
@@ -322,26 +335,40 @@ void Shard::on_timer(Timer &timer) {
     if (&timer == &room_) return dial_next();
     // A loop that was kept from its work heard nobody meanwhile; the silence was its own.
     if (now() > timer.due + look_every(heartbeat())) listens_since_ = now();
+    stirred_ = false;
+    loop.arm(beat_, now() + beat_step());
+    uint64_t next = kNever;
     for (Peer &peer : peers_)
-        peer.beat(now());
-    beat_later();
+        next = std::min(next, peer.beat(now()));
+    if (stirred_) return;
+    if (next == kNever)
+        loop.disarm(beat_);
+    else
+        loop.arm(beat_, next);
 }
 
 uint64_t Shard::heartbeat() const {
     return engine.options().heartbeat_ms * kNsPerMs;
 }
 
-void Shard::beat_later() {
-    if (counters.connections.get() == 0 || closing_) return;
-    const uint64_t step = std::min(look_every(heartbeat()), engine.options().idle_ms * kNsPerMs);
-    if (!beat_.armed()) loop.arm(beat_, now() + step);
+uint64_t Shard::beat_step() const {
+    return std::min(look_every(heartbeat()), engine.options().idle_ms * kNsPerMs);
+}
+
+// Nobody was listened for while all rested.
+void Shard::beat_soon() {
+    stirred_ = true;
+    const uint64_t due = now() + beat_step();
+    if (closing_ || (beat_.armed() && beat_.due <= due)) return;
+    listens_since_ = now();
+    loop.arm(beat_, due);
 }
 
 void Shard::connected(Connection &connection) {
     live_.emplace(connection.number, &connection);
     store_.insert(*connection.peer);
     counters.connections.add();
-    beat_later();
+    beat_soon();
 }
 
 void Shard::disconnected(Connection &connection) {

@@ -36,6 +36,7 @@ public:
     Loop &loop;
     const uint32_t index;
     ShardCounters counters;
+    void stir();  // a slot is free, or wanted, or a receive waits
 
     // ---- the loop: calls of the user, as messages
     void submit(Transfer &transfer);
@@ -52,6 +53,9 @@ public:
 
     // ---- the loop: for what lives on it
     uint64_t now() { return loop.now(); }
+    // Somebody is waited for: connections are looked at, if they were not.
+    void beat_soon();
+    uint64_t beat_step() const;
     uint64_t listens_since() const { return listens_since_; }
     const Log &log() const;
     bool closing() const { return closing_; }
@@ -82,7 +86,7 @@ public:
     void admit(Connection &stranger, const Identity &identity, ConstBytes hello);
     void admit_lane(Connection &stranger, const Hello &message, ConstBytes raw);
     void stranger_gone(Connection &stranger);
-    void greet(Peer &peer);  // it came to us and nobody has a handle on it
+    void greet(Peer &peer, uint32_t flags);  // it came to us and nobody has a handle on it
     void greet_again(Peer &peer);
     // For a connection of ours that turned out to be another peer's: what its move takes, and the
     // move, which needs no more.
@@ -127,7 +131,8 @@ public:
     void run() override;
 
 private:
-    class Stir final : public Message {  // from another loop: a slot is free, or wanted
+    bool arrive_now(Message &message);
+    class Stir final : public Message {
     public:
         void arrive(Shard &shard) override;
         std::atomic<bool> posted{false};
@@ -145,7 +150,6 @@ private:
     void finish_close(Endpoint &ep);
     void close(Peer &peer, const Failure &why);  // with its endpoints
     uint64_t heartbeat() const;
-    void beat_later();
     void check_ended();
     void check_drained();
     void deliver();
@@ -178,6 +182,7 @@ private:
     std::vector<std::unique_ptr<Op[]>> op_blocks_;
     List<Op, InTransfer> free_ops_;
     Timer beat_, drain_limit_, room_;
+    bool stirred_ = false;        // beat_soon() since the last beat began
     uint64_t listens_since_ = 0;  // without a pause that peers could have been heard in
     bool closing_ = false, ended_ = false;
     bool draining_ = false;

@@ -72,13 +72,18 @@ void Shard::look_for_room() {
 
 void Shard::stir_others() {
     for (auto &shard : engine.shards())
-        if (shard.get() != this && !shard->stir_.posted.exchange(true)) shard->post(shard->stir_);
+        if (shard.get() != this) shard->stir();
+}
+
+void Shard::stir() {
+    if (!stir_.posted.exchange(true)) post(stir_);
 }
 
 void Shard::Stir::arrive(Shard &shard) {
     posted.store(false);
     shard.dial_next();
     shard.look_for_room();
+    shard.beat_soon();
 }
 
 }  // namespace xfer

@@ -62,7 +62,7 @@ public:
         uint64_t length = 0, tag = 0;
         bool sync = false;
         uint64_t number = 0;      // on its connection; 0: it is not on one yet
-        uint64_t connection = 0;  // of a send: whose number that is
+        uint64_t connection = 0;  // whose number that is; 0: a receive that has no message yet
         bool pulled = false;      // the peer has asked for its bytes
         uint32_t leaving = 0;   // lanes by which they are on their way out: its end waits for them
         bool answered = false;  // it has ended but for that

@@ -11,8 +11,16 @@ namespace xfer {
 
 void Peer::add(Endpoint &ep) {
     if (!ep.uri.empty()) addresses_.add(ep.uri, ep.expected.has_value());
-    if (live_) introduce(ep);
+    if (live_) {
+        introduce(ep);
+        tell_up(ep, 0);
+    }
     attach(ep);
+}
+
+void Peer::tell_up(Endpoint &ep, uint32_t flags) {
+    const Handshake &words = live_->handshake;
+    shard.notify_peer_up(ep, words.peer(), words.peer_terms().blob, flags);
 }
 
 // Needs no memory. Who it is must be known all the same: receives that name it wait for that.

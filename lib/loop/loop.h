@@ -73,6 +73,18 @@ public:
     virtual void want(uint32_t readiness) = 0;  // 0 pauses
 };
 
+struct InPolled;
+// Memory that another process writes, and what is to be done when it has. Unlinked by its end.
+class Poller : public ListNode<InPolled> {
+public:
+    virtual bool poll() = 0;  // looks; true: there was something
+    // Before the loop sleeps: true if a descriptor will tell from now on, false to look again.
+    virtual bool doze() = 0;
+
+protected:
+    ~Poller() = default;
+};
+
 class ResolveSink {
 public:
     // Numeric addresses in the order to be tried, or a failure. Called once, never from inside
@@ -108,7 +120,8 @@ public:
     // which would cost both sides a wake-up.
     virtual void expect(uint64_t until) = 0;
     virtual std::unique_ptr<Watch> watch(
-        int fd, WatchSink &sink) = 0;  // null: not on this loop, or no memory
+        int fd, WatchSink &sink) = 0;          // null: not on this loop, or no memory
+    virtual void look_at(Poller &poller) = 0;  // in every turn, until it dozes
     virtual std::unique_ptr<Resolving> resolve(const std::string &host, ResolveSink &sink) = 0;
     virtual void set_wake_sink(WakeSink &sink) = 0;
     virtual void wake() = 0;  // any thread; coalesced

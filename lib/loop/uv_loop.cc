@@ -160,67 +160,6 @@ void UvLoop::forked() {
     if (own_) uv_loop_fork(uv_);  // what it cannot make anew stays closed
 }
 
-// ---- driving ----
-
-void UvLoop::begin_driving() {
-    std::lock_guard hold(lock_);
-    XFER_CHECK(own_ && !driven_);
-    driven_ = true;
-    asleep_.store(false);
-}
-
-void UvLoop::end_driving() {
-    std::lock_guard hold(lock_);
-    driven_ = false;
-    limit_ = kNever;
-    // From here on a wake() must make the descriptor readable; one that came before is seen by
-    // settle().
-    asleep_.store(true);
-}
-
-void UvLoop::pass(Sleep sleep) {
-    sleep_ = sleep;
-    uv_run(uv_, sleep == Sleep::kYes ? UV_RUN_ONCE : UV_RUN_NOWAIT);
-}
-
-void UvLoop::run() {
-    begin_driving();
-    eager_ = spin_ns_ > 0;
-    if (eager_) expect(uv_hrtime() + spin_ns_);
-    while (!stopping_.load(std::memory_order_acquire)) {
-        ran_ = false;
-        pass(uv_hrtime() < expected_ ? Sleep::kNo : Sleep::kYes);
-        if (eager_ && ran_) expect(uv_hrtime() + spin_ns_);
-    }
-    stopping_.store(false);
-    end_driving();
-}
-
-void UvLoop::stop() {
-    stopping_.store(true);
-    wake();
-}
-
-void UvLoop::turn(uint64_t timeout_ns) {
-    begin_driving();
-    eager_ = true;
-    ran_ = false;
-    if (timeout_ns == 0) {
-        pass(Sleep::kNo);
-        return end_driving();
-    }
-    uint64_t start = uv_hrtime();
-    uint64_t until = timeout_ns < kNever - start ? start + timeout_ns : kNever;
-    expect(start + spin_ns_);
-    uint64_t spin_until = std::min(until, expected_);
-    while (!ran_ && uv_hrtime() < spin_until)
-        pass(Sleep::kNo);
-    limit_ = until;
-    while (!ran_ && (until == kNever || uv_hrtime() < until))
-        pass(Sleep::kYes);
-    end_driving();
-}
-
 // ---- callbacks ----
 
 void UvLoop::on_prepare(uv_prepare_t *handle) {
@@ -288,7 +227,10 @@ void UvLoop::on_async(uv_async_t *) {}
 // it all that happened before ours.
 void UvLoop::before_sleep() {
     tell_timer();
-    if (!own_ || sleep_ == Sleep::kYes) asleep_.store(true);
+    if (!own_ || sleep_ == Sleep::kYes) {
+        doze();
+        asleep_.store(true);
+    }
     if (pending() || (own_ && eager_ && ran_))
         uv_idle_start(&idle_, [](uv_idle_t *) {});
     else
@@ -296,8 +238,9 @@ void UvLoop::before_sleep() {
 }
 
 bool UvLoop::pending() const {
+    const bool wait = !own_ || sleep_ == Sleep::kYes || !driven_;
     return woken_.load() || stopping_.load() || !tasks_.empty() || !changed_.empty() ||
-           !dead_.empty();
+           !dead_.empty() || (wait && !polled_.empty());
 }
 
 void UvLoop::tell_timer() {
@@ -318,6 +261,7 @@ void UvLoop::drain() {
         bool ran = take_wake();
         ran |= fire_timers();
         ran |= run_tasks();
+        ran |= poll_memory();
         if (!ran) return;
         ran_ = true;
     }
@@ -348,6 +292,23 @@ bool UvLoop::run_tasks() {
     return true;
 }
 
+bool UvLoop::poll_memory() {
+    bool ran = false;
+    List<Poller, InPolled> batch;
+    batch.append(polled_);
+    while (Poller *poller = batch.pop_front()) {
+        polled_.push_back(*poller);
+        ran |= poller->poll();  // may end it
+    }
+    return ran;
+}
+
+// Those who still find something keep the loop awake.
+void UvLoop::doze() {
+    while (!polled_.empty() && polled_.front().doze())
+        polled_.pop_front();
+}
+
 // ---- what the engine asks ----
 
 void UvLoop::arm(Timer &timer, uint64_t due) {
@@ -359,6 +320,10 @@ void UvLoop::disarm(Timer &timer) {
 
 void UvLoop::defer(Task &task) {
     if (!task.linked()) tasks_.push_back(task);
+}
+
+void UvLoop::look_at(Poller &poller) {
+    if (!poller.linked()) polled_.push_back(poller);
 }
 
 std::unique_ptr<Resolving> UvLoop::resolve(const std::string &host, ResolveSink &sink) {

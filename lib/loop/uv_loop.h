@@ -58,9 +58,9 @@ public:
     // Own loops without a thread: waits at most `timeout_ns` (kNever: no limit) and returns after
     // the first pass in which anything ran. One thread at a time.
     void turn(uint64_t timeout_ns);
-    // The descriptor that is readable when a turn would find something to do; kept up to date by
-    // settle(), to be called after the last turn, and by leaving Inside. One thread at a time, not
-    // during turn(). fd(): any thread.
+    // The descriptor that is readable when a turn would find something to do. Once it was asked
+    // for, which costs system calls, it is kept up to date by settle(), to be called after the last
+    // turn, and by leaving Inside. One thread at a time, not during turn(). fd(): any thread.
     Result<int> fd();
     void settle();
 
@@ -104,6 +104,7 @@ public:
     void defer(Task &task) override;
     void expect(uint64_t until) override { expected_ = std::max(expected_, until); }
     std::unique_ptr<Watch> watch(int fd, WatchSink &sink) override;
+    void look_at(Poller &poller) override;
     std::unique_ptr<Resolving> resolve(const std::string &host, ResolveSink &sink) override;
     void set_wake_sink(WakeSink &sink) override;
     void wake() override;
@@ -120,11 +121,15 @@ private:
     void begin_driving();
     void end_driving();
     void pass(Sleep sleep);
+    bool glance();
+    void glance_or_pass();
 
     void drain();
     bool take_wake();
     bool fire_timers();
     bool run_tasks();
+    bool poll_memory();
+    void doze();
     bool pending() const;
     void before_sleep();
     void tell_timer();
@@ -172,6 +177,7 @@ private:
     Sleep sleep_ = Sleep::kNo;
     uint64_t spin_ns_ = 0;
     uint64_t expected_ = 0;  // no sleep before
+    uint64_t passed_ = 0;    // when the descriptors were last looked at, without sleep
     uint64_t now_ = 0;
     uint64_t limit_ = kNever;  // of this turn()
     uint64_t told_ = kNever;   // when timer_ fires
@@ -180,6 +186,7 @@ private:
 
     TimerHeap timers_;
     List<Task> tasks_;
+    List<Poller, InPolled> polled_;
     List<UvPoll, UvPollChanged> changed_;  // wanted and started differ
     List<UvPoll, UvPollChanged> dead_;     // to be closed
     WakeSink *wake_sink_ = nullptr;

@@ -21,7 +21,7 @@ public:
 };
 
 void UvPoll::run() {
-    loop.changed_.push_back(*this);
+    if (!in_changes().linked()) loop.changed_.push_back(*this);
     if (wanted) sink->on_ready(kReadable | kWritable);  // may end this watch
 }
 
@@ -138,6 +138,7 @@ void UvLoop::settle() {
 void UvLoop::settle_locked() {
     if (!set_) return;
     apply_changes();
+    doze();
     if (unregistered_) {
         // libuv tells the kernel of new polls when it looks for events, so it is made to look; what
         // it finds is found again by the next turn. Only the ring is not: it is rung anew below.

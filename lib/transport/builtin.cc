@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "transport/loopback/loopback.h"
+#include "transport/shm/shm.h"
 #include "transport/tcp/tcp.h"
 #include "transport/unix/unix.h"
 
@@ -17,13 +18,14 @@ bool allows(const std::vector<std::string> &allowed, std::string_view name) {
 }  // namespace
 
 bool builtin_knows(std::string_view name) {
-    return name == "loopback" || name == "tcp" || name == "unix";
+    return name == "loopback" || name == "tcp" || name == "unix" || name == "shm";
 }
 
 std::vector<std::unique_ptr<Transport>> builtin_transports(
     Loop &loop, const Log &log, const std::vector<std::string> &allowed) {
     std::vector<std::unique_ptr<Transport>> transports;
     if (allows(allowed, "tcp")) transports.push_back(make_tcp(loop, log));
+    if (allows(allowed, "shm")) transports.push_back(make_shm(loop, log));
     if (allows(allowed, "unix")) transports.push_back(make_unix(loop, log));
     return transports;
 }

@@ -61,6 +61,17 @@ struct Op : ListNode<InTransfer>, ListNode<InLink> {
     }
 };
 
+// Memory of ours that a neighbour reaches by itself until it is retired.
+struct Reach {
+    uint8_t *base = nullptr;
+    uint64_t length = 0;
+    uint32_t access = 0;
+    // A memory that can be mapped, if it lies in one: its number, its descriptor, and where in it.
+    uint64_t memory = 0;
+    int fd = -1;
+    uint64_t offset = 0;
+};
+
 class LinkSink {
 public:
     virtual void on_up() = 0;                       // of a dialed link: it can carry the handshake
@@ -70,9 +81,14 @@ public:
     // Checks a peer's request and turns its ranges into local ones, in order; all or nothing.
     virtual Status on_access(Dir dir, const Access &access, std::span<const WirePiece> pieces,
                              std::vector<iovec> &out) = 0;
+    // A neighbour wants to reach a region by itself: as on_access, for all of it.
+    virtual Status on_reach(const Access &access, Reach &out) = 0;
     // A peer's request was applied or answered.
     virtual void on_served(Dir dir, uint64_t bytes) = 0;
     virtual void on_quiet(uint64_t region) = 0;  // what retire() had to wait for has ended
+    // Before on_down: puts of that notification were copied by the neighbour itself, or were about
+    // to be.
+    virtual void on_unseen(uint64_t notification, uint64_t key) = 0;
     virtual void on_down(
         const Failure &why) = 0;  // exactly once, last, after on_done of every posted op
 
@@ -92,15 +108,19 @@ public:
     virtual ~Link() = default;  // after on_down or detach, and not inside a call from this link
     virtual void set_sink(LinkSink &sink) = 0;
     virtual std::string remote() const = 0;  // the other end, as a URI
+    // Bytes are copied between two memories: no other link to the same peer is better.
+    virtual bool near() const { return false; }
 
     virtual void send_hello(ConstBytes message) = 0;
     virtual LinkTicket detach() = 0;  // before start(): stops without on_down
     // The handshake is over; the peer lets us have max_ops posted, and we let it have serve_ops.
+    // From now on we may speak,
     virtual void start(uint32_t max_ops, uint32_t serve_ops) = 0;
+    virtual void hear() = 0;  // and from now on the peer is heard
 
     virtual bool send(const Frame &frame,
                       ConstBytes body) = 0;  // false: too much is waiting already
-    virtual bool post(Op &op) = 0;           // false: full until some on_done
+    virtual bool post(Op &op) = 0;           // false: full until some on_done, or it is down
     virtual void flush() = 0;                // sends what was posted
     // Withdraws. True: local memory is quiet now; on_done still comes, when nothing of it can land
     // any more.

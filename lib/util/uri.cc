@@ -17,6 +17,7 @@ namespace xfer {
 namespace {
 
 constexpr size_t kLongest = 255;  // bytes of a URI
+constexpr size_t kLongestName = 64;
 constexpr size_t kLongestPath = sizeof(sockaddr_un::sun_path) - 1;
 constexpr std::string_view kHostChars =
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
@@ -93,6 +94,13 @@ const char *parse_unix(std::string_view rest, Uri &uri) {
     return nullptr;
 }
 
+const char *parse_shm(std::string_view rest, Uri &uri) {
+    if (!only(rest, kHostChars)) return "a name is letters, digits, '.', '_' and '-'";
+    if (rest.size() > kLongestName) return "the name is longer than 64 characters";
+    uri.host = rest;
+    return nullptr;
+}
+
 Failure bad(std::string_view what) {
     return {XFER_EADDR, XFER_ORIGIN_NONE, 0, what};
 }
@@ -118,6 +126,8 @@ Result<Uri> parse_uri(std::string_view text) {
         wrong = parse_tcp(rest, uri);
     } else if (uri.scheme == "unix") {
         wrong = parse_unix(rest, uri);
+    } else if (uri.scheme == "shm") {
+        wrong = parse_shm(rest, uri);
     } else {
         return Failure{XFER_EUNSUPPORTED, XFER_ORIGIN_NONE, 0,
                        "no transport \"" + uri.scheme + "\""};
@@ -128,6 +138,7 @@ Result<Uri> parse_uri(std::string_view text) {
 
 std::string to_string(const Uri &uri) {
     if (uri.scheme == "unix") return "unix://" + uri.path;
+    if (uri.scheme == "shm") return "shm://" + uri.host;
     const bool v6 = uri.host.find(':') != std::string::npos;
     std::string text = uri.scheme + "://" + (v6 ? "[" + uri.host + "]" : uri.host) + ":" +
                        std::to_string(uri.port_low);
@@ -165,7 +176,7 @@ std::string uri_of(const sockaddr *address, socklen_t size) {
 }
 
 bool is_dialable(const Uri &uri) {
-    if (uri.scheme == "unix") return true;
+    if (uri.scheme != "tcp") return true;
     in_addr v4;
     in6_addr v6;
     const bool any =
@@ -175,7 +186,7 @@ bool is_dialable(const Uri &uri) {
 }
 
 bool is_loopback(const Uri &uri) {
-    if (uri.scheme == "unix" || uri.host == "localhost") return true;
+    if (uri.scheme != "tcp" || uri.host == "localhost") return true;
     in_addr v4;
     if (::inet_pton(AF_INET, uri.host.c_str(), &v4) == 1) return (ntohl(v4.s_addr) >> 24) == 127;
     in6_addr v6;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Addresses of engines: tcp://host:port, tcp://host:low-high, tcp://[v6]:port, unix:///path.
+// Addresses of engines: tcp://host:port, tcp://host:low-high, tcp://[v6]:port, unix:///path,
+// shm://name.
 #pragma once
 
 #include <sys/socket.h>
@@ -13,8 +14,8 @@
 namespace xfer {
 
 struct Uri {
-    std::string scheme;      // tcp or unix
-    std::string host;        // tcp: a name or an address, IPv6 without its brackets
+    std::string scheme;      // tcp, unix or shm
+    std::string host;        // tcp: a name or an address, IPv6 without its brackets; shm: a name
     uint16_t port_low = 0;   // tcp; 0: let the system choose, for listening only
     uint16_t port_high = 0;  // equal to port_low unless a range was given
     std::string path;        // unix: absolute
@@ -29,7 +30,7 @@ std::string to_string(const Uri &uri);
 // Whether a peer can be there: one host and one port, neither of those that mean any.
 bool is_dialable(const Uri &uri);
 
-// Whether only this host can reach it: unix, localhost, 127.0.0.0/8, ::1.
+// Whether only this host can reach it: unix, shm, localhost, 127.0.0.0/8, ::1.
 bool is_loopback(const Uri &uri);
 
 // The URI of a socket's address; empty if it has none that can be written as one.

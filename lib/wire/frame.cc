@@ -34,6 +34,7 @@ bool plausible(const Frame &frame) {
     case FrameType::pong:
     case FrameType::lanes:
     case FrameType::forget:
+    case FrameType::shift:
         return frame.pieces == 0 && frame.length == 0 && frame.status == 0;
     case FrameType::error:
     case FrameType::bye:

@@ -194,6 +194,78 @@ static void test_shared_connection(void **state) {
     assert_int_equal(host_stats(pair.client).connection_ends, 0);
 }
 
+/* A handle that is opened beside others hears of the connection that there is, and of its end. */
+static void test_opened_beside(void **state) {
+    Pair pair;
+    pair_open(&pair, *state, 64);
+    xfer_ep_options_t options = {.size = sizeof options, .user = 88};
+    xfer_ep_t *beside = NULL;
+    xfer_id_t server_id;
+    assert_status(xfer_engine_id(pair.server->engine, &server_id), XFER_OK);
+    assert_status(xfer_ep_open(pair.client->engine, pair.server->uri, &options, &beside, NULL),
+                  XFER_OK);
+    assert_status(connect_now(pair.client, beside, kPatience), XFER_OK); /* whose loop it is on */
+    xfer_event_t up = wait_event(pair.client, XFER_EVENT_PEER_UP, 88, kPatience);
+    assert_ptr_equal(up.ep, beside);
+    assert_memory_equal(up.data, &server_id, sizeof server_id);
+    assert_int_equal(up.flags, 0);
+    host_end(pair.server);
+    xfer_event_t down = wait_event(pair.client, XFER_EVENT_PEER_DOWN, 88, kPatience);
+    assert_ptr_equal(down.ep, beside);
+    assert_int_equal(count_events(pair.client, XFER_EVENT_PEER_UP, 88), 1);
+}
+
+/* From its PEER to its PEER_DOWN. NULL is no handle. */
+static bool lives_at(Host *host, const xfer_ep_t *ep, size_t end) {
+    bool lives = ep == NULL;
+    for (size_t i = 0; i < end; i++) {
+        const xfer_event_t *event = &host->seen[i].event;
+        if (event->ep == ep && event->kind == XFER_EVENT_PEER) lives = true;
+        if (event->ep == ep && event->kind == XFER_EVENT_PEER_DOWN) lives = false;
+    }
+    return lives;
+}
+
+/* A peer goes and comes back before the application takes the event of its end, with which its
+ * handle goes. What follows names a new one, or none. */
+static void test_back_before_down_is_taken(void **state) {
+    const Mode *mode = *state;
+    xfer_engine_options_t options = host_options(mode);
+    memset(options.id, 0x21, sizeof options.id);
+    Host *server = host_open(mode);
+    host_listen(server, "tcp://127.0.0.1:0");
+    for (int life = 0; life < 3; life++) {
+        Host *client = host_open_with(mode, &options);
+        xfer_ep_t *ep = open_ep(client, server->uri);
+        assert_status(connect_now(client, ep, kPatience), XFER_OK);
+        assert_status(xfer_notify(ep, 7, 1, NULL), XFER_OK);
+        assert_status(wait_event(client, XFER_EVENT_SEND, 1, kPatience).status, XFER_OK);
+        if (life == 0) wait_event(server, XFER_EVENT_NOTIFY, 0, kPatience);
+        server->paused = mode->dispatch != XFER_DISPATCH_THREAD && mode->io_threads != XFER_NONE;
+        if (life < 2) host_end(client);
+    }
+    server->paused = false;
+    for (uint64_t end = now_ms() + kPatience; now_ms() < end; turn(10))
+        if (count_events(server, XFER_EVENT_NOTIFY, 0) == 3 &&
+            count_events(server, XFER_EVENT_PEER, ANY_USER) >
+                count_events(server, XFER_EVENT_PEER_DOWN, ANY_USER))
+            break;
+    pass_ms(50);
+    uint32_t astray = 0;
+    pthread_mutex_lock(&server->mutex);
+    for (size_t i = 0; i < server->seen_count; i++) {
+        const xfer_event_t *event = &server->seen[i].event;
+        if (event->kind != XFER_EVENT_PEER && !lives_at(server, event->ep, i)) astray = event->kind;
+    }
+    pthread_mutex_unlock(&server->mutex);
+    assert_int_equal(astray, 0); /* else of that kind */
+    assert_int_equal(count_events(server, XFER_EVENT_NOTIFY, 0), 3);
+    assert_int_equal(count_events(server, XFER_EVENT_PEER_DOWN, ANY_USER) + 1,
+                     count_events(server, XFER_EVENT_PEER, ANY_USER));
+    assert_int_equal(count_events(server, XFER_EVENT_PEER_UP, ANY_USER),
+                     count_events(server, XFER_EVENT_PEER, ANY_USER));
+}
+
 static void test_close_ends_operations(void **state) {
     Pair pair;
     const uint64_t length = 8 << 20;
@@ -326,6 +398,8 @@ static const struct CMUnitTest tests[] = {
     EACH_MODE(test_server_leaves),
     EACH_MODE(test_accepted_side_puts),
     EACH_MODE(test_shared_connection),
+    EACH_MODE(test_opened_beside),
+    EACH_MODE(test_back_before_down_is_taken),
     EACH_MODE(test_close_ends_operations),
     EACH_DISPATCH(test_calls_on_closed),
     ONE_MODE(test_malformed),

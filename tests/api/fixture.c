@@ -151,7 +151,10 @@ void turn(uint32_t ms) {
             fds[count++] = (struct pollfd){.fd = uv_backend_fd(&host->loop), .events = POLLIN};
         } else if (host->mode->dispatch == XFER_DISPATCH_POLL) {
             drain_polled(host);
-            fds[count++] = (struct pollfd){.fd = host->fd, .events = POLLIN};
+            if (host->fd < 0)
+                wait = 0;
+            else
+                fds[count++] = (struct pollfd){.fd = host->fd, .events = POLLIN};
         }
     }
     poll(fds, count, recorded == before ? wait : 0);
@@ -276,7 +279,7 @@ Host *host_open_with(const Mode *mode, const xfer_engine_options_t *options) {
     xfer_error_t err;
     xfer_status_t status = xfer_engine_open(&own, &host->engine, &err);
     if (status != XFER_OK) fail_msg("engine open: %s: %s", xfer_status_name(status), err.message);
-    if (mode->dispatch == XFER_DISPATCH_POLL)
+    if (mode->dispatch == XFER_DISPATCH_POLL && getenv("XFER_TEST_SPIN") == NULL)
         assert_status(xfer_engine_fd(host->engine, &host->fd), XFER_OK);
     return host;
 }
@@ -286,14 +289,20 @@ Host *host_open(const Mode *mode) {
     return host_open_with(mode, &options);
 }
 
-/* Where a test does not mind: XFER_TEST_TRANSPORT=unix lets it run over UNIX sockets. */
-static const char *preferred(const char *uri) {
+const char *preferred(const char *uri) {
     static char path[64];
     static int made;
     const char *wanted = getenv("XFER_TEST_TRANSPORT");
-    if (!wanted || strcmp(wanted, "unix") != 0 || strcmp(uri, "tcp://127.0.0.1:0") != 0) return uri;
-    snprintf(path, sizeof path, "unix:///tmp/xfer-test-%d-%d", (int)getpid(), ++made);
+    if (!wanted || strcmp(uri, "tcp://127.0.0.1:0") != 0) return uri;
+    const bool shm = strcmp(wanted, "shm") == 0;
+    if (!shm && strcmp(wanted, "unix") != 0) return uri;
+    snprintf(path, sizeof path, "%sxfer-test-%d-%d", shm ? "shm://" : "unix:///tmp/", (int)getpid(),
+             ++made);
     return path;
+}
+
+bool over_sockets(void) {
+    return getenv("XFER_TRANSPORTS") != NULL;
 }
 
 void host_listen(Host *host, const char *uri) {

@@ -135,7 +135,12 @@ void forget_shells(void);
 xfer_engine_options_t host_options(const Mode *mode);
 Host *host_open(const Mode *mode);
 Host *host_open_with(const Mode *mode, const xfer_engine_options_t *options);
+/* Where a test does not mind, `uri` being a TCP address with any port: XFER_TEST_TRANSPORT=unix
+ * lets it run over UNIX sockets, =shm by shared memory. Valid until the next call. */
+const char *preferred(const char *uri);
 void host_listen(Host *host, const char *uri);
+/* Engines of one host are kept from being neighbours. */
+bool over_sockets(void);
 /* Closes, waits for CLOSED, joins, and asserts the rules of events. */
 void host_end(Host *host);
 xfer_engine_stats_t host_stats(Host *host);

@@ -11,6 +11,7 @@
 
 #include "scene.h"
 
+static const char kAddress[] = "tcp://127.0.0.1:0";
 enum { kId = 13, kLength = 256 << 10, kPart = 4096 };
 
 /* ---- the role: lends memory, and puts and notifies by itself ---- */
@@ -68,9 +69,10 @@ static void open_survivor(Survivor *survivor) {
     xfer_engine_options_t options = {
         .size = sizeof options, .dispatch = XFER_DISPATCH_POLL, .io_threads = XFER_NONE};
     xfer_region_options_t lent = {.size = sizeof lent, .access = XFER_WRITE, .name = "memory"};
-    *survivor = (Survivor){.memory = test_memory(kLength), .visitor = "tcp://127.0.0.1:0"};
+    *survivor = (Survivor){.memory = test_memory(kLength)};
+    snprintf(survivor->visitor, sizeof survivor->visitor, "%s", preferred(kAddress));
     assert_status(xfer_engine_open(&options, &survivor->engine, NULL), XFER_OK);
-    assert_status(xfer_engine_listen(survivor->engine, "tcp://127.0.0.1:0", survivor->uri,
+    assert_status(xfer_engine_listen(survivor->engine, preferred(kAddress), survivor->uri,
                                      sizeof survivor->uri, NULL),
                   XFER_OK);
     assert_status(xfer_region_open(survivor->engine, &lent, survivor->memory, kLength,
@@ -165,15 +167,19 @@ static void test_restarts(void **unused) {
     const State after = state_of(&survivor);
     assert_int_equal(after.holdings.descriptors, before.holdings.descriptors);
     assert_int_equal(after.holdings.threads, before.holdings.threads);
+    assert_int_equal(after.holdings.mappings, before.holdings.mappings);
+    assert_true(after.holdings.files <= before.holdings.files);
     assert_int_equal(after.peers, before.peers);
     /* Pools and tables grow in steps, a few of them; a leak would be in each life. */
     const int64_t grown = (int64_t)after.bytes - (int64_t)before.bytes;
     if (grown > (16 << 10) + 32 * rounds)
         fail_msg("%lld bytes more after %d lives", (long long)grown, rounds);
     times_print(&times, "one life of a peer: start, bytes both ways, kill -9", "no target");
-    print_message("figure: after %d lives: %+lld bytes, %d descriptors, %d threads, %d peers\n",
-                  rounds, (long long)grown, after.holdings.descriptors, after.holdings.threads,
-                  (int)after.peers);
+    print_message(
+        "figure: after %d lives: %+lld bytes, %d descriptors, %d threads, %d shared mappings, %d "
+        "peers\n",
+        rounds, (long long)grown, after.holdings.descriptors, after.holdings.threads,
+        after.holdings.mappings, (int)after.peers);
     assert_status(xfer_engine_join(survivor.engine), XFER_OK);
     assert_status(xfer_region_close(survivor.region), XFER_ECLOSED);
     assert_status(xfer_ep_close(survivor.ep), XFER_ECLOSED);

@@ -81,8 +81,20 @@ static int entries(const char *path) {
     return count;
 }
 
+static int shared_mappings(void) {
+    FILE *maps = fopen("/proc/self/maps", "r");
+    char line[512];
+    int count = 0;
+    assert_non_null(maps);
+    while (fgets(line, sizeof line, maps))
+        count += strstr(line, "/memfd:") != NULL || strstr(line, "/dev/shm/") != NULL;
+    fclose(maps);
+    return count;
+}
+
 Holdings holdings(void) {
-    return (Holdings){entries("/proc/self/fd"), entries("/proc/self/task")};
+    return (Holdings){entries("/proc/self/fd"), entries("/proc/self/task"), shared_mappings(),
+                      entries("/dev/shm")};
 }
 
 void assert_holdings(Holdings before) {

@@ -32,6 +32,8 @@ bool all_zero(const void *memory, uint64_t length);
 /* What this process holds. */
 typedef struct Holdings {
     int descriptors, threads;
+    int mappings; /* of memory that has a descriptor, or a name */
+    int files;    /* in /dev/shm, of all processes */
 } Holdings;
 Holdings holdings(void);
 /* Fails the test if it stays above `before`; the end of a connection takes its moment. */

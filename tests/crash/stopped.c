@@ -15,13 +15,14 @@ enum { kHeartbeat = 200, kOps = 12, kSlot = 1 << 20, kLength = kOps * kSlot };
 /* Of the owner, and seen by the test: its memory, and what that was when it was last told. */
 typedef struct Board {
     uint8_t memory[kLength], told_memory[kLength];
-    _Atomic int told;
+    _Atomic int ups, told;
 } Board;
 
 /* ---- the role: an owner that takes a copy when it is told ---- */
 
 static void take_copy(const xfer_event_t *event, uint64_t user) {
     Board *board = (Board *)(uintptr_t)user;
+    if (event->kind == XFER_EVENT_PEER_UP) board->ups++;
     if (event->kind != XFER_EVENT_PEER_DOWN) return;
     memcpy(board->told_memory, board->memory, kLength);
     board->told++;
@@ -58,13 +59,16 @@ typedef struct Scene {
     xfer_ref_t ref;
     uint8_t *local;
     uint64_t seed, lengths[kOps];
-    uint64_t stopped;
-    _Atomic uint64_t down;
+    _Atomic uint64_t down;  /* when */
+    _Atomic int ups, downs; /* of its connections */
 } Scene;
 
-static void note_down(Host *host, const xfer_event_t *event) {
+static void note(Host *host, const xfer_event_t *event) {
     Scene *scene = host->hook_data;
-    if (event->kind == XFER_EVENT_PEER_DOWN) scene->down = now_us();
+    if (event->kind == XFER_EVENT_PEER_UP) scene->ups++;
+    if (event->kind != XFER_EVENT_PEER_DOWN) return;
+    scene->down = now_us();
+    scene->downs++;
 }
 
 static void open_scene(Scene *scene, const Mode *mode) {
@@ -78,7 +82,7 @@ static void open_scene(Scene *scene, const Mode *mode) {
     peer_read_line(&scene->peer, scene->peer.uri, sizeof scene->peer.uri);
     scene->host = host_open_with(mode, &options);
     scene->host->hook_data = scene;
-    scene->host->hook = note_down;
+    scene->host->hook = note;
     scene->ep = open_ep(scene->host, scene->peer.uri);
     scene->ref = look_up(scene->host, scene->ep, "memory");
 }
@@ -103,7 +107,20 @@ static int check_ends(Scene *scene, uint64_t round) {
     return lost;
 }
 
-/* The owner has been told of the end of the connection by which they came. */
+/* One that is told of an end while the next connection comes and goes hears nothing of that: so the
+ * owner knows of the connection by which we put, and of all ends before. */
+static void settle(Scene *scene) {
+    const uint64_t end = now_ms() + kPatience;
+    look_up(scene->host, scene->ep, "memory");
+    while (scene->board->ups != scene->ups || scene->board->told != scene->downs) {
+        if (now_ms() > end)
+            fail_msg("%d ups, %d told; here %d and %d", scene->board->ups, scene->board->told,
+                     scene->ups, scene->downs);
+        turn(5);
+    }
+}
+
+/* The owner is told of the end of the connection by which they came. */
 static void check_lost_stay_lost(Scene *scene, int told_before) {
     const uint64_t end = now_ms() + kPatience;
     while (scene->board->told == told_before) {
@@ -118,6 +135,7 @@ static void check_lost_stay_lost(Scene *scene, int told_before) {
 }
 
 static void play_round(Scene *scene, uint64_t round, Times *times) {
+    settle(scene);
     const int told = scene->board->told;
     scene->down = 0;
     for (uint64_t i = 0; i < kOps; i++) {

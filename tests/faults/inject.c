@@ -281,9 +281,13 @@ ssize_t recvmsg(int fd, struct msghdr *message, int flags) {
     if (!due(kRecvmsg)) return next(fd, message, flags);
     struct iovec one;
     struct msghdr small = one_byte(message, &one);
-    if (armed.error == kShort) return next(fd, &small, flags);
     errno = armed.error;
-    return -1;
+    if (armed.error != kShort) return -1;
+    const ssize_t size = next(fd, &small, flags);
+    /* Else it would find descriptors where nothing came. */
+    message->msg_controllen = small.msg_controllen;
+    message->msg_flags = small.msg_flags;
+    return size;
 }
 
 /* ---- memory ---- */

@@ -196,6 +196,12 @@ static void wait_notified(uint64_t key) {
     }
 }
 
+static uint64_t applied(void) {
+    xfer_engine_stats_t stats;
+    must(xfer_engine_stats(server.engine, &stats, sizeof stats), "xfer_engine_stats");
+    return stats.served_put;
+}
+
 static void run_notify(const Mode *mode, const Fault *fault) {
     xfer_counter_t *counter = NULL;
     meet(mode, &plain);
@@ -209,8 +215,10 @@ static void run_notify(const Mode *mode, const Fault *fault) {
     if (well && status == XFER_OK) wait_event(&server, &client, XFER_EVENT_COUNTER, 77);
     bool told = notified(kTold, 22);
     if (told) wait_notified(kTold);
+    uint64_t before = applied();
     bool put = put_and_notify();
-    if (put) wait_notified(kBatch);
+    /* Of what has begun to land the owner hears, if only that it failed. */
+    if (put || applied() > before) wait_notified(kBatch);
     phase_disarm();
     if (status == XFER_OK) must(xfer_counter_close(counter), "xfer_counter_close");
     part(fault, well && told && put && status == XFER_OK);

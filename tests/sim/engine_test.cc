@@ -316,6 +316,32 @@ TEST_CASE("notifications under cuts and cancels") {
     });
 }
 
+TEST_CASE("a notification without data does not wait behind data, and is told only if it may be") {
+    with_seeds(50, [](World &world) {
+        std::vector<uint8_t> bytes(60'000, 1);
+        Host a(world, kA), b(world, kB);
+        xfer_ep_t *ep = a.open(kB);
+        REQUIRE(a.lookup(ep, 1) == XFER_OK);
+        uint64_t told = 0;
+        b.on_notify = [&](const xfer_event_t &) { ++told; };
+        world.net.bytes_per_second = 1'000'000;
+        for (uint64_t user = 2; user < 52; ++user) {  // more than a lane takes at once
+            a.expect(user);
+            REQUIRE(xfer_put(ep, bytes.data(), &a.ref, 0, bytes.size(), user, nullptr) == XFER_OK);
+        }
+        a.expect(90);
+        REQUIRE(xfer_notify(ep, 7, 90, nullptr) == XFER_OK);
+        world.world.run_for(world.world.random(500) * kNsPerMs);
+        xfer_cancel(ep, 90);
+        CHECK(a.wait(90) != XFER_EINTERNAL);
+        CHECK(world.world.run_until([&] { return a.pending == 0; }, kBeforeStall));
+        const xfer_event_t &end = a.done[90];
+        CHECK(told <= 1);
+        if (end.status == XFER_OK) CHECK(told == 1);
+        if (end.status != XFER_OK && (end.flags & XFER_FENCED)) CHECK(told == 0);
+    });
+}
+
 // Its handle was there when the batch began.
 TEST_CASE("who has closed the last handle of a peer is told that its batch failed") {
     World world(1);

@@ -24,9 +24,11 @@ Scenario::Scenario(uint64_t seed, bool trace, bool plain)
     net.cut_one_in = swarm.cut_one_in, net.refuse_one_in = swarm.refuse_one_in;
     net.late_one_in = swarm.late_one_in, net.double_one_in = swarm.double_one_in;
     net.spoil_one_in = swarm.spoil_one_in;
+    net.neighbours = swarm.near;
     net.late_max = 8 * kSecond;
     net.part_max = swarm.part_max, net.window = swarm.window;
     net.bytes_per_second = swarm.bytes_per_second;
+    net.linger_max = swarm.linger_max;
     nodes_.resize(swarm.engines);
     for (size_t i = 0; i < nodes_.size(); ++i) {
         nodes_[i].listens = i == 0 || !one_in(swarm.deaf_one_in);

@@ -117,6 +117,7 @@ struct Host {
         if (event.kind == XFER_EVENT_REGION_GONE) ++gone;
         if (event.kind == XFER_EVENT_NOTIFY && on_notify) on_notify(event);
         const bool operation = event.kind <= XFER_EVENT_CONNECT;
+        if (!operation && on_other) on_other(event);
         if (!operation) return;
         CHECK(done.emplace(event.user, event).second);  // exactly once
         --pending;
@@ -154,7 +155,7 @@ struct Host {
     std::vector<xfer_ep_t *> eps;
     std::vector<uint8_t> memory = std::vector<uint8_t>(1 << 20);
     std::map<uint64_t, xfer_event_t> done;
-    std::function<void(const xfer_event_t &)> on_done, on_notify;
+    std::function<void(const xfer_event_t &)> on_done, on_notify, on_other;
     xfer_ref_t ref{};
     uint64_t sequence = 0, pending = 0, ups = 0, downs = 0, gone = 0;
     uint32_t last_up_flags = 0;

@@ -10,7 +10,8 @@ namespace xfer {
 
 namespace {
 
-constexpr uint64_t kHeadBytes = 64;  // what a frame takes on the wire beside its payload
+constexpr size_t kMaxQueued = 65'536;  // frames; far beyond what a scenario says
+constexpr uint64_t kHeadBytes = 64;    // what a frame takes on the wire beside its payload
 
 }  // namespace
 
@@ -62,10 +63,23 @@ void SimLink::start(uint32_t max_ops, uint32_t) {
     std::vector<uint64_t> &generations = transport_.generations[there_];
     if (control_) generations.push_back(net_.world.now());
     generation_ = generations.size();
+    deaf_ = true;
+}
+
+void SimLink::hear() {
+    deaf_ = false;
+    if (unheard_.empty()) return;
+    later(0, [this] {
+        while (!unheard_.empty() && !deaf_) {
+            const Part part = std::move(unheard_.front());
+            unheard_.pop_front();
+            take(part);
+        }
+    });
 }
 
 bool SimLink::send(const Frame &frame, ConstBytes body) {
-    if (closing_) return false;
+    if (closing_ || queue_.size() >= kMaxQueued) return false;
     Head head;
     head.kind = Head::control;
     head.frame = frame;
@@ -133,7 +147,9 @@ void SimLink::leave_part(uint64_t room) {
     const uint64_t region = item.head.access.region;
     if (part.last) queue_.pop_front();
     dispatch(std::move(part));
-    if (retired) later(0, [this, region] { sink_->on_quiet(region); });
+    if (!retired) return;
+    quiet_.push_back(region);
+    later(0, [this] { tell_quiet(); });
 }
 
 void SimLink::begin(Leaving &item) {
@@ -235,6 +251,12 @@ void SimLink::credit(uint64_t bytes) {
 
 void SimLink::arrived(const Part &part) {
     if (closing_ || !sink_ || transport_.dead) return;
+    if (deaf_ || !unheard_.empty()) return unheard_.push_back(part);
+    take(part);
+}
+
+void SimLink::take(const Part &part) {
+    if (closing_) return;
     heard_ = net_.world.now();
     if (part.head) begin_incoming(*part.head);
     if (closing_) return;
@@ -390,10 +412,22 @@ void SimLink::cut() {
     later(net_.delay(), [this] { close({XFER_EPEERLOST, 0, 0, "the wire broke"}); });
 }
 
-// Words that wait leave as far as the peer takes them; what was posted and has not begun does not.
+// At the latest before the end.
+void SimLink::tell_quiet() {
+    for (const uint64_t region : std::exchange(quiet_, {}))
+        sink_->on_quiet(region);
+}
+
 void SimLink::close(const Failure &why) {
     if (closing_) return;
-    std::vector<uint64_t> retired;
+    closing_ = true;
+    if (net_.linger_max == 0) return last_words(why);
+    ++net_.met["lingering end"];
+    later(net_.world.random(net_.linger_max), [this, why] { last_words(why); });
+}
+
+// What waits leaves as far as the peer takes it; what was posted and has not begun does not.
+void SimLink::last_words(const Failure &why) {
     while (!queue_.empty() && under_way_ < net_.window) {
         if (queue_.front().op && !queue_.front().begun) break;
         const bool half = queue_.front().head.payload != 0;
@@ -401,22 +435,21 @@ void SimLink::close(const Failure &why) {
         if (half && net_.chance(2)) break;
     }
     for (Leaving &item : queue_)
-        if (item.retired) retired.push_back(item.head.access.region);
+        if (item.retired) quiet_.push_back(item.head.access.region);
     queue_.clear();
     Part end;
     end.head = std::make_shared<const Head>();
     end.last = true;
     dispatch(std::move(end));
-    closing_ = true;
-    later(0, [this, why, retired] {
-        for (const uint64_t region : retired)
-            sink_->on_quiet(region);
+    later(0, [this, why] {
+        tell_quiet();
         while (!withdrawn_.empty())
             done(withdrawn_.front(), XFER_ECANCELED);
         while (!asked_.empty())
             done(asked_.front(), XFER_EPEERLOST);
         while (!posted_.empty())
             done(posted_.front(), XFER_EPEERLOST);
+        max_ops_ = 0;
         sink_->on_down(why);
     });
 }

@@ -20,9 +20,11 @@ public:
 
     void set_sink(LinkSink &sink) override { sink_ = &sink; }
     std::string remote() const override { return remote_; }
+    bool near() const override { return remote_.starts_with("shm:"); }
     void send_hello(ConstBytes bytes) override;
     LinkTicket detach() override { return {}; }
     void start(uint32_t max_ops, uint32_t serve_ops) override;
+    void hear() override;
     bool send(const Frame &frame, ConstBytes body) override;
     bool post(Op &op) override;
     void flush() override;
@@ -89,10 +91,13 @@ private:
     void dispatch(Part part);
     uint64_t travel();
     void arrived(const Part &part);
+    void take(const Part &part);
     void begin_incoming(const Head &head);
     void place(const std::vector<uint8_t> &payload);
     void finish_incoming();
     void credit(uint64_t bytes);
+    void tell_quiet();
+    void last_words(const Failure &why);
     void done(Op &op, Status status);
 
     SimTransport &transport_;
@@ -114,7 +119,9 @@ private:
     uint64_t heard_ = 0;
     uint64_t late_ = 0;
     uint64_t generation_ = 0;
-    bool closing_ = false, lost_ = false, pumping_ = false;
+    std::vector<uint64_t> quiet_;  // retired regions of which nothing is on its way out any more
+    std::deque<Part> unheard_;     // has come, while this end is deaf
+    bool closing_ = false, lost_ = false, pumping_ = false, deaf_ = false;
     bool control_ = true;  // not a data lane
 };
 

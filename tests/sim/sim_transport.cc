@@ -79,7 +79,8 @@ void SimTransport::dialed(SimLink &end, const std::string &uri) {
                          [this, &end, uri] { dialed(end, uri); });
     AcceptSink &accept = *at->second.second;
     if (accept.full()) return end.later(100 * kNsPerMs, [this, &end, uri] { dialed(end, uri); });
-    const std::string name = "tcp://10.0.0.1:" + std::to_string(1024 + net.last_link % 60000);
+    const std::string name =
+        end.near() ? uri : "tcp://10.0.0.1:" + std::to_string(1024 + net.last_link % 60000);
     auto far = std::make_unique<SimLink>(*owner, name);
     SimLink::pair(end, *far);
     if (net.chance(net.late_one_in)) {

@@ -66,10 +66,12 @@ public:
     uint64_t spoil_one_in = 0;     // of a part with a checksum a byte changes; 0: never
     uint64_t double_one_in = 0;    // a second link arrives for one dial, with the same first words
     std::set<std::string> closed;  // URIs at which every dial is refused
+    bool neighbours = false;       // engines also meet as if they were on one host
     bool silent = false;           // everything sent is lost, links stay: a black hole
     uint64_t bytes_per_second = 1'000'000'000;
     uint64_t part_max = 64 * 1024;  // bytes that leave at once
     uint64_t window = 1024 * 1024;  // bytes of one direction that are on their way
+    uint64_t linger_max = 0;  // ns: what waits on a link that is closed leaves up to so much later
     std::map<std::pair<uint32_t, uint32_t>, SimWay> ways;  // by number of transport, from and to
 
     void cut_all();  // every link breaks; the ends notice one by one
@@ -99,7 +101,9 @@ class SimTransport final : public Transport {
 public:
     SimTransport(SimNet &net, SimLoop &loop) : net(net), loop(loop), number(++net.last_transport) {}
     std::string_view name() const override { return "sim"; }
-    bool serves(const Uri &uri) const override { return uri.scheme == "tcp"; }
+    bool serves(const Uri &uri) const override {
+        return uri.scheme == "tcp" || (uri.scheme == "shm" && net.neighbours);
+    }
     Result<std::unique_ptr<Listener>> listen(const Uri &uri, AcceptSink &sink) override;
     Result<std::unique_ptr<Link>> connect(const Uri &uri, LinkSink &sink) override;
     std::unique_ptr<Link> adopt(LinkTicket) override { return nullptr; }  // there is one loop only

@@ -85,6 +85,9 @@ void Swarm::draw_later(SimWorld &world) {
     sums = world.random(3) == 0;
     if (sums && world.random(2)) spoil_one_in = 20 + world.random(500);
     if (world.random(3) == 0) max_operations = 1 + static_cast<uint32_t>(world.random(3));
+    near = world.random(2) != 0;
+    // Not by the dice: four seeds of five stay what they were.
+    if (world.seed() % 5 == 0) linger_max = 50 * kNsPerMs;
 }
 
 Act Swarm::draw(SimWorld &world) const {

@@ -67,12 +67,14 @@ struct Swarm {
     uint32_t max_operations = 64, timeout_ms = 0;
     bool keyed = false, sums = false;
     bool counts = false;   // notifications of different operations may have one key
+    bool near = false;     // engines meet as neighbours too
     bool expects = false;  // endpoints may be given the id of their peer
 
     // The net.
     uint64_t delay_max = 0, cut_one_in = 0, refuse_one_in = 0, late_one_in = 0, double_one_in = 0;
     uint64_t spoil_one_in = 0;
     uint64_t part_max = 0, window = 0, bytes_per_second = 0;
+    uint64_t linger_max = 0;
 
     bool bulk = false;             // operations of more than a chunk
     uint32_t deadline_one_in = 0;  // operations with a deadline; 0: none

@@ -65,6 +65,16 @@ public:
         last_dir = dir;
         return XFER_OK;
     }
+    Status on_reach(const Access &access, Reach &out) override {
+        CHECK(!down);
+        auto found = regions.find(access.region);
+        if (found == regions.end() || access.key != kKey) return XFER_ESTALE;
+        out = reach;
+        out.base = found->second->data();
+        out.length = found->second->size();
+        out.access = reach_access;
+        return XFER_OK;
+    }
     void on_served(Dir dir, uint64_t bytes) override {
         CHECK(!down);
         (dir == Dir::put ? served_put : served_get) += bytes;
@@ -73,6 +83,10 @@ public:
     void on_quiet(uint64_t region) override {
         note();
         quiet.push_back(region);
+    }
+    void on_unseen(uint64_t notification, uint64_t key) override {
+        note();
+        unseen.push_back({notification, key});
     }
     void on_down(const Failure &why) override {
         note();
@@ -84,10 +98,13 @@ public:
     std::vector<Control> controls;
     std::vector<Done> done;
     std::vector<uint64_t> quiet;
+    std::vector<std::pair<uint64_t, uint64_t>> unseen;
     std::optional<Failure> down;
     uint64_t served = 0, served_put = 0, served_get = 0, accesses = 0;
     Dir last_dir = Dir::put;
     std::map<uint64_t, std::vector<uint8_t> *> regions;
+    Reach reach;  // but for base, length and access
+    uint32_t reach_access = XFER_READ | XFER_WRITE;
     std::function<void()> hello_hook, control_hook;
     std::function<void(Op &, Status)> done_hook;
     bool in_method = false;  // no call may come while this is set

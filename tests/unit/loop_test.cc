@@ -511,6 +511,72 @@ TEST_CASE("the descriptor of a loop is readable when, and only when, a turn woul
     CHECK(!readable(*fd, 30));
 }
 
+TEST_CASE("a descriptor that is asked for late knows of what was there before") {
+    auto loop = own();
+    int woken = 0;
+    OnWake wake([&] { ++woken; });
+    loop->set_wake_sink(wake);
+    auto sockets = pair();
+    OnTimer timer([] {});
+    OnTask task([] {});
+    OnReady ready([](uint32_t) {});
+    std::unique_ptr<Watch> watch;
+    loop->turn(0);
+    SUBCASE("a wake-up") {
+        loop->wake();
+    }
+    SUBCASE("a task") {
+        UvLoop::Inside inside(*loop);
+        loop->defer(task);
+    }
+    SUBCASE("a timer") {
+        UvLoop::Inside inside(*loop);
+        loop->arm(timer.timer, loop->now());
+    }
+    SUBCASE("a socket") {
+        UvLoop::Inside inside(*loop);
+        watch = loop->watch(sockets[0].get(), ready);
+        watch->want(kReadable);
+        REQUIRE(write(sockets[1].get(), "x", 1) == 1);
+    }
+    auto fd = loop->fd();
+    REQUIRE(fd);
+    CHECK(readable(*fd, 100));
+    loop->turn(0);
+    UvLoop::Inside inside(*loop);
+    watch.reset();
+    loop->disarm(timer.timer);
+}
+
+TEST_CASE("a loop that always has work of its own looks at its descriptors all the same") {
+    auto loop = own();
+    auto sockets = pair();
+    bool heard = false;
+    OnReady ready([&](uint32_t) { heard = true; });
+    OnTask *again = nullptr;
+    int ran = 0;
+    OnTask task([&] { ++ran, loop->defer(*again); });
+    again = &task;
+    std::unique_ptr<Watch> watch;
+    {
+        UvLoop::Inside inside(*loop);
+        watch = loop->watch(sockets[0].get(), ready);
+        watch->want(kReadable);
+        loop->defer(task);
+    }
+    REQUIRE(write(sockets[1].get(), "x", 1) == 1);
+    const uint64_t start = uv_hrtime();
+    while (!heard && uv_hrtime() - start < kSecond) {
+        const int before = ran;
+        loop->turn(kNever);
+        CHECK(ran > before);
+    }
+    CHECK(heard);
+    UvLoop::Inside inside(*loop);
+    task.unlink();
+    watch.reset();
+}
+
 TEST_CASE(
     "on the caller's loop we run beside its handles, keep it alive, and leave without a trace") {
     uv_loop_t uv;

@@ -22,6 +22,7 @@ struct Self {
     Self() {
         link->set_sink(sink);
         link->start(64, 64);
+        link->hear();
         sink.regions[kRegion] = &memory;
     }
     bool all_done(size_t count) {

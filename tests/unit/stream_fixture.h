@@ -170,8 +170,10 @@ struct Pair : Listening {
             link = shrink(std::move(link), here, buffer);
             accepting.links[0] = shrink(std::move(accepting.links[0]), there, buffer);
         }
-        link->start(max_ops, serve_ops);
-        accepted().start(max_ops, serve_ops);
+        for (Link *end : {link.get(), &accepted()}) {
+            end->start(max_ops, serve_ops);
+            end->hear();
+        }
         there.regions[kRegion] = &memory;
     }
     std::unique_ptr<Link> shrink(std::unique_ptr<Link> old, RecordingSink &sink, int buffer) {
@@ -204,8 +206,10 @@ struct Raw : Listening {
             accepting.links[0] = transport->adopt(std::move(ticket));
             accepted().set_sink(there);
         }
-        if (started) accepted().start(64, 64);
         there.regions[kRegion] = &memory;
+        if (!started) return;
+        accepted().start(64, 64);
+        accepted().hear();
     }
     void connect(int receive_buffer) { fd = dial_raw(receive_buffer); }
     void say(const std::vector<uint8_t> &bytes) {

@@ -217,6 +217,7 @@ TEST_CASE("a link moves between transports with what it has not read") {
     raw.accepting.links[0] = raw.transport->adopt(std::move(ticket));
     raw.accepted().set_sink(raw.there);
     raw.accepted().start(64, 64);
+    raw.accepted().hear();
     CHECK(raw.hear_frame().type == FrameType::ack);
     CHECK(std::equal(raw.memory.begin(), raw.memory.begin() + 100, pattern(100, 1).begin()));
 }

@@ -68,6 +68,13 @@ TEST_CASE("addresses that are well formed") {
     CHECK(uri->path == "/run/a-b_c/x.sock");
     CHECK(uri->host.empty());
     CHECK(to_string(*uri) == "unix:///run/a-b_c/x.sock");
+    uri = parse_uri("shm://decode-7.gpu_0");
+    REQUIRE(uri);
+    CHECK(uri->scheme == "shm");
+    CHECK(uri->host == "decode-7.gpu_0");
+    CHECK(to_string(*uri) == "shm://decode-7.gpu_0");
+    CHECK(is_dialable(*uri));
+    CHECK(is_loopback(*uri));
 }
 
 TEST_CASE("addresses that are malformed, and what is said of them") {
@@ -125,6 +132,10 @@ TEST_CASE("addresses that are malformed, and what is said of them") {
         {"unix://", "not absolute"},
         {"unix://run/x", "not absolute"},
         {"unix:///", "names no file"},
+        {"shm://", "a name is"},
+        {"shm:///run/x", "a name is"},
+        {"shm://a b", "printable"},
+        {"shm://a:1", "a name is"},
         {"unix:///run/", "names no file"},
         {"tcp://ho st:1", "printable"},
         {"tcp://host:1\n", "printable"},
@@ -159,6 +170,8 @@ TEST_CASE("lengths at and past their bounds") {
     CHECK(parsed(std::string(1 << 20, 'a')) == XFER_EADDR);
     CHECK(parsed("unix:///" + std::string(106, 'a')) == XFER_OK);
     CHECK(parsed("unix:///" + std::string(107, 'a')) == XFER_EADDR);
+    CHECK(parsed("shm://" + std::string(64, 'a')) == XFER_OK);
+    CHECK(parsed("shm://" + std::string(65, 'a')) == XFER_EADDR);
 }
 
 TEST_CASE("addresses of sockets") {

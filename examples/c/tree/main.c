@@ -80,7 +80,8 @@ static bool serve_until_stopped(struct session *session, const struct options *o
     }
     xfer_engine_stats_t stats;
     if (xfer_engine_stats(session->engine, &stats, sizeof stats) == XFER_OK) {
-        printf("served %.1f MB, took %u pushes\n", (double)stats.served_get / 1e6, pushes);
+        printf("sent %.1f MB over sockets, took %u pushes; neighbours fetch without asking\n",
+               (double)stats.served_get / 1e6, pushes);
     }
     return true;
 }
@@ -119,7 +120,7 @@ static bool fetch(struct session *session, const struct options *options, struct
         return false;
     char text[256];
     fetched_text(&fetched, text, sizeof text);
-    printf("fetched %s\n", text);
+    printf("fetched %s, %s\n", text, session_path(session));
     return true;
 }
 

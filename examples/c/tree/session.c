@@ -119,3 +119,10 @@ bool session_connect(struct session *session, const char *uri, struct why *why) 
     }
     return status == XFER_OK || fail_status(why, uri, status);
 }
+
+const char *session_path(struct session *session) {
+    char text[16384];
+    size_t needed;
+    if (xfer_engine_describe(session->engine, text, sizeof text, &needed) != XFER_OK) return "";
+    return strstr(text, "\"control\": \"near\"") ? "by shared memory" : "over sockets";
+}

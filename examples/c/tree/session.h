@@ -50,4 +50,7 @@ bool session_lend(struct session *session, const char *name, uint32_t access, vo
  */
 bool session_connect(struct session *session, const char *uri, struct why *why);
 
+/* Which way bytes go to the server, as the engine itself says. */
+const char *session_path(struct session *session);
+
 #endif

@@ -20,11 +20,19 @@ public:
 
     void set_sink(LinkSink &sink) override { sink_ = &sink; }
     std::string remote() const override { return "loopback"; }
+    bool near() const override { return true; }
     void send_hello(ConstBytes message) override {
         deliver_soon({{}, {message.begin(), message.end()}, true});
     }
     LinkTicket detach() override;
-    void start(uint32_t max_ops, uint32_t) override { max_ops_ = max_ops; }
+    void start(uint32_t max_ops, uint32_t) override {
+        max_ops_ = max_ops;
+        deaf_ = true;
+    }
+    void hear() override {
+        deaf_ = false;
+        loop_.defer(*this);
+    }
     bool send(const Frame &frame, ConstBytes body) override;
     bool post(Op &op) override;
     void flush() override { loop_.defer(*this); }
@@ -57,6 +65,7 @@ private:
     size_t waiting_bytes_ = 0;
     Ops posted_, canceled_;
     uint32_t max_ops_ = 0, ops_ = 0;
+    bool deaf_ = false;  // what was said waits
     bool closing_ = false, over_ = false;
     Failure why_;
     std::vector<Piece> pieces_;
@@ -120,6 +129,7 @@ void LoopbackLink::run() {
 }
 
 void LoopbackLink::deliver() {
+    if (deaf_) return;
     std::vector<Message> messages;
     messages.swap(messages_);
     waiting_bytes_ = 0;

@@ -19,10 +19,12 @@ enum class Stage : uint8_t {
 struct Duplex {
     explicit Duplex(Buffers &buffers) : buffers(buffers) {}
     bool open() const { return stage == Stage::hello || stage == Stage::frames; }
+    bool hears() const { return open() && !deaf; }
 
     Buffers &buffers;
     LinkSink *sink = nullptr;
     Stage stage = Stage::dialing;
+    bool deaf = false;  // what the peer says has to wait
     Window window;
     Answers answers;
 };

@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "transport/stream/socket.h"
+#include "transport/stream/socket_carrier.h"
 #include "util/memory.h"
 #include "util/uri.h"
 
@@ -54,11 +55,11 @@ void StreamLink::dial_next() {
             dial_->last = fd.error();
             continue;
         }
-        fd_ = std::move(*fd);
-        watch_ = loop_.watch(fd_.get(), *this);
+        dial_->fd = std::move(*fd);
+        dial_->watch = loop_.watch(dial_->fd.get(), *this);
         // On one host the kernel is done already, and libuv needs not be asked.
-        if (watch_ && writable(fd_.get())) return loop_.defer(*this);
-        if (watch_) return watch_->want(kWritable);
+        if (dial_->watch && writable(dial_->fd.get())) return loop_.defer(*this);
+        if (dial_->watch) return dial_->watch->want(kWritable);
         dial_->last = {XFER_ENOMEM, XFER_ORIGIN_NONE, 0,
                        remote_ + ": the loop takes no more descriptors"};
     }
@@ -71,19 +72,18 @@ void StreamLink::dial_next() {
 }
 
 void StreamLink::connected() {
-    int error = connect_error(fd_.get());
-    if (error == EINPROGRESS) return watch_->want(kWritable);
+    int error = connect_error(dial_->fd.get());
+    if (error == EINPROGRESS) return dial_->watch->want(kWritable);
     if (error != 0) {
         dial_->last = os_failure(error, remote_ + ": connect");
         log_.debug("{}", dial_->last.message);
-        watch_.reset();
-        fd_.reset();
+        dial_->watch.reset();
+        dial_->fd.reset();
         return dial_next();
     }
+    carry(std::make_unique<SocketCarrier>(std::move(dial_->fd), std::move(dial_->watch)),
+          std::move(remote_));
     dial_.reset();
-    both_.stage = Stage::hello;
-    last_heard_ = loop_.now();
-    watch_->want(kReadable);
     in_turn_ = true;
     both_.sink->on_up();
     in_turn_ = false;
@@ -91,16 +91,20 @@ void StreamLink::connected() {
 }
 
 bool StreamLink::carry(Fd fd, std::string remote, ConstBytes unread) {
-    fd_ = std::move(fd);
-    remote_ = std::move(remote);
-    watch_ = loop_.watch(fd_.get(), *this);
-    if (!watch_) return false;
-    watch_->want(kReadable);
-    both_.stage = Stage::hello;
-    last_heard_ = loop_.now();
+    std::unique_ptr<Watch> watch = loop_.watch(fd.get(), *this);
+    if (!watch) return false;
+    carry(std::make_unique<SocketCarrier>(std::move(fd), std::move(watch)), std::move(remote));
     receiver_.put_unread(unread);
     if (!unread.empty()) loop_.defer(*this);
     return true;
+}
+
+void StreamLink::carry(std::unique_ptr<Carrier> carrier, std::string remote) {
+    carrier_ = std::move(carrier);
+    remote_ = std::move(remote);
+    both_.stage = Stage::hello;
+    last_heard_ = loop_.now();
+    carrier_->want(kReadable);
 }
 
 // ---- a turn ----
@@ -121,9 +125,9 @@ void StreamLink::give_up() {
 }
 
 void StreamLink::read() {
-    if (!both_.open()) return;
+    if (!both_.hears()) return;
     in_turn_ = true;
-    Receiver::Read read = receiver_.read(fd_.get(), last_heard_, loop_.now());
+    Receiver::Read read = receiver_.read(*carrier_, last_heard_, loop_.now());
     in_turn_ = false;
     if (read == Receiver::Read::ended) return break_off(receiver_.failure());
     if (receiver_.idle()) both_.answers.hurry();
@@ -132,16 +136,17 @@ void StreamLink::read() {
 // Sends what there is to send, and asks to be told when more can be sent.
 void StreamLink::push() {
     if (!both_.open() || in_turn_ || sender_.failed()) return;
-    switch (sender_.send(fd_.get())) {
+    const uint32_t ears = both_.deaf ? 0u : kReadable;
+    switch (sender_.send(*carrier_)) {
     case Sender::Sent::all:
-        watch_->want(kReadable);
+        carrier_->want(ears);
         break;
     case Sender::Sent::blocked:
     case Sender::Sent::more:
-        watch_->want(kReadable | kWritable);
+        carrier_->want(ears | kWritable);
         break;
     case Sender::Sent::failed:
-        watch_->want(kReadable);
+        carrier_->want(ears);
         loop_.defer(*this);
     }
     if (sender_.has_quiet()) loop_.defer(*this);
@@ -159,7 +164,7 @@ void StreamLink::run() {
 
 void StreamLink::take_turn() {
     if (both_.stage == Stage::dialing) return connected();
-    if (both_.open() && receiver_.has_unread()) {
+    if (both_.hears() && receiver_.has_unread()) {
         in_turn_ = true;
         bool understood = receiver_.parse();
         in_turn_ = false;
@@ -198,8 +203,7 @@ LinkTicket StreamLink::detach() {
     push();
     both_.stage = Stage::over;
     ListNode<>::unlink();
-    watch_.reset();
-    return {std::move(fd_), std::move(unread), std::move(remote_)};
+    return {carrier_->release(), std::move(unread), std::move(remote_)};
 }
 
 void StreamLink::start(uint32_t max_ops, uint32_t serve_ops) {
@@ -207,7 +211,13 @@ void StreamLink::start(uint32_t max_ops, uint32_t serve_ops) {
     both_.window.start(max_ops);
     both_.answers.start(serve_ops);
     both_.stage = Stage::frames;
-    if (receiver_.has_unread()) send_soon();
+    both_.deaf = true;
+}
+
+void StreamLink::hear() {
+    if (!both_.open()) return;
+    both_.deaf = false;
+    send_soon();  // with a look at what has come
 }
 
 // ---- frames and operations ----
@@ -223,7 +233,7 @@ bool StreamLink::send(const Frame &frame, ConstBytes body) {
         if (taken) return;
         // That may be no more than what one turn has to say. Only a socket that takes none of it
         // tells of a peer that does not read.
-        sender_.send_control(fd_.get());
+        sender_.send_control(*carrier_);
         taken = sender_.control(head, body);
     });
     if (!done) return give_up(), true;  // its end tells
@@ -288,12 +298,11 @@ void StreamLink::close(const Failure &why) {
 void StreamLink::finish() {
     log_.debug("{}: closed: {}", remote_, why_.message);
     dial_.reset();
-    watch_.reset();
-    if (fd_) {
+    if (carrier_) {
         both_.answers.hurry();
-        sender_.send(fd_.get());
-        discard_arrived(fd_.get());
-        fd_.reset();
+        sender_.send(*carrier_);
+        carrier_->end();
+        carrier_.reset();
     }
     sender_.abandon();
     both_.stage = Stage::over;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A link over one connected socket, from its dialing to its end. start() must be called before the
-// peer can have said more than a handshake: from inside the on_hello of its last message, or right
-// after adopt().
+// A link over one carrier, from its dialing to its end. start() must be called before the peer can
+// have said more than a handshake: from inside the on_hello of its last message, or right after
+// adopt().
 #pragma once
 
 #include <memory>
@@ -25,12 +25,17 @@ public:
     void dial(const Uri &uri);
     // A connected socket; false if the loop can't watch it.
     bool carry(Fd fd, std::string remote, ConstBytes unread);
+    // What is there, and tells this link when it is ready.
+    void carry(std::unique_ptr<Carrier> carrier, std::string remote);
+    WatchSink &carried() { return *this; }
+    bool all_sent() const { return sender_.empty(); }  // of what was said so far
 
     void set_sink(LinkSink &sink) override { both_.sink = &sink; }
     std::string remote() const override { return remote_; }
     void send_hello(ConstBytes message) override;
     LinkTicket detach() override;
     void start(uint32_t max_ops, uint32_t serve_ops) override;
+    void hear() override;
     bool send(const Frame &frame, ConstBytes body) override;
     bool post(Op &op) override;
     void flush() override;
@@ -61,8 +66,7 @@ private:
     Duplex both_;
     Sender sender_{both_};
     Receiver receiver_{both_};
-    Fd fd_;
-    std::unique_ptr<Watch> watch_;
+    std::unique_ptr<Carrier> carrier_;
     std::string remote_;
     uint64_t last_heard_ = 0;
     Failure why_;
@@ -74,6 +78,8 @@ private:
         std::unique_ptr<Resolving> resolving;
         std::vector<Address> addresses;
         size_t next = 0;
+        Fd fd;
+        std::unique_ptr<Watch> watch;
         Failure last;
     };
     std::unique_ptr<Dial> dial_;

@@ -7,8 +7,13 @@
 namespace xfer::stream {
 
 Result<std::unique_ptr<Listener>> Links::listen(Fd fd, std::string bound, AcceptSink &sink) {
-    auto listener = std::make_unique<StreamListener>(loop_, log_, buffers_, sink, std::move(fd),
-                                                     std::move(bound));
+    auto listener = std::make_unique<StreamListener>(
+        loop_, log_, sink, std::move(fd), std::move(bound),
+        [this](Fd from, std::string remote) -> Result<std::unique_ptr<Link>> {
+            auto link = adopt({std::move(from), {}, std::move(remote)});
+            if (!link) return no_memory();
+            return link;
+        });
     if (!listener->begin())
         return Failure{XFER_ENOMEM, XFER_ORIGIN_NONE, 0, "the loop takes no more descriptors"};
     return std::unique_ptr<Listener>(std::move(listener));

@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <cstring>
 
-#include "transport/stream/link.h"
 #include "transport/stream/socket.h"
 #include "util/memory.h"
 
@@ -24,14 +23,14 @@ bool exhausted(int error) {
 
 }  // namespace
 
-StreamListener::StreamListener(Loop &loop, const Log &log, Buffers &buffers, AcceptSink &sink,
-                               Fd fd, std::string bound)
+StreamListener::StreamListener(Loop &loop, const Log &log, AcceptSink &sink, Fd fd,
+                               std::string bound, Carry carry)
     : loop_(loop),
       log_(log),
-      buffers_(buffers),
       sink_(sink),
       fd_(std::move(fd)),
-      bound_(std::move(bound)) {}
+      bound_(std::move(bound)),
+      carry_(std::move(carry)) {}
 
 StreamListener::~StreamListener() {
     loop_.disarm(resume_);
@@ -58,11 +57,14 @@ void StreamListener::accept() {
             if (errno == ECONNABORTED || errno == EINTR) continue;
             return;
         }
-        auto link = std::make_unique<StreamLink>(loop_, log_, buffers_);
         const std::string from = peer.uri();  // who comes to a UNIX socket has no address
-        if (!link->carry(std::move(fd), from.empty() ? bound_ : from, {}))
-            return pause("no memory");
-        sink_.on_accept(std::move(link));
+        auto link = carry_(std::move(fd), from.empty() ? bound_ : from);
+        if (!link && link.error().status == XFER_EACCESS) {
+            log_.warn("{}: not let in: {}", bound_, link.error().message);
+            continue;
+        }
+        if (!link) return pause("no memory");
+        sink_.on_accept(std::move(*link));
     }
 }
 

@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Accepts from a listening socket, as long as there is room for more.
+// Accepts from a listening socket, as long as there is room for more, and makes links of them.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
-#include "transport/stream/buffers.h"
+#include "transport/transport.h"
 #include "util/log.h"
 
 namespace xfer::stream {
 
+// A link over an accepted socket. XFER_EACCESS: who is there is not let in; else: not now.
+using Carry = std::function<Result<std::unique_ptr<Link>>(Fd fd, std::string remote)>;
+
 class StreamListener final : public Listener, WatchSink, TimerSink {
 public:
-    StreamListener(Loop &loop, const Log &log, Buffers &buffers, AcceptSink &sink, Fd fd,
-                   std::string bound);
+    StreamListener(Loop &loop, const Log &log, AcceptSink &sink, Fd fd, std::string bound,
+                   Carry carry);
     ~StreamListener() override;
     bool begin();  // false: the loop can't watch it
     std::string bound() const override { return bound_; }
@@ -26,10 +30,10 @@ private:
 
     Loop &loop_;
     const Log &log_;
-    Buffers &buffers_;
     AcceptSink &sink_;
     Fd fd_;
     std::string bound_;
+    const Carry carry_;
     std::unique_ptr<Watch> watch_;
     Timer resume_{*this};
 };

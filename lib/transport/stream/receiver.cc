@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/stream/receiver.h"
 
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <cerrno>
 
@@ -31,18 +29,14 @@ bool Receiver::broken(Status status, const char *message) {
     return false;
 }
 
-// ---- the socket ----
+// ---- the carrier ----
 
-Receiver::Read Receiver::read(int fd, uint64_t &last_heard, uint64_t now) {
+Receiver::Read Receiver::read(Carrier &carrier, uint64_t &last_heard, uint64_t now) {
     size_t turn = 0;
     while (turn < kTurnBytes) {
         make_room();
         size_t wanted = receive_vectors();
-        std::vector<iovec> &vectors = both_.buffers.vectors;
-        msghdr message{};
-        message.msg_iov = vectors.data();
-        message.msg_iovlen = vectors.size();
-        ssize_t received = ::recvmsg(fd, &message, MSG_DONTWAIT);
+        const ssize_t received = carrier.read(both_.buffers.vectors);
         if (received < 0 && errno == EINTR) continue;
         if (received < 0 && errno == EAGAIN) break;
         if (received <= 0) {
@@ -63,7 +57,7 @@ Receiver::Read Receiver::read(int fd, uint64_t &last_heard, uint64_t now) {
             staging_->end += bytes;
         }
         if (!parse()) return Read::ended;
-        if (!both_.open()) return Read::drained;
+        if (!both_.hears()) return Read::drained;
         if (bytes < wanted) break;
     }
     settle();
@@ -129,7 +123,7 @@ void Receiver::put_unread(ConstBytes bytes) {
 
 bool Receiver::parse() {
     bool progress = true;
-    while (progress && both_.open())
+    while (progress && both_.hears())
         if (!step(progress)) return false;
     return true;
 }

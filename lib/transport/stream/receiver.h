@@ -5,6 +5,7 @@
 
 #include <optional>
 
+#include "transport/stream/carrier.h"
 #include "transport/stream/duplex.h"
 #include "wire/crc32c.h"
 
@@ -17,9 +18,9 @@ public:
     explicit Receiver(Duplex &both) : both_(both) {}
     ~Receiver();
 
-    // Receives until the socket is empty or others have their turn, and calls the sink. After
+    // Receives until the carrier is empty or others have their turn, and calls the sink. After
     // `ended`, failure() says why; a link that was closed or detached meanwhile reads no further.
-    Read read(int fd, uint64_t &last_heard, uint64_t now);
+    Read read(Carrier &carrier, uint64_t &last_heard, uint64_t now);
     const Failure &failure() const { return failure_; }
 
     // Nothing is half received: what the peer wants to say next, it has not begun to say.

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/stream/sender.h"
 
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <climits>
@@ -67,9 +65,10 @@ bool Sender::control(ConstBytes head, ConstBytes body) {
     return true;
 }
 
-void Sender::send_control(int fd) {
+void Sender::send_control(Carrier &carrier) {
     if (burst_ || failed()) return;
-    const ssize_t sent = ::send(fd, control_.data(), control_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    const iovec words{control_.data(), control_.size()};
+    const ssize_t sent = carrier.write({&words, 1});
     if (sent > 0) control_.erase(control_.begin(), control_.begin() + sent);
 }
 
@@ -179,7 +178,7 @@ void Sender::add_operation(Op &op) {
 
 // ---- sending ----
 
-Sender::Sent Sender::send(int fd) {
+Sender::Sent Sender::send(Carrier &carrier) {
     size_t turn = 0;
     while (!failed()) {
         if (!burst_) {
@@ -191,11 +190,9 @@ Sender::Sent Sender::send(int fd) {
                 break;
             }
         }
-        msghdr message{};
-        message.msg_iov = burst_->vectors.data() + burst_->vector_at;
-        message.msg_iovlen = std::min<size_t>(burst_->vectors.size() - burst_->vector_at, IOV_MAX);
-        const bool whole = burst_->vector_at + message.msg_iovlen == burst_->vectors.size();
-        ssize_t sent = ::sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+        const size_t some = std::min<size_t>(burst_->vectors.size() - burst_->vector_at, IOV_MAX);
+        const bool whole = burst_->vector_at + some == burst_->vectors.size();
+        const ssize_t sent = carrier.write({burst_->vectors.data() + burst_->vector_at, some});
         if (sent < 0) {
             if (errno == EINTR) continue;
             if (errno == EAGAIN) return Sent::blocked;
@@ -208,7 +205,7 @@ Sender::Sent Sender::send(int fd) {
         if (burst_->sent == burst_->bytes)
             release();
         else if (whole)
-            return Sent::blocked;  // less than we asked for: the socket is full
+            return Sent::blocked;  // less than we asked for: nothing more fits
     }
     return Sent::failed;
 }

@@ -3,6 +3,7 @@
 // headers in a buffer, payloads where they are. A burst leaves whole before the next one is made.
 #pragma once
 
+#include "transport/stream/carrier.h"
 #include "transport/stream/duplex.h"
 
 namespace xfer::stream {
@@ -17,12 +18,13 @@ public:
     // False: too much is waiting.
     bool control(ConstBytes head, ConstBytes body);
     // What waits of it goes right away, unless a burst is still on its way. Also while reading.
-    void send_control(int fd);
+    void send_control(Carrier &carrier);
     // Out of the handshake's or our own hand: always taken.
     void append(ConstBytes bytes) { control_.insert(control_.end(), bytes.begin(), bytes.end()); }
-    Sent send(int fd);
+    Sent send(Carrier &carrier);
     int error() const { return error_; }
     bool failed() const { return error_ != 0; }
+    bool empty() const { return !burst_ && control_.empty(); }
 
     // What still has to leave of an operation is taken from elsewhere: its memory is quiet.
     void blank(const Op &op);

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/shm/link.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "util/memory.h"
+#include "wire/hello.h"
+#include "wire/proof.h"
+
+namespace xfer::shm {
+
+namespace {
+
+// Read before others have their turn.
+constexpr int kPacketsPerTurn = 32;
+
+bool is_hello(ConstBytes bytes) {
+    if (bytes.size() < kHelloHeader) return false;
+    auto header = decode_hello_header(bytes.data());
+    return header ? bytes.size() == kHelloHeader + header->length
+                  : header.error().status == XFER_EVERSION;  // who is told why
+}
+
+}  // namespace
+
+ShmLink::ShmLink(Loop &loop, const Log &log, stream::Buffers &buffers, std::string remote)
+    : loop_(loop), log_(log), buffers_(buffers), remote_(std::move(remote)), nonce_([] {
+          std::array<uint8_t, 16> nonce;
+          random_bytes(nonce);
+          return nonce;
+      }()) {}
+
+ShmLink::~ShmLink() {
+    loop_.disarm(claims_);
+}
+
+Failure ShmLink::carry(Fd fd, bool dialed) {
+    door_ = Door(std::move(fd));
+    if (Failure why = door_.meet(); why.status != XFER_OK) return why;
+    watch_ = loop_.watch(door_.fd(), *this);
+    if (!watch_) return {XFER_ENOMEM, XFER_ORIGIN_NONE, 0, "the loop takes no more descriptors"};
+    watch_->want(kReadable);
+    last_heard_ = loop_.now();
+    dialed_ = dialed;
+    if (dialed) loop_.defer(*this);
+    return {};
+}
+
+// ---- through the door ----
+
+void ShmLink::on_ready(uint32_t readiness) {
+    const bool done = in_memory([&] {
+        if (readiness & kReadable) read();
+        if (readiness & kWritable) say();
+    });
+    if (!done) close(no_memory());
+}
+
+void ShmLink::read() {
+    Packet packet;
+    for (int i = 0; i < kPacketsPerTurn && watch_; ++i) {
+        const int error = door_.receive(packet);
+        if (error == EAGAIN) return;
+        if (error) return hung_up(error);
+        last_heard_ = loop_.now();
+        hear(std::move(packet));
+    }
+}
+
+void ShmLink::hung_up(int error) {
+    hung_up_ = true;
+    watch_->want(0);
+    if (rings_ && heard_) return rings_->hang_up();  // what it has written comes first
+    if (stage_ != Stage::hello && stage_ != Stage::frames) return;
+    Failure why = os_failure(error, remote_ + ": the door");
+    why.status = XFER_EPEERLOST;
+    close(why);
+}
+
+void ShmLink::hear(Packet packet) {
+    const auto word = stage_ == Stage::hello ? std::nullopt : decode_word(packet.bytes);
+    if (word) return hear(*word, std::move(packet.fds));
+    if (stage_ != Stage::hello || !is_hello(packet.bytes))
+        return close({XFER_EPROTO, XFER_ORIGIN_NONE, 0, remote_ + ": words that nobody says"});
+    if (!packet.fds.empty() && spoke_) {  // not from who has not been answered yet
+        auto segment = Segment::take(std::move(packet.fds));
+        if (!segment) return close(segment.error());
+        if (!join(std::move(*segment), Side::initiator))
+            return close({XFER_ENOMEM, XFER_ORIGIN_NONE, 0, "no descriptors for the rings"});
+    }
+    sink_->on_hello(packet.bytes);
+}
+
+void ShmLink::send_hello(ConstBytes message) {
+    if (stage_ != Stage::hello) return;
+    spoke_ = true;
+    const bool done = in_memory([&] { words_.push_back({{message.begin(), message.end()}, {}}); });
+    if (!done) return close(no_memory());
+    loop_.defer(*this);
+}
+
+void ShmLink::say() {
+    while (!words_.empty()) {
+        std::array<int, kMaxPacketFds> fds{};
+        const Packet &packet = words_.front();
+        std::transform(packet.fds.begin(), packet.fds.end(), fds.begin(),
+                       [](const Fd &fd) { return fd.get(); });
+        const int error = door_.send(packet.bytes, {fds.data(), packet.fds.size()});
+        if (error == EAGAIN && watch_) return watch_->want(kReadable | kWritable);
+        if (error)
+            words_.clear();  // the door has closed, which is told by reading
+        else
+            words_.pop_front();
+    }
+    if (watch_ && !hung_up_) watch_->want(kReadable);
+}
+
+LinkTicket ShmLink::detach() {
+    say();
+    stage_ = Stage::over;
+    Task::unlink();
+    watch_.reset();
+    return {door_.release(), {}, std::move(remote_)};
+}
+
+// ---- by the rings ----
+
+bool ShmLink::join(std::unique_ptr<Segment> segment, Side side) {
+    segment_ = std::move(segment);
+    frames_ = std::make_unique<stream::StreamLink>(loop_, log_, buffers_);
+    frames_->set_sink(*this);
+    auto rings = std::make_unique<RingCarrier>(loop_, *segment_, side, frames_->carried());
+    rings_ = rings.get();
+    if (!rings->begin()) return false;
+    frames_->carry(std::move(rings), remote_);
+    buffers_.pieces.reserve(kMaxPieces);  // for copies, which can't lack memory then
+    End &mine = segment_->end(side), &theirs = segment_->end(other(side));
+    mine.nonce = nonce_;
+    mine.nonce_at.store(reinterpret_cast<uint64_t>(nonce_.data()));
+    reached_ = std::make_unique<Reached>(door_, mine, theirs);
+    shown_ = std::make_unique<Shown>(mine, theirs);
+    return true;
+}
+
+// The acceptor's last words bring the segment along.
+Failure ShmLink::share() {
+    auto segment = Segment::make();
+    if (!segment) return segment.error();
+    std::vector<Fd> &along = words_.back().fds;
+    along.reserve(Segment::kDescriptors);
+    for (const int fd : (*segment)->descriptors()) {
+        along.emplace_back(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+        if (!along.back()) return os_failure(errno, "descriptors to share");
+    }
+    if (!join(std::move(*segment), Side::acceptor))
+        return {XFER_ENOMEM, XFER_ORIGIN_NONE, 0, "the loop takes no more descriptors"};
+    return {};
+}
+
+// Who has the last word of the handshake makes the segment: the other has it already.
+void ShmLink::start(uint32_t max_ops, uint32_t serve_ops) {
+    max_ops_ = max_ops;  // if it can't start, what is posted ends with it
+    if (stage_ != Stage::hello) return;
+    const bool last = !words_.empty();
+    if (last == (segment_ != nullptr))
+        return close(
+            {XFER_EPROTO, XFER_ORIGIN_NONE, 0, remote_ + ": no rings came, or not from there"});
+    if (last) {
+        Failure why;
+        const bool done = in_memory([&] { why = share(); });
+        if (!done) why = no_memory();
+        if (why.status != XFER_OK) return close(why);
+    }
+    stage_ = Stage::frames;
+    frames_->start(max_ops, serve_ops);
+}
+
+void ShmLink::hear() {
+    if (stage_ != Stage::frames) return;
+    heard_ = true;
+    frames_->hear();
+}
+
+bool ShmLink::send(const Frame &frame, ConstBytes body) {
+    return stage_ == Stage::frames && frames_->send(frame, body);
+}
+
+void ShmLink::discard(uint64_t notification) {
+    if (frames_) frames_->discard(notification);
+}
+
+uint64_t ShmLink::last_heard() const {
+    return frames_ ? std::max(last_heard_, frames_->last_heard()) : last_heard_;
+}
+
+void ShmLink::on_control(const Frame &frame, ConstBytes body) {
+    sink_->on_control(frame, body);
+}
+
+void ShmLink::on_done(Op &op, Status status) {
+    --count_;
+    sink_->on_done(op, status);
+}
+
+Status ShmLink::on_access(Dir dir, const Access &access, std::span<const WirePiece> pieces,
+                          std::vector<iovec> &out) {
+    return sink_->on_access(dir, access, pieces, out);
+}
+
+void ShmLink::on_served(Dir dir, uint64_t bytes) {
+    sink_->on_served(dir, bytes);
+}
+
+// ---- a turn, and the end ----
+
+void ShmLink::run() {
+    if (stage_ != Stage::over) say();
+    told();
+    if (dialed_ && stage_ == Stage::hello) {
+        dialed_ = false;
+        sink_->on_up();
+    }
+    if (stage_ == Stage::closing && !rings_) finish();
+}
+
+void ShmLink::close(const Failure &why) {
+    if (stage_ == Stage::closing || stage_ == Stage::over) return;
+    const bool speaks = stage_ == Stage::frames;
+    stage_ = Stage::closing;
+    why_ = why;
+    if (speaks) return frames_->close(why);
+    rings_ = nullptr;
+    frames_.reset();
+    loop_.defer(*this);
+}
+
+void ShmLink::on_down(const Failure &why) {
+    if (stage_ == Stage::frames) why_ = why;
+    stage_ = Stage::closing;
+    rings_ = nullptr;
+    loop_.defer(*this);
+}
+
+void ShmLink::finish() {
+    canceled_.append(posted_);
+    told();
+    if (!gone_quiet()) return;
+    tell_unseen();
+    stage_ = Stage::over;
+    watch_.reset();
+    door_ = Door(Fd());
+    sink_->on_down(why_);
+}
+
+}  // namespace xfer::shm

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// A link between neighbours. Its handshake goes through the door; the last word of it comes with
+// the segment, and from then on frames go by the rings. What the neighbour has shown is copied
+// without it.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "transport/shm/door.h"
+#include "transport/shm/reached.h"
+#include "transport/shm/ring_carrier.h"
+#include "transport/shm/segment.h"
+#include "transport/shm/shown.h"
+#include "transport/stream/link.h"
+#include "util/log.h"
+
+namespace xfer::shm {
+
+class ShmLink final : public Link, WatchSink, LinkSink, Task, TimerSink {
+public:
+    ShmLink(Loop &loop, const Log &log, stream::Buffers &buffers, std::string remote);
+    ~ShmLink() override;
+    ShmLink(const ShmLink &) = delete;
+    ShmLink &operator=(const ShmLink &) = delete;
+
+    // Through a connected socket. `dialed`: its sink is to hear that it is up.
+    Failure carry(Fd fd, bool dialed);
+
+    void set_sink(LinkSink &sink) override { sink_ = &sink; }
+    std::string remote() const override { return remote_; }
+    bool near() const override { return true; }
+    void send_hello(ConstBytes message) override;
+    LinkTicket detach() override;
+    void start(uint32_t max_ops, uint32_t serve_ops) override;
+    void hear() override;
+    bool send(const Frame &frame, ConstBytes body) override;
+    bool post(Op &op) override;
+    void flush() override;
+    bool cancel(Op &op) override;
+    bool retire(uint64_t region, Status why) override;
+    void discard(uint64_t notification) override;
+    void close(const Failure &why) override;
+    uint64_t last_heard() const override;
+
+private:
+    enum class Stage : uint8_t { hello, frames, closing, over };
+
+    // Of the door, and of our turn.
+    void on_ready(uint32_t readiness) override;
+    void run() override;
+    void read();
+    void hear(Packet packet);
+    void say();
+    void hung_up(int error);
+    bool join(std::unique_ptr<Segment> segment, Side side);
+    Failure share();
+    void finish();
+
+    // Copies and what they need; transport/shm/link_reach.cc.
+    void hear(const Word &word, std::vector<Fd> fds);
+    void show(const Word &asked);
+    void tell(const Word &word, Fd along = {});
+    bool copies(Op &op);
+    void copy_all();
+    bool give_to_rings(Op &op, bool seen);
+    void told();
+    void settle(bool dead);
+    void on_timer(Timer &timer) override;
+    bool gone_quiet();
+    void tell_unseen();
+
+    // Of the frames in the rings.
+    void on_up() override {}
+    void on_hello(ConstBytes) override {}
+    void on_control(const Frame &frame, ConstBytes body) override;
+    void on_done(Op &op, Status status) override;
+    Status on_access(Dir dir, const Access &access, std::span<const WirePiece> pieces,
+                     std::vector<iovec> &out) override;
+    Status on_reach(const Access &, Reach &) override { return XFER_ESTALE; }
+    void on_served(Dir dir, uint64_t bytes) override;
+    void on_quiet(uint64_t region) override;
+    void on_unseen(uint64_t, uint64_t) override {}
+    void on_down(const Failure &why) override;
+
+    Loop &loop_;
+    const Log &log_;
+    stream::Buffers &buffers_;
+    std::string remote_;
+    LinkSink *sink_ = nullptr;
+    Stage stage_ = Stage::hello;
+    Door door_{Fd()};
+    std::unique_ptr<Watch> watch_;  // of the door
+    std::deque<Packet> words_;      // that have not left
+    bool dialed_ = false;           // and not told yet
+    bool spoke_ = false;            // in the handshake
+    bool heard_ = false;            // frames may come
+    bool hung_up_ = false;          // the neighbour has
+    uint64_t last_heard_ = 0;
+    Failure why_;
+
+    std::unique_ptr<Segment> segment_;
+    std::unique_ptr<stream::StreamLink> frames_;
+    RingCarrier *rings_ = nullptr;  // until the frames end
+
+    using Ops = List<Op, InLink>;
+    const std::array<uint8_t, 16> nonce_;  // who reads it here reaches all of our memory
+    std::unique_ptr<Reached> reached_;
+    std::unique_ptr<Shown> shown_;
+    Ops posted_, done_, canceled_;      // that are copied
+    uint32_t max_ops_ = 0, count_ = 0;  // posted and not told, copied or not
+    Timer claims_{*this};               // looks again at who copies still
+};
+
+}  // namespace xfer::shm

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+// The part of a link that copies by itself, and lets its neighbour do so. What can't be copied, and
+// what is not known yet, goes by the rings.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <string>
+
+#include "transport/shm/link.h"
+#include "util/memory.h"
+
+namespace xfer::shm {
+
+namespace {
+
+constexpr size_t kMaxAsking = 64;      // questions of the neighbour's that wait for an answer
+constexpr uint64_t kClaimNs = 50'000;  // between two looks at who copies still
+
+// Its owner may let it be read only.
+Fd open_again(int fd, bool writable) {
+    if (writable) return Fd(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+    const std::string path = "/proc/self/fd/" + std::to_string(fd);
+    return Fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+}
+
+}  // namespace
+
+// ---- words
+
+void ShmLink::tell(const Word &word, Fd along) {
+    Packet packet;
+    const ConstBytes bytes = encode(word);
+    packet.bytes.assign(bytes.begin(), bytes.end());
+    if (along) packet.fds.push_back(std::move(along));
+    words_.push_back(std::move(packet));
+    loop_.defer(*this);
+}
+
+void ShmLink::hear(const Word &word, std::vector<Fd> fds) {
+    if (stage_ != Stage::frames) return;
+    switch (word.kind) {
+    case Word::Kind::show:
+        return show(word);
+    case Word::Kind::shown:
+        return reached_->hear(word, std::move(fds));
+    case Word::Kind::hide:
+        return reached_->hide(word.region);
+    case Word::Kind::drop:
+        return reached_->drop(word.memory);
+    }
+    close({XFER_EPROTO, XFER_ORIGIN_NONE, 0, remote_ + ": a word that nobody says"});
+}
+
+void ShmLink::show(const Word &asked) {
+    if (words_.size() > kMaxAsking + kSlots)
+        return close({XFER_EPROTO, XFER_ORIGIN_NONE, 0, remote_ + ": asks and does not listen"});
+    Word answer;
+    answer.kind = Word::Kind::shown;
+    answer.region = asked.region;
+    Access access;
+    access.region = asked.region;
+    access.generation = static_cast<uint32_t>(asked.generation);
+    access.key = asked.key;
+    Reach reach;
+    const Status status = sink_->on_reach(access, reach);
+    const auto place = status == XFER_OK ? shown_->show(asked.region) : std::nullopt;
+    if (!place) {
+        answer.status = 1;
+        return tell(answer);
+    }
+    answer.slot = place->slot;
+    answer.stamp = place->stamp;
+    answer.base = reinterpret_cast<uint64_t>(reach.base);
+    answer.length = reach.length;
+    answer.access = reach.access;
+    Fd along;
+    if (reach.fd >= 0 && door_.pid() != ::getpid()) {
+        const bool writable = reach.access & XFER_WRITE;
+        const uint64_t memory = reach.memory << 1 | (writable ? 1 : 0);
+        if (!shown_->memories.contains(memory)) along = open_again(reach.fd, writable);
+        if (along) shown_->memories.insert(memory);
+        if (shown_->memories.contains(memory)) {
+            answer.memory = memory;
+            answer.offset = reach.offset;
+        }
+    }
+    tell(answer, std::move(along));
+}
+
+// ---- operations
+
+bool ShmLink::post(Op &op) {
+    if (count_ == max_ops_) return false;
+    if (copies(op)) {
+        op.sent = op.canceled = false;
+        posted_.push_back(op);
+    } else if (!give_to_rings(op, false)) {
+        return false;
+    }
+    ++count_;
+    return true;
+}
+
+// What was noted or copied in part counts as sent, whatever becomes of it there.
+bool ShmLink::give_to_rings(Op &op, bool seen) {
+    if (frames_ && frames_->post(op)) return op.sent = seen, true;
+    if (stage_ != Stage::closing) return false;
+    op.sent = seen;
+    canceled_.push_back(op);  // it ends with the link
+    loop_.defer(*this);
+    return true;
+}
+
+bool ShmLink::copies(Op &op) {
+    if (stage_ != Stage::frames) return false;
+    const Reached::Way way = reached_->way(op);
+    if (way == Reached::Way::ask) {
+        [[maybe_unused]] const bool asked = in_memory([&] { tell(reached_->question(op)); });
+    }
+    return way == Reached::Way::copy;
+}
+
+void ShmLink::flush() {
+    if (!frames_) return;
+    frames_->flush();
+    if (!posted_.empty()) copy_all();
+}
+
+void ShmLink::copy_all() {
+    bool rings = false;
+    while (Op *op = posted_.pop_front()) {
+        if (stage_ == Stage::frames && reached_->copy(*op, buffers_.pieces)) {
+            done_.push_back(*op);
+            continue;
+        }
+        rings = true;
+        XFER_CHECK(give_to_rings(*op, op->sent));  // there was room for it
+    }
+    if (rings) frames_->flush();
+    if (!done_.empty()) loop_.defer(*this);
+}
+
+bool ShmLink::cancel(Op &op) {
+    const auto among = [&](Ops &ops) {
+        for (const Op &other : ops)
+            if (&other == &op) return true;
+        return false;
+    };
+    if (among(done_)) return true;
+    if (!among(posted_)) return frames_->cancel(op);
+    op.canceled = true;
+    op.ListNode<InLink>::unlink();
+    canceled_.push_back(op);
+    loop_.defer(*this);
+    return true;
+}
+
+void ShmLink::told() {
+    while (Op *op = canceled_.pop_front())
+        on_done(*op, op->canceled ? XFER_ECANCELED : XFER_EPEERLOST);
+    while (Op *op = done_.pop_front())
+        on_done(*op, XFER_OK);
+}
+
+// ---- the end of a region, and of all of them
+
+bool ShmLink::retire(uint64_t region, Status why) {
+    if (!frames_) return true;
+    const bool left = frames_->retire(region, why);
+    if (!shown_) return left;
+    const bool shown = shown_->has(region);
+    const bool quiet = shown ? shown_->retire(region, !left) : left;
+    const bool told = in_memory([&] {
+        if (shown) tell({.kind = Word::Kind::hide, .region = region});
+        for (const uint64_t memory : {region << 1, region << 1 | 1})
+            if (shown_->memories.erase(memory)) tell({.kind = Word::Kind::drop, .memory = memory});
+    });
+    if (!told) close(no_memory());
+    if (shown && !quiet) loop_.arm(claims_, loop_.now() + kClaimNs);
+    return quiet;
+}
+
+void ShmLink::on_quiet(uint64_t region) {
+    if (!shown_->has(region)) return sink_->on_quiet(region);
+    shown_->left(region);
+    settle(false);
+}
+
+void ShmLink::settle(bool dead) {
+    const bool more = shown_->settle(dead, [&](uint64_t region) { sink_->on_quiet(region); });
+    if (more) loop_.arm(claims_, loop_.now() + kClaimNs);
+}
+
+void ShmLink::on_timer(Timer &) {
+    if (stage_ == Stage::closing && !rings_) return finish();
+    settle(door_.gone());
+}
+
+// Before the end is told, nobody copies any more.
+bool ShmLink::gone_quiet() {
+    if (!shown_) return true;
+    shown_->clear_all();
+    if (shown_->claimed() && !door_.gone()) {
+        loop_.arm(claims_, loop_.now() + kClaimNs);
+        return false;
+    }
+    settle(true);
+    return true;
+}
+
+void ShmLink::tell_unseen() {
+    if (shown_)
+        shown_->unseen([&](uint64_t number, uint64_t key) {
+            [[maybe_unused]] const bool told = in_memory([&] { sink_->on_unseen(number, key); });
+        });
+}
+
+}  // namespace xfer::shm

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one end has shown to its neighbour, to be reached without asking, and how that ends.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "transport/shm/segment.h"
+
+namespace xfer::shm {
+
+class Shown {
+public:
+    struct Place {
+        uint32_t slot;
+        uint64_t stamp;
+    };
+    // `mine`: who has the table; `theirs`: who claims.
+    Shown(End &mine, End &theirs);
+
+    std::optional<Place> show(uint64_t region);  // none: the table is full
+    bool has(uint64_t region) const { return regions_.contains(region); }
+    // The region ends. True: nobody reaches it any more, and it is forgotten; else settle() tells
+    // when. `leaving`: the rings still take something of it, until left().
+    bool retire(uint64_t region, bool leaving);
+    void left(uint64_t region) { regions_.find(region)->second.leaving = false; }
+    void clear_all();
+    bool claimed() const { return theirs_.claim.load() != 0; }
+    // Visits, and forgets, those that were retired and are quiet now; all of them if the neighbour
+    // is dead. True: there are more.
+    template <typename Visit>
+    bool settle(bool dead, Visit visit) {
+        const uint64_t claim = dead ? 0 : theirs_.claim.load();
+        bool more = false;
+        for (auto at = regions_.begin(); at != regions_.end();) {
+            const auto here = at++;
+            const Region &shown = here->second;
+            if (!shown.retired) continue;
+            if (!dead && (shown.leaving || claim == shown.place.stamp)) {
+                more = true;
+                continue;
+            }
+            const uint64_t region = here->first;
+            regions_.erase(here);
+            visit(region);
+        }
+        return more;
+    }
+
+    // Visits the notifications whose puts the neighbour may have copied. Once nobody claims.
+    template <typename Visit>
+    void unseen(Visit visit) const {
+        for (const Noted &noted : theirs_.noted)
+            if (const uint64_t number = noted.number.load()) visit(number, noted.key.load());
+    }
+
+    std::set<uint64_t> memories;  // of which it has a descriptor
+
+private:
+    struct Region {
+        Place place;
+        bool cleared = false, claimed = false, retired = false, leaving = false;
+    };
+    void clear(Region &shown);
+    End &mine_, &theirs_;
+    std::map<uint64_t, Region> regions_;
+    std::vector<uint32_t> free_;
+    uint32_t fresh_ = 0;  // slots from here on were never used
+    uint64_t last_stamp_ = 0;
+};
+
+}  // namespace xfer::shm

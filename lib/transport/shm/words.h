@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// What neighbours say to each other through the door once frames go by the rings: which regions one
+// may reach by itself. Numbers are as the host has them: it is one host.
+#pragma once
+
+#include <cstring>
+#include <optional>
+
+#include "util/status.h"
+#include "wire/bytes.h"
+
+namespace xfer::shm {
+
+struct Word {
+    enum class Kind : uint64_t {
+        show = 1,  // asks for a region: generation, key
+        shown =
+            2,  // answers it; if memory is not 0, a descriptor of it came once, with or before this
+        hide = 3,  // that region has ended
+        drop = 4,  // so has that memory, and all that lay in it
+    };
+    Kind kind{};
+    uint64_t region = 0;
+    uint64_t generation = 0, key = 0;
+    uint64_t status = 0;  // shown: 0, or there is no reaching it
+    uint64_t slot = 0, stamp = 0;
+    uint64_t base = 0, length = 0, access = 0;
+    uint64_t memory = 0, offset = 0;  // of the region in it
+};
+
+inline ConstBytes encode(const Word &word) {
+    return {reinterpret_cast<const uint8_t *>(&word), sizeof word};
+}
+
+inline std::optional<Word> decode_word(ConstBytes bytes) {
+    Word word;
+    if (bytes.size() != sizeof word) return std::nullopt;
+    std::memcpy(&word, bytes.data(), sizeof word);
+    return word;
+}
+
+}  // namespace xfer::shm

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/stream/socket_carrier.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <climits>
+
+#include "transport/stream/socket.h"
+
+namespace xfer::stream {
+
+namespace {
+
+msghdr message_of(std::span<const iovec> vectors) {
+    msghdr message{};
+    message.msg_iov = const_cast<iovec *>(vectors.data());
+    message.msg_iovlen = std::min<size_t>(vectors.size(), IOV_MAX);
+    return message;
+}
+
+}  // namespace
+
+ssize_t SocketCarrier::write(std::span<const iovec> from) {
+    const msghdr message = message_of(from);
+    return ::sendmsg(fd_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+ssize_t SocketCarrier::read(std::span<const iovec> into) {
+    msghdr message = message_of(into);
+    return ::recvmsg(fd_.get(), &message, MSG_DONTWAIT);
+}
+
+void SocketCarrier::end() {
+    watch_.reset();
+    discard_arrived(fd_.get());
+    fd_.reset();
+}
+
+Fd SocketCarrier::release() {
+    watch_.reset();
+    return std::move(fd_);
+}
+
+}  // namespace xfer::stream

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// While it lives, ThreadSanitizer does not look at what this thread reads and writes. For copies
+// between neighbours: two engines of one process see the memory that they share at two addresses,
+// which TSan takes for two memories, so that what orders them is lost on it. To suppress its
+// reports is not enough: it would make one, at some milliseconds, for each word of a chunk.
+// Elsewhere this is nothing.
+#pragma once
+
+#ifdef __SANITIZE_THREAD__
+// Of its runtime; see its dynamic annotations.
+extern "C" {
+void AnnotateIgnoreReadsBegin(const char *file, int line);
+void AnnotateIgnoreReadsEnd(const char *file, int line);
+void AnnotateIgnoreWritesBegin(const char *file, int line);
+void AnnotateIgnoreWritesEnd(const char *file, int line);
+}
+#endif
+
+namespace xfer {
+
+class Unseen {
+public:
+#ifdef __SANITIZE_THREAD__
+    Unseen() {
+        AnnotateIgnoreReadsBegin(__FILE__, __LINE__);
+        AnnotateIgnoreWritesBegin(__FILE__, __LINE__);
+    }
+    ~Unseen() {
+        AnnotateIgnoreWritesEnd(__FILE__, __LINE__);
+        AnnotateIgnoreReadsEnd(__FILE__, __LINE__);
+    }
+#else
+    Unseen() {}
+    ~Unseen() {}
+#endif
+    Unseen(const Unseen &) = delete;
+    Unseen &operator=(const Unseen &) = delete;
+};
+
+}  // namespace xfer

@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Engines of one host: they find out by themselves that they are neighbours, and copy without each
+ * other; what the kernel does not allow goes another way, and nobody notices. */
+#include <dirent.h>
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "fixture.h"
+
+enum { kSome = 3 << 20, kMade = 4 << 20 };
+
+/* ---- what an engine says of its paths ---- */
+
+static bool says(Host *host, const char *what) {
+    static char text[65536];
+    size_t needed = 0;
+    assert_status(xfer_engine_describe(host->engine, text, sizeof text, &needed), XFER_OK);
+    return strstr(text, what) != NULL;
+}
+
+static bool is_near(Host *host) {
+    return says(host, "\"control\": \"near\"");
+}
+
+static void wait_near(Host *host) {
+    const uint64_t end = now_ms() + kPatience;
+    while (!is_near(host)) {
+        assert_true(now_ms() < end);
+        turn(1);
+    }
+}
+
+/* ---- roles ---- */
+
+static void ignore(const xfer_event_t *event, uint64_t user) {
+    (void)event;
+    (void)user;
+}
+
+/* Serves memory that its engine made. */
+static int serve_made(const char *argument) {
+    (void)argument;
+    xfer_engine_options_t options = {.size = sizeof options, .on_event = ignore};
+    xfer_region_options_t named = {
+        .size = sizeof named, .access = XFER_READ | XFER_WRITE, .name = "memory"};
+    xfer_engine_t *engine;
+    xfer_region_t *region;
+    void *memory;
+    char bound[256];
+    if (xfer_engine_open(&options, &engine, NULL) != XFER_OK ||
+        xfer_region_alloc(engine, &named, kMade, &memory, &region, NULL) != XFER_OK ||
+        xfer_engine_listen(engine, "tcp://127.0.0.1:0", bound, sizeof bound, NULL) != XFER_OK)
+        return 3;
+    printf("%s\n", bound);
+    fflush(stdout);
+    char ignored;
+    while (read(STDIN_FILENO, &ignored, 1) > 0) {}
+    xfer_region_close(region);
+    return xfer_engine_join(engine) == XFER_OK ? 0 : 4;
+}
+
+/* Serves as another user does. */
+static int serve_as_nobody(const char *argument) {
+    (void)argument;
+    if (setgid(65534) != 0 || setuid(65534) != 0) return 5;
+    return serve_made("");
+}
+
+static void made_peer(Peer *peer, const char *role) {
+    peer_start_role(peer, role, "-");
+    peer_read_line(peer, peer->uri, sizeof peer->uri);
+}
+
+/* XFER_TEST_CAGED: the kernel lets this process, and its peers, at nobody's memory. */
+static bool caged(void) {
+    return getenv("XFER_TEST_CAGED") != NULL;
+}
+
+static bool cage(void) {
+    struct sock_filter rules[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 1, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_writev, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const struct sock_fprog program = {sizeof rules / sizeof rules[0], rules};
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+/* ---- */
+
+static void assert_moves(Host *host, xfer_ep_t *ep, const xfer_ref_t *ref, uint64_t seed) {
+    uint8_t *out = test_memory(kSome), *back = test_memory(kSome);
+    fill(out, kSome, seed);
+    assert_status(put_now(host, ep, out, ref, 100, kSome), XFER_OK);
+    assert_status(get_now(host, ep, back, ref, 100, kSome), XFER_OK);
+    assert_true(filled(back, kSome, seed, 0));
+}
+
+static void test_found_by_themselves(void **state) {
+    Pair pair;
+    pair_open(&pair, *state, kMade);
+    assert_moves(pair.client, pair.ep, &pair.ref, 1);
+    wait_near(pair.client);
+    wait_near(pair.server);
+    assert_true(says(pair.client, "\"small\": 255"));
+    assert_true(says(pair.client, "\"bulk\": 255"));
+    assert_false(
+        says(pair.client, "\"lane\": 1,")); /* none was opened to carry what the near one does */
+    assert_moves(pair.client, pair.ep, &pair.ref, 2);
+    assert_true(filled(pair.memory + 100, kSome, 2, 0));
+}
+
+static void test_another_process(void **state) {
+    for (int made = 0; made < 2; made++) {
+        Peer peer;
+        if (made)
+            made_peer(&peer, "made");
+        else
+            peer_start(&peer, "tcp://127.0.0.1:0", kMade, 0);
+        Host *host = host_open(*state);
+        xfer_ep_t *ep = open_ep(host, peer.uri);
+        xfer_ref_t ref = look_up(host, ep, "memory");
+        for (uint64_t seed = 1; seed < 6; seed++)
+            assert_moves(host, ep, &ref, seed);
+        wait_near(host);
+        assert_moves(host, ep, &ref, 9);
+        host_end(host);
+        peer_kill(&peer);
+    }
+}
+
+static void test_only_where_wanted(void **state) {
+    const Mode *mode = *state;
+    xfer_engine_options_t options = host_options(mode);
+    options.transports = "tcp";
+    for (int who = 0; who < 2; who++) {
+        xfer_engine_options_t all = host_options(mode);
+        Pair pair;
+        pair_open_with(&pair, who ? &all : &options, who ? &options : &all, mode, kMade);
+        assert_moves(pair.client, pair.ep, &pair.ref, 1);
+        pass_ms(20);
+        assert_false(is_near(pair.client));
+        assert_false(is_near(pair.server));
+        host_end(pair.client);
+        host_end(pair.server);
+    }
+}
+
+/* Until the peer has shown the region. */
+static void warm(Host *host, xfer_ep_t *ep, const xfer_ref_t *ref) {
+    uint8_t *some = test_memory(64);
+    assert_status(get_now(host, ep, some, ref, 0, 64), XFER_OK);
+    wait_near(host);
+    for (int i = 0; i < 3; i++) {
+        assert_status(get_now(host, ep, some, ref, 0, 64), XFER_OK);
+        pass_ms(10);
+    }
+}
+
+static void test_the_owner_need_not_run(void **state) {
+    for (int made = caged(); made < 2; made++) {
+        Peer peer;
+        if (made)
+            made_peer(&peer, "made");
+        else
+            peer_start(&peer, "tcp://127.0.0.1:0", kMade, 0);
+        Host *host = host_open(*state);
+        xfer_ep_t *ep = open_ep(host, peer.uri);
+        xfer_ref_t ref = look_up(host, ep, "memory");
+        warm(host, ep, &ref);
+        peer_signal(&peer, SIGSTOP);
+        assert_moves(host, ep, &ref, 3);
+        peer_signal(&peer, SIGCONT);
+        assert_moves(host, ep, &ref, 4);
+        host_end(host);
+        peer_kill(&peer);
+    }
+}
+
+static void test_another_user(void **state) {
+    if (geteuid() != 0) {
+        print_message("skip: only root can run a process of another user\n");
+        skip();
+    }
+    Peer peer;
+    made_peer(&peer, "nobody");
+    Host *host = host_open(*state);
+    xfer_ep_t *ep = open_ep(host, peer.uri);
+    xfer_ref_t ref = look_up(host, ep, "memory");
+    assert_moves(host, ep, &ref, 1);
+    pass_ms(20);
+    assert_false(is_near(host));
+    assert_true(says(host, "another user"));
+    assert_moves(host, ep, &ref, 2);
+    assert_true(says(host, "\"small\": 0"));
+    assert_true(says(host, "\"bulk\": 1"));
+}
+
+/* ---- the end of what is reached ---- */
+
+static void assert_untouched_after(Pair *pair, const xfer_ref_t *ref, const void *object,
+                                   xfer_status_t refused) {
+    uint8_t *local = test_memory(kSome);
+    fill(local, kSome, 9);
+    for (uint64_t i = 0; i < 16; i++)
+        assert_status(xfer_put(pair->ep, local, ref, 0, kSome, 100 + i, NULL), XFER_OK);
+    if (object == pair->region)
+        assert_status(xfer_region_close(pair->region), XFER_OK);
+    else
+        assert_status(xfer_region_revoke(pair->region, ref), XFER_OK);
+    if (object)
+        wait_closed(pair->server, object);
+    else
+        wait_event(pair->server, XFER_EVENT_REVOKED, ANY_USER, kPatience);
+    fill(pair->memory, kMade, 5);
+    for (uint64_t i = 0; i < 16; i++) {
+        const xfer_event_t event = wait_event(pair->client, XFER_EVENT_PUT, 100 + i, kPatience);
+        if (event.status != XFER_OK) assert_status(event.status, refused);
+    }
+    for (int i = 0; i < 3; i++)
+        assert_status(put_now(pair->client, pair->ep, local, ref, 0, kSome), refused);
+    assert_true(filled(pair->memory, kMade, 5, 0));
+}
+
+static void test_closed_is_left_alone(void **state) {
+    Pair pair;
+    pair_open(&pair, *state, kMade);
+    warm(pair.client, pair.ep, &pair.ref);
+    assert_untouched_after(&pair, &pair.ref, pair.region, XFER_ESTALE);
+}
+
+static void test_revoked_is_left_alone(void **state) {
+    Pair pair;
+    pair_open(&pair, *state, kMade);
+    xfer_grant_options_t options = {
+        .size = sizeof options, .offset = 0, .length = kMade, .access = XFER_READ | XFER_WRITE};
+    for (int i = 0; i < 3; i++) {
+        xfer_ref_t ref;
+        assert_status(xfer_region_grant(pair.region, &options, &ref), XFER_OK);
+        warm(pair.client, pair.ep, &ref);
+        assert_untouched_after(&pair, &ref, NULL, XFER_EREVOKED);
+    }
+}
+
+/* ---- death ---- */
+
+static int open_files(void) {
+    DIR *folder = opendir("/proc/self/fd");
+    assert_non_null(folder);
+    int count = 0;
+    while (readdir(folder))
+        count++;
+    closedir(folder);
+    return count;
+}
+
+static int in_dev_shm(void) {
+    DIR *folder = opendir("/dev/shm");
+    int count = 0;
+    while (folder && readdir(folder))
+        count++;
+    if (folder) closedir(folder);
+    return count;
+}
+
+static void test_killed_neighbours_leave_nothing(void **state) {
+    Host *host = host_open(*state);
+    uint8_t *local = test_memory(kSome);
+    const int shm = in_dev_shm();
+    int files = 0;
+    for (int round = 0; round < 12; round++) {
+        Peer peer;
+        made_peer(&peer, "made");
+        xfer_ep_t *ep = open_ep(host, peer.uri);
+        xfer_ref_t ref = look_up(host, ep, "memory");
+        if (round % 2) warm(host, ep, &ref);
+        for (uint64_t i = 0; i < 8; i++)
+            assert_status(xfer_put(ep, local, &ref, 0, kSome, i, NULL), XFER_OK);
+        for (int i = 0; i < round; i++)
+            turn(0);
+        peer_kill(&peer);
+        for (uint64_t i = 0; i < 8; i++) {
+            if (i == 0) wait_event(host, XFER_EVENT_PEER_DOWN, ANY_USER, kPatience);
+            xfer_event_t event;
+            if (!take_event(host, XFER_EVENT_PUT, i, &event)) {
+                assert_status(xfer_cancel(ep, i), XFER_OK); /* it waits for another */
+                event = wait_event(host, XFER_EVENT_PUT, i, kPatience);
+            }
+            assert_completion(&event);
+        }
+        assert_status(xfer_ep_close(ep), XFER_OK);
+        wait_closed(host, ep);
+        const uint64_t end = now_ms() + kPatience;
+        if (round == 1) files = open_files();
+        while (round > 1 && open_files() > files) {
+            assert_true(now_ms() < end);
+            turn(1);
+        }
+    }
+    assert_int_equal(in_dev_shm(), shm);
+}
+
+/* More than caches hold, which is copied past them. */
+static void test_large(void **state) {
+    const uint64_t length = (48 << 20) + 77;
+    Pair pair;
+    pair_open(&pair, *state, length + kSome);
+    uint8_t *out = test_memory(length), *back = test_memory(length);
+    fill(out, length, 5);
+    assert_moves(pair.client, pair.ep, &pair.ref, 1);
+    wait_near(pair.client);
+    assert_status(put_now(pair.client, pair.ep, out, &pair.ref, 33, length), XFER_OK);
+    assert_true(filled(pair.memory + 33, length, 5, 0));
+    assert_status(get_now(pair.client, pair.ep, back, &pair.ref, 33, length), XFER_OK);
+    assert_true(filled(back, length, 5, 0));
+}
+
+/* Neighbours that have nothing to do say nothing; that one is stopped is found out when somebody
+ * waits for it, and also if that was not for long. */
+static void test_at_rest(void **state) {
+    enum { kBeat = 200 };
+    const Mode *mode = *state;
+    xfer_engine_options_t options = host_options(mode);
+    options.heartbeat_ms = kBeat;
+    Peer peer;
+    made_peer(&peer, "made");
+    Host *host = host_open_with(mode, &options);
+    xfer_ep_t *ep = open_ep(host, peer.uri);
+    xfer_ref_t ref = look_up(host, ep, "memory");
+    assert_moves(host, ep, &ref, 1);
+    wait_near(host);
+    assert_moves(host, ep, &ref, 2);
+    const uint64_t end = now_ms() + kPatience;
+    for (bool rests = mode->dispatch != XFER_DISPATCH_THREAD; !rests;) {
+        const uint64_t before = host_stats(host).wakeups;
+        assert_true(now_ms() < end);
+        usleep(4 * kBeat * 1000);
+        rests = host_stats(host).wakeups == before;
+    }
+    pass_ms(2 * kBeat);
+    peer_signal(&peer, SIGSTOP);
+    pass_ms(5 * kBeat);
+    assert_int_equal(count_events(host, XFER_EVENT_PEER_DOWN, ANY_USER), 0);
+    const xfer_op_options_t brief = {.size = sizeof brief, .timeout_ms = kBeat / 10};
+    assert_status(xfer_send(ep, &ref, sizeof ref, 7, 1, &brief), XFER_OK);
+    assert_status(wait_event(host, XFER_EVENT_SEND, 1, kPatience).status, XFER_ETIMEDOUT);
+    wait_event(host, XFER_EVENT_PEER_DOWN, ANY_USER, kPatience);
+    peer_signal(&peer, SIGCONT);
+    assert_moves(host, ep, &ref, 3);
+    wait_near(host);
+    pass_ms(4 * kBeat);
+    peer_signal(&peer, SIGSTOP); /* a receive waits, too */
+    uint64_t word;
+    assert_status(xfer_recv(host->engine, ep, &word, sizeof word, 7, UINT64_MAX, 2, NULL), XFER_OK);
+    wait_event(host, XFER_EVENT_PEER_DOWN, ANY_USER, kPatience);
+    assert_status(xfer_cancel(ep, 2), XFER_OK);
+    assert_status(wait_event(host, XFER_EVENT_RECV, 2, kPatience).status, XFER_ECANCELED);
+    host_end(host);
+    peer_kill(&peer);
+}
+
+static const struct CMUnitTest tests[] = {
+    EACH_MODE(test_found_by_themselves),
+    EACH_DISPATCH(test_another_process),
+    EACH_MODE(test_only_where_wanted),
+    EACH_MODE(test_the_owner_need_not_run),
+    ONE_MODE(test_another_user),
+    EACH_MODE(test_closed_is_left_alone),
+    EACH_MODE(test_revoked_is_left_alone),
+    EACH_DISPATCH(test_large),
+    EACH_DISPATCH(test_killed_neighbours_leave_nothing),
+    EACH_MODE(test_at_rest),
+};
+
+static void roles(void) {
+    peer_role("made", serve_made);
+    peer_role("nobody", serve_as_nobody);
+    if (caged() && !cage()) exit(6);
+}
+
+TEST_MAIN_AFTER(tests, roles())

@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""xfer_perf tells by which path the bytes went, and compares libxfer with limits of that path. No speed is judged."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+TCP = {"stream", "acked, blocking", "acked, spinning"}
+MAPPED = "near (memory mapped)"
+# Where the kernel forbids copies between processes, as in some containers, other memory goes by the rings.
+COPIED = {"near (copied through the kernel)", "near (rings)"}
+POLL = "--dispatch poll --io-threads none"
+# The words for xfer_perf, the paths that may be told, and the limits that count.
+RUNS = [
+    (f"put -s 1M -w 2 --memory made {POLL}", {MAPPED}, {"memcpy, memfd", "non-temporal, memfd"}),
+    ("get -s 64K -w 1 --memory made", {MAPPED}, {"memcpy, memfd", "non-temporal, memfd"}),
+    ("put -s 1M -w 2", COPIED, {"process_vm"}),
+    (f"get -s 64K -w 1 {POLL} --busy", COPIED, {"process_vm"}),
+    ("pages --pages 1500 --memory made", {MAPPED}, {"memcpy, memfd"}),
+    ("pages --pages 1500 --read", COPIED, {"process_vm"}),
+    (f"latency -s 8 --memory made {POLL}", {MAPPED}, {"memcpy, memfd"}),
+    (f"message {POLL} --busy", {"near (rings)"}, {"shared flags"}),
+    ("message -s 8,8K", {"near (rings)"}, {"eventfd + epoll"}),
+    ("message --transports tcp", {"tcp"}, {"acked, blocking"}),
+    ("put -s 64K -w 1 --memory made --transports loopback,tcp", {"tcp"}, TCP),
+]
+MISUSES = ["put --memory mine", "put --transports " + "x" * 36]
+
+
+def measure(program: str, words: str) -> dict:
+    with tempfile.NamedTemporaryFile(suffix=".json") as file:
+        command = [program, *words.split(), "--rounds", "1", "--seconds", "0.02", "--json", file.name]
+        subprocess.run(command, check=True, timeout=60)
+        return json.load(file)
+
+
+def main() -> int:
+    program = os.path.abspath(sys.argv[1])
+    for words, paths, limits in RUNS:
+        result = measure(program, words)
+        if result["path"] not in paths:
+            sys.exit(f"{words}: went by {result['path']}")
+        for row in result["rows"]:
+            fair = {limit["name"] for limit in row["limits"] if limit["fair"]}
+            # Non-temporal stores are not everywhere.
+            wanted = TCP if result["path"] == "near (rings)" and row["what"] != "message" else limits
+            if not fair or not fair <= wanted or wanted - fair - {"non-temporal, memfd"}:
+                sys.exit(f"{words}: compared with {fair}")
+            if row["ratio"] <= 0:
+                sys.exit(f"{words}: compared with nothing")
+    for words in MISUSES:
+        misused = subprocess.run([program, *words.split()], stderr=subprocess.DEVNULL, timeout=60, check=False)
+        if misused.returncode != 2:
+            sys.exit(f"{words}: taken")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

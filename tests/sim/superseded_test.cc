@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// A connection that a newer one has taken the place of is closed, but may still have something on
+// its way out until its links are down.
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include "sim_host.h"
+#include "sim_link.h"
+
+using namespace xfer;
+
+namespace {
+
+constexpr uint64_t kBytes = 200'000;
+
+// Counts the reads of memory that is its user's again.
+struct Watcher final : SimObserver {
+    uint64_t operation_at(const void *) override { return 0; }
+    void leaves(uint64_t, const void *, uint32_t, bool) override {}
+    void spoiled(uint64_t) override {}
+    void reads(const void *at) override {
+        const auto *byte = static_cast<const uint8_t *>(at);
+        if (byte < memory || byte >= memory + kBytes) return;
+        ++(returned ? late : in_time);
+    }
+    void writes(const void *) override {}
+    void lands(uint64_t, uint32_t, uint32_t, uint64_t, const uint8_t *, size_t) override {}
+    void announced(uint64_t, uint32_t) override {}
+    void note(const std::string &) override {}
+
+    const uint8_t *memory = nullptr;
+    bool returned = false;
+    uint64_t in_time = 0, late = 0;
+};
+
+// Slow enough to be in the middle of it, and of a link that was closed something leaves later.
+void slow_down(World &world, Watcher &watcher) {
+    world.net.observer = &watcher;
+    world.net.bytes_per_second = 1'000'000;
+    world.net.part_max = 4'000;
+    world.net.linger_max = 100 * kNsPerMs;
+}
+
+// `who` notices that its links are broken, and comes again; the other end hears of it only then.
+void come_again(World &world, Host &who, uint32_t transport, xfer_ep_t *ep, uint64_t user) {
+    for (auto &[number, link] : world.net.links)
+        if (link->transport().number == transport) link->cut();
+    REQUIRE(world.world.run_until([&] { return who.downs > 0; }, kSecond));
+    who.expect(user);
+    REQUIRE(xfer_ep_connect(ep, 0, user) == XFER_OK);
+    CHECK(who.wait(user) == XFER_OK);
+}
+
+}  // namespace
+
+TEST_CASE("a region that is closed while a superseded connection still sends from it") {
+    with_seeds(50, [](World &world) {
+        Watcher watcher;
+        std::vector<uint8_t> into(kBytes);
+        Host a(world, kA), b(world, kB);
+        b.open(kA);  // who has a handle is told
+        xfer_ep_t *ep = a.open(kB);
+        REQUIRE(a.lookup(ep, 1) == XFER_OK);
+        slow_down(world, watcher);
+        watcher.memory = b.memory.data();
+        b.on_other = [&](const xfer_event_t &event) {
+            if (event.kind == XFER_EVENT_PEER_DOWN) xfer_region_close(b.region);
+            if (event.kind == XFER_EVENT_CLOSED && event.object == b.region)
+                watcher.returned = true;
+        };
+        a.expect(2);
+        REQUIRE(xfer_get(ep, into.data(), &a.ref, 0, kBytes, 2, nullptr) == XFER_OK);
+        REQUIRE(world.world.run_until([&] { return watcher.in_time > 3; }, kSecond));
+        come_again(world, a, 1, ep, 3);
+        CHECK(a.wait(2) == XFER_EPEERLOST);
+        world.world.run_for(kSecond);
+        CHECK(b.downs == 1);
+        CHECK(watcher.returned);
+        CHECK(watcher.late == 0);
+        b.on_other = nullptr;
+        b.region = nullptr;
+    });
+}
+
+TEST_CASE("a send that is pulled by a superseded connection") {
+    with_seeds(50, [](World &world) {
+        Watcher watcher;
+        std::vector<uint8_t> from(kBytes, 1), into(kBytes);
+        Host a(world, kA), b(world, kB);
+        xfer_ep_t *ep = a.open(kB), *back = b.open(kA);
+        REQUIRE(a.lookup(ep, 1) == XFER_OK);
+        slow_down(world, watcher);
+        watcher.memory = from.data();
+        b.on_done = [&](const xfer_event_t &event) {
+            if (event.kind == XFER_EVENT_SEND) watcher.returned = true;
+        };
+        a.expect(2), b.expect(2);
+        REQUIRE(xfer_recv(a.engine, nullptr, into.data(), kBytes, 0, 0, 2, nullptr) == XFER_OK);
+        REQUIRE(xfer_send(back, from.data(), kBytes, 0, 2, nullptr) == XFER_OK);
+        REQUIRE(world.world.run_until([&] { return watcher.in_time > 3; }, kSecond));
+        const bool cancels = world.world.random(2) != 0;
+        if (cancels) xfer_cancel(back, 2);
+        come_again(world, a, 1, ep, 3);
+        CHECK(b.wait(2) == (cancels ? XFER_ECANCELED : XFER_EPEERLOST));
+        world.world.run_for(kSecond);
+        CHECK(watcher.late == 0);
+    });
+}
+
+// Messages are numbered from 1 on each connection, and the pull of one may end when the next
+// connection has one of that number.
+TEST_CASE("a pull that ends late says nothing of the next connection's messages") {
+    with_seeds(50, [](World &world) {
+        Watcher watcher;
+        std::vector<uint8_t> from(kBytes, 1), into(kBytes), again(kBytes);
+        Host a(world, kA), b(world, kB);
+        xfer_ep_t *ep = a.open(kB), *back = b.open(kA);
+        REQUIRE(a.lookup(ep, 1) == XFER_OK);
+        slow_down(world, watcher);
+        watcher.memory = into.data();
+        a.expect(2), b.expect(2);
+        REQUIRE(xfer_recv(a.engine, nullptr, into.data(), kBytes, 0, 0, 2, nullptr) == XFER_OK);
+        REQUIRE(xfer_send(back, from.data(), kBytes, 0, 2, nullptr) == XFER_OK);
+        REQUIRE(world.world.run_until([&] { return into[0] == 1; }, kSecond));
+        come_again(world, b, 2, back, 3);
+        b.expect(4);
+        REQUIRE(xfer_send(back, from.data(), kBytes, 0, 4, nullptr) == XFER_OK);
+        CHECK(a.wait(2) == XFER_EPEERLOST);
+        world.world.run_for(kSecond);
+        a.expect(5);
+        REQUIRE(xfer_recv(a.engine, nullptr, again.data(), kBytes, 0, 0, 5, nullptr) == XFER_OK);
+        CHECK(b.wait(4) == XFER_OK);
+        CHECK(a.wait(5) == XFER_OK);
+    });
+}
+
+TEST_CASE("what a superseded connection had not sent goes by the next one, at once") {
+    with_seeds(50, [](World &world) {
+        Watcher watcher;
+        std::vector<uint8_t> from(kBytes, 1);
+        Host a(world, kA), b(world, kB);
+        xfer_ep_t *ep = a.open(kB), *back = b.open(kA);
+        REQUIRE(a.lookup(ep, 1) == XFER_OK);
+        REQUIRE(b.lookup(back, 1) == XFER_OK);
+        slow_down(world, watcher);
+        b.expect(2), b.expect(3);
+        REQUIRE(xfer_put(back, from.data(), &b.ref, 0, kBytes, 2, nullptr) == XFER_OK);
+        REQUIRE(xfer_put(back, from.data(), &b.ref, kBytes, kBytes, 3, nullptr) == XFER_OK);
+        REQUIRE(world.world.run_until([&] { return a.memory[0] == 1; }, kSecond));
+        come_again(world, a, 1, ep, 3);
+        CHECK(b.wait(2) == XFER_EPEERLOST);
+        CHECK(b.wait(3, 5 * kSecond) == XFER_OK);
+    });
+}

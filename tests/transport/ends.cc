@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ends.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <utility>
+
+#include "sim_transport.h"
+#include "transport/loopback/loopback.h"
+#include "transport/shm/shm.h"
+#include "transport/tcp/tcp.h"
+#include "transport/unix/unix.h"
+#include "wire/hello.h"
+
+namespace xfer::test {
+
+namespace {
+
+std::string way() {
+    const char *wanted = std::getenv("XFER_TEST_TRANSPORT");
+    return wanted ? wanted : "tcp";
+}
+
+std::vector<uint8_t> some_hello() {
+    Hello hello;
+    hello.kind = HelloKind::refuse;
+    hello.status = XFER_EAUTH;
+    return encode_hello(hello);
+}
+
+class Loopback final : public Ends {
+public:
+    Loopback() {
+        link = make_loopback_link(*loop_);
+        link->set_sink(here);
+        link->start(64, 64);
+        link->hear();
+        lend();
+    }
+    ~Loopback() override {
+        part();
+        link.reset();
+    }
+    bool until(const std::function<bool()> &condition) override {
+        return turn_until(*loop_, condition);
+    }
+    void turn() override { loop_->turn(kNsPerMs / 10); }
+    RecordingSink &there() override { return here; }
+    Link &back() override { return *link; }
+
+private:
+    std::unique_ptr<UvLoop> loop_ = std::move(*UvLoop::own(0));
+};
+
+struct Door final : AcceptSink {
+    explicit Door(std::function<void(std::unique_ptr<Link>)> in) : in(std::move(in)) {}
+    bool full() override { return false; }
+    void on_accept(std::unique_ptr<Link> link) override { in(std::move(link)); }
+    std::function<void(std::unique_ptr<Link>)> in;
+};
+
+class OnKernel final : public Ends {
+public:
+    OnKernel() {
+        static int made = 0;
+        const std::string name =
+            "xfer-suite-" + std::to_string(::getpid()) + "-" + std::to_string(++made);
+        const bool shm = way().starts_with("shm");
+        transport_ = shm               ? make_shm(*loop_, log_)
+                     : way() == "unix" ? make_unix(*loop_, log_)
+                                       : make_tcp(*loop_, log_);
+        auto at = parse_uri(shm               ? "shm://" + name
+                            : way() == "unix" ? "unix:///tmp/" + name
+                                              : "tcp://127.0.0.1:0");
+        REQUIRE(at);
+        auto listening = transport_->listen(*at, door_);
+        REQUIRE(listening);
+        listener_ = std::move(*listening);
+        auto dialed = transport_->connect(*parse_uri(listener_->bound()), here);
+        REQUIRE(dialed);
+        link = std::move(*dialed);
+        meet();
+        if (way() == "shm-shown") ask();
+    }
+    ~OnKernel() override {
+        part();
+        link.reset();
+        accepted_.reset();
+    }
+    bool until(const std::function<bool()> &condition) override {
+        return turn_until(*loop_, condition);
+    }
+    void turn() override { loop_->turn(kNsPerMs / 10); }
+
+private:
+    // A first operation asks for the region; from the answer on it is copied.
+    void ask() {
+        std::vector<uint8_t> local(16);
+        for (int i = 0; i < 2; ++i) {
+            const uint64_t asked = there_.accesses;
+            TestOp op(Dir::get, kRegion, {{address(local.data()), 0, 16}});
+            post(op);
+            flush();
+            REQUIRE(all_done(1));
+            turn_some(*loop_);
+            here.done.clear();
+            REQUIRE(there_.accesses == asked + (i == 0));
+        }
+        there_.served = there_.served_put = there_.served_get = 0;
+    }
+
+    Log log_;
+    std::unique_ptr<UvLoop> loop_ = std::move(*UvLoop::own(0));
+    std::unique_ptr<Transport> transport_;
+    Door door_{[this](std::unique_ptr<Link> came) {
+        came->set_sink(there_);
+        accepted_ = std::move(came);
+    }};
+    std::unique_ptr<Listener> listener_;
+};
+
+class Simulated final : public Ends {
+public:
+    Simulated() {
+        auto at = parse_uri("tcp://b:1");
+        auto listening = far_.listen(*at, door_);
+        REQUIRE(listening);
+        listener_ = std::move(*listening);
+        auto dialed = near_.connect(*at, here);
+        REQUIRE(dialed);
+        link = std::move(*dialed);
+        meet();
+    }
+    ~Simulated() override {
+        part();
+        link.reset();
+        accepted_.reset();
+    }
+    bool until(const std::function<bool()> &condition) override {
+        return world_.run_until(condition, 5'000 * kNsPerMs);
+    }
+    void turn() override {
+        world_.run_until([asked = false]() mutable { return std::exchange(asked, true); },
+                         kNsPerMs);
+    }
+
+private:
+    SimWorld world_{1};
+    SimNet net_{world_};
+    SimLoop loop_{world_}, far_loop_{world_};
+    SimTransport near_{net_, loop_}, far_{net_, far_loop_};
+    Door door_{[this](std::unique_ptr<Link> came) {
+        came->set_sink(there_);
+        accepted_ = std::move(came);
+    }};
+    std::unique_ptr<Listener> listener_;
+};
+
+}  // namespace
+
+void Ends::meet() {
+    REQUIRE(until([&] { return here.up && accepted_; }));
+    link->send_hello(some_hello());
+    REQUIRE(until([&] { return there_.hellos.size() == 1; }));
+    accepted_->send_hello(some_hello());
+    accepted_->start(64, 64);
+    accepted_->hear();
+    REQUIRE(until([&] { return here.hellos.size() == 1; }));
+    link->start(64, 64);
+    link->hear();
+    lend();
+}
+
+void Ends::part() {
+    for (Link *end : {link.get(), &back()})
+        end->close({XFER_ECLOSED, 0, 0, "the case is over"});
+    until([&] { return here.down && there().down; });
+}
+
+bool is_loopback() {
+    return way() == "loopback";
+}
+
+std::unique_ptr<Ends> make_ends() {
+    if (is_loopback()) return std::make_unique<Loopback>();
+    if (way() == "sim") return std::make_unique<Simulated>();
+    return std::make_unique<OnKernel>();
+}
+
+}  // namespace xfer::test

@@ -1,0 +1,598 @@
+// SPDX-License-Identifier: Apache-2.0
+// Links between neighbours: how they meet, what is copied without the other, what a neighbour that
+// means ill can do, and how it ends.
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include "transport/shm/shm.h"
+#include "transport/shm/streaming.h"
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <array>
+
+#include "link_sink.h"
+#include "transport/shm/door.h"
+#include "transport/shm/segment.h"
+#include "transport/shm/words.h"
+#include "wire/hello.h"
+
+using namespace xfer;
+using namespace xfer::test;
+using shm::Door;
+using shm::Packet;
+using shm::Segment;
+using shm::Word;
+
+namespace {
+
+constexpr uint64_t kRegion = 7;
+
+struct Accepting : AcceptSink {
+    explicit Accepting(RecordingSink &sink) : sink(sink) {}
+    bool full() override { return false; }
+    void on_accept(std::unique_ptr<Link> link) override {
+        link->set_sink(sink);
+        links.push_back(std::move(link));
+    }
+    RecordingSink &sink;
+    std::vector<std::unique_ptr<Link>> links;
+};
+
+std::vector<uint8_t> words(HelloKind kind = HelloKind::refuse) {
+    Hello hello;
+    hello.kind = kind;
+    hello.status = XFER_EAUTH;
+    return encode_hello(hello);
+}
+
+struct Neighbours {
+    Log log;
+    std::unique_ptr<UvLoop> loop = std::move(*UvLoop::own(0));
+    std::unique_ptr<Transport> transport = make_shm(*loop, log);
+    Uri at{.scheme = "shm", .host = "test-" + std::to_string(::getpid()), .path = {}};
+    RecordingSink here, there;
+    Accepting accepting{there};
+    std::unique_ptr<Listener> listener;
+    std::unique_ptr<Link> link;
+    std::vector<uint8_t> memory = std::vector<uint8_t>(8 << 20);
+
+    Neighbours() {
+        auto listening = transport->listen(at, accepting);
+        REQUIRE(listening);
+        listener = std::move(*listening);
+        there.regions[kRegion] = &memory;
+    }
+    Link &accepted() { return *accepting.links.at(0); }
+    template <typename Condition>
+    bool until(Condition condition) {
+        return turn_until(*loop, condition);
+    }
+    void dial() {
+        auto made = transport->connect(at, here);
+        REQUIRE(made);
+        link = std::move(*made);
+        REQUIRE(until([&] { return here.up && !accepting.links.empty(); }));
+    }
+    void meet() {
+        dial();
+        link->send_hello(words());
+        REQUIRE(until([&] { return there.hellos.size() == 1; }));
+        accepted().send_hello(words());
+        accepted().start(64, 64);
+        accepted().hear();
+        REQUIRE(until([&] { return here.hellos.size() == 1; }));
+        link->start(64, 64);
+        link->hear();
+    }
+    // Runs the operation; its status.
+    Status now(TestOp &op) {
+        const size_t before = here.done.size();
+        REQUIRE(link->post(op));
+        link->flush();
+        REQUIRE(until([&] { return here.done.size() > before; }));
+        return here.done.back().status;
+    }
+    // A first operation asks for the region; from the answer on they are copied.
+    void get_near() {
+        std::vector<uint8_t> local(16);
+        TestOp first(Dir::get, kRegion, {{address(local.data()), 0, 16}});
+        REQUIRE(now(first) == XFER_OK);
+        turn_some(*loop);
+        const uint64_t asked = there.accesses;
+        TestOp second(Dir::get, kRegion, {{address(local.data()), 0, 16}});
+        REQUIRE(now(second) == XFER_OK);
+        REQUIRE(there.accesses == asked);  // nobody there was asked
+    }
+};
+
+Result<Fd> connect_elsewhere(const std::string &name, uid_t user = ::geteuid()) {
+    int ends[2];
+    REQUIRE(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
+    Door ours{Fd(ends[0])}, theirs{Fd(ends[1])};
+    const pid_t child = ::fork();
+    if (child == 0) {
+        if (::setuid(user) != 0) ::_exit(1);
+        auto fd = shm::connect_to(name);
+        const uint8_t word[] = "it";
+        if (fd) theirs.send(word, std::array{fd->get()});
+        ::_exit(0);
+    }
+    REQUIRE(child > 0);
+    REQUIRE(::waitpid(child, nullptr, 0) == child);
+    Packet packet;
+    REQUIRE(ours.receive(packet) == 0);
+    REQUIRE(packet.fds.size() == 1);
+    return std::move(packet.fds[0]);
+}
+
+// A neighbour that says what it is told to.
+struct Raw : Neighbours {
+    std::unique_ptr<Door> door;
+    std::unique_ptr<Segment> segment;
+
+    // `elsewhere`: it is another process, which has handed us its door.
+    explicit Raw(bool elsewhere = false) {
+        const std::string name = "xfer-" + at.host;
+        auto fd = elsewhere ? connect_elsewhere(name) : shm::connect_to(name);
+        REQUIRE(fd);
+        door = std::make_unique<Door>(std::move(*fd));
+        REQUIRE(until([&] { return !accepting.links.empty(); }));
+    }
+    void join() {
+        REQUIRE(door->send(words()) == 0);
+        REQUIRE(until([&] { return there.hellos.size() == 1; }));
+        accepted().send_hello(words());
+        accepted().start(64, 64);
+        accepted().hear();
+        turn_some(*loop);
+        Packet packet;
+        REQUIRE(door->receive(packet) == 0);
+        auto taken = Segment::take(std::move(packet.fds));
+        REQUIRE(taken);
+        segment = std::move(*taken);
+    }
+    void say(const Word &word) { REQUIRE(door->send(encode(word)) == 0); }
+    Word heard() {
+        Packet packet;
+        int error = EAGAIN;
+        REQUIRE(until([&] { return (error = door->receive(packet)) != EAGAIN; }));
+        REQUIRE(error == 0);
+        auto word = shm::decode_word(packet.bytes);
+        REQUIRE(word);
+        return *word;
+    }
+    Word show(uint64_t region = kRegion, uint64_t key = kKey) {
+        say({.kind = Word::Kind::show, .region = region, .generation = 1, .key = key});
+        return heard();
+    }
+    bool ends() {
+        return until([&] { return there.down.has_value(); });
+    }
+};
+
+Fd memfd(size_t size, unsigned seals) {
+    Fd fd(::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    REQUIRE(::ftruncate(fd.get(), static_cast<off_t>(size)) == 0);
+    if (seals) REQUIRE(::fcntl(fd.get(), F_ADD_SEALS, seals) == 0);
+    return fd;
+}
+
+}  // namespace
+
+TEST_CASE("neighbours meet, and frames go both ways") {
+    Neighbours pair;
+    pair.meet();
+    Frame ping;
+    ping.type = FrameType::ping;
+    ping.seq = 9;
+    REQUIRE(pair.link->send(ping, {}));
+    REQUIRE(pair.accepted().send(ping, {}));
+    CHECK(pair.until([&] { return !pair.here.controls.empty() && !pair.there.controls.empty(); }));
+    CHECK(pair.link->remote() == "shm://" + pair.at.host);
+}
+
+TEST_CASE("who is deaf hears later, all of it and in order") {
+    Neighbours pair;
+    pair.dial();
+    pair.link->send_hello(words());
+    REQUIRE(pair.until([&] { return pair.there.hellos.size() == 1; }));
+    pair.accepted().send_hello(words());
+    pair.accepted().start(64, 64);
+    REQUIRE(pair.until([&] { return pair.here.hellos.size() == 1; }));
+    pair.link->start(64, 64);
+    Frame ping;
+    ping.type = FrameType::ping;
+    for (ping.seq = 1; ping.seq <= 100; ++ping.seq)
+        REQUIRE(pair.link->send(ping, {}));
+    turn_some(*pair.loop);
+    CHECK(pair.there.controls.empty());
+    pair.accepted().hear();
+    REQUIRE(pair.until([&] { return pair.there.controls.size() == 100; }));
+    for (size_t i = 0; i < 100; ++i)
+        CHECK(pair.there.controls[i].frame.seq == i + 1);
+}
+
+TEST_CASE("once a region is shown, its owner is not asked any more") {
+    Neighbours pair;
+    pair.meet();
+    pair.get_near();
+    const uint64_t asked = pair.there.accesses;
+    std::vector<uint8_t> local = pattern(100'000, 3);
+    TestOp put(Dir::put, kRegion,
+               {{address(local.data()), 5, 50'000}, {address(&local[50'000]), 90'000, 50'000}});
+    CHECK(pair.now(put) == XFER_OK);
+    CHECK(pair.there.accesses == asked);
+    CHECK(std::equal(local.begin(), local.begin() + 50'000, pair.memory.begin() + 5));
+    CHECK(std::equal(local.begin() + 50'000, local.end(), pair.memory.begin() + 90'000));
+}
+
+TEST_CASE("what is not allowed is refused by the owner") {
+    Neighbours pair;
+    pair.meet();
+    pair.get_near();
+    uint8_t local[16] = {};
+    TestOp beyond(Dir::put, kRegion, {{address(local), (8 << 20) - 15, 16}});
+    CHECK(pair.now(beyond) == XFER_ERANGE);
+    TestOp stranger(Dir::put, kRegion, {{address(local), 0, 16}}, kKey + 1);
+    CHECK(pair.now(stranger) == XFER_EACCESS);
+}
+
+TEST_CASE("a region that has ended is not touched, and what comes later is refused") {
+    Neighbours pair;
+    pair.meet();
+    pair.get_near();
+    CHECK(pair.accepted().retire(kRegion, XFER_ESTALE));
+    pair.there.regions.clear();
+    std::vector<uint8_t> local = pattern(1'000, 1);
+    for (int i = 0; i < 3; ++i) {  // before its end is heard of, and after
+        TestOp put(Dir::put, kRegion, {{address(local.data()), 0, 1'000}});
+        CHECK(pair.now(put) == XFER_ESTALE);
+        turn_some(*pair.loop);
+    }
+    CHECK(std::count(pair.memory.begin(), pair.memory.end(), 0) == 8 << 20);
+}
+
+TEST_CASE("a put that was posted when the region ended is refused") {
+    Neighbours pair;
+    pair.meet();
+    pair.get_near();
+    std::vector<uint8_t> local = pattern(1'000, 1);
+    TestOp put(Dir::put, kRegion, {{address(local.data()), 0, 1'000}});
+    REQUIRE(pair.link->post(put));
+    CHECK(pair.accepted().retire(kRegion, XFER_ESTALE));
+    pair.there.regions.clear();
+    pair.link->flush();
+    const size_t before = pair.here.done.size();
+    REQUIRE(pair.until([&] { return pair.here.done.size() > before; }));
+    CHECK(pair.here.done.back().status == XFER_ESTALE);
+    CHECK(pair.memory[0] == 0);
+}
+
+TEST_CASE("a canceled operation that was not copied is not copied any more") {
+    Neighbours pair;
+    pair.meet();
+    pair.get_near();
+    std::vector<uint8_t> local = pattern(1'000, 1);
+    TestOp put(Dir::put, kRegion, {{address(local.data()), 0, 1'000}});
+    REQUIRE(pair.link->post(put));
+    CHECK(pair.link->cancel(put));
+    pair.link->flush();
+    const size_t before = pair.here.done.size();
+    REQUIRE(pair.until([&] { return pair.here.done.size() > before; }));
+    CHECK(pair.here.done.back().status == XFER_ECANCELED);
+    CHECK(pair.memory[0] == 0);
+}
+
+TEST_CASE("an owner whose neighbour ends hears of the notifications whose puts were copied") {
+    Neighbours pair;
+    pair.meet();
+    pair.get_near();
+    std::vector<uint8_t> local(16);
+    TestOp notified(Dir::put, kRegion, {{address(local.data()), 0, 16}});
+    for (const uint64_t number : {1, 4'097, 2, 3, 3}) {  // 1 is long over, and in the way
+        notified.remote.notification = number;
+        notified.remote.notification_key = 100 + number;
+        CHECK(pair.now(notified) == XFER_OK);
+    }
+    TestOp get(Dir::get, kRegion, {{address(local.data()), 0, 16}});
+    get.remote.notification = 9;
+    CHECK(pair.now(get) == XFER_OK);
+    CHECK(pair.there.unseen.empty());
+    SUBCASE("by itself") {
+        pair.link->close({XFER_EPEERLOST, 0, 0, "enough"});
+    }
+    SUBCASE("for its owner, who does not look at the rings any more") {
+        pair.accepted().close({XFER_EPEERLOST, 0, 0, "enough"});
+    }
+    REQUIRE(pair.until([&] { return pair.there.down.has_value(); }));
+    const std::vector<std::pair<uint64_t, uint64_t>> all = {
+        {4'097, 100 + 4'097}, {2, 102}, {3, 103}};
+    CHECK(pair.there.unseen == all);
+    CHECK(pair.here.unseen.empty());
+}
+
+TEST_CASE("what was noted counts as sent, though it takes the rings and never leaves") {
+    Neighbours pair;
+    pair.meet();
+    pair.get_near();
+    std::vector<uint8_t> local(1 << 20);
+    TestOp fills(Dir::put, kRegion + 1, {{address(local.data()), 0, 1 << 20}});
+    REQUIRE(pair.link->post(fills));
+    pair.link->flush();  // the ring is full now: nobody reads before the loop turns
+    TestOp notified(Dir::put, kRegion, {{address(local.data()), 0, 16}});
+    notified.remote.notification = 1;
+    REQUIRE(pair.link->post(notified));
+    CHECK(pair.accepted().retire(kRegion, XFER_ESTALE));
+    pair.link->flush();
+    CHECK(notified.sent);
+    const size_t before = pair.here.done.size();
+    pair.link->close({XFER_EPEERLOST, 0, 0, "enough"});
+    REQUIRE(pair.until([&] { return pair.here.done.size() == before + 2; }));
+    CHECK(notified.sent);
+}
+
+TEST_CASE("what is posted on a link that could not start ends with it") {
+    Neighbours pair;
+    pair.dial();
+    pair.link->start(64, 64);  // no rings have come
+    std::vector<uint8_t> local(16);
+    TestOp op(Dir::put, kRegion, {{address(local.data()), 0, 16}});
+    REQUIRE(pair.link->post(op));
+    pair.link->flush();
+    REQUIRE(pair.until([&] { return pair.here.down.has_value(); }));
+    REQUIRE(pair.here.done.size() == 1);
+    CHECK(pair.here.done[0].status == XFER_EPEERLOST);
+    CHECK(!op.sent);
+}
+
+TEST_CASE("every operation ends with the link, and both ends are told") {
+    Neighbours pair;
+    pair.meet();
+    pair.get_near();
+    std::vector<uint8_t> local(1'000);
+    TestOp near(Dir::put, kRegion, {{address(local.data()), 0, 1'000}});
+    TestOp far(Dir::put, kRegion + 1, {{address(local.data()), 0, 1'000}});
+    const size_t before = pair.here.done.size();
+    REQUIRE(pair.link->post(near));
+    REQUIRE(pair.link->post(far));
+    pair.link->close({XFER_ECLOSED, 0, 0, "enough"});
+    REQUIRE(pair.until([&] { return pair.here.down && pair.there.down; }));
+    CHECK(pair.here.done.size() == before + 2);
+    CHECK(pair.here.down->status == XFER_ECLOSED);
+    CHECK(pair.there.down->status == XFER_EPEERLOST);
+}
+
+TEST_CASE("a copy past the caches is a copy, wherever it begins and ends") {
+    const std::vector<uint8_t> from = pattern(400, 3);
+    for (size_t to_at = 0; to_at < 33; ++to_at)
+        for (const size_t from_at : {0, 1, 8, 16, 31})
+            for (const size_t length : {0, 1, 15, 63, 64, 65, 79, 80, 128, 200, 300}) {
+                std::vector<uint8_t> to(400, 0xee), wanted(400, 0xee);
+                std::copy_n(from.begin() + from_at, length, wanted.begin() + to_at);
+                shm::streaming_copy(&to[to_at], &from[from_at], length);
+                CHECK(to == wanted);
+            }
+}
+
+TEST_CASE("last words are heard before the end") {
+    Neighbours pair;
+    pair.meet();
+    Frame bye;
+    bye.type = FrameType::bye;
+    bye.status = XFER_ECLOSED;
+    REQUIRE(pair.link->send(bye, {}));
+    pair.link->close({XFER_ECLOSED, 0, 0, "enough"});
+    REQUIRE(pair.until([&] { return pair.there.down.has_value(); }));
+    REQUIRE(pair.there.controls.size() == 1);
+    CHECK(pair.there.controls[0].frame.type == FrameType::bye);
+}
+
+TEST_CASE("memory that a neighbour made can be mapped, and only as far as it was let") {
+    for (const bool writable : {true, false}) {
+        CAPTURE(writable);
+        Raw raw(true);
+        Fd made = memfd(1 << 20, F_SEAL_SHRINK | F_SEAL_GROW);
+        raw.there.reach.memory = 3;
+        raw.there.reach.fd = made.get();
+        raw.there.reach.offset = 4096;
+        raw.there.reach_access = XFER_READ | (writable ? uint32_t{XFER_WRITE} : 0u);
+        raw.join();
+        raw.say({.kind = Word::Kind::show, .region = kRegion, .generation = 1, .key = kKey});
+        Packet packet;
+        REQUIRE(raw.until([&] { return raw.door->receive(packet) == 0; }));
+        REQUIRE(packet.fds.size() == 1);
+        const auto word = shm::decode_word(packet.bytes);
+        REQUIRE(word);
+        CHECK(word->memory == (3u << 1 | (writable ? 1u : 0u)));
+        CHECK(word->offset == 4096);
+        void *at =
+            ::mmap(nullptr, 1 << 20, PROT_READ | PROT_WRITE, MAP_SHARED, packet.fds[0].get(), 0);
+        CHECK((at != MAP_FAILED) == writable);
+        if (at != MAP_FAILED) ::munmap(at, 1 << 20);
+        // The second time it has it already.
+        raw.say({.kind = Word::Kind::show, .region = kRegion, .generation = 1, .key = kKey});
+        REQUIRE(raw.until([&] { return raw.door->receive(packet) == 0; }));
+        CHECK(packet.fds.empty());
+    }
+}
+
+TEST_CASE("an end waits for who copies, and no longer") {
+    Raw raw;
+    raw.join();
+    const Word shown = raw.show();
+    REQUIRE(shown.status == 0);
+    auto &claim = raw.segment->end(shm::Side::initiator).claim;
+    claim.store(shown.stamp);
+    CHECK_FALSE(raw.accepted().retire(kRegion, XFER_ESTALE));
+    CHECK(raw.segment->end(shm::Side::acceptor).slots[shown.slot].load() == 0);
+    turn_some(*raw.loop, 20);
+    CHECK(raw.there.quiet.empty());
+    claim.store(0);
+    REQUIRE(raw.until([&] { return raw.there.quiet.size() == 1; }));
+    CHECK(raw.there.quiet[0] == kRegion);
+}
+
+TEST_CASE("the end of the link waits for who copies, or for its death") {
+    for (const bool dies : {false, true}) {
+        CAPTURE(dies);
+        Raw raw;
+        raw.join();
+        const Word shown = raw.show();
+        auto &claim = raw.segment->end(shm::Side::initiator).claim;
+        claim.store(shown.stamp);
+        raw.accepted().close({XFER_ECLOSED, 0, 0, "enough"});
+        turn_some(*raw.loop, 20);
+        CHECK_FALSE(raw.there.down);
+        if (dies)
+            raw.door.reset();
+        else
+            claim.store(0);
+        CHECK(raw.ends());
+    }
+}
+
+TEST_CASE("stamps do not return") {
+    Raw raw;
+    raw.join();
+    const Word first = raw.show();
+    CHECK(raw.accepted().retire(kRegion, XFER_ESTALE));
+    CHECK(raw.heard().kind == Word::Kind::hide);
+    const Word second = raw.show();
+    CHECK(second.slot == first.slot);
+    CHECK(second.stamp > first.stamp);
+    CHECK(raw.show(kRegion, kKey + 1).status != 0);
+    CHECK(raw.show(kRegion + 1).status != 0);
+}
+
+TEST_CASE("a neighbour that says nonsense is left, and nothing worse") {
+    SUBCASE("before it said who it is") {
+        Raw raw;
+        const uint8_t noise[] = "this is no handshake at all";
+        CHECK(raw.door->send(noise) == 0);
+        CHECK(raw.ends());
+    }
+    SUBCASE("an empty packet") {
+        Raw raw;
+        CHECK(raw.door->send(ConstBytes()) == 0);
+        CHECK(raw.ends());
+    }
+    SUBCASE("more than a packet holds") {
+        Raw raw;
+        CHECK(raw.door->send(std::vector<uint8_t>(shm::kMaxPacket + 1)) == 0);
+        CHECK(raw.ends());
+    }
+    SUBCASE("a word that there is not") {
+        Raw raw;
+        raw.join();
+        raw.say({.kind = static_cast<Word::Kind>(99)});
+        CHECK(raw.ends());
+    }
+    SUBCASE("words cut short") {
+        Raw raw;
+        raw.join();
+        CHECK(raw.door->send(std::vector<uint8_t>(sizeof(Word) - 1)) == 0);
+        CHECK(raw.ends());
+    }
+    SUBCASE("an index past the ring") {
+        Raw raw;
+        raw.join();
+        raw.segment->end(shm::Side::initiator).ring.written.store(shm::kRingBytes + 1);
+        raw.segment->ring(shm::Side::acceptor);
+        CHECK(raw.ends());
+    }
+    SUBCASE("a reader that took what was never written") {
+        Raw raw;
+        raw.join();
+        raw.segment->end(shm::Side::acceptor).ring.read.store(1'000'000);
+        Frame ping;
+        ping.type = FrameType::ping;
+        raw.accepted().send(ping, {});
+        CHECK(raw.ends());
+    }
+    SUBCASE("answers that nobody asked for") {
+        Raw raw;
+        raw.join();
+        raw.say({.kind = Word::Kind::shown, .region = 5, .slot = UINT64_MAX, .length = UINT64_MAX});
+        raw.say({.kind = Word::Kind::hide, .region = 5});
+        raw.say({.kind = Word::Kind::drop, .memory = 5});
+        turn_some(*raw.loop);
+        CHECK_FALSE(raw.there.down);
+    }
+}
+
+TEST_CASE("who has not been answered yet brings no memory along") {
+    Raw raw;
+    auto made = Segment::make();
+    REQUIRE(made);
+    REQUIRE(raw.door->send(words(), (*made)->descriptors()) == 0);
+    REQUIRE(raw.until([&] { return raw.there.hellos.size() == 1; }));
+    raw.accepted().send_hello(words());
+    SUBCASE("it is given rings of ours") {
+        raw.accepted().start(64, 64);
+        turn_some(*raw.loop);
+        Packet packet;
+        REQUIRE(raw.door->receive(packet) == 0);
+        CHECK(packet.fds.size() == Segment::kDescriptors);
+        CHECK_FALSE(raw.there.down);
+    }
+    SUBCASE("nor does who has no last word") {
+        turn_some(*raw.loop);
+        REQUIRE(raw.door->send(words(), (*made)->descriptors()) == 0);
+        REQUIRE(raw.until([&] { return raw.there.hellos.size() == 2; }));
+        raw.accepted().send_hello(words());
+        raw.accepted().start(64, 64);
+        CHECK(raw.ends());
+    }
+}
+
+TEST_CASE("who hangs up before anybody listened is gone") {
+    Raw raw;
+    REQUIRE(raw.door->send(words()) == 0);
+    REQUIRE(raw.until([&] { return raw.there.hellos.size() == 1; }));
+    raw.accepted().send_hello(words());
+    raw.accepted().start(64, 64);
+    turn_some(*raw.loop);
+    CHECK_FALSE(raw.there.down);
+    raw.door.reset();
+    CHECK(raw.ends());
+}
+
+TEST_CASE("another user is not let in, and holds up nobody") {
+    if (::geteuid() != 0) {
+        MESSAGE("skipped: only root can be another user");
+        return;
+    }
+    Neighbours pair;
+    std::vector<Fd> strangers;
+    for (int i = 0; i < 64; ++i) {
+        auto fd = connect_elsewhere("xfer-" + pair.at.host, 65534);
+        REQUIRE(fd);
+        strangers.push_back(std::move(*fd));
+    }
+    pair.dial();  // within five seconds
+    CHECK(pair.accepting.links.size() == 1);
+}
+
+TEST_CASE("a segment that a neighbour made up is not mapped") {
+    const auto bell = [] { return Fd(::eventfd(0, EFD_CLOEXEC)); };
+    const auto refused = [&](Fd memory) {
+        std::vector<Fd> fds;
+        fds.push_back(std::move(memory));
+        fds.push_back(bell());
+        fds.push_back(bell());
+        return !Segment::take(std::move(fds));
+    };
+    CHECK(refused(memfd(sizeof(shm::Shared), 0)));  // could be cut short
+    CHECK(refused(memfd(sizeof(shm::Shared) - 1, F_SEAL_SHRINK)));
+    CHECK(refused(memfd(sizeof(shm::Shared), F_SEAL_SHRINK)));  // all zero: no magic
+    CHECK(refused(bell()));
+    CHECK(refused(Fd(::open("/dev/null", O_RDWR | O_CLOEXEC))));
+    std::vector<Fd> few;
+    few.push_back(memfd(sizeof(shm::Shared), F_SEAL_SHRINK));
+    CHECK_FALSE(Segment::take(std::move(few)));
+}
