@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A name that a name server is asked for, while one allocation fails: ours, or one of c-ares. The
 // question is answered all the same, soon, and the next one well.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <chrono>
 #include <cstdlib>
 #include <vector>

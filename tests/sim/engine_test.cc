@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The engine, through its C ABI, in a simulated world. Every scenario is run with many seeds.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "sim_host.h"
 
 using namespace xfer;

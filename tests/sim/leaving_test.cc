@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What stays when nobody uses something any more, and for how long: the memory of addresses that
 // failed, offers to end an idle connection that are not answered, or refused.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "core/limits.h"
 #include "sim_host.h"
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Messages in the simulated world, under cuts, cancels and deadlines.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <algorithm>
 
 #include "sim_host.h"

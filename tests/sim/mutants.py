@@ -171,8 +171,9 @@ class Bench:
 
     def __init__(self, tree, folder):
         self.tree, self.folder = tree, folder
-        walk = [*sorted((tree / "tests/sim").glob("two_peers*.cc")), tree / "lib/api/status.cc"]
-        unit = [tree / "tests/unit/peer_state_test.cc", tree / "lib/api/status.cc"]
+        both = [tree / "lib/api/status.cc", tree / "tests/doctest_main.cc"]
+        walk = [*sorted((tree / "tests/sim").glob("two_peers*.cc")), *both]
+        unit = [tree / "tests/unit/peer_state_test.cc", *both]
         self.walk = [compile_to(folder / f"walk{i}.o", file, tree) for i, file in enumerate(walk)]
         self.unit = [compile_to(folder / f"unit{i}.o", file, tree) for i, file in enumerate(unit)]
 

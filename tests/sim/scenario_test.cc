@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // A scenario is its seed: run twice, it is the same to the last event.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include "scenario.h"

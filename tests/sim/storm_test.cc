@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Very many engines at once, in virtual time: all come to one, and one goes to all with a bound on
 // its connections.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A connection that a newer one has taken the place of is closed, but may still have something on
 // its way out until its links are down.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "sim_host.h"
 #include "sim_link.h"
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // What core relies on, whatever carries the bytes (transport/transport.h).
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -2,7 +2,6 @@
 // Which message goes to which receive: a table, and random ones against a plain list.
 #include "core/matching.h"
 
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <memory>

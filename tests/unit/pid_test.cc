@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // A process that was given the number of a neighbour that has died is not the neighbour.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 #include <linux/sched.h>
 #include <poll.h>

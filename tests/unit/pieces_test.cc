@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // PieceList against a model that writes every entry down.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "transport/pieces.h"
 
 #include <doctest/doctest.h>

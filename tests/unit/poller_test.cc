@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory that others write, as a loop looks at it: before it sleeps, instead of sleeping, and never
 // so eagerly that its descriptors wait.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 #include <sys/eventfd.h>
 #include <unistd.h>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shared memory between two processes: bytes in a ring, wake-ups that are not lost, and memory that
 // is taken back while it is copied.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "transport/shm/ring.h"
 
 #include <doctest/doctest.h>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of paths: what each kind of work takes, and when better paths are to be opened.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "core/router.h"
 
 #include <doctest/doctest.h>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Links between neighbours: how they meet, what is copied without the other, what a neighbour that
 // means ill can do, and how it ends.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "transport/shm/shm.h"
 #include "transport/shm/streaming.h"
 

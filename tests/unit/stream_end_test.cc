@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Links over TCP: operations, regions and links that end early.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "stream_fixture.h"
 
 using namespace xfer;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Links over TCP against peers that break the protocol.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "stream_fixture.h"
 
 using namespace xfer;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // TCP: listening, names, dialing, and sockets that hold more than one turn takes.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "stream_fixture.h"
 
 using namespace xfer;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // A listener's place in the file system: whose it is, and what a process that was killed leaves.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 #include <sys/stat.h>
 
