@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// While it lives, ThreadSanitizer does not look at what this thread reads and writes. For copies
-// between neighbours: two engines of one process see the memory that they share at two addresses,
-// which TSan takes for two memories, so that what orders them is lost on it. To suppress its
-// reports is not enough: it would make one, at some milliseconds, for each word of a chunk.
-// Elsewhere this is nothing.
+// While it lives, ThreadSanitizer does not look at what this thread reads and writes. For the bytes
+// that move between two engines of one process, as tests do: TSan follows no data through a socket,
+// and takes memory that both see at two addresses for two memories, so that what orders the write
+// at one end after the read at the other is lost on it. To suppress its reports is not enough: it
+// would make one, at some milliseconds, for each word of a chunk. Elsewhere this is nothing.
 #pragma once
 
 #ifdef __SANITIZE_THREAD__

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "util/unseen.h"
 #include "wire/hello.h"
 
 namespace xfer::stream {
@@ -292,6 +293,7 @@ void Receiver::begin_payload(Payload payload, uint32_t bytes) {
 }
 
 void Receiver::copy_staged() {
+    const Unseen copies;
     Staging &staging = *staging_;
     size_t rest = std::min<size_t>(staging.size(), left_);
     if (discard_) {

@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "util/unseen.h"
+
 namespace xfer::stream {
 
 namespace {
@@ -102,6 +104,7 @@ void discard_arrived(int fd) {
     // TCP drops, without copying, what it would have received. A UNIX socket knows nothing of this,
     // and needs not: after a reset too the peer is handed what we have sent.
     constexpr size_t kAny = 1 << 30;
+    const Unseen nowhere;
     ::recv(fd, nullptr, kAny, MSG_TRUNC | MSG_DONTWAIT);
 }
 

@@ -7,6 +7,7 @@
 #include <climits>
 
 #include "transport/stream/socket.h"
+#include "util/unseen.h"
 
 namespace xfer::stream {
 
@@ -22,11 +23,13 @@ msghdr message_of(std::span<const iovec> vectors) {
 }  // namespace
 
 ssize_t SocketCarrier::write(std::span<const iovec> from) {
+    const Unseen copies;
     const msghdr message = message_of(from);
     return ::sendmsg(fd_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 ssize_t SocketCarrier::read(std::span<const iovec> into) {
+    const Unseen copies;
     msghdr message = message_of(into);
     return ::recvmsg(fd_.get(), &message, MSG_DONTWAIT);
 }
