@@ -10,10 +10,11 @@ from initiator import EAUTH, EIDENTITY, EPEERLOST, EVERSION, Frame
 from lab import check, raw_message, reset, same, vector
 
 OK, ETIMEDOUT, ESTALE, ECHECKSUM = 0, -18, wire.ESTALE, wire.ECHECKSUM
+LIMIT = 700  # milliseconds of each step that shall end well: Python is slow on a busy machine
 LATE = 1000  # milliseconds that a deadline may be missed by, on a machine that is busy
 
 
-def visit(lab, acceptor, limit=300, found=OK, got=OK, put=OK, identity=""):
+def visit(lab, acceptor, limit=LIMIT, found=OK, got=OK, put=OK, identity=""):
     """What the client says of its visit; the statuses that are expected are one, or several."""
     told = lab.client.ask(f"{acceptor.uri} {limit} {identity}", "visit")
     for name, wanted in (("found", found), ("got", got), ("put", put)):
@@ -210,7 +211,7 @@ LOST = (EPEERLOST, ETIMEDOUT)
 @vector
 def a_get_that_is_never_answered(lab):
     told = visit(lab, with_steps(lab, give=lambda self, frame, data: None), got=ETIMEDOUT, put=(OK, *LOST))
-    check(told["took"] >= 290, "the deadline comes no earlier")
+    check(told["took"] >= LIMIT - 10, "the deadline comes no earlier")
 
 
 @vector
@@ -276,7 +277,7 @@ def an_ack_for_a_get(lab):
 def an_error_for_a_get_with_any_status(lab):
     for status in (wire.EACCESS, -38, -1000, -(1 << 31)):
         acceptor = with_steps(lab, give=lambda self, frame, data, status=status: self.refuse(frame, status))
-        told = lab.client.ask(f"{acceptor.uri} 300", "visit")
+        told = lab.client.ask(f"{acceptor.uri} {LIMIT}", "visit")
         check(told["got"] < 0 and told["put"] == 0 and told["around"] == 1, f"{status}: {told}")
         lab.close_all()
     visit(lab, with_steps(lab, give=lambda self, frame, data: self.refuse(frame, 0)), got=LOST, put=(OK, *LOST))
@@ -295,7 +296,7 @@ def acks_twice_and_before_anything_was_asked(lab):
     def take(self, frame):
         self.send(wire.ACK, frame.seq)
         self.send(wire.ACK, frame.seq)
-    visit(lab, with_steps(lab, take=take), 300, put=(OK, *LOST))
+    visit(lab, with_steps(lab, take=take), put=(OK, *LOST))
 
     def early(self):
         Acceptor.welcome(self)
