@@ -15,6 +15,7 @@ unset XFER_LOG XFER_TRANSPORTS XFER_RDMA_DEVICES # tests set these where they wa
 mode=${1:---default}
 logs=$PWD/build/logs
 rows=()
+waiting=4 # at once, of tests that mostly wait for deadlines: more than there are cores
 passed=0 failed=0 skipped=0
 
 # step NAME BUDGET COMMAND...: one row of the table. The counts are the last line of the command's output, if that is
@@ -60,14 +61,14 @@ default_suites() { # arguments of ctest
     local interop=60
     [ "$mode" = --all ] && interop=900 # with an earlier release, whose library is built first
     suite abi 40 gcc tests/abi -j 2 "$@"
-    suite lint 240 gcc tests/lint "$@"
+    suite lint 400 gcc tests/lint "$@"
     suite consumer 60 gcc tests/consumer "$@"
     suite unit 90 gcc tests/unit -j 2 "$@"
     suite transport 30 gcc tests/transport -j 2 "$@"
     suite sim 180 gcc tests/sim -j 2 "$@"
     suite fuzz 45 gcc tests/fuzz -j 2 "$@"
-    suite api 300 gcc tests/api -j 2 "$@"
-    suite crash 90 gcc tests/crash -j 2 "$@"
+    suite api 400 gcc tests/api -j $waiting "$@"
+    suite crash 120 gcc tests/crash -j 2 "$@"
     suite interop $interop gcc tests/interop "$@"
     suite hostile 120 gcc tests/hostile -j 2 "$@"
     suite faults 180 gcc tests/faults -j 2 "$@"
@@ -78,16 +79,16 @@ default_suites() { # arguments of ctest
 }
 
 sanitizer_suites() { # preset
-    suite "$1-unit" 120 "$1" tests/unit -LE long
+    suite "$1-unit" 240 "$1" tests/unit -j 2 -LE long
     suite "$1-transport" 120 "$1" tests/transport -j 2 -LE long
-    XFER_TEST_QUICK=1 suite "$1-sim" 300 "$1" tests/sim -j 2 -LE long
+    XFER_TEST_QUICK=1 suite "$1-sim" 400 "$1" tests/sim -j 2 -LE long
     suite "$1-fuzz" 120 "$1" tests/fuzz -LE long
     # What TSan keeps of 4 GiB is more than the memory there is.
     local but=()
     [ "$1" = tsan ] && but=(-E '^api_big$')
-    XFER_TEST_QUICK=1 suite "$1-api" 480 "$1" tests/api -j 2 -LE long "${but[@]}"
+    XFER_TEST_QUICK=1 suite "$1-api" 600 "$1" tests/api -j $waiting -LE long "${but[@]}"
     # Under TSan each of thousands of strangers costs too much; what it could find there, the API's tests show it.
-    [ "$1" = asan ] && suite asan-hostile 240 asan tests/hostile
+    [ "$1" = asan ] && suite asan-hostile 240 asan tests/hostile -j 2
     # Of a life without company, and of a first contact, they try each system call too, which takes minutes.
     [ "$1" = asan ] && suite asan-faults 120 asan tests/faults -j 2 -E 'connect|open|listen'
 }
@@ -95,13 +96,13 @@ sanitizer_suites() { # preset
 run_sanitizers() {
     export ASAN_OPTIONS=detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=1
     export TSAN_OPTIONS="second_deadlock_stack=1 die_after_fork=0 suppressions=$PWD/tests/tsan.supp"
-    build asan 600 && sanitizer_suites asan
-    build tsan 480 && sanitizer_suites tsan
+    build asan 900 && sanitizer_suites asan
+    build tsan 700 && sanitizer_suites tsan
 }
 
 run_default() { # arguments of ctest
-    build clang 150
-    build gcc 420 && default_suites "$@"
+    build clang 200
+    build gcc 600 && default_suites "$@"
 }
 
 summary() {
@@ -123,7 +124,7 @@ mkdir -p "$logs"
 step install 180 bash tests/install.sh
 case $mode in
 --default) run_default -LE long ;;
---quick) build gcc 420 && default_suites -LE 'slow|long' ;;
+--quick) build gcc 600 && default_suites -LE 'slow|long' ;;
 --sanitizers) run_sanitizers ;;
 --all) run_default; run_sanitizers ;;
 esac
