@@ -269,7 +269,9 @@ void Life::on_operation(const xfer_event_t &event) {
     if (operation && event.status == XFER_OK) all.keep_stable(*operation);
 }
 
-// A connection that came about at this very moment is the one that is told.
+// A connection that came about at this very moment is the one that is told. But a handle that comes
+// and goes in one moment was given for the one before it, since nobody else was there to be told of
+// what failed with that.
 void Life::on_peer(const xfer_event_t &event) {
     if (event.kind == XFER_EVENT_PEER_UP) {
         const auto *peer = static_cast<const xfer_id_t *>(event.data);
@@ -283,11 +285,13 @@ void Life::on_peer(const xfer_event_t &event) {
         const auto first = std::find(starts.begin(), starts.end(), all.world.now());
         tracked.generation =
             first == starts.end() ? 0 : static_cast<uint64_t>(first - starts.begin()) + 1;
+        tracked.since = all.world.now();
     } else if (event.kind == XFER_EVENT_PEER) {
         tracked_.erase(event.ep);
     } else if (event.kind == XFER_EVENT_PEER_DOWN) {
         const Tracked &tracked = tracked_[event.ep];
-        all.model.peer_down(number, tracked.peer, tracked.generation);
+        const bool passing = tracked.generation > 0 && tracked.since == all.world.now();
+        all.model.peer_down(number, tracked.peer, tracked.generation - (passing ? 1 : 0));
         tracked_.erase(event.ep);
         ++all.net.met["peer down"];
     }

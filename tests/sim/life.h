@@ -100,6 +100,7 @@ private:
     struct Tracked {
         uint32_t peer = 0;
         uint64_t generation = 0;
+        uint64_t since = 0;
     };
     std::map<const void *, Tracked> tracked_;
     std::map<const void *, Lent *> closing_areas_;
