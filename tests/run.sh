@@ -80,8 +80,8 @@ default_suites() { # arguments of ctest
 
 sanitizer_suites() { # preset
     suite "$1-unit" 240 "$1" tests/unit -j 2 -LE long
-    suite "$1-transport" 120 "$1" tests/transport -j 2 -LE long
-    XFER_TEST_QUICK=1 suite "$1-sim" 400 "$1" tests/sim -j 2 -LE long
+    suite "$1-transport" 240 "$1" tests/transport -j 2 -LE long
+    XFER_TEST_QUICK=1 suite "$1-sim" 500 "$1" tests/sim -j 2 -LE long
     suite "$1-fuzz" 120 "$1" tests/fuzz -LE long
     # What TSan keeps of 4 GiB is more than the memory there is.
     local but=()
