@@ -109,8 +109,7 @@ static void test_cancel_matched(void **state) {
         }
         assert_status(status, XFER_ECANCELED);
         pass_ms(2);
-        /* Each byte is as the one before it: by one call, since TSan looks at each access of ours.
-         */
+        /* Each byte is as the one before it. By one call: TSan looks at each access of ours. */
         assert_int_equal(buffer[0], 0xee);
         if (memcmp(buffer, buffer + 1, kBig - 1) != 0) fail_msg("bytes came after the event");
         if (take_event(letters.pair.client, XFER_EVENT_SEND, i, &(xfer_event_t){0})) continue;

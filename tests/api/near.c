@@ -82,6 +82,14 @@ static void made_peer(Peer *peer, const char *role) {
     peer_read_line(peer, peer->uri, sizeof peer->uri);
 }
 
+/* One that lends memory: what it made as a region, or any. */
+static void start_peer(Peer *peer, bool made) {
+    if (made)
+        made_peer(peer, "made");
+    else
+        peer_start(peer, "tcp://127.0.0.1:0", kMade, 0);
+}
+
 /* XFER_TEST_CAGED: the kernel lets this process, and its peers, at nobody's memory. */
 static bool caged(void) {
     return getenv("XFER_TEST_CAGED") != NULL;
@@ -127,10 +135,7 @@ static void test_found_by_themselves(void **state) {
 static void test_another_process(void **state) {
     for (int made = 0; made < 2; made++) {
         Peer peer;
-        if (made)
-            made_peer(&peer, "made");
-        else
-            peer_start(&peer, "tcp://127.0.0.1:0", kMade, 0);
+        start_peer(&peer, made);
         Host *host = host_open(*state);
         xfer_ep_t *ep = open_ep(host, peer.uri);
         xfer_ref_t ref = look_up(host, ep, "memory");
@@ -174,10 +179,7 @@ static void warm(Host *host, xfer_ep_t *ep, const xfer_ref_t *ref) {
 static void test_the_owner_need_not_run(void **state) {
     for (int made = caged(); made < 2; made++) {
         Peer peer;
-        if (made)
-            made_peer(&peer, "made");
-        else
-            peer_start(&peer, "tcp://127.0.0.1:0", kMade, 0);
+        start_peer(&peer, made);
         Host *host = host_open(*state);
         xfer_ep_t *ep = open_ep(host, peer.uri);
         xfer_ref_t ref = look_up(host, ep, "memory");
