@@ -8,6 +8,7 @@ import threading
 
 import initiator as wire
 from initiator import ACK, DATA, ERROR, FOUND, GET, PING, PONG, PUT, READY, REPLY, Frame
+from lab import listen
 
 OFFSET, LENGTH = 65536, 1 << 20  # of the pattern that the server's vault shows, and how much of it
 
@@ -26,7 +27,7 @@ class Acceptor:
     def __init__(self, lab):
         self.key, self.id, self.incarnation = lab.key, os.urandom(16), 7
         self.visits, self.sockets, self.over = 0, [], threading.Event()
-        self.listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self.listener = listen()
         self.uri = f"tcp://127.0.0.1:{self.listener.getsockname()[1]}"
         self.thread = threading.Thread(target=self.accept, daemon=True)
         self.thread.start()
@@ -50,6 +51,8 @@ class Acceptor:
             except OSError:
                 return
             self.sockets.append(self.sock)
+            if self.over.is_set():  # it came too late for close() to see it
+                return
             self.sock.settimeout(5)
             self.visits += 1
             try:

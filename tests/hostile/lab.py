@@ -22,6 +22,7 @@ SOON = 5  # seconds for what should come at once
 LIMIT = 20  # seconds for a vector
 VAULT = 1 << 20  # bytes of the region that never changes
 VECTORS = []
+ports = set()  # of all who ever listened here
 
 
 def vector(function):
@@ -37,6 +38,17 @@ def check(holds, what):
 
 def same(found, wanted, what=""):
     check(found == wanted, f"{what}: {reprlib.repr(found)} in place of {reprlib.repr(wanted)}")
+
+
+def listen():
+    """Listens at a port of its own: where one has failed before, the client waits before it dials again."""
+    listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+    port = listener.getsockname()[1]
+    if port in ports:
+        with listener:  # until another is found, so that this one isn't given again
+            return listen()
+    ports.add(port)
+    return listener
 
 
 class Program:

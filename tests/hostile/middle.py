@@ -9,7 +9,7 @@ import threading
 
 import initiator as wire
 from initiator import EAUTH, EIDENTITY, Initiator
-from lab import check, same, vector
+from lab import check, listen, same, vector
 
 KEYED = True
 ETIMEDOUT = -18
@@ -26,7 +26,7 @@ class Middle:
     def __init__(self, lab, alter=lambda turn, message: message, address=None):
         self.address, self.alter = address or lab.server.address, alter
         self.told, self.ready, self.sockets = [], 0, []
-        self.listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self.listener = listen()
         self.here = self.listener.getsockname()
         self.uri = f"tcp://127.0.0.1:{self.here[1]}"
         self.thread = threading.Thread(target=self.serve, daemon=True)
