@@ -75,9 +75,22 @@ void Addresses::failed(const std::string &uri, uint64_t now, uint64_t floor, uin
     address->turn = ++turns_;
 }
 
-void Addresses::alive() {
+void Addresses::alive(bool restarted) {
+    if (restarted) short_lives_ = 0;
     for (auto &address : list_)
         address->failures = 0, address->not_before = 0;
+}
+
+// The first is forgiven, for a peer that lost its connection is back at once more often than not.
+void Addresses::lived(const std::string &uri, uint64_t age, uint64_t now, uint64_t dice) {
+    if (age >= kLastingNs) {
+        short_lives_ = 0;
+        return;
+    }
+    const uint32_t before = short_lives_++;
+    if (before == 0) return;
+    if (Address *address = find(uri)) address->failures = before - 1;
+    failed(uri, now, 0, dice);
 }
 
 uint32_t Addresses::failures() const {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where one peer can be dialed: which address comes next, and when. One that failed is left alone
 // for a while, twice as long each time, and a part of that by chance, so that a thousand who lost
-// the same peer do not come back at the same moment. Any sign of life of the peer clears it all.
-// Pure: the caller has the clock and the dice. While its peer is one of a shard's, each address
-// that is not only claimed is in the shard's index: who opens an endpoint there means this peer.
+// the same peer do not come back at the same moment. Any sign of life of the peer clears it all;
+// but where one and the same process ends connections as soon as they are there, the second such
+// end in a row counts as a failure. Pure: the caller has the clock and the dice. While its peer is
+// one of a shard's, each address that is not only claimed is in the shard's index: who opens an
+// endpoint there means this peer.
 #pragma once
 
 #include <cstdint>
@@ -55,7 +57,9 @@ public:
     // An attempt at `uri` ended at `now` without a connection; `floor`: the peer asked to be left
     // alone for so long. `dice` is any random number.
     void failed(const std::string &uri, uint64_t now, uint64_t floor, uint64_t dice);
-    void alive();
+    void alive(bool restarted);
+    // A connection to `uri` ended at `now`, that was there for so long.
+    void lived(const std::string &uri, uint64_t age, uint64_t now, uint64_t dice);
     uint32_t failures() const;  // the most in a row, of any of them
 
     template <typename Visit>
@@ -71,6 +75,7 @@ private:
     AddressIndex *index_ = nullptr;
     std::vector<std::unique_ptr<Address>> list_;  // which stay where they are
     uint64_t turns_ = 0;
+    uint32_t short_lives_ = 0;  // in a row
 };
 
 }  // namespace xfer

@@ -89,6 +89,7 @@ void Connection::send_ready(const Statement &statement) {
 void Connection::go_live() {
     shard.loop.disarm(limit_);
     live_ = true;
+    live_since_ = shard.now();
     be_known();
     touch();
     control().open();

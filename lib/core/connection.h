@@ -135,6 +135,7 @@ public:
     bool live() const { return live_; }
     bool closing() const { return closing_; }
     bool left_idle() const { return leaving_; }
+    uint64_t live_since() const { return live_since_; }
     uint64_t retry_ns() const { return retry_ns_; }
     const std::vector<std::unique_ptr<Lane>> &lanes() const { return lanes_; }
     bool is_near() const { return voice_->link && voice_->link->near(); }
@@ -178,6 +179,7 @@ private:
     uint32_t quiet_awaited_ = 0;
     Timer limit_;  // of the handshake, a probe, a retirement
     Timer offer_;  // to end it; who does not answer has nothing to say
+    uint64_t live_since_ = 0;
     uint64_t last_use_ = 0;
     uint64_t retry_ns_ = 0;  // the peer is busy: not before so long
     uint64_t denied_ = 0;    // when the peer did not let it end

@@ -56,6 +56,8 @@ constexpr uint64_t kWordsNs = 100'000;  // a loop stays awake for the next words
 constexpr uint64_t kBackoffFirstNs =
     20 * kNsPerMs;  // after the first failed attempt, doubled up to
 constexpr uint64_t kBackoffLastNs = 2'000 * kNsPerMs;
+constexpr uint64_t kLastingNs =
+    100 * kNsPerMs;  // a connection that ends sooner, after another such, was a failed attempt
 constexpr uint32_t kBusyMs = 50;  // what a busy engine asks for; who is asked takes no more than
 constexpr uint64_t kBusyMostNs = 10'000 * kNsPerMs;
 constexpr uint64_t kProbeNs =

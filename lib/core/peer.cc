@@ -227,14 +227,14 @@ void Peer::go_live(Connection &connection) {
             addresses_.learn(uri, claimed);
     shard.connected(connection);
     live_ = &connection;
-    addresses_.alive();
+    const bool known = last_incarnation_ == identity.incarnation;
+    addresses_.alive(!known);
     wanted_since_ = 0;
     last_failure_ = {};
     shard.loop.disarm(redial_);
     shard.loop.disarm(away_);
     attempt_over();
     connection.go_live();
-    const bool known = last_incarnation_ == identity.incarnation;
     const uint32_t flags = known ? XFER_RECONNECTED : last_incarnation_ ? XFER_RESTARTED : 0;
     const bool silent = left_idle_ && known;
     last_incarnation_ = identity.incarnation;
@@ -261,6 +261,9 @@ void Peer::ended(Connection &connection) {
     connection.take_back(requests_);
     const Failure why = connection.why;
     const bool ours = connection.side == Side::ours;
+    if (lived && !connection.left_idle() && why.status != kDuplicate)
+        addresses_.lived(connection.uri, shard.now() - connection.live_since(), shard.now(),
+                         shard.engine.random_u64());
     const uint64_t number = connection.number, retry_ns = connection.retry_ns();
     shard.bury(connection);
     hear({Input::lost, number, 0, 0, {}});

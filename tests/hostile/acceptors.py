@@ -68,6 +68,13 @@ def an_acceptor_that_closes_at_each_stage(lab):
 
 
 @vector
+def an_acceptor_that_resets_whatever_was_ready(lab):
+    acceptor = with_steps(lab, tell=lambda self, number, name: reset(self.sock))
+    visit(lab, acceptor, 150, ETIMEDOUT)
+    check(2 <= acceptor.visits <= 10, f"dialed {acceptor.visits} times in 150 ms")
+
+
+@vector
 def an_acceptor_that_speaks_another_protocol(lab):
     for words in (b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\x15\x03\x01\x00\x02\x02\x46" + bytes(32), os.urandom(5000),
                   b"\0" * 5000):

@@ -78,11 +78,44 @@ TEST_CASE("a sign of life clears all of it") {
         addresses.failed("a", kNow, 0, 0);
         addresses.failed("b", kNow, 0, 0);
     }
-    addresses.alive();
+    addresses.alive(false);
     CHECK(addresses.next().at <= kNow);
     CHECK(addresses.failures() == 0);
     addresses.failed(addresses.next().uri, kNow, 0, 0);
     CHECK(addresses.next().at <= kNow);
+}
+
+TEST_CASE("connections that do not last count as failures, but for the first in a row") {
+    for (uint64_t dice : {uint64_t{0}, ~uint64_t{0}}) {
+        Addresses addresses;
+        addresses.add("a");
+        for (int row = 0; row < 2; ++row) {
+            addresses.alive(false);
+            addresses.lived("a", kLastingNs - 1, kNow, dice);
+            CHECK(addresses.next().at <= kNow);
+            for (uint64_t failure = 0; failure < 20; ++failure) {
+                addresses.alive(false);
+                CHECK(addresses.next().at <= kNow);
+                addresses.lived("a", 0, kNow, dice);
+                const uint64_t wait =
+                    failure < 7 ? kBackoffFirstNs << failure : kBackoffLastNs;  // 20 ms ... 2 s
+                CHECK(addresses.next().at >= kNow + wait / 2);
+                CHECK(addresses.next().at <= kNow + wait);
+            }
+            addresses.alive(false);
+            addresses.lived("a", kLastingNs, kNow, dice);
+            CHECK(addresses.next().at <= kNow);
+        }
+        for (int life = 0; life < 20; ++life) {
+            addresses.alive(true);
+            addresses.lived("a", 0, kNow, dice);
+            CHECK(addresses.next().at <= kNow);
+        }
+        addresses.alive(true);
+        addresses.lived("", 0, kNow, dice);  // the peer has dialed us
+        addresses.lived("", 0, kNow, dice);
+        CHECK(addresses.next().at <= kNow);
+    }
 }
 
 TEST_CASE("where a peer is only expected it is dialed, and not found") {
