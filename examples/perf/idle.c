@@ -10,7 +10,9 @@
 #include "path.h"
 #include "point.h"
 
-enum { SETTLE_S = 1, LEAST_MEMORY = 4096 };
+/* An engine looks every 1.25 s (a quarter of the heartbeat) whether a peer is silent; it rests
+ * after the first look behind the last use. */
+enum { SETTLE_S = 3, LEAST_MEMORY = 4096 };
 
 /* Neighbours are looked for with the first operation. */
 static void touch(struct session *session, struct client *peer) {
