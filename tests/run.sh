@@ -90,7 +90,7 @@ sanitizer_suites() { # preset
     # Under TSan each of thousands of strangers costs too much; what it could find there, the API's tests show it.
     [ "$1" = asan ] && suite asan-hostile 240 asan tests/hostile -j 2
     # Of a life without company, and of a first contact, they try each system call too, which takes minutes.
-    [ "$1" = asan ] && suite asan-faults 120 asan tests/faults -j 2 -E 'connect|open|listen'
+    [ "$1" = asan ] && suite asan-faults 240 asan tests/faults -j 2 -E 'connect|open|listen'
 }
 
 run_sanitizers() {
@@ -101,7 +101,7 @@ run_sanitizers() {
 }
 
 run_default() { # arguments of ctest
-    build clang 200
+    build clang 400
     build gcc 600 && default_suites "$@"
 }
 
