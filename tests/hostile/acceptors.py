@@ -70,8 +70,8 @@ def an_acceptor_that_closes_at_each_stage(lab):
 @vector
 def an_acceptor_that_resets_whatever_was_ready(lab):
     acceptor = with_steps(lab, tell=lambda self, number, name: reset(self.sock))
-    visit(lab, acceptor, 150, ETIMEDOUT)
-    check(2 <= acceptor.visits <= 10, f"dialed {acceptor.visits} times in 150 ms")
+    visit(lab, acceptor, 300, ETIMEDOUT)
+    check(2 <= acceptor.visits <= 10, f"dialed {acceptor.visits} times in 300 ms")
 
 
 @vector
