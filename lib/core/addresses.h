@@ -57,7 +57,7 @@ public:
     // An attempt at `uri` ended at `now` without a connection; `floor`: the peer asked to be left
     // alone for so long. `dice` is any random number.
     void failed(const std::string &uri, uint64_t now, uint64_t floor, uint64_t dice);
-    void alive(bool restarted);
+    void alive(bool restarted);  // it is connected; as another incarnation than before?
     // A connection to `uri` ended at `now`, that was there for so long.
     void lived(const std::string &uri, uint64_t age, uint64_t now, uint64_t dice);
     uint32_t failures() const;  // the most in a row, of any of them
