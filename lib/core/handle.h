@@ -16,10 +16,14 @@ enum class Magic : uint32_t {
     counter = 0x78666331,
 };
 
+// Polymorphic, and the first base of each handle: so it is the primary base, at the address of the
+// object, and any handle can be asked for its type before it is known to be of that type.
 class Handle {
 public:
     explicit Handle(Magic magic) : magic_(static_cast<uint32_t>(magic)) {}
-    ~Handle() { magic_.store(0, std::memory_order_relaxed); }
+    virtual ~Handle() { magic_.store(0, std::memory_order_relaxed); }
+    Handle(const Handle &) = delete;
+    Handle &operator=(const Handle &) = delete;
     bool is(Magic magic) const {
         return magic_.load(std::memory_order_relaxed) == static_cast<uint32_t>(magic);
     }

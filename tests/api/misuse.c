@@ -24,58 +24,128 @@ static void test_null_close(void **state) {
             fail_msg(#call ": %s", xfer_status_name(misuse));   \
     } while (0)
 
-/* Misuse is answered, never executed: NULL, and the handle of another thing. */
-static void test_handles_that_are_none(void **state) {
-    pair_open(&pair, *state, 4096);
+enum { kEngine, kRegion, kEndpoint, kBatch, kCounter, kTypes };
+
+/* Each function with a handle of each other type, and with none. What is given on both sides of it
+ * is sound, so that nothing but the handle can be why it is refused. */
+static void misuse_engine(void *wrong) {
     char text[64];
     size_t needed;
     xfer_id_t id;
-    xfer_ref_t ref;
     uint32_t number;
     int32_t fd;
     xfer_event_t event;
     xfer_engine_stats_t stats;
-    xfer_ep_stats_t ep_stats;
-    xfer_region_info_t region_info;
-    xfer_ref_info_t ref_info;
+    void *address;
+    xfer_region_t *region;
+    xfer_ep_t *ep;
+    xfer_counter_t *other;
+    xfer_region_options_t lent = {.size = sizeof lent, .access = XFER_READ, .name = "misused"};
+    assert_misuse(xfer_engine_listen(wrong, "tcp://127.0.0.1:0", text, sizeof text, NULL));
+    assert_misuse(xfer_engine_id(wrong, &id));
+    assert_misuse(xfer_engine_fd(wrong, &fd));
+    assert_misuse(xfer_engine_poll(wrong, &event, sizeof event, 1, 0, &number));
+    assert_misuse(xfer_engine_stats(wrong, &stats, sizeof stats));
+    assert_misuse(xfer_engine_describe(wrong, text, sizeof text, &needed));
+    assert_misuse(xfer_engine_drain(wrong, 1, 1));
+    assert_misuse(xfer_region_open(wrong, &lent, local, sizeof local, &region, NULL));
+    assert_misuse(xfer_region_alloc(wrong, &lent, 4096, &address, &region, NULL));
+    assert_misuse(xfer_ep_open(wrong, "tcp://127.0.0.1:1", NULL, &ep, NULL));
+    assert_misuse(xfer_recv(wrong, NULL, local, sizeof local, 1, UINT64_MAX, 1, NULL));
+    assert_misuse(xfer_recv(wrong, pair.ep, local, sizeof local, 1, UINT64_MAX, 1, NULL));
+    assert_misuse(xfer_recv_cancel(wrong, 1));
+    assert_misuse(xfer_counter_open(wrong, 99, 1, 1, &other, NULL));
+    if (!wrong) return;
+    assert_misuse(xfer_engine_close(wrong));
+    assert_misuse(xfer_engine_join(wrong));
+}
+
+static void misuse_region(void *wrong) {
+    xfer_ref_t ref;
+    xfer_region_info_t info;
+    xfer_grant_options_t grant = {.size = sizeof grant, .access = XFER_READ, .length = 1};
+    assert_misuse(xfer_region_ref(wrong, &ref));
+    assert_misuse(xfer_region_info(wrong, &info, sizeof info));
+    assert_misuse(xfer_region_grant(wrong, &grant, &ref));
+    assert_misuse(xfer_region_renew(wrong, &pair.ref, 1));
+    assert_misuse(xfer_region_revoke(wrong, &pair.ref));
+    if (wrong) assert_misuse(xfer_region_close(wrong));
+}
+
+static void misuse_endpoint(void *wrong) {
+    uint32_t number;
     xfer_peer_info_t peer;
-    void *wrong[3] = {NULL, NULL, NULL};
-    for (int i = 0; i < 2; i++) {
-        if (i == 1) {
-            wrong[0] = pair.region;         /* for an engine */
-            wrong[1] = pair.client->engine; /* for an endpoint or region */
-            wrong[2] = pair.ep;             /* for a batch */
-        }
-        assert_misuse(xfer_engine_listen(wrong[0], "tcp://127.0.0.1:0", text, sizeof text, NULL));
-        assert_misuse(xfer_engine_id(wrong[0], &id));
-        assert_misuse(xfer_engine_fd(wrong[0], &fd));
-        assert_misuse(xfer_engine_poll(wrong[0], &event, sizeof event, 1, 0, &number));
-        assert_misuse(xfer_engine_stats(wrong[0], &stats, sizeof stats));
-        assert_misuse(xfer_engine_describe(wrong[0], text, sizeof text, &needed));
-        assert_misuse(xfer_region_ref(wrong[1], &ref));
-        assert_misuse(xfer_region_info(wrong[1], &region_info, sizeof region_info));
-        assert_misuse(xfer_ep_keep(wrong[1]));
-        assert_misuse(xfer_ep_connect(wrong[1], 0, 1));
-        assert_misuse(xfer_ep_lookup(wrong[1], "memory", NULL, 1));
-        assert_misuse(xfer_ep_probe(wrong[1], 0, 1));
-        assert_misuse(xfer_ep_state(wrong[1], &number));
-        assert_misuse(xfer_ep_peer(wrong[1], &peer, sizeof peer));
-        assert_misuse(xfer_ep_stats(wrong[1], &ep_stats, sizeof ep_stats));
-        assert_misuse(xfer_put(wrong[1], local, &pair.ref, 0, 1, 1, NULL));
-        assert_misuse(xfer_get(wrong[1], local, &pair.ref, 0, 1, 1, NULL));
-        assert_misuse(xfer_cancel(wrong[1], 1));
-        assert_misuse(xfer_batch_open(wrong[1], NULL, &batch, NULL));
-        assert_misuse(xfer_batch_put(wrong[2], local, &pair.ref, 0, 1));
-        assert_misuse(xfer_batch_get(wrong[2], local, &pair.ref, 0, 1));
-        assert_misuse(xfer_batch_submit(wrong[2], 1, NULL));
-        assert_misuse(xfer_batch_cancel(wrong[2]));
-        assert_misuse(xfer_batch_entries(wrong[2], 0, 0, NULL));
-        assert_misuse(xfer_batch_reset(wrong[2]));
-    }
-    assert_misuse(xfer_region_close((xfer_region_t *)pair.ep));
-    assert_misuse(xfer_ep_close((xfer_ep_t *)pair.region));
-    assert_misuse(xfer_batch_close((xfer_batch_t *)pair.ep));
-    assert_misuse(xfer_engine_close((xfer_engine_t *)pair.ep));
+    xfer_ep_stats_t stats;
+    assert_misuse(xfer_ep_keep(wrong));
+    assert_misuse(xfer_ep_connect(wrong, 0, 1));
+    assert_misuse(xfer_ep_lookup(wrong, "memory", NULL, 1));
+    assert_misuse(xfer_ep_probe(wrong, 0, 1));
+    assert_misuse(xfer_ep_state(wrong, &number));
+    assert_misuse(xfer_ep_peer(wrong, &peer, sizeof peer));
+    assert_misuse(xfer_ep_stats(wrong, &stats, sizeof stats));
+    assert_misuse(xfer_put(wrong, local, &pair.ref, 0, 1, 1, NULL));
+    assert_misuse(xfer_get(wrong, local, &pair.ref, 0, 1, 1, NULL));
+    assert_misuse(xfer_send(wrong, local, 1, 1, 1, NULL));
+    assert_misuse(xfer_notify(wrong, 1, 1, NULL));
+    assert_misuse(xfer_cancel(wrong, 1));
+    assert_misuse(xfer_batch_open(wrong, NULL, &batch, NULL));
+    if (!wrong) return;
+    assert_misuse(
+        xfer_recv(pair.client->engine, wrong, local, sizeof local, 1, UINT64_MAX, 1, NULL));
+    assert_misuse(xfer_ep_close(wrong));
+}
+
+static void misuse_batch(void *wrong) {
+    const uint64_t at = (uint64_t)(uintptr_t)local;
+    xfer_span_t span = {.local = at, .length = 1};
+    xfer_strided_t strided = {
+        .size = sizeof strided, .local = at, .remote = &pair.ref, .length = 1, .count = 1};
+    xfer_page_base_t base = {.local = at, .remote = &pair.ref};
+    const uint64_t page = 0;
+    xfer_pages_t pages = {.size = sizeof pages,
+                          .base_size = sizeof base,
+                          .page_size = 1,
+                          .count = 1,
+                          .local_pages = &page,
+                          .remote_pages = &page,
+                          .bases = &base,
+                          .base_count = 1};
+    assert_misuse(xfer_batch_put(wrong, local, &pair.ref, 0, 1));
+    assert_misuse(xfer_batch_get(wrong, local, &pair.ref, 0, 1));
+    assert_misuse(xfer_batch_add_spans(wrong, XFER_OP_PUT, &pair.ref, &span, sizeof span, 1));
+    assert_misuse(xfer_batch_add_strided(wrong, XFER_OP_PUT, &strided));
+    assert_misuse(xfer_batch_add_pages(wrong, XFER_OP_PUT, &pages));
+    assert_misuse(xfer_batch_rebind(wrong, &pair.ref, &pair.ref));
+    assert_misuse(xfer_batch_submit(wrong, 1, NULL));
+    assert_misuse(xfer_batch_cancel(wrong));
+    assert_misuse(xfer_batch_entries(wrong, 0, 0, NULL));
+    assert_misuse(xfer_batch_reset(wrong));
+    if (wrong) assert_misuse(xfer_batch_close(wrong));
+}
+
+static void misuse_counter(void *wrong) {
+    if (wrong) assert_misuse(xfer_counter_close(wrong));
+}
+
+static void test_handles_that_are_none(void **state) {
+    pair_open(&pair, *state, 4096);
+    xfer_counter_t *counter;
+    assert_status(xfer_batch_open(pair.ep, NULL, &batch, NULL), XFER_OK);
+    assert_status(xfer_counter_open(pair.client->engine, 5, 1, 5, &counter, NULL), XFER_OK);
+    void *handles[kTypes + 1] = {pair.client->engine, pair.region, pair.ep, batch, counter, NULL};
+    void (*const misuses[kTypes])(void *) = {misuse_engine, misuse_region, misuse_endpoint,
+                                             misuse_batch, misuse_counter};
+    for (int type = 0; type < kTypes; type++)
+        for (int other = 0; other <= kTypes; other++)
+            if (other != type) misuses[type](handles[other]);
+    assert_status(xfer_batch_close(handles[kBatch]), XFER_OK);
+    assert_status(xfer_counter_close(counter), XFER_OK);
+    assert_status(put_now(pair.client, pair.ep, local, &pair.ref, 0, 1), XFER_OK);
+}
+
+static void test_results_that_are_nowhere(void **state) {
+    pair_open(&pair, *state, 4096);
+    xfer_ref_info_t info;
     assert_misuse(xfer_put(pair.ep, NULL, &pair.ref, 0, 1, 1, NULL));
     assert_misuse(xfer_put(pair.ep, local, NULL, 0, 1, 1, NULL));
     assert_misuse(xfer_get(pair.ep, NULL, &pair.ref, 0, 1, 1, NULL));
@@ -83,14 +153,14 @@ static void test_handles_that_are_none(void **state) {
     assert_misuse(xfer_ep_lookup(pair.ep, NULL, NULL, 1));
     assert_misuse(xfer_ep_state(pair.ep, NULL));
     assert_misuse(xfer_region_ref(pair.region, NULL));
-    assert_misuse(xfer_ref_info(NULL, &ref_info, sizeof ref_info));
+    assert_misuse(xfer_ref_info(NULL, &info, sizeof info));
     assert_misuse(xfer_batch_open(pair.ep, NULL, NULL, NULL));
-    assert_status(put_now(pair.client, pair.ep, local, &pair.ref, 0, 1), XFER_OK);
 }
 
 static const struct CMUnitTest tests[] = {
     TEST(test_null_close),
     ONE_MODE(test_handles_that_are_none),
+    ONE_MODE(test_results_that_are_nowhere),
 };
 
 TEST_MAIN(tests)
