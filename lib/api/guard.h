@@ -3,6 +3,7 @@
 // option structs of other versions are brought to our size.
 #pragma once
 
+#include <cerrno>
 #include <cstring>
 #include <new>
 #include <string_view>
@@ -22,8 +23,9 @@ xfer_status_t guarded(Call call, int32_t *native = nullptr) noexcept {
     } catch (const std::bad_alloc &) {
         return XFER_ENOMEM;
     } catch (const std::system_error &error) {
-        if (native) *native = error.code().value();
-        return XFER_EIO;
+        const int code = error.code().value();
+        if (native) *native = code;
+        return code == EAGAIN ? XFER_ENOMEM : status_of_errno(code);  // no stack for a thread
     } catch (...) {
         return XFER_EINTERNAL;
     }

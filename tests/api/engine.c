@@ -4,8 +4,10 @@
  * engine costs. */
 #include <dirent.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "fixture.h"
@@ -33,6 +35,39 @@ static void assert_refused(const xfer_engine_options_t *options, xfer_status_t w
     assert_non_null(memchr(err.message, 0, sizeof err.message));
     assert_true(err.message[0] != '\0');
     assert_status(xfer_engine_open(options, &engine, NULL), wanted); /* without `err` too */
+}
+
+/* Where there is no room for a loop or the stack of its thread, that is what is said. */
+static void test_no_address_space(void **state) {
+    (void)state;
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+    print_message("skip: a sanitizer needs all of the address space\n");
+    skip();
+#endif
+    enum { kStep = 256 << 10, kEnough = 64 << 20 };
+    struct rlimit all, little;
+    assert_int_equal(getrlimit(RLIMIT_AS, &all), 0);
+    long pages = 0;
+    FILE *statm = fopen("/proc/self/statm", "r");
+    assert_non_null(statm);
+    assert_int_equal(fscanf(statm, "%ld", &pages), 1);
+    fclose(statm);
+    const xfer_engine_options_t options = thread_options();
+    xfer_status_t status = XFER_ENOMEM;
+    for (rlim_t extra = 0; status != XFER_OK; extra += kStep) {
+        assert_true(extra < kEnough);
+        little = all;
+        little.rlim_cur = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + extra;
+        assert_int_equal(setrlimit(RLIMIT_AS, &little), 0);
+        xfer_engine_t *engine = NULL;
+        status = xfer_engine_open(&options, &engine, NULL);
+        assert_int_equal(setrlimit(RLIMIT_AS, &all), 0);
+        if (status == XFER_OK)
+            xfer_engine_join(engine);
+        else
+            assert_status(status, XFER_ENOMEM);
+        if (extra == 0) assert_status(status, XFER_ENOMEM);
+    }
 }
 
 static void test_wrong_options(void **state) {
@@ -262,10 +297,15 @@ static void test_describe(void **state) {
 }
 
 static const struct CMUnitTest tests[] = {
-    TEST(test_wrong_options),          TEST(test_unknown_transport),
-    TEST(test_limits_of_key_and_blob), TEST(test_error_on_success),
-    EACH_MODE(test_threads),           EACH_MODE(test_descriptors_return),
-    EACH_DISPATCH(test_close_on_exec), TEST(test_identity),
+    TEST(test_wrong_options),
+    TEST(test_no_address_space),
+    TEST(test_unknown_transport),
+    TEST(test_limits_of_key_and_blob),
+    TEST(test_error_on_success),
+    EACH_MODE(test_threads),
+    EACH_MODE(test_descriptors_return),
+    EACH_DISPATCH(test_close_on_exec),
+    TEST(test_identity),
     EACH_MODE(test_describe),
 };
 
