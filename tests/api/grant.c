@@ -82,6 +82,51 @@ static void test_range_and_access(void **state) {
     assert_int_equal(host_stats(pool.pair.server).regions, 2);
 }
 
+/* What the region lends to everybody is no part of what a grant of it lends, neither way. */
+static void test_less_than_the_region(void **state) {
+    const uint32_t both = XFER_READ | XFER_WRITE;
+    const struct {
+        uint32_t region, grant;
+    } table[] = {{both, XFER_READ},       {both, XFER_WRITE},      {XFER_READ, XFER_READ},
+                 {XFER_READ, XFER_WRITE}, {XFER_WRITE, XFER_READ}, {XFER_WRITE, XFER_WRITE},
+                 {0, XFER_READ},          {0, XFER_WRITE},         {XFER_READ, both},
+                 {XFER_WRITE, both}};
+    Pool pool;
+    pool_open(&pool, *state);
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+        for (int made = 0; made < 2; made++) { /* memory of the caller's, and of the engine's */
+            xfer_region_options_t options = {.size = sizeof options, .access = table[i].region};
+            if (options.access) options.name = "lends";
+            void *memory = pool.memory;
+            xfer_engine_t *owner = pool.pair.server->engine;
+            Pool lent = pool;
+            if (made)
+                assert_status(
+                    xfer_region_alloc(owner, &options, kPage, &memory, &lent.region, NULL),
+                    XFER_OK);
+            else
+                assert_status(xfer_region_open(owner, &options, memory, kPage, &lent.region, NULL),
+                              XFER_OK);
+            const xfer_ref_t ref = grant(&lent, table[i].grant, 16, 100, 0, 77);
+            for (int again = 0; again < 3; again++) { /* the way to a local peer changes with use */
+                assert_status(put_by(&lent, &ref, 0, 100),
+                              table[i].grant & XFER_WRITE ? XFER_OK : XFER_EACCESS);
+                assert_status(get_by(&lent, &ref, 0, 100),
+                              table[i].grant & XFER_READ ? XFER_OK : XFER_EACCESS);
+                assert_status(put_by(&lent, &ref, 1, 100), XFER_ERANGE);
+                if (!table[i].region) continue;
+                xfer_ref_t whole;
+                assert_status(xfer_region_ref(lent.region, &whole), XFER_OK);
+                assert_status(put_by(&lent, &whole, 0, kPage),
+                              table[i].region & XFER_WRITE ? XFER_OK : XFER_EACCESS);
+                assert_status(get_by(&lent, &whole, 0, kPage),
+                              table[i].region & XFER_READ ? XFER_OK : XFER_EACCESS);
+            }
+            assert_status(xfer_region_close(lent.region), XFER_OK);
+            wait_closed(pool.pair.server, lent.region);
+        }
+}
+
 static void test_wrong_options(void **state) {
     Pool pool;
     pool_open(&pool, *state);
@@ -291,6 +336,7 @@ static void test_get_while_revoked(void **state) {
 
 static const struct CMUnitTest tests[] = {
     EACH_MODE(test_range_and_access),
+    EACH_DISPATCH(test_less_than_the_region),
     ONE_MODE(test_wrong_options),
     EACH_DISPATCH(test_other_refs),
     EACH_MODE(test_revoke_is_its_own),
