@@ -750,7 +750,8 @@ XFER_API xfer_status_t xfer_batch_close(xfer_batch_t *batch);
 enum { XFER_SEND_SYNC = 1 }; /* of xfer_op_options: complete when received, not when held */
 
 /* Sends a message to the peer's application. Up to 4,088 bytes travel at once and are held by the peer's engine (256
- * KiB of one connection); longer ones, and those past that, stay here until a receive matches and pulls them. So a
+ * KiB of one connection, 1 MiB of one sender whatever became of its connections, 64 MiB in all, each message counted
+ * with 256 bytes more); longer ones, and those past that, stay here until a receive matches and pulls them. So a
  * message that nobody receives costs the peer 64 bytes and stops no other tag. At most 1,024 of one connection wait at
  * the peer; more wait here. Messages of one endpoint with one tag are matched in the order of their sends
  * (the event of a long one may come after that of the next).

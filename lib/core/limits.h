@@ -40,6 +40,8 @@ constexpr uint64_t kSmall = 64 * 1024;      // batches up to this stay on the co
 constexpr uint64_t kMessageWindow = 32 * 1024;    // bytes that the peer may not have looked at yet
 constexpr uint32_t kMaxReceives = 65'536;         // posted and not ended, of one engine
 constexpr uint64_t kMaxHeldInEngine = 64u << 20;  // of messages that wait, from all peers
+constexpr uint64_t kMaxHeldOfSender = 1u << 20;   // of one of them, over all its connections: twice
+                                                  // what one connection may bring along
 constexpr uint64_t kHeldMessage = 256;            // what one costs beside its payload
 
 // What a peer may make us hold.

@@ -25,7 +25,6 @@ public:
         arrival.whole = true;
         arrival.payload = payload;
     }
-    uint64_t charge() const { return arrival.whole ? kHeldMessage + payload.size() : 0; }
 
     Arrival arrival;
     std::vector<uint8_t> payload;
@@ -96,6 +95,7 @@ void Receive::told() {
 
 Receiving::~Receiving() {
     XFER_CHECK(posted_.empty());
+    XFER_CHECK(held_.empty());
 }
 
 Shard &Receiving::shard() {
@@ -175,10 +175,10 @@ void Receiving::close() {
         receive->end(shard(), XFER_ECANCELED);
     }
     while (Unexpected *message = matching_.oldest()) {
-        matching_.remove(*message);
-        delete static_cast<Envelope *>(message);
+        std::unique_ptr<Envelope> envelope(static_cast<Envelope *>(message));
+        matching_.remove(*envelope);
+        discard(*envelope);
     }
-    by_connection_.clear();
 }
 
 // ---- from connections
@@ -218,18 +218,19 @@ void Receiving::deliver(Receive &receive, const Arrival &arrival) {
 void Receiving::keep(const Arrival &arrival) {
     const Source source{arrival.shard->index, arrival.connection};
     std::unique_ptr<Envelope> envelope;
+    bool counted = false;
     const bool kept = in_memory([&] {
         envelope = std::make_unique<Envelope>(arrival);
-        if (arrival.whole && held_ + kHeldMessage + arrival.payload.size() <= kMaxHeldInEngine)
-            envelope->hold(arrival.payload);
+        counted = arrival.whole && held_.take(arrival.from, arrival.payload.size());
+        if (counted) envelope->hold(arrival.payload);
         by_connection_.try_emplace(source);
         matching_.add(*envelope);
     });
     if (!kept) {
+        if (counted) held_.give_back(arrival.from, arrival.payload.size());
         if (envelope) matching_.remove(*envelope);
         return taken(arrival, XFER_ENOMEM);
     }
-    held_ += envelope->charge();
     by_connection_.at(source).push_back(*envelope);
     answer(arrival, {true, envelope.release()->arrival.whole, XFER_OK});
 }
@@ -245,7 +246,7 @@ void Receiving::taken(const Arrival &arrival, Status status) {
 
 // It is out of the matching; the caller destroys it.
 void Receiving::discard(Envelope &envelope) {
-    held_ -= envelope.charge();
+    if (envelope.arrival.whole) held_.give_back(envelope.from, envelope.payload.size());
     envelope.ListNode<InConnection>::unlink();
     const auto at =
         by_connection_.find({envelope.arrival.shard->index, envelope.arrival.connection});

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/crossing.h"
+#include "core/held_messages.h"
 #include "core/matching.h"
 #include "core/transfer.h"
 
@@ -95,7 +96,7 @@ private:
     Matching matching_;
     List<Receive, InPosted> posted_;
     std::map<Source, List<Envelope, InConnection>> by_connection_;
-    uint64_t held_ = 0;  // bytes of messages that wait
+    HeldMessages held_;
     bool closed_ = false;
 };
 

@@ -81,6 +81,62 @@ def more_bytes_than_are_held(lab):
         lab.server.wait("received")
 
 
+class Held:
+    """Messages that the server holds: as many as one sender may leave, and as many as all may."""
+
+    WAYS, EACH = HELD_BYTES // INLINE, INLINE + 256  # what a connection may bring along, what a message counts
+    SENDER, ENGINE = 1 << 20, 64 << 20
+
+    def __init__(self, lab, tag):
+        self.lab, self.tag, self.count = lab, tag, 0
+
+    def leave(self, id):
+        """One more connection of that sender leaves messages; how many of them are held."""
+        connection = self.lab.connect(id=id)
+        connection.lanes[0].send(b"".join(message(seq, bytes(INLINE), tag=self.tag).pack()
+                                          for seq in range(1, self.WAYS + 1)))
+        answers = [heard(connection, KEPT) for _ in range(self.WAYS)]
+        held = sum(answer.flags == HELD for answer in answers)
+        same([answer.flags for answer in answers], [HELD] * held + [0] * (self.WAYS - held), "what is held")
+        self.count += held
+        connection.drop()
+        return held
+
+    def drop(self):
+        """The application takes them all."""
+        self.lab.server.say(f"drop {self.tag} {self.count}")
+        for _ in range(self.count):
+            self.lab.server.wait("received")
+        self.count = 0
+
+
+@vector
+def one_sender_leaves_messages_behind_again_and_again(lab):
+    held, id = Held(lab, 9), os.urandom(16)
+    for _ in range(2):  # what was taken has room again
+        while held.leave(id) == held.WAYS:
+            pass
+        same(held.count, held.SENDER // held.EACH, "how many messages one sender leaves")
+        same(held.leave(id), 0, "more of them")
+        same(held.leave(os.urandom(16)), held.WAYS, "another sender's")
+        held.drop()
+
+
+@vector
+def many_senders_leave_messages_behind(lab):
+    held = Held(lab, 10)
+    for _ in range(held.ENGINE // held.SENDER):
+        id = os.urandom(16)
+        while held.leave(id) == held.WAYS:
+            pass
+    while held.leave(os.urandom(16)) == held.WAYS:
+        pass
+    same(held.count, held.ENGINE // held.EACH, "how many messages are held in all")
+    held.drop()
+    same(held.leave(os.urandom(16)), held.WAYS, "after they were received")
+    held.drop()
+
+
 @vector
 def a_message_with_a_wrong_checksum(lab):
     connection = lab.connect()

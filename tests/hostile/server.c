@@ -4,8 +4,8 @@
  * what lies on both sides of it never change, "sealed", which may only be read, and "desk", which
  * honest peers write to. The first line that it prints is its URI. It answers each line "report"
  * with one of numbers; "open" and "close" lend a region "later" and take it back; "recv TAG ROOM"
- * posts a receive from any, and "send TAG LENGTH FLAGS" sends to the peer that came last. It ends
- * with its input.
+ * posts a receive from any, "drop TAG COUNT" as many without room, and "send TAG LENGTH FLAGS"
+ * sends to the peer that came last. It ends with its input.
  *
  * Usage: [HOSTILE_IO_THREADS=N] hostile_server [KEY]
  */
@@ -99,6 +99,9 @@ int main(int argc, char **argv) {
         uint32_t flags;
         if (sscanf(line, "recv %" SCNu64 " %" SCNu64, &tag, &length) == 2)
             must(xfer_recv(engine, NULL, inbox, length, tag, UINT64_MAX, 0, NULL), "recv");
+        if (sscanf(line, "drop %" SCNu64 " %" SCNu64, &tag, &length) == 2)
+            while (length--)
+                must(xfer_recv(engine, NULL, inbox, 0, tag, UINT64_MAX, 0, NULL), "recv");
         if (sscanf(line, "send %" SCNu64 " %" SCNu64 " %" SCNu32, &tag, &length, &flags) == 3) {
             xfer_op_options_t how = {.size = sizeof how, .flags = flags};
             memset(outbox, 's', sizeof outbox);
