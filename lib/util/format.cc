@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The library fmt, compiled once and hidden inside: as headers alone it would be compiled again with
-// every file that logs.
+// The library fmt, compiled once and hidden inside: as headers alone it would be compiled again
+// with every file that logs.
 #include <fmt/format-inl.h>
 
 template auto fmt::detail::thousands_sep_impl<char>(locale_ref) -> thousands_sep_result<char>;
