@@ -724,15 +724,15 @@ XFER_API xfer_status_t xfer_batch_submit(xfer_batch_t *batch, uint64_t user, con
 XFER_API xfer_status_t xfer_batch_cancel(xfer_batch_t *batch);
 
 /* The statuses of entries `first` to `first + count - 1` of the last completed submit; XFER_ECANCELED stands for
- * what was not attempted.
- * Returns: XFER_OK; XFER_EBUSY in flight, XFER_EINVAL never submitted, XFER_ERANGE.
+ * what was not attempted. Works until xfer_batch_close, also when the endpoint is closed or the engine drains.
+ * Returns: XFER_OK; XFER_EBUSY in flight, XFER_EINVAL never submitted, XFER_ERANGE; XFER_ECLOSED.
  * Thread: any, one at a time.
  * In callback: yes.
  * Ownership: nothing changes hands. */
 XFER_API xfer_status_t xfer_batch_entries(xfer_batch_t *batch, uint64_t first, uint64_t count, xfer_status_t *statuses);
 
-/* Empties the batch, so that other entries can be added.
- * Returns: XFER_OK; XFER_EBUSY in flight.
+/* Empties the batch, so that other entries can be added. Works until xfer_batch_close.
+ * Returns: XFER_OK; XFER_EBUSY in flight; XFER_ECLOSED.
  * Thread: any, one at a time.
  * In callback: yes.
  * Ownership: nothing changes hands. */
@@ -781,15 +781,14 @@ XFER_API xfer_status_t xfer_recv(xfer_engine_t *engine, xfer_ep_t *ep, void *buf
 
 /* Asks for an early end of the receives that were given `user`, from whomever. One that has matched a message throws it
  * away, and the sender is told. Their events still come.
- * Returns: XFER_OK, also if there is none; XFER_ECLOSED.
+ * Returns: XFER_OK, also if there is none, and while the engine drains or closes.
  * Thread: any.
  * In callback: yes.
  * Ownership: nothing changes hands before the events. */
 XFER_API xfer_status_t xfer_recv_cancel(xfer_engine_t *engine, uint64_t user);
 
-/* Asks for an early end of the puts, gets, sends and notifications of `ep`, and of the receives that name it, that were
- * given `user`. Their events still come.
- * Returns: XFER_OK, also if there is none.
+/* As xfer_recv_cancel, for the puts, gets, sends and notifications of `ep`, and the receives that name it.
+ * Returns: XFER_OK, also if there is none, and while the engine drains or closes.
  * Thread: any.
  * In callback: yes.
  * Ownership: nothing changes hands before the events. */

@@ -6,14 +6,17 @@ using namespace xfer;
 
 namespace {
 
-// One thread at a time fills or submits a batch, and none while it is in flight.
+// One thread at a time fills, submits or asks a batch, and none while it is in flight. Only what
+// adds to it or submits it needs an endpoint that takes new work.
 class Building {
 public:
-    explicit Building(xfer_batch_t *handle) : batch(of(handle)) {
+    enum class Use { work, look };
+
+    explicit Building(xfer_batch_t *handle, Use use = Use::work) : batch(of(handle)) {
         status = check(batch);
         if (status != XFER_OK) return;
         if (batch->closed.load()) status = XFER_ECLOSED;
-        if (status == XFER_OK) status = check_open(batch->ep);
+        if (status == XFER_OK && use == Use::work) status = check_open(batch->ep);
         if (status != XFER_OK) return;
         Batch::State expected = Batch::State::idle;
         if (!batch->state.compare_exchange_strong(expected, Batch::State::building)) {
@@ -359,18 +362,19 @@ xfer_status_t xfer_batch_cancel(xfer_batch_t *handle) {
 
 xfer_status_t xfer_batch_entries(xfer_batch_t *handle, uint64_t first, uint64_t count,
                                  xfer_status_t *statuses) {
-    Building building(handle);
+    Building building(handle, Building::Use::look);
     if (building.status != XFER_OK) return building.status;
-    const Batch &batch = *building.batch;
+    Batch &batch = *building.batch;
     if (!batch.submitted || (!statuses && count)) return XFER_EINVAL;
     if (check_range(first, count, batch.list.entries()) != XFER_OK) return XFER_ERANGE;
-    for (uint64_t i = 0; i < count; ++i)
-        statuses[i] = batch.entry_status(first + i);
-    return XFER_OK;
+    return guarded([&]() -> xfer_status_t {
+        batch.runs.statuses(first, {statuses, count});
+        return XFER_OK;
+    });
 }
 
 xfer_status_t xfer_batch_reset(xfer_batch_t *handle) {
-    Building building(handle);
+    Building building(handle, Building::Use::look);
     if (building.status != XFER_OK) return building.status;
     building.batch->list.clear();
     building.batch->remotes.clear();

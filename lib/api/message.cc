@@ -93,7 +93,6 @@ xfer_status_t xfer_recv(xfer_engine_t *engine, xfer_ep_t *ep, void *buffer, uint
 xfer_status_t xfer_recv_cancel(xfer_engine_t *handle, uint64_t user) {
     Engine *engine = of(handle);
     if (Status status = check(engine); status != XFER_OK) return status;
-    if (engine->closing()) return XFER_ECLOSED;
     return guarded([&]() -> xfer_status_t {
         auto *cancel = new CancelReceives(*engine, user);
         if (!engine->first_shard().post(*cancel)) delete cancel;

@@ -65,7 +65,7 @@ xfer_status_t xfer_get(xfer_ep_t *ep, void *local, const xfer_ref_t *remote, uin
 
 xfer_status_t xfer_cancel(xfer_ep_t *handle, uint64_t user) {
     Endpoint *ep = of(handle);
-    if (Status status = check_open(ep); status != XFER_OK) return status;
+    if (Status status = check(ep); status != XFER_OK) return status;
     return guarded([&]() -> xfer_status_t {
         auto *cancel = new CancelSingles(*ep, user);
         if (!ep->engine.first_shard().post(*cancel)) delete cancel;

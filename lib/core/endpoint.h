@@ -14,6 +14,7 @@
 #include "core/event.h"
 #include "core/handle.h"
 #include "core/mailbox.h"
+#include "core/submit_order.h"
 #include "util/ref.h"
 #include "wire/hello.h"
 
@@ -96,6 +97,7 @@ public:
     std::unique_ptr<Peer> spare;       // to be its peer, if none is there by that address
     std::unique_ptr<Notice> farewell;  // of the connection that there is: its end must be told
     uint32_t busy = 0;                 // transfers and requests that have not ended
+    SubmitOrder order;                 // of its transfers, but for pulls
     bool closing = false;
 
     class Open final : public Message {

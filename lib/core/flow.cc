@@ -25,21 +25,13 @@ void Flow::submit(Transfer &transfer) {
     }
     shard_.counters.queued.add();
     transfer.ep->counters.queued.add();
-    take(transfer);
-}
-
-void Flow::take(Transfer &transfer) {
-    transfer.order = ++last_order_;
-    transfer.ahead = 0;
-    if (transfer.ordered)
-        for (const Transfer &earlier : all_)
-            if (earlier.ep == transfer.ep && earlier.role != Transfer::Role::pulls)
-                ++transfer.ahead;
+    if (transfer.role != Transfer::Role::pulls) transfer.ep->order.add(transfer);
     all_.push_back(transfer);
     shard_.beat_soon();
-    if (transfer.ahead == 0) return start(transfer);
-    ordered_.push_back(transfer);
-    arm(transfer);
+    if (transfer.waits_turn)
+        arm(transfer);
+    else
+        start(transfer);
 }
 
 void Flow::start(Transfer &transfer) {
@@ -49,19 +41,19 @@ void Flow::start(Transfer &transfer) {
     arm(transfer);
 }
 
-void Flow::release(const Transfer &done) {
-    if (done.role == Transfer::Role::pulls) return;
-    for (Transfer &waiting : ordered_) {
-        if (waiting.ep != done.ep || waiting.order < done.order || --waiting.ahead) continue;
-        waiting.ListNode<InQueue>::unlink();
-        waiting.progress = shard_.now();
-        ready_.push_back(waiting);
-    }
-    // One that has nothing to do ends at once, which releases others: in a loop, not ever deeper.
-    if (std::exchange(releasing_, true)) return;
+// One that has nothing to do ends at once, and so the turn of the next one comes: in a loop, not
+// ever deeper.
+void Flow::turn_has_come(Transfer &transfer) {
+    transfer.progress = shard_.now();
+    ready_.push_back(transfer);
+    start_ready();
+}
+
+void Flow::start_ready() {
+    if (std::exchange(starting_, true)) return;
     while (Transfer *next = ready_.pop_front())
         start(*next);
-    releasing_ = false;
+    starting_ = false;
 }
 
 void Flow::enqueue(Transfer &transfer) {
@@ -71,7 +63,7 @@ void Flow::enqueue(Transfer &transfer) {
 
 // A message waits for the peer's application as long as its sender says.
 uint64_t Flow::limit(const Transfer &transfer) const {
-    if (transfer.ahead) return transfer.deadline;  // those that it waits for have limits
+    if (transfer.waits_turn) return transfer.deadline;  // those that it waits for have limits
     const bool patient = transfer.role == Transfer::Role::sends && transfer.deadline != kNever;
     if (patient && connection_) return transfer.deadline;
     const uint64_t stall = transfer.progress + shard_.engine.options().stall_ms * kNsPerMs;
@@ -105,31 +97,27 @@ void Flow::attach(Connection &connection) {
     pump();
 }
 
-// What was begun on this connection can't go on with another: its owner was told that it failed.
 void Flow::detach(Connection &lost) {
     connection_ = nullptr;
     notifying_ = {};
     sending.reset();
-    List<Transfer, InFlow> keep;
-    while (Transfer *transfer = all_.pop_front()) {
-        keep.push_back(*transfer);
-        if (transfer->letter.number) lose(*transfer, lost);
-        if (!transfer->notification) continue;
-        bool touched = transfer->closed_notification || transfer->answered || transfer->stopped;
-        for (const Op &op : transfer->inflight)
-            touched = touched || op.sent;  // what was posted and never left comes back
-        if (transfer->closed_notification) transfer->maybe_applied = true;
-        transfer->begin_anew();
-        transfer->ListNode<InQueue>::unlink();
-        if (!touched) {
-            held_.push_back(*transfer);
-            continue;
-        }
-        if (transfer->status == XFER_OK) transfer->status = XFER_EPEERLOST;
-        stop(*transfer);
-        if (transfer->inflight_count == 0) complete(*transfer);
-    }
-    all_.append(keep);
+    end_each([](const Transfer &each) { return each.letter.number != 0 || each.notification != 0; },
+             [&](Transfer &each) { recover(each, lost); });
+}
+
+// What was begun on this connection can't go on with another: its owner was told that it failed.
+void Flow::recover(Transfer &transfer, Connection &lost) {
+    if (transfer.letter.number) return lose(transfer, lost);
+    bool touched = transfer.closed_notification || transfer.answered || transfer.stopped;
+    for (const Op &op : transfer.inflight)
+        touched = touched || op.sent;  // what was posted and never left comes back
+    if (transfer.closed_notification) transfer.maybe_applied = true;
+    transfer.begin_anew();
+    transfer.ListNode<InQueue>::unlink();
+    if (!touched) return held_.push_back(transfer);
+    if (transfer.status == XFER_OK) transfer.status = XFER_EPEERLOST;
+    stop(transfer);
+    if (transfer.inflight_count == 0) complete(transfer);
 }
 
 void Flow::pump() {
@@ -165,16 +153,20 @@ bool Flow::feed(Transfer &transfer, Lane &lane) {
             op->remote.notification_key = transfer.notify_key;
         }
         transfer.inflight.push_back(*op);
-        if (transfer.inflight_count++ == 0) {
-            shard_.counters.inflight.add();
-            transfer.ep->counters.inflight.add();
-        }
+        if (transfer.inflight_count++ == 0) count_inflight(transfer, true);
         op->last = transfer.unsent.empty() && transfer.list.at_end(transfer.next);
         lane.post(*op);
     }
     transfer.ListNode<InQueue>::unlink();
     settle(transfer);
     return true;
+}
+
+// The endpoint's own are counted by the loop that it is on.
+void Flow::count_inflight(const Transfer &transfer, bool begins) {
+    const auto count = [&](Counter &counter) { begins ? counter.add() : counter.sub(); };
+    count(shard_.counters.inflight);
+    if (!transfer.left_behind) count(transfer.ep->counters.inflight);
 }
 
 // True if something was skipped.
@@ -217,10 +209,7 @@ void Flow::done(Op &op, Status status) {
     auto *transfer = static_cast<Transfer *>(op.transfer);
     if (!transfer) return shard_.give_op(op);
     op.ListNode<InTransfer>::unlink();
-    if (--transfer->inflight_count == 0) {
-        shard_.counters.inflight.sub();
-        transfer->ep->counters.inflight.sub();
-    }
+    if (--transfer->inflight_count == 0) count_inflight(*transfer, false);
     transfer->progress = shard_.now();
     // These can't go on elsewhere.
     const bool begun = transfer->notifies ? transfer->answered : transfer->letter.number != 0;
@@ -322,10 +311,7 @@ void Flow::orphan(Transfer &transfer, Op &op) {
     op.ListNode<InTransfer>::unlink();
     op.transfer = nullptr;
     op.list = nullptr;
-    if (--transfer.inflight_count == 0) {
-        shard_.counters.inflight.sub();
-        transfer.ep->counters.inflight.sub();
-    }
+    if (--transfer.inflight_count == 0) count_inflight(transfer, false);
 }
 
 void Flow::end(Transfer &transfer, Status why) {
@@ -352,53 +338,68 @@ void Flow::fence(Transfer &transfer) {
     shard_.loop.arm(transfer.timer, shard_.now() + kFenceNs);
 }
 
+// Collected first, and ended from there while all stay in `all_`: an end calls out, and whoever is
+// called finds the flow as busy as it is. What ends by another's end leaves by itself.
+template <typename Meant, typename End>
+void Flow::end_each(Meant meant, End end) {
+    XFER_CHECK(ending_.empty());
+    for (Transfer &transfer : all_)
+        if (meant(transfer)) ending_.push_back(transfer);
+    while (Transfer *transfer = ending_.pop_front())
+        end(*transfer);
+}
+
 void Flow::end_all(const Endpoint *ep, Status why, uint32_t origin, int32_t native) {
-    // One by one from the start: an end may complete, and so unlink, the transfer.
-    List<Transfer, InFlow> keep;
-    while (Transfer *transfer = all_.pop_front()) {
-        keep.push_back(*transfer);
-        if ((ep && transfer->ep != ep) || transfer->fencing) continue;
-        if (transfer->status == XFER_OK) {
-            transfer->origin = origin;
-            transfer->native = native;
-        }
-        end(*transfer, why);
-    }
-    all_.append(keep);
+    end_each([&](const Transfer &each) { return (!ep || each.ep == ep) && !each.fencing; },
+             [&](Transfer &each) {
+                 if (each.status == XFER_OK) {
+                     each.origin = origin;
+                     each.native = native;
+                 }
+                 end(each, why);
+             });
 }
 
 void Flow::cancel(const Endpoint *ep, uint64_t user) {
-    List<Transfer, InFlow> keep;
-    while (Transfer *transfer = all_.pop_front()) {
-        keep.push_back(*transfer);
-        if (transfer->event.user != user || transfer->event.kind == XFER_EVENT_BATCH) continue;
-        const bool meant = ep ? transfer->ep == ep && transfer->answers_to(*ep)
-                              : transfer->role == Transfer::Role::pulls;
-        if (meant) end(*transfer, XFER_ECANCELED);
-    }
-    all_.append(keep);
+    end_each(
+        [&](const Transfer &each) {
+            if (each.event.user != user || each.event.kind == XFER_EVENT_BATCH) return false;
+            return ep ? each.ep == ep && each.answers_to(*ep) : each.role == Transfer::Role::pulls;
+        },
+        [&](Transfer &each) { end(each, XFER_ECANCELED); });
 }
 
+// What was begun on a connection of ours ends here, and is told where its endpoint is by then.
 void Flow::give_up(const Endpoint &ep, List<Transfer, InFlow> &out) {
-    List<Transfer, InFlow> stay;
-    while (Transfer *transfer = all_.pop_front()) {
-        const bool bound = transfer->notification || transfer->letter.number;
-        if (transfer->ep != &ep || transfer->inflight_count || bound) {
-            stay.push_back(*transfer);
+    for (Transfer &transfer : all_) {
+        if (transfer.ep != &ep) continue;
+        if (transfer.inflight_count || transfer.notification || transfer.letter.number) {
+            if (transfer.inflight_count && !transfer.left_behind)
+                transfer.ep->counters.inflight.sub();
+            transfer.left_behind = true;
             continue;
         }
-        transfer->ListNode<InQueue>::unlink();
-        shard_.loop.disarm(transfer->timer);
-        out.push_back(*transfer);
+        transfer.ListNode<InFlow>::unlink();
+        transfer.ListNode<InQueue>::unlink();
+        shard_.loop.disarm(transfer.timer);
+        out.push_back(transfer);
     }
-    all_.append(stay);
 }
 
 void Flow::adopt(List<Transfer, InFlow> &transfers) {
     while (Transfer *transfer = transfers.pop_front()) {
         transfer->flow = this;
-        take(*transfer);
+        all_.push_back(*transfer);
+        if (transfer->waits_turn)
+            arm(*transfer);
+        else
+            ready_.push_back(*transfer);
     }
+}
+
+void Flow::resume() {
+    shard_.beat_soon();
+    start_ready();
     pump();
 }
 
@@ -406,6 +407,7 @@ void Flow::complete(Transfer &transfer) {
     shard_.loop.disarm(transfer.timer);
     transfer.ListNode<InFlow>::unlink();
     transfer.ListNode<InQueue>::unlink();
+    transfer.ListNode<InEnding>::unlink();
     if (transfer.notification) {
         // The owner's application may have been told that it has ended well.
         if (transfer.status != XFER_OK && transfer.closed_notification)
@@ -427,24 +429,12 @@ void Flow::complete(Transfer &transfer) {
     event.origin = transfer.origin;
     event.native_code = transfer.native;
     event.bytes = transfer.moved;
-    event.index = 0;
-    if (!transfer.runs.empty()) {
-        event.index = transfer.runs[0].first;
-        for (const EntryRun &run : transfer.runs)
-            event.index = std::min(event.index, run.first);
-    }
+    event.index = transfer.runs.empty() ? 0 : transfer.runs.first();
     transfer.ended();
-    const uint64_t took = shard_.now() - transfer.started;
-    transfer.counters(shard_.counters).end(transfer.status, transfer.moved, took);
-    transfer.counters(transfer.ep->counters).end(transfer.status, transfer.moved, took);
     shard_.counters.queued.sub();
-    transfer.ep->counters.queued.sub();
     if (connection_) connection_->pump_soon();
-    Endpoint &ep = *transfer.ep;
     transfer.flow = nullptr;
-    shard_.tell(transfer);
-    release(transfer);
-    shard_.operation_ended(ep);
+    shard_.finish(transfer);
 }
 
 }  // namespace xfer

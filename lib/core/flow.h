@@ -24,12 +24,14 @@ public:
              Status why);  // cancel, deadline, close: as soon as buffers are quiet
     void end_all(const Endpoint *ep, Status why, uint32_t origin = 0,
                  int32_t native = 0);  // null: of all endpoints
+    void turn_has_come(Transfer &transfer);
     // Single operations that carry this word. Null: receives, of whatever endpoint.
     void cancel(const Endpoint *ep, uint64_t user);
     // What an endpoint has here and has never sent, on its way to another flow, perhaps of another
     // loop.
     void give_up(const Endpoint &ep, List<Transfer, InFlow> &out);
-    void adopt(List<Transfer, InFlow> &transfers);
+    void adopt(List<Transfer, InFlow> &transfers);  // resume() follows
+    void resume();
 
     void attach(Connection &connection);  // it is ready
     void detach(Connection &lost);
@@ -59,10 +61,13 @@ private:
     void fail(Transfer &transfer, Op &op, Status status);
     void stop(Transfer &transfer);
     void orphan(Transfer &transfer, Op &op);
-    void take(Transfer &transfer);   // as the last of all
-    void start(Transfer &transfer);  // its turn has come
+    void start(Transfer &transfer);
+    void start_ready();
     void enqueue(Transfer &transfer);
-    void release(const Transfer &done);  // those that waited for it
+    void count_inflight(const Transfer &transfer, bool begins);
+    void recover(Transfer &transfer, Connection &lost);
+    template <typename Meant, typename End>
+    void end_each(Meant meant, End end);
     void begin_notifications();
     void close_notification(Transfer &transfer, Status status);
     void settle(Transfer &transfer);
@@ -74,11 +79,10 @@ private:
     Connection *connection_ = nullptr;
     List<Transfer, InFlow> all_;
     Queue small_, bulk_;
-    Queue held_;     // they notify, and have not begun to
-    Queue ordered_;  // their turn has not come
-    Queue ready_;    // it has
-    bool releasing_ = false;
-    uint64_t last_order_ = 0;
+    Queue held_;   // they notify, and have not begun to
+    Queue ready_;  // ordered, and their turn has come
+    bool starting_ = false;
+    List<Transfer, InEnding> ending_;  // collected by end_each
     Notifying notifying_;
 };
 

@@ -33,7 +33,9 @@ public:
 // ---- Receive
 
 void Receive::arrive(Shard &shard) {
-    if (letter.connection)
+    if (over)
+        shard.finish(*this);
+    else if (letter.connection)
         shard.pull(*this);
     else
         engine.receiving().post(*this);

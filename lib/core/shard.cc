@@ -60,49 +60,6 @@ void Shard::drain_mailbox() {
         message->arrive(*this);
 }
 
-void Shard::submit(Transfer &transfer) {
-    Endpoint &ep = *transfer.ep;
-    if (Shard *home = ep.shard.load(); home != this)
-        if (home->post(transfer)) return;
-    if (ep.closing || closing_ || !ep.peer) return refuse_now(transfer);
-    ep.peer->submit(transfer);
-}
-
-// The endpoint was closed while this was on its way.
-void Shard::refuse_now(Transfer &transfer) {
-    transfer.begin(now());
-    transfer.event.status = transfer.status = XFER_ECANCELED;
-    transfer.event.flags = XFER_FENCED;
-    transfer.event.bytes = 0;
-    if (transfer.list.entries())
-        transfer.runs.push_back({0, transfer.list.entries() - 1, XFER_ECANCELED});
-    transfer.ep->outstanding.fetch_sub(1);
-    tell(transfer);
-}
-
-void Shard::submit(Request &request) {
-    Endpoint &ep = *request.ep;
-    if (Shard *home = ep.shard.load(); home != this)
-        if (home->post(request)) return;
-    if (!ep.closing && !closing_ && ep.peer) return ep.peer->submit(request);
-    request.event.status = XFER_ECANCELED;
-    request.event.flags = XFER_FENCED;
-    ep.outstanding.fetch_sub(1);
-    tell(request);
-}
-
-void Shard::cancel(Batch &batch) {
-    if (batch.flow) batch.flow->end(batch, XFER_ECANCELED);
-}
-
-void Shard::cancel(Endpoint *ep, uint64_t user) {
-    if (!ep)
-        for (Peer &peer : peers_)
-            peer.flow.cancel(nullptr, user);
-    else if (ep->peer)
-        ep->peer->flow.cancel(ep, user);
-}
-
 void Shard::open(Endpoint &ep) {
     if (closing_) return close(ep);
     std::unique_ptr<Peer> spare = std::move(ep.spare);
@@ -141,24 +98,6 @@ void Shard::finish_close(Endpoint &ep) {
     event.ep = reinterpret_cast<xfer_ep_t *>(&ep);
     event.object = &ep;
     tell(ep.closed_event);
-}
-
-void Shard::operation_ended(Endpoint &ep) {
-    ep.outstanding.fetch_sub(1);
-    // Without memory the next one that ends tells it.
-    if (ep.room_wanted.exchange(false) && !in_memory([&] { notify(ep, XFER_EVENT_ROOM, {}); }))
-        ep.room_wanted.store(true);
-    if (engine.slots().hungry.load()) loop.defer(*this);
-    if (draining_ && ep.peer) ep.peer->drain();
-    if (draining_) loop.defer(*this);
-    if (--ep.busy == 0 && ep.closing) finish_close(ep);
-}
-
-void Shard::explain_timeout(Transfer &transfer) {
-    const Peer &peer = *transfer.ep->peer;
-    if (peer.live() || transfer.status != XFER_OK) return;
-    transfer.origin = peer.last_failure().origin;
-    transfer.native = peer.last_failure().native;
 }
 
 // ---- regions

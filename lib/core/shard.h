@@ -75,6 +75,7 @@ public:
     void served(Connection &connection, Dir dir, uint64_t bytes);
 
     void tell(EventNode &node);
+    void finish(Transfer &transfer);  // it has ended: tells it, on the loop of its endpoint
     void operation_ended(Endpoint &ep);
     void explain_timeout(Transfer &transfer);
     void notify(Endpoint &ep, uint32_t type, std::vector<uint8_t> data, Status status = XFER_OK,

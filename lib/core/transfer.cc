@@ -9,7 +9,10 @@
 namespace xfer {
 
 void Transfer::arrive(Shard &shard) {
-    shard.submit(*this);
+    if (over)
+        shard.finish(*this);
+    else
+        shard.submit(*this);
 }
 
 void Transfer::on_timer(Timer &) {
@@ -19,6 +22,7 @@ void Transfer::on_timer(Timer &) {
 void Transfer::begin(uint64_t now) {
     next = {};
     stopped = fencing = maybe_applied = false;
+    waits_turn = left_behind = over = false;
     status = XFER_OK;
     origin = XFER_ORIGIN_NONE;
     native = 0;
@@ -47,8 +51,8 @@ void Transfer::fail_entries(const Op &op, Status why) {
 // Where memory lacks to tell them apart, none of them is said to have ended well. There is always
 // room for one run.
 void Transfer::fail_entries(uint64_t first, uint64_t last, Status why) {
-    if (in_memory([&] { runs.push_back({first, last, why}); })) return;
-    runs.assign(1, {0, list.entries() - 1, why});
+    if (in_memory([&] { runs.add(first, last, why); })) return;
+    runs.assign(0, list.entries() - 1, why);
 }
 
 OpCounters &Transfer::counters(TrafficCounters &traffic) const {
@@ -81,12 +85,6 @@ void Batch::taken() {
 
 void Batch::told() {
     release();
-}
-
-Status Batch::entry_status(uint64_t entry) const {
-    for (const EntryRun &run : runs)
-        if (entry >= run.first && entry <= run.last) return run.status;
-    return XFER_OK;
 }
 
 void Batch::Cancel::arrive(Shard &shard) {

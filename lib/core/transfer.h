@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/endpoint.h"
+#include "core/entry_runs.h"
 #include "core/event.h"
 #include "core/handle.h"
 #include "core/mailbox.h"
@@ -17,6 +18,7 @@ namespace xfer {
 class Flow;
 struct InFlow;  // list tags of a Transfer
 struct InQueue;
+struct InEnding;
 
 // What one ref of a batch names, and whether its owner has refused it.
 struct Remote {
@@ -26,20 +28,15 @@ struct Remote {
     Status refused = XFER_OK;
 };
 
-// Entries that did not end well, in the order in which that was learnt: the first word on an entry
-// counts.
-struct EntryRun {
-    uint64_t first, last;
-    Status status;
-};
-
 class Transfer : public EventNode,
                  public Message,
                  public TimerSink,
                  public ListNode<InFlow>,
-                 public ListNode<InQueue> {
+                 public ListNode<InQueue>,
+                 public ListNode<InEnding>,
+                 public ListNode<InSubmitOrder> {
 public:
-    Transfer() : timer(*this) { runs.reserve(1); }
+    Transfer() : timer(*this) {}
 
     void arrive(Shard &shard) override;
     void on_timer(Timer &timer) override;
@@ -84,10 +81,11 @@ public:
     uint64_t notification = 0;  // its number on the connection, 0: not begun
     bool answered = false;      // some of it, there
     bool closed_notification = false, noted = false;
-    uint64_t order = 0;                                // of submits to its flow
-    uint32_t ahead = 0;                                // of an ordered one: how many it waits for
+    bool waits_turn = false;   // ordered, and not the oldest of its endpoint
+    bool left_behind = false;  // its endpoint has moved to another peer meanwhile
+    bool over = false;         // and it has ended: on its way to the loop of its endpoint
     uint64_t started = 0, progress = 0, deadline = 0;  // nanoseconds
-    std::vector<EntryRun> runs;
+    EntryRuns runs;
     Timer timer;
 
     void begin(uint64_t now);
@@ -123,7 +121,6 @@ public:
     ~Batch();
     void taken() override;
     void told() override;
-    Status entry_status(uint64_t entry) const;
 
     std::atomic<State> state{State::idle};
     std::atomic<bool> closed{false};

@@ -128,11 +128,16 @@ void Peer::adopt_wishes(PeerMove &from) {
     // the addresses that were known then.
     while (Endpoint *ep = from.eps.pop_front())
         if (!in_memory([&] { add(*ep); })) attach(*ep);
+    // All are here before any of them goes on: what ends at once finds the others under way.
     flow.adopt(from.transfers);
-    while (Request *request = from.requests.pop_front()) {
-        --request->ep->busy;  // submit() counts it again
-        submit(*request);
+    for (Request &request : from.requests) {
+        request.peer = this;
+        if (request.timeout_ms) shard.loop.arm(request.timer, request.deadline);
     }
+    requests_.append(from.requests);
+    ask_waiting();
+    flow.resume();
+    want();
     if (!std::exchange(from.slot, false)) return;
     if (slot_) return shard.engine.slots().give();
     slot_ = true;
@@ -169,16 +174,14 @@ void Peer::on_timer(Timer &timer) {
 
 void Peer::ask_waiting() {
     if (!live_ || !live_->takes_new()) return;
-    RequestList waiting;
-    waiting.append(requests_);
-    while (Request *request = waiting.pop_front()) {
-        if (request->type() == XFER_EVENT_CONNECT) {
-            requests_.push_back(*request);
-            finish(*request, XFER_OK);
-        } else {
-            live_->ask(*request);
+    for (Request &request : requests_)
+        if (request.type() != XFER_EVENT_CONNECT) {
+            request.ListNode<InRequests>::unlink();
+            live_->ask(request);
         }
-    }
+    // Last: an end calls out, and finds the others asked.
+    for (Request &request : requests_)
+        if (request.type() == XFER_EVENT_CONNECT) finish(request, XFER_OK);
 }
 
 }  // namespace xfer

@@ -60,6 +60,66 @@ static void test_work_under_way(void **state) {
     assert_int_equal(host_stats(pair.client).connections, 0);
 }
 
+/* Two handles on one peer: an end of what goes by one of them leaves what goes by the other. */
+static void test_one_of_two_handles_closes(void **state) {
+    Pair pair;
+    pair_open(&pair, *state, kLength);
+    xfer_ep_t *other = open_ep(pair.client, pair.server->uri);
+    assert_status(connect_now(pair.client, other, 0), XFER_OK);
+    uint8_t *local = test_memory(kLength);
+    for (uint64_t i = 0; i < kPuts; i++) {
+        assert_status(xfer_put(other, local, &pair.ref, 0, kLength, 100 + i, NULL), XFER_OK);
+        assert_status(xfer_put(pair.ep, local, &pair.ref, 0, kLength, i, NULL), XFER_OK);
+    }
+    assert_status(xfer_engine_drain(pair.client->engine, 0, 7), XFER_OK);
+    assert_status(xfer_ep_close(pair.ep), XFER_OK);
+    assert_status(drained(pair.client, 7), XFER_OK);
+    for (uint64_t i = 0; i < kPuts; i++) {
+        xfer_event_t event;
+        assert_true(take_event(pair.client, XFER_EVENT_PUT, 100 + i, &event));
+        assert_status(event.status, XFER_OK);
+        assert_true(take_event(pair.client, XFER_EVENT_PUT, i, &event));
+        assert_true(event.status == XFER_OK || event.status == XFER_ECANCELED);
+    }
+}
+
+/* Who is in a hurry cancels what a drain waits for. */
+static void test_cancel_while_draining(void **state) {
+    Peer peer;
+    peer_start(&peer, "tcp://127.0.0.1:0", kLength, 0);
+    Host *host = host_open(*state);
+    xfer_ep_t *ep = open_ep(host, peer.uri);
+    xfer_ref_t ref = look_up(host, ep, "memory");
+    xfer_batch_t *batch = NULL;
+    assert_status(xfer_batch_open(ep, NULL, &batch, NULL), XFER_OK);
+    peer_signal(&peer, SIGSTOP);
+    uint8_t *local = test_memory(kLength);
+    assert_status(xfer_put(ep, local, &ref, 0, kLength, 1, NULL), XFER_OK);
+    assert_status(xfer_batch_put(batch, local, &ref, 0, kLength), XFER_OK);
+    assert_status(xfer_batch_put(batch, local, &ref, 0, 1), XFER_OK);
+    assert_status(xfer_batch_submit(batch, 2, NULL), XFER_OK);
+    assert_status(xfer_engine_drain(host->engine, XFER_NONE, 7), XFER_OK);
+    assert_status(xfer_cancel(ep, 1), XFER_OK);
+    assert_status(xfer_recv_cancel(host->engine, 1), XFER_OK);
+    assert_status(xfer_batch_cancel(batch), XFER_OK);
+    assert_status(wait_event(host, XFER_EVENT_PUT, 1, kPatience).status, XFER_ECANCELED);
+    assert_status(wait_event(host, XFER_EVENT_BATCH, 2, kPatience).status, XFER_ECANCELED);
+    /* Now one wants to know what has landed, and reuse the handle. */
+    xfer_status_t entries[2];
+    assert_status(xfer_batch_entries(batch, 0, 2, entries), XFER_OK);
+    assert_status(entries[1], XFER_ECANCELED);
+    peer_signal(&peer, SIGCONT);
+    assert_status(drained(host, 7), XFER_OK);
+    assert_status(xfer_ep_close(ep), XFER_OK);
+    wait_closed(host, ep);
+    assert_status(xfer_batch_entries(batch, 0, 2, entries), XFER_OK);
+    assert_status(entries[1], XFER_ECANCELED);
+    assert_status(xfer_batch_reset(batch), XFER_OK);
+    assert_status(xfer_batch_entries(batch, 0, 0, NULL), XFER_EINVAL);
+    assert_status(xfer_batch_put(batch, local, &ref, 0, 1), XFER_ECLOSED);
+    peer_kill(&peer);
+}
+
 /* The owner drains while a peer works: what has begun ends well, and what waits finds the successor
  * at the same address, by name. */
 static void test_rolling_restart(void **state) {
@@ -157,8 +217,14 @@ static void test_closed_meanwhile(void **state) {
 }
 
 static const struct CMUnitTest tests[] = {
-    EACH_MODE(test_nothing_to_do), EACH_MODE(test_work_under_way), EACH_MODE(test_rolling_restart),
-    EACH_MODE(test_both),          EACH_DISPATCH(test_limit),      EACH_MODE(test_closed_meanwhile),
+    EACH_MODE(test_nothing_to_do),
+    EACH_MODE(test_work_under_way),
+    EACH_MODE(test_rolling_restart),
+    EACH_MODE(test_one_of_two_handles_closes),
+    EACH_DISPATCH(test_cancel_while_draining),
+    EACH_MODE(test_both),
+    EACH_DISPATCH(test_limit),
+    EACH_MODE(test_closed_meanwhile),
 };
 
 int main(int argc, char **argv) {
