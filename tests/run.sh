@@ -9,14 +9,18 @@
 #
 # A suite is a folder of tests/ (or examples/) with ctest tests; the label `slow` keeps a test out of --quick.
 # A suite that takes longer than its budget is ended and has failed. Full output: build/logs/.
+# A test that fails and then passes twice alone is flaky: it is told, its log is kept in build/logs/flaky/, and more
+# than two in one run fail the run. Not so in crash, quiet, hostile and under a sanitizer: there it has failed.
 set -u -o pipefail
 cd "$(dirname "$0")/.." || exit
 unset XFER_LOG XFER_TRANSPORTS XFER_RDMA_DEVICES # tests set these where they want them
 mode=${1:---default}
 logs=$PWD/build/logs
 rows=()
+rerun= # the option of suite.py against it
 waiting=4 # at once, of tests that mostly wait for deadlines: more than there are cores
 passed=0 failed=0 skipped=0
+flaky=${XFER_TEST_FLAKY:-0} max_flaky=2 # what an earlier part of the same run had counts too
 
 # step NAME BUDGET COMMAND...: one row of the table. The counts are the last line of the command's output, if that is
 # in the form of ours, else the command is one test.
@@ -37,7 +41,8 @@ step() {
     rows+=("$(printf '%-18s %7d %7d %8d %8d %7d' "$name" "$p" "$f" "$s" "$seconds" "$budget")")
 
     echo "$p passed, $f failed, $s skipped, $seconds s"
-    grep -E '^(skipped|figure): ' "$log" | sed 's/^/    /'
+    grep -E '^(skipped|figure|flaky): ' "$log" | sed 's/^/    /'
+    flaky=$((flaky + $(grep -c '^flaky: ' "$log")))
     if [ "$f" -ne 0 ]; then
         case $status in 124 | 137) echo "    ended: over its budget of $budget s" ;; esac
         if grep -q '^FAILED: ' "$log"; then sed -n '/^FAILED: /,$p' "$log"; else tail -n 60 "$log"; fi | sed 's/^/    | /'
@@ -50,7 +55,7 @@ suite() {
     local name=$1 budget=$2 folder=build/$3/$4
     shift 4
     [ -d "$folder" ] && [[ $(ctest --test-dir "$folder" -N "$@") != *"Total Tests: 0"* ]] || return 0
-    step "$name" "$budget" python3 tests/suite.py "$folder" "$@"
+    step "$name" "$budget" python3 tests/suite.py $rerun "$folder" "$@"
 }
 
 build() { # preset, budget
@@ -94,6 +99,7 @@ sanitizer_suites() { # preset
 }
 
 run_sanitizers() {
+    local rerun=--no-rerun
     export ASAN_OPTIONS=detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=1
     export TSAN_OPTIONS="second_deadlock_stack=1 die_after_fork=0 suppressions=$PWD/tests/tsan.supp"
     build asan 900 && sanitizer_suites asan
@@ -110,13 +116,14 @@ summary() {
     printf '%-18s %7s %7s %8s %8s %7s\n' suite passed failed skipped seconds budget
     printf '%s\n' "${rows[@]}"
     printf '%-18s %7d %7d %8d %8d\n\n' total $passed $failed $skipped $SECONDS
+    echo "$flaky flaky"
     echo "$passed passed, $failed failed, $skipped skipped"
 }
 
 case $mode in
 --default | --quick | --sanitizers | --all) ;;
 *)
-    sed -n '3,11s/^# \{0,1\}//p' "$0"
+    sed -n '3,13s/^# \{0,1\}//p' "$0"
     exit 2
     ;;
 esac
@@ -128,5 +135,6 @@ case $mode in
 --sanitizers) run_sanitizers ;;
 --all) run_default; run_sanitizers ;;
 esac
+[ $flaky -le $max_flaky ] || step "at-most-$max_flaky-flaky" 1 false
 summary
 [ $failed -eq 0 ]

@@ -1,17 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the ctest tests of one folder of a build tree and counts the cases inside them.
 
-Usage: suite.py FOLDER [arguments of ctest]. A cmocka or doctest program counts as its cases, anything else as one.
-Prints what failed, why something was skipped, the figures that tests tell, and last `N passed, N failed, N skipped`.
+Usage: suite.py [--no-rerun] [--logs FOLDER] FOLDER [arguments of ctest]. A cmocka or doctest program counts as its cases,
+anything else as one. Prints what failed, what is flaky, why something was skipped, the figures that tests tell, and last
+`N passed, N failed, N skipped`.
+
+A test that fails is run again alone, twice. If it passes both times it is flaky, which is no failure: `flaky: NAME` is
+printed, and the log of its failure is kept. Who runs several suites bounds how many may be flaky (tests/run.sh).
 """
 
+import argparse
 import os
 import re
 import subprocess
 import sys
 import tempfile
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 
+LOGS = Path(__file__).resolve().parents[1] / "build/logs/flaky"
+RERUNS = 2  # all of which must pass
+MAX_RERUN = 2  # tests of one run of a suite; with more the run fails even if all of them are flaky, see tests/run.sh
+NO_RERUN = re.compile(r"^(crash_|api_quiet|hostile[-_])")  # what these find is rare by nature: one failure is enough
 HEAD, TAIL = 40, 40  # lines of a failed test that are shown: from a little before its first complaint, and its last
 COMPLAINT = re.compile(r"ERROR|FAIL|Sanitizer|Assertion|Error: ")
 
@@ -72,13 +82,57 @@ def run_ctest(folder, arguments):
              "--test-output-size-passed", "1000000", "--test-output-size-failed", "1000000"],
             check=False,
         )
-        return ElementTree.parse(report).getroot().iter("testcase")
+        return list(ElementTree.parse(report).getroot().iter("testcase"))
+
+
+def passes_alone(folder, name):
+    """True if the test passes each time that it is run again with nothing beside it."""
+    for _ in range(RERUNS):
+        again = [t for t in run_ctest(folder, ["-R", f"^{re.escape(name)}$"]) if t.get("name") == name]
+        if not again or any(outcome(test)[0]["failed"] for test in again):
+            return False
+    return True
+
+
+def keep_log(logs, name, output):
+    logs.mkdir(parents=True, exist_ok=True)
+    log = logs / f"{name}.log"
+    log.write_text(output, encoding="utf-8", errors="replace")
+    return log
+
+
+def forgive_flaky(folder, results, logs):
+    """The results of (test, cases, output) with those of flaky tests as passed; each flaky test is printed."""
+    failed = [test.get("name") for test, cases, _ in results if cases["failed"]]
+    if len(failed) > MAX_RERUN:
+        return results
+    flaky = {name for name in failed if not NO_RERUN.match(name) and passes_alone(folder, name)}
+    forgiven = []
+    for test, cases, output in results:
+        name = test.get("name")
+        if name in flaky:
+            print(f"flaky: {name}: passed alone, twice; the failure: {keep_log(logs, name, output)}")
+            cases = {**cases, "passed": cases["passed"] + cases["failed"], "failed": 0}
+        forgiven.append((test, cases, output))
+    return forgiven
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    parser.add_argument("--no-rerun", action="store_true", help="a test that fails has failed: under a sanitizer")
+    parser.add_argument("--logs", type=Path, default=LOGS, help="where the logs of flaky tests are kept")
+    parser.add_argument("folder")
+    parser.add_argument("ctest", nargs=argparse.REMAINDER)
+    return parser.parse_args()
 
 
 def main():
+    arguments = parse_arguments()
     total = dict.fromkeys(CASES, 0)
-    for test in run_ctest(sys.argv[1], sys.argv[2:]):
-        cases, output = outcome(test)
+    results = [(test, *outcome(test)) for test in run_ctest(arguments.folder, arguments.ctest)]
+    if not arguments.no_rerun:
+        results = forgive_flaky(arguments.folder, results, arguments.logs)
+    for test, cases, output in results:
         for kind, number in cases.items():
             total[kind] += number
         if cases["failed"]:

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The counting of tests/suite.py."""
+"""What tests/suite.py counts, and what it runs again."""
 
+import subprocess
 import sys
+import tempfile
 import unittest
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -56,6 +58,66 @@ class Counting(unittest.TestCase):
         self.assertEqual(suite.reasons(CMOCKA), "no device")
         self.assertEqual(suite.reasons("skip: go is not installed\n"), "go is not installed")
         self.assertEqual(suite.reasons("[  SKIPPED ] b\n"), "no reason given")
+
+
+class Rerunning(unittest.TestCase):
+    """Each test of the fake suite is a shell script, which notes that it ran in a file beside it."""
+
+    FAILS_FIRST = '[ $(wc -l <ran) -gt 1 ] || { echo "ERROR: the first time"; exit 1; }'
+    FAILS_TWICE = "[ $(wc -l <ran) -gt 2 ]"
+    FAILS_AT_LAST = "[ $(wc -l <ran) = 2 ]"
+
+    def run_suite(self, *arguments, **scripts):
+        """(status, output, {name: how often it ran}, {names of kept logs}) of a suite of these tests."""
+        with tempfile.TemporaryDirectory() as scratch:
+            folder, logs = Path(scratch, "suite"), Path(scratch, "logs")
+            lines = []
+            for name, script in scripts.items():
+                home = folder / name
+                home.mkdir(parents=True)
+                (home / "script").write_text(f"echo >>ran\n{script}\n")
+                lines.append(f'add_test({name} "bash" "script")')
+                lines.append(f'set_tests_properties({name} PROPERTIES WORKING_DIRECTORY "{home}" TIMEOUT 2)')
+            (folder / "CTestTestfile.cmake").write_text("\n".join(lines))
+            ran = subprocess.run(
+                [sys.executable, suite.__file__, "--logs", logs, *arguments, folder, "-j", "2"],
+                capture_output=True, text=True, check=False, timeout=100,
+            )
+            counts = {name: len((folder / name / "ran").read_text().splitlines()) for name in scripts}
+            kept = {log.name: log.read_text() for log in logs.glob("*")}
+            return ran.returncode, ran.stdout.splitlines(), counts, kept
+
+    def test_a_failure_that_does_not_come_again_is_flaky(self):
+        status, output, ran, kept = self.run_suite(good="exit 0", once=self.FAILS_FIRST)
+        self.assertEqual((status, output[-1]), (0, "2 passed, 0 failed, 0 skipped"))
+        self.assertEqual(ran, {"good": 1, "once": 3})
+        self.assertEqual(sum(line.startswith("flaky: once: ") for line in output), 1)
+        self.assertIn("ERROR: the first time", kept["once.log"])
+
+    def test_it_must_pass_both_times(self):
+        for script, runs in ((self.FAILS_TWICE, 2), (self.FAILS_AT_LAST, 3), ("exit 1", 2)):
+            status, output, ran, kept = self.run_suite(bad=script)
+            self.assertEqual((status, output[-1]), (1, "0 passed, 1 failed, 0 skipped"), script)
+            self.assertEqual((ran, kept), ({"bad": runs}, {}), script)
+            self.assertIn("FAILED: bad", output)
+
+    def test_a_crash_and_a_hang_fail_like_any_other(self):
+        for script in ("kill -SEGV $$", "exec sleep 60"):
+            status, output, ran, _ = self.run_suite(bad=script)
+            self.assertEqual((status, ran, output[-1]), (1, {"bad": 2}, "0 passed, 1 failed, 0 skipped"), script)
+
+    def test_what_finds_rare_faults_is_not_run_again(self):
+        for name in ("crash_near", "api_quiet", "api_quiet_near", "hostile-messages"):
+            status, output, ran, _ = self.run_suite(**{name: self.FAILS_FIRST})
+            self.assertEqual((status, ran, output[-1]), (1, {name: 1}, "0 passed, 1 failed, 0 skipped"))
+
+    def test_nothing_is_run_again_under_a_sanitizer(self):
+        status, output, ran, _ = self.run_suite("--no-rerun", once=self.FAILS_FIRST)
+        self.assertEqual((status, ran, output[-1]), (1, {"once": 1}, "0 passed, 1 failed, 0 skipped"))
+
+    def test_more_than_may_be_flaky_are_not_run_again(self):
+        status, output, ran, _ = self.run_suite(a=self.FAILS_FIRST, b=self.FAILS_FIRST, c=self.FAILS_FIRST)
+        self.assertEqual((status, ran, output[-1]), (1, {"a": 1, "b": 1, "c": 1}, "0 passed, 3 failed, 0 skipped"))
 
 
 if __name__ == "__main__":
