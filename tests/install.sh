@@ -1,26 +1,49 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs what building and testing need on Debian 12. Needs root or sudo only when something is missing.
+# Installs what is missing on Debian 12, and says before what it is and how large. Needs root or sudo only then.
+#
+#   bash tests/install.sh --build   what building the library and its programs needs
+#   bash tests/install.sh           what the tests need as well: a second compiler, lints, Go and Rust for the bindings
+#
+#   --list   only prints what is missing, and installs nothing
 set -euo pipefail
 
 packages=(
-    build-essential cmake ninja-build pkg-config ccache git ca-certificates
+    build-essential cmake ninja-build pkg-config
     libuv1-dev libc-ares-dev libsodium-dev libisal-dev libcbor-dev libfmt-dev nlohmann-json3-dev # the library
-    libjansson-dev doctest-dev libcmocka-dev                             # examples, tests
-    clang clang-format clang-tidy libclang-dev                           # second compiler, lints, bindgen
-    abigail-tools                                                         # abidiff
-    python3 python3-dev python3-venv python3-cffi                         # lints, the Python binding
+    libjansson-dev                                                                               # xfer_perf
+)
+for_tests=(
+    ccache git ca-certificates
+    doctest-dev libcmocka-dev
+    clang clang-format clang-tidy libclang-dev    # second compiler, lints, bindgen
+    abigail-tools                                 # abidiff
+    python3 python3-dev python3-venv python3-cffi # lints, the Python binding
 )
 # Go and Rust only if there is none yet: many have their own.
-command -v go >/dev/null || packages+=(golang-go)
-command -v cargo >/dev/null || packages+=(cargo-web rustc-web) # newer than cargo and rustc
+command -v go >/dev/null || for_tests+=(golang-go)
+command -v cargo >/dev/null || for_tests+=(cargo-web rustc-web) # newer than cargo and rustc
+
+build_only= list_only=
+for word in "$@"; do
+    case $word in
+    --build) build_only=1 ;;
+    --list) list_only=1 ;;
+    *) sed -n '3,8s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+    esac
+done
+[ -n "$build_only" ] || packages+=("${for_tests[@]}")
 
 missing=()
 for package in "${packages[@]}"; do
     dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q '^install ok installed$' || missing+=("$package")
 done
+if [ -n "$list_only" ]; then
+    [ ${#missing[@]} -eq 0 ] || printf '%s\n' "${missing[@]}"
+    exit 0
+fi
 if [ ${#missing[@]} -eq 0 ]; then
-    echo "everything is installed"
+    echo "everything that is needed is installed"
     exit 0
 fi
 
@@ -29,13 +52,24 @@ if [ "$(id -u)" -ne 0 ]; then
     command -v sudo >/dev/null || { echo "needs root or sudo to install: ${missing[*]}" >&2; exit 1; }
     sudo=sudo
 fi
-echo "installing: ${missing[*]}"
+
+# "12.3 MB to fetch, 45.6 MB on disk", with all that the packages need themselves. Only --print-uris never installs:
+# --assume-no does, where apt has nothing to ask.
+cost() {
+    LC_ALL=C apt-get install --print-uris --no-install-recommends "${missing[@]}" 2>/dev/null | sed -n \
+        -e 's/^Need to get \(.*\) of archives\.$/\1 to fetch/p' \
+        -e 's/^After this operation, \(.*\) of additional disk space will be used\.$/\1 on disk/p' | paste -sd , |
+        sed 's/,/, /'
+}
 
 export DEBIAN_FRONTEND=noninteractive
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
 for pause in 5 20 0; do # mirrors have bad minutes
-    $sudo apt-get update -qq &&
-        $sudo apt-get install -y -qq --no-install-recommends "${missing[@]}" && exit 0
+    $sudo apt-get update -qq >"$log" 2>&1 && echo "installing ($(cost)): ${missing[*]}" &&
+        $sudo apt-get install -y -qq --no-install-recommends "${missing[@]}" >"$log" 2>&1 && exit 0
     [ $pause -gt 0 ] && echo "apt-get failed, again in $pause s" >&2 && sleep $pause
 done
+tail -n 20 "$log" >&2
 echo "could not install: ${missing[*]}" >&2
 exit 1
