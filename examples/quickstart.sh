@@ -10,12 +10,15 @@
 #   bash examples/quickstart.sh --small    about 20 MB
 #
 #   --bin DIR    with the programs that are in DIR; nothing is installed or built
+#
+# What is missing for the build is installed by tests/install.sh --build, which says before what it is and how large;
+# no compiler other than gcc, nothing that only tests need.
 set -euo pipefail
 export LC_ALL=C
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 megabytes=400 input= bin= work= server=
 
-usage() { sed -n '4,13s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+usage() { sed -n '4,16s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 say() { printf '%s\n' "$*"; }
 die() { printf 'quickstart: %s\n' "$*" >&2; exit 1; }
 now() { date +%s.%N; }
@@ -62,7 +65,7 @@ quietly() {
 build() {
     local build=$root/build/quickstart
     mkdir -p "$build"
-    quietly "installing what it needs" "$build/install.log" bash "$root/tests/install.sh"
+    bash "$root/tests/install.sh" --build
     quietly "configuring" "$build/configure.log" \
         cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DXFER_TESTS=OFF
     quietly "building (a minute or two)" "$build/build.log" cmake --build "$build"
@@ -111,6 +114,8 @@ start_server() {
 }
 
 rate_of() { sed -n 's/.* at \([0-9.]*\) GB\/s.*/\1/p' "$1"; }
+whole_rate_of() { sed -n 's/.* at \([0-9.]*\) GB\/s with the files written.*/\1/p' "$1"; }
+row() { printf '  %-11s %8s %8s   %s\n' "$@"; }
 path_of() { sed -n 's/.*, //p' "$1"; }
 
 say "libxfer quickstart"
@@ -154,9 +159,14 @@ must_equal pushed "$work/pushed.sums"
 say "$(wc -l <"$work/input.sums") files, four times the same ($(since "$from"))"
 
 say ""
-say "  fetch      $(rate_of "$work/fetch.out") GB/s, $(path_of "$work/fetch.out")"
-say "  fetch      $(rate_of "$work/tcp.out") GB/s, $(path_of "$work/tcp.out") (XFER_TRANSPORTS=loopback,tcp)"
-say "  push       $(rate_of "$work/push.out") GB/s"
-say "  raw TCP    $raw_before and $raw_after GB/s, before and after ($raw MB, one stream, loopback)"
+say "GB/s; files: until all are written to $work, which is the time that you waited; bytes: the gets alone"
+row "" files bytes ""
+row fetch "$(whole_rate_of "$work/fetch.out")" "$(rate_of "$work/fetch.out")" "$(path_of "$work/fetch.out")"
+row fetch "$(whole_rate_of "$work/tcp.out")" "$(rate_of "$work/tcp.out")" \
+    "$(path_of "$work/tcp.out"), with XFER_TRANSPORTS=loopback,tcp"
+row push "$(whole_rate_of "$work/push.out")" "$(rate_of "$work/push.out")" "the server fetches"
+row "raw TCP" - "$raw_before" "one plain stream over loopback before, $raw MB without a pause, and"
+row "" - "$raw_after" "after. The bytes of a fetch come 64 MB at a time, with a pause while these are"
+row "" "" "" "written, so its figure can be the higher one. For a fair comparison: xfer_perf"
 say ""
-say "ok: every byte arrived. Next: examples/c/hello.c is the whole API in 80 lines."
+say "ok: every byte arrived. Next: examples/c/hello.c."

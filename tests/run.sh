@@ -67,7 +67,7 @@ default_suites() { # arguments of ctest
     [ "$mode" = --all ] && interop=900 # with an earlier release, whose library is built first
     suite abi 40 gcc tests/abi -j 2 "$@"
     suite lint 400 gcc tests/lint "$@"
-    suite consumer 60 gcc tests/consumer "$@"
+    suite consumer 90 gcc tests/consumer "$@"
     suite unit 90 gcc tests/unit -j 2 "$@"
     suite transport 30 gcc tests/transport -j 2 "$@"
     suite sim 180 gcc tests/sim -j 2 "$@"
@@ -77,7 +77,7 @@ default_suites() { # arguments of ctest
     suite interop $interop gcc tests/interop "$@"
     suite hostile 120 gcc tests/hostile -j 2 "$@"
     suite faults 180 gcc tests/faults -j 2 "$@"
-    suite examples 90 gcc examples "$@"
+    suite examples 150 gcc examples "$@"
     suite hello 400 gcc tests/hello "$@"
     suite quickstart 90 gcc tests/quickstart "$@"
     suite perf 90 gcc tests/perf "$@"

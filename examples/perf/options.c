@@ -274,6 +274,11 @@ static const char kText[] =
     "process, a get "
     "in ours. Bytes are compared in a pass of their own, which is not timed.";
 
+static void print_version(FILE *stream, struct argp_state *state) {
+    (void)state;
+    fprintf(stream, "xfer_perf %s\n", xfer_version_string());
+}
+
 void options_parse(int count, char **words, struct options *options) {
     static const struct argp kParser = {
         .options = kOptions, .parser = parse_option, .args_doc = "COMMAND", .doc = kText};
@@ -287,6 +292,7 @@ void options_parse(int count, char **words, struct options *options) {
         .crowd_fd = -1,
         .role_fd = -1,
     };
+    argp_program_version_hook = print_version;
     argp_parse(&kParser, count, words, 0, NULL, options);
     if (options->seconds <= 0) options->seconds = options->command == COMMAND_IDLE ? 10 : 0.4;
     if (options->sizes.count == 0) {

@@ -6,11 +6,10 @@
  *   xfer_tree fetch URI DEST                            brings a server's tree to DEST
  *   xfer_tree push SRC URI                              brings SRC to a server
  *
- * All of them take --key FILE, the secret that both sides must have.
- *
- * A tree is lent as two regions: "tree/manifest", which says where the bytes of each file are, and
- * "tree/data". pack.c makes them, fetch.c brings them over, push.c turns a fetch around, session.c
- * waits for events.
+ * A tree is lent as two regions: "tree/manifest", which says what there is and where the bytes of
+ * each file are, and "tree/data". pack.c makes them, fetch.c brings them over, writer.c makes files
+ * of them, partial.c keeps those of a fetch that is not complete, push.c turns a fetch around,
+ * session.c waits for events.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <getopt.h>
@@ -25,24 +24,13 @@
 struct options {
     const char *listen;
     const char *accept;
-    const char *key;
-    const char *arguments[2];
+    struct session_options session;
+    bool verify;
+    bool help;
+    bool version;
+    const char *arguments[3];
     int argument_count;
 };
-
-static volatile sig_atomic_t stopped;
-
-static void on_signal(int number) {
-    (void)number;
-    stopped = 1;
-}
-
-/* The first Ctrl-C ends in good order, after the push under way; the second at once. */
-static void stop_on_signals(void) {
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-}
 
 /* Packs a directory and lends it. `manifest` is to be freed when the session has ended. */
 static bool lend_tree(struct session *session, const char *directory, struct pack *pack,
@@ -56,11 +44,11 @@ static bool lend_tree(struct session *session, const char *directory, struct pac
 }
 
 static void say_tree(const char *verb, const char *directory, const struct pack *pack) {
-    printf("%s %llu files, %.1f MB of %s", verb, (unsigned long long)pack->manifest.count,
-           (double)pack->file_bytes / 1e6, directory);
+    printf("%s %llu files, %.1f MB of %s", verb,
+           (unsigned long long)manifest_file_count(&pack->manifest), (double)pack->file_bytes / 1e6,
+           directory);
     if (pack->skipped)
-        printf(" (%llu links, special or unreadable files skipped)",
-               (unsigned long long)pack->skipped);
+        printf(" (%llu special or unreadable ones skipped)", (unsigned long long)pack->skipped);
     printf("\n");
     fflush(stdout);
 }
@@ -68,20 +56,23 @@ static void say_tree(const char *verb, const char *directory, const struct pack 
 static bool serve_until_stopped(struct session *session, const struct options *options,
                                 struct why *why) {
     unsigned pushes = 0;
+    unsigned number = 0; /* of the last one */
     session->visiting_card = PUSH_VERDICT;
-    while (!stopped) {
+    while (!session_stopped()) {
         xfer_event_t event;
         xfer_status_t status = session_next(session, &event, 200);
         if (status != XFER_OK) return fail_status(why, "polling", status);
         while (session->visitor_count > 0) {
             struct visitor visitor = session->visitors[--session->visitor_count];
-            if (push_accept(session, visitor, options->accept, pushes + 1)) pushes++;
+            if (push_accept(session, visitor, options->accept, &number)) pushes++;
         }
     }
     xfer_engine_stats_t stats;
     if (xfer_engine_stats(session->engine, &stats, sizeof stats) == XFER_OK) {
-        printf("sent %.1f MB over sockets, took %u pushes; neighbours fetch without asking\n",
-               (double)stats.served_get / 1e6, pushes);
+        printf(
+            "sent %.1f MB over sockets, took %u pushes; processes of this host read without "
+            "asking\n",
+            (double)stats.served_get / 1e6, pushes);
     }
     return true;
 }
@@ -91,16 +82,11 @@ static bool serve(struct session *session, const struct options *options, struct
     if (options->accept && (stat(options->accept, &info) != 0 || !S_ISDIR(info.st_mode))) {
         return fail(why, "%s: no such directory", options->accept);
     }
-    stop_on_signals();
     struct pack pack = {0};
     uint8_t *manifest = NULL;
     bool ok = lend_tree(session, options->arguments[0], &pack, &manifest, why);
     char uri[256];
-    xfer_error_t error;
-    if (ok &&
-        xfer_engine_listen(session->engine, options->listen, uri, sizeof uri, &error) != XFER_OK) {
-        ok = fail(why, "cannot listen at %s: %s", options->listen, error.message);
-    }
+    if (ok) ok = session_listen(session, options->listen, uri, sizeof uri, why);
     if (ok) {
         say_tree("serving", options->arguments[0], &pack);
         printf("listening at %s\n", uri);
@@ -116,9 +102,10 @@ static bool serve(struct session *session, const struct options *options, struct
 static bool fetch(struct session *session, const struct options *options, struct why *why) {
     struct fetched fetched;
     if (!session_connect(session, options->arguments[0], why)) return false;
-    if (!fetch_tree(session, session->server, options->arguments[1], "fetch", &fetched, why))
+    const struct fetch_options how = {.label = "fetch", .verify = options->verify};
+    if (!fetch_tree(session, session->server, options->arguments[1], &how, &fetched, why))
         return false;
-    char text[256];
+    char text[512];
     fetched_text(&fetched, text, sizeof text);
     printf("fetched %s, %s\n", text, session_path(session));
     return true;
@@ -138,24 +125,56 @@ static bool push(struct session *session, const struct options *options, struct 
     return ok;
 }
 
+static const char kHelp[] =
+    "usage: xfer_tree serve DIR [--listen URI] [--accept DIR]   lends DIR\n"
+    "       xfer_tree fetch URI DEST [--verify]                 brings a server's tree to DEST\n"
+    "       xfer_tree push SRC URI                              brings SRC to a server\n"
+    "\n"
+    "  --listen URI   where to serve (tcp://127.0.0.1:0: any free port of this host)\n"
+    "  --accept DIR   take pushes, as DIR/push-1 and so on\n"
+    "  --verify       compare all bytes with the server's when they are written\n"
+    "  --key FILE     the secret of 32 to 256 bytes that both sides must have; needed to serve\n"
+    "                 beyond this host\n"
+    "  --lanes N      data connections to each peer; more than one help where the delay is long\n"
+    "  --help, --version\n"
+    "\n"
+    "Kept: files, directories, links, permission bits, times of modification, holes. Dropped:\n"
+    "owners, set-uid, set-gid and sticky bits, extended attributes; hard links become files of\n"
+    "their own; special files are left out. An interrupted fetch is in DEST.part, and the same\n"
+    "command goes on from there.\n";
+
+static bool parse_lanes(const char *word, uint32_t *lanes) {
+    char *end;
+    unsigned long number = strtoul(word, &end, 10);
+    *lanes = (uint32_t)number;
+    return number > 0 && number <= UINT32_MAX && *end == '\0';
+}
+
 static bool parse(int argc, char **argv, struct options *options) {
-    static const struct option known[] = {{"listen", required_argument, NULL, 'l'},
-                                          {"accept", required_argument, NULL, 'a'},
-                                          {"key", required_argument, NULL, 'k'},
-                                          {NULL, 0, NULL, 0}};
+    static const struct option known[] = {
+        {"listen", required_argument, NULL, 'l'}, {"accept", required_argument, NULL, 'a'},
+        {"key", required_argument, NULL, 'k'},    {"lanes", required_argument, NULL, 'n'},
+        {"verify", no_argument, NULL, 'v'},       {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'V'},      {NULL, 0, NULL, 0}};
     *options = (struct options){.listen = "tcp://127.0.0.1:0"};
-    for (int letter; (letter = getopt_long(argc, argv, "", known, NULL)) != -1;) {
+    for (int letter; (letter = getopt_long(argc, argv, "h", known, NULL)) != -1;) {
         if (letter == 'l')
             options->listen = optarg;
         else if (letter == 'a')
             options->accept = optarg;
         else if (letter == 'k')
-            options->key = optarg;
-        else
+            options->session.key = optarg;
+        else if (letter == 'v')
+            options->verify = true;
+        else if (letter == 'h')
+            options->help = true;
+        else if (letter == 'V')
+            options->version = true;
+        else if (letter != 'n' || !parse_lanes(optarg, &options->session.lanes))
             return false;
     }
     for (; optind < argc; optind++) {
-        if (options->argument_count == 2) return false;
+        if (options->argument_count == 3) return false;
         options->arguments[options->argument_count++] = argv[optind];
     }
     return true;
@@ -167,24 +186,33 @@ static const struct role {
     bool (*run)(struct session *session, const struct options *options, struct why *why);
 } kRoles[] = {{"serve", 1, serve}, {"fetch", 2, fetch}, {"push", 2, push}};
 
+/* The role that the first argument names, which is then none any more. */
+static const struct role *take_role(struct options *options) {
+    for (size_t i = 0; options->argument_count > 0 && i < sizeof kRoles / sizeof kRoles[0]; i++) {
+        if (strcmp(options->arguments[0], kRoles[i].name) != 0) continue;
+        options->argument_count--;
+        memmove(options->arguments, options->arguments + 1,
+                (size_t)options->argument_count * sizeof options->arguments[0]);
+        return options->argument_count == kRoles[i].argument_count ? &kRoles[i] : NULL;
+    }
+    return NULL;
+}
+
 int main(int argc, char **argv) {
     struct options options;
-    const struct role *role = NULL;
-    for (size_t i = 0; argc > 1 && i < sizeof kRoles / sizeof kRoles[0]; i++) {
-        if (strcmp(argv[1], kRoles[i].name) == 0) role = &kRoles[i];
-    }
-    if (!role || !parse(argc - 1, argv + 1, &options) ||
-        options.argument_count != role->argument_count) {
-        fprintf(stderr,
-                "usage: xfer_tree serve DIR [--listen URI] [--accept DIR] [--key FILE]\n"
-                "       xfer_tree fetch URI DEST [--key FILE]\n"
-                "       xfer_tree push SRC URI [--key FILE]\n");
+    bool understood = parse(argc, argv, &options);
+    if (understood && options.help) return fputs(kHelp, stdout) < 0;
+    if (understood && options.version) return printf("xfer_tree %s\n", xfer_version_string()) < 0;
+    const struct role *role = understood ? take_role(&options) : NULL;
+    if (!role || (options.verify && role->run != fetch)) {
+        fputs(kHelp, stderr);
         return 2;
     }
+    session_stop_on_signals();
     struct session session;
     struct why why;
-    bool ok = session_open(&session, options.key, &why) && role->run(&session, &options, &why);
+    bool ok = session_open(&session, &options.session, &why) && role->run(&session, &options, &why);
     session_close(&session);
     if (!ok) fprintf(stderr, "xfer_tree: %s\n", why.text);
-    return ok ? 0 : 1;
+    return ok ? 0 : session_stopped() ? 130 : 1;
 }

@@ -6,26 +6,37 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char kMagic[8] = {'x', 'f', 'e', 'r', 't', 'r', 'e', 'e'};
-enum { HEADER_BYTES = 24, FILE_BYTES = 24, PATH_LIMIT = 4096 };
+static const char kMagic[8] = {'x', 'f', 'e', 'r', 't', 'r', 'e', '2'};
+enum { HEADER_BYTES = 32, ENTRY_BYTES = 40, PATH_LIMIT = 4096, SECOND = 1000000000 };
 enum { GAP_LIMIT = 64 * 1024 }; /* files begin at page boundaries: the largest page there is */
 
-bool manifest_add(struct manifest *manifest, struct file file) {
+bool manifest_add(struct manifest *manifest, struct entry entry) {
     if (manifest->count == manifest->capacity) {
         uint64_t capacity = manifest->capacity ? 2 * manifest->capacity : 1024;
-        struct file *grown = realloc(manifest->files, capacity * sizeof *grown);
-        if (!grown) return false;
-        manifest->files = grown;
+        struct entry *grown = realloc(manifest->entries, capacity * sizeof *grown);
+        if (!grown) {
+            free(entry.path);
+            free(entry.target);
+            return false;
+        }
+        manifest->entries = grown;
         manifest->capacity = capacity;
     }
-    manifest->files[manifest->count++] = file;
+    manifest->entries[manifest->count++] = entry;
     return true;
+}
+
+uint64_t manifest_file_count(const struct manifest *manifest) {
+    uint64_t files = 0;
+    for (uint64_t i = 0; i < manifest->count; i++)
+        files += manifest->entries[i].kind == ENTRY_FILE;
+    return files;
 }
 
 uint64_t manifest_file_bytes(const struct manifest *manifest) {
     uint64_t bytes = 0;
     for (uint64_t i = 0; i < manifest->count; i++)
-        bytes += manifest->files[i].size;
+        bytes += manifest->entries[i].size;
     return bytes;
 }
 
@@ -37,6 +48,11 @@ static uint8_t *put_u64(uint8_t *at, uint64_t value) {
 static uint8_t *put_u32(uint8_t *at, uint32_t value) {
     uint32_t little = htole32(value);
     return (uint8_t *)memcpy(at, &little, sizeof little) + sizeof little;
+}
+
+static uint8_t *put_text(uint8_t *at, const char *text, uint32_t bytes) {
+    if (bytes > 0) memcpy(at, text, bytes);
+    return at + bytes;
 }
 
 static uint64_t get_u64(const uint8_t *at) {
@@ -51,23 +67,33 @@ static uint32_t get_u32(const uint8_t *at) {
     return le32toh(little);
 }
 
+static uint32_t text_bytes(const char *text) {
+    return text ? (uint32_t)strlen(text) + 1 : 0;
+}
+
 uint8_t *manifest_encode(const struct manifest *manifest, uint64_t *size) {
     uint64_t total = HEADER_BYTES;
-    for (uint64_t i = 0; i < manifest->count; i++)
-        total += FILE_BYTES + strlen(manifest->files[i].path) + 1;
+    for (uint64_t i = 0; i < manifest->count; i++) {
+        const struct entry *entry = &manifest->entries[i];
+        total += ENTRY_BYTES + text_bytes(entry->path) + text_bytes(entry->target);
+    }
     uint8_t *bytes = malloc(total);
     if (!bytes) return NULL;
     uint8_t *at = memcpy(bytes, kMagic, sizeof kMagic);
     at = put_u64(at + sizeof kMagic, manifest->count);
     at = put_u64(at, manifest->data_size);
+    at = put_u64(at, manifest->disk_bytes);
     for (uint64_t i = 0; i < manifest->count; i++) {
-        const struct file *file = &manifest->files[i];
-        uint32_t path_bytes = (uint32_t)strlen(file->path) + 1;
-        at = put_u64(at, file->offset);
-        at = put_u64(at, file->size);
-        at = put_u32(at, file->mode);
-        at = put_u32(at, path_bytes);
-        at = (uint8_t *)memcpy(at, file->path, path_bytes) + path_bytes;
+        const struct entry *entry = &manifest->entries[i];
+        at = put_u64(at, entry->offset);
+        at = put_u64(at, entry->size);
+        at = put_u64(at, (uint64_t)entry->seconds);
+        at = put_u32(at, entry->nanoseconds);
+        at = put_u32(at, (uint32_t)entry->kind | entry->mode << 16);
+        at = put_u32(at, text_bytes(entry->path));
+        at = put_u32(at, text_bytes(entry->target));
+        at = put_text(at, entry->path, text_bytes(entry->path));
+        at = put_text(at, entry->target, text_bytes(entry->target));
     }
     *size = total;
     return bytes;
@@ -84,58 +110,114 @@ static bool path_is_safe(const char *path) {
     }
 }
 
-/* Reads one file and leaves *at behind it; `floor` is where the file before it ended. */
-static bool decode_file(const uint8_t **at, const uint8_t *end, uint64_t floor, uint64_t data_size,
-                        struct file *file) {
-    if (end - *at < FILE_BYTES) return false;
-    file->offset = get_u64(*at);
-    file->size = get_u64(*at + 8);
-    file->mode = get_u32(*at + 16) & 0777; /* never set-uid */
-    uint32_t path_bytes = get_u32(*at + 20);
-    const char *path = (const char *)*at + FILE_BYTES;
-    if (path_bytes == 0 || path_bytes > PATH_LIMIT ||
-        end - *at - FILE_BYTES < (ptrdiff_t)path_bytes)
+/* Whether the directory that `path` lies in is one of the first `count` entries. */
+static bool parent_is_listed(const struct manifest *manifest, uint64_t count, const char *path) {
+    const char *slash = strrchr(path, '/');
+    if (!slash) return true;
+    size_t length = (size_t)(slash - path);
+    uint64_t low = 0;
+    for (uint64_t high = count; low < high;) {
+        uint64_t middle = low + (high - low) / 2;
+        const char *known = manifest->entries[middle].path;
+        int order = strncmp(known, path, length);
+        if (order == 0 && known[length] == '\0') return true;
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return false;
+}
+
+/* Reads a text of that many bytes with its NUL, and nothing behind it. */
+static bool text_is_whole(const char *text, uint32_t bytes) {
+    return bytes > 1 && bytes <= PATH_LIMIT && memchr(text, '\0', bytes) == text + bytes - 1;
+}
+
+/* Reads one entry and leaves *at behind it. */
+static bool decode_entry(const uint8_t **at, const uint8_t *end, struct entry *entry) {
+    if (end - *at < ENTRY_BYTES) return false;
+    entry->offset = get_u64(*at);
+    entry->size = get_u64(*at + 8);
+    entry->seconds = (int64_t)get_u64(*at + 16);
+    entry->nanoseconds = get_u32(*at + 24);
+    uint32_t kind_and_mode = get_u32(*at + 28);
+    if ((kind_and_mode & 0xffff) > ENTRY_FILE) return false;
+    entry->kind = (enum entry_kind)(kind_and_mode & 0xffff);
+    entry->mode = kind_and_mode >> 16 & 0777; /* never set-uid */
+    uint32_t path_bytes = get_u32(*at + 32);
+    uint32_t target_bytes = get_u32(*at + 36);
+    const char *path = (const char *)*at + ENTRY_BYTES;
+    const bool is_link = entry->kind == ENTRY_LINK;
+    if ((uint64_t)(end - *at - ENTRY_BYTES) < (uint64_t)path_bytes + target_bytes) return false;
+    if (!text_is_whole(path, path_bytes) || !path_is_safe(path)) return false;
+    if (is_link ? !text_is_whole(path + path_bytes, target_bytes) : target_bytes != 0) return false;
+    if (entry->nanoseconds >= SECOND) return false;
+    entry->path = strdup(path);
+    entry->target = is_link ? strdup(path + path_bytes) : NULL;
+    *at += ENTRY_BYTES + path_bytes + target_bytes;
+    return entry->path && (!is_link || entry->target);
+}
+
+struct decoding {
+    uint64_t directories; /* how many entries are */
+    uint64_t floor;       /* where the file before ended */
+    uint64_t file_bytes;
+};
+
+/* Whether the entry may follow those that are in the manifest. */
+static bool may_follow(const struct manifest *manifest, struct decoding *decoding,
+                       const struct entry *entry) {
+    const struct entry *last = manifest->count > 0 ? &manifest->entries[manifest->count - 1] : NULL;
+    if (last && last->kind > entry->kind) return false;
+    const bool first = !last || last->kind != entry->kind;
+    if (entry->kind != ENTRY_FILE) {
+        if (entry->size != 0 || entry->offset != 0) return false;
+        if (!first && strcmp(last->path, entry->path) >= 0) return false;
+    } else if (entry->offset < decoding->floor || entry->offset > manifest->data_size ||
+               entry->size > manifest->data_size - entry->offset) {
         return false;
-    if (memchr(path, '\0', path_bytes) != path + path_bytes - 1 || !path_is_safe(path))
-        return false;
-    if (file->offset < floor || file->offset > data_size || file->size > data_size - file->offset)
-        return false;
-    file->path = strdup(path);
-    *at += FILE_BYTES + path_bytes;
-    return file->path != NULL;
+    }
+    if (!parent_is_listed(manifest, decoding->directories, entry->path)) return false;
+    decoding->directories += entry->kind == ENTRY_DIRECTORY;
+    if (entry->kind == ENTRY_FILE) decoding->floor = entry->offset + entry->size;
+    decoding->file_bytes += entry->size;
+    return true;
+}
+
+bool manifest_is_one(const uint8_t *bytes, uint64_t size) {
+    return size >= HEADER_BYTES && memcmp(bytes, kMagic, sizeof kMagic) == 0;
 }
 
 bool manifest_decode(struct manifest *manifest, const uint8_t *bytes, uint64_t size,
                      struct why *why) {
-    if (size < HEADER_BYTES || memcmp(bytes, kMagic, sizeof kMagic) != 0)
-        return fail(why, "that is no manifest");
+    if (!manifest_is_one(bytes, size)) return fail(why, "that is no manifest of this version");
     uint64_t count = get_u64(bytes + 8);
     manifest->data_size = get_u64(bytes + 16);
+    manifest->disk_bytes = get_u64(bytes + 24);
     const uint8_t *at = bytes + HEADER_BYTES;
-    uint64_t floor = 0;
-    uint64_t bytes_of_files = 0;
+    struct decoding decoding = {0};
     for (uint64_t i = 0; i < count; i++) {
-        struct file file;
-        if (!decode_file(&at, bytes + size, floor, manifest->data_size, &file)) {
-            return fail(why, "the manifest is malformed or has an unsafe path, at file %llu",
+        struct entry entry = {0};
+        if (!decode_entry(&at, bytes + size, &entry) || !may_follow(manifest, &decoding, &entry)) {
+            free(entry.path);
+            free(entry.target);
+            return fail(why, "the manifest is malformed or has an unsafe path, at entry %llu",
                         (unsigned long long)i);
         }
-        if (!manifest_add(manifest, file)) {
-            free(file.path);
-            return fail(why, "out of memory");
-        }
-        floor = file.offset + file.size;
-        bytes_of_files += file.size;
+        if (!manifest_add(manifest, entry)) return fail(why, "out of memory");
     }
-    if (manifest->data_size - bytes_of_files > (count + 1) * GAP_LIMIT) {
+    if (manifest->data_size - decoding.file_bytes > (count + 1) * GAP_LIMIT) {
         return fail(why, "the manifest has too much nothing between the files");
     }
     return true;
 }
 
 void manifest_free(struct manifest *manifest) {
-    for (uint64_t i = 0; i < manifest->count; i++)
-        free(manifest->files[i].path);
-    free(manifest->files);
+    for (uint64_t i = 0; i < manifest->count; i++) {
+        free(manifest->entries[i].path);
+        free(manifest->entries[i].target);
+    }
+    free(manifest->entries);
     *manifest = (struct manifest){0};
 }

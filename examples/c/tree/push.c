@@ -3,6 +3,7 @@
 #include "push.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "fetch.h"
 #include "progress.h"
@@ -31,6 +32,8 @@ bool push_offer(struct session *session, const char *uri, uint64_t bytes, char *
         xfer_event_t event;
         xfer_status_t status = session_next(session, &event, 20);
         if (status != XFER_OK) return fail_status(why, "waiting for the server", status);
+        if (session_stopped())
+            return fail(why, "interrupted; pushing the same tree again goes on from there");
         if (event.kind == XFER_EVENT_PEER_DOWN && !decided(&verdict)) {
             return fail_status(why, "the server went away", event.status);
         }
@@ -65,20 +68,23 @@ static void tell(struct session *session, xfer_ep_t *ep, const xfer_ref_t *to, c
 }
 
 bool push_accept(struct session *session, struct visitor visitor, const char *directory,
-                 unsigned number) {
+                 unsigned *number) {
     struct why why = {"this server takes no pushes; start it with --accept DIR"};
     struct fetched fetched;
     char destination[4096];
-    char text[256];
+    char text[512];
     bool ok = directory != NULL;
     if (ok) {
-        snprintf(destination, sizeof destination, "%s/push-%u", directory, number);
-        ok = fetch_tree(session, visitor.ep, destination, NULL, &fetched, &why);
+        const struct fetch_options options = {0};
+        do { /* the first name that is free */
+            snprintf(destination, sizeof destination, "%s/push-%u", directory, *number + 1);
+        } while (access(destination, F_OK) == 0 && ++*number);
+        ok = fetch_tree(session, visitor.ep, destination, &options, &fetched, &why);
     }
     if (ok) fetched_text(&fetched, text, sizeof text);
     tell(session, visitor.ep, &visitor.ref, ok ? ACCEPTED : REFUSED, ok ? text : why.text);
     if (ok)
-        printf("push %u: %s, in %s\n", number, text, destination);
+        printf("push %u: %s, in %s\n", ++*number, text, destination);
     else
         printf("push refused: %s\n", why.text);
     fflush(stdout);

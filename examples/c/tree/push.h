@@ -18,9 +18,9 @@ bool push_offer(struct session *session, const char *uri, uint64_t bytes, char *
 /* The name under which a pusher lends the place for the verdict: who has it is a visitor. */
 #define PUSH_VERDICT "push/verdict"
 
-/* The server's side: the visitor's tree goes to `directory`/push-<number>; `directory` NULL
- * refuses. Takes the visitor. */
+/* The server's side: the visitor's tree goes to `directory`/push-N, where N is the first free one
+ * above `number`, which then becomes N; `directory` NULL refuses. Takes the visitor. */
 bool push_accept(struct session *session, struct visitor visitor, const char *directory,
-                 unsigned number);
+                 unsigned *number);
 
 #endif

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#define _POSIX_C_SOURCE 200809L
 #include "session.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
 
-enum { CONNECT_MS = 3000, LOOKUP_MS = 5000, KEY_LIMIT = 256 };
+enum { CONNECT_MS = 3000, LOOKUP_MS = 5000, KEY_LEAST = 32, KEY_LIMIT = 256 };
 
 /* Who asked: the user words of lookups. */
 enum { LOOKUP_OURS = 1, LOOKUP_VISITOR = 2 };
@@ -12,21 +14,45 @@ enum { LOOKUP_OURS = 1, LOOKUP_VISITOR = 2 };
 static bool read_key(const char *path, uint8_t *key, uint64_t *length, struct why *why) {
     FILE *file = fopen(path, "rb");
     if (!file) return fail(why, "%s: %s", path, strerror(errno));
-    *length = fread(key, 1, KEY_LIMIT, file);
+    *length = fread(key, 1, KEY_LIMIT + 1, file);
+    bool failed = ferror(file) != 0;
     fclose(file);
-    return true;
+    if (failed) return fail(why, "%s: %s", path, strerror(EIO));
+    if (*length >= KEY_LEAST && *length <= KEY_LIMIT) return true;
+    return fail(why, "%s: a key has %d to %d bytes, this file has %s%d", path, KEY_LEAST, KEY_LIMIT,
+                *length > KEY_LIMIT ? "more than " : "",
+                *length > KEY_LIMIT ? KEY_LIMIT : (int)*length);
 }
 
-bool session_open(struct session *session, const char *key_file, struct why *why) {
+static volatile sig_atomic_t stopped;
+
+static void on_signal(int number) {
+    (void)number;
+    stopped = 1;
+}
+
+void session_stop_on_signals(void) {
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+bool session_stopped(void) {
+    return stopped != 0;
+}
+
+bool session_open(struct session *session, const struct session_options *options, struct why *why) {
     *session = (struct session){0};
-    uint8_t key[KEY_LIMIT];
-    xfer_engine_options_t options = {.size = sizeof options, .dispatch = XFER_DISPATCH_POLL};
-    if (key_file) {
-        if (!read_key(key_file, key, &options.key_length, why)) return false;
-        options.key = key;
+    session->key = options->key;
+    uint8_t key[KEY_LIMIT + 1]; /* one more tells that it is too long */
+    xfer_engine_options_t engine = {
+        .size = sizeof engine, .dispatch = XFER_DISPATCH_POLL, .lanes = options->lanes};
+    if (options->key) {
+        if (!read_key(options->key, key, &engine.key_length, why)) return false;
+        engine.key = key;
     }
     xfer_error_t error;
-    xfer_status_t status = xfer_engine_open(&options, &session->engine, &error);
+    xfer_status_t status = xfer_engine_open(&engine, &session->engine, &error);
     return status == XFER_OK || fail(why, "the engine did not start: %s", error.message);
 }
 
@@ -107,6 +133,15 @@ bool session_lend(struct session *session, const char *name, uint32_t access, vo
     return true;
 }
 
+bool session_listen(struct session *session, const char *uri, char *bound, size_t cap,
+                    struct why *why) {
+    xfer_error_t error;
+    xfer_status_t status = xfer_engine_listen(session->engine, uri, bound, cap, &error);
+    if (status == XFER_EAUTH && !session->key)
+        return fail(why, "cannot listen at %s: beyond this host it needs --key FILE", uri);
+    return status == XFER_OK || fail(why, "cannot listen at %s: %s", uri, error.message);
+}
+
 bool session_connect(struct session *session, const char *uri, struct why *why) {
     xfer_error_t error;
     xfer_status_t status = xfer_ep_open(session->engine, uri, NULL, &session->server, &error);
@@ -117,6 +152,11 @@ bool session_connect(struct session *session, const char *uri, struct why *why) 
     if (status == XFER_ETIMEDOUT || status == XFER_EUNREACHABLE) {
         return fail(why, "nobody answers at %s; is the server running?", uri);
     }
+    if (status == XFER_EAUTH && !session->key)
+        return fail(why, "%s: the server has a key: give it with --key FILE (XFER_EAUTH)", uri);
+    if (status == XFER_EAUTH)
+        return fail(why, "%s: the key of --key %s is not the server's (XFER_EAUTH)", uri,
+                    session->key);
     return status == XFER_OK || fail_status(why, uri, status);
 }
 

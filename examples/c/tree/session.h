@@ -7,8 +7,6 @@
 #ifndef TREE_SESSION_H
 #define TREE_SESSION_H
 
-#include <signal.h>
-
 #include "why.h"
 
 enum { VISITORS = 64, REGIONS = 4 };
@@ -20,6 +18,7 @@ struct visitor {
 
 struct session {
     xfer_engine_t *engine;
+    const char *key;                 /* the name of its file, or NULL */
     xfer_region_t *regions[REGIONS]; /* what we lend */
     unsigned region_count;
     xfer_ep_t *server;         /* who we called, or NULL */
@@ -28,8 +27,19 @@ struct session {
     unsigned visitor_count;
 };
 
-bool session_open(struct session *session, const char *key_file, struct why *why);
+struct session_options {
+    const char *key; /* the name of its file; NULL: none */
+    uint32_t lanes;  /* data connections to each peer; 0: as many as the engine chooses */
+};
+
+bool session_open(struct session *session, const struct session_options *options, struct why *why);
 void session_close(struct session *session);
+
+/* The first SIGINT or SIGTERM is noticed by who asks session_stopped(), the second ends the
+ * process.
+ */
+void session_stop_on_signals(void);
+bool session_stopped(void);
 
 /* Takes the next event, waiting up to `timeout_ms`; its type is 0 if there was none. */
 xfer_status_t session_next(struct session *session, xfer_event_t *event, uint32_t timeout_ms);
@@ -45,6 +55,10 @@ xfer_status_t session_lookup(struct session *session, xfer_ep_t *ep, const char 
 /* Lends memory to peers under a name, until the session is closed. */
 bool session_lend(struct session *session, const char *name, uint32_t access, void *address,
                   uint64_t length, struct why *why);
+
+/* Listens, and writes at which address. */
+bool session_listen(struct session *session, const char *uri, char *bound, size_t cap,
+                    struct why *why);
 
 /* Opens the endpoint `server` and connects it now, so that one that is not there is told at once.
  */
