@@ -25,18 +25,16 @@ Connection::Connection(Shard &owner, Side initiator, uint64_t local_number, uint
       sequence(count),
       handshake(owner.engine.self(), initiator, count),
       limit_(*this),
-      offer_(*this),
-      stranger_(initiator == Side::theirs) {
+      offer_(*this) {
     lanes_.push_back(std::make_unique<Lane>(*this, 0));
     voice_ = lanes_[0].get();
-    if (stranger_) shard.engine.strangers().fetch_add(1);
     const uint64_t patience =
         side == Side::ours ? shard.engine.options().connect_ms * kNsPerMs : kStrangerNs;
     shard.loop.arm(limit_, shard.now() + patience);
 }
 
 Connection::~Connection() {
-    be_known();
+    leave_half_open();
     shard.loop.disarm(limit_);
     shard.loop.disarm(offer_);
 }
@@ -64,10 +62,6 @@ void Connection::send_hello(const Statement &statement) {
     say(handshake.hello(statement));
 }
 
-void Connection::send_reply(const Statement &statement) {
-    say(handshake.reply(statement));
-}
-
 // Lookups don't wait for `ready`: their questions travel with the proof. If this attempt loses
 // they are asked again on the one that lives.
 void Connection::send_proof(const Statement &statement, RequestList &waiting) {
@@ -90,7 +84,6 @@ void Connection::go_live() {
     shard.loop.disarm(limit_);
     live_ = true;
     live_since_ = shard.now();
-    be_known();
     touch();
     control().open();
     if (shard.engine.options().lanes != XFER_NONE) control().window = kLaneWindow / 8;
@@ -135,8 +128,6 @@ void Connection::hear(Lane &lane, const Hello &message, ConstBytes raw) {
     switch (message.kind) {
     case HelloKind::reply:
         return peer->hear_reply(*this, message, raw);
-    case HelloKind::proof:
-        return peer->hear({Input::proof, number, 0, 0, message.statement});
     case HelloKind::ready:
         return peer->hear({Input::ready, number, 0, 0, message.statement});
     default:
@@ -144,14 +135,25 @@ void Connection::hear(Lane &lane, const Hello &message, ConstBytes raw) {
     }
 }
 
-// The first words on a link that was accepted: a new connection, or a lane of one that lives.
+// On a link that was accepted: a new connection, or a lane of one that lives. Until it has proved
+// itself it is answered from its own words and ours alone: nothing is looked up, kept or counted
+// for the id that it claims, and the reply's statement is empty.
 void Connection::hear_stranger(const Hello &message, ConstBytes raw) {
-    if (message.kind == HelloKind::lane) return shard.admit_lane(*this, message, raw);
-    if (message.kind != HelloKind::hello) return refuse(XFER_EPROTO);
+    if (message.kind == HelloKind::lane && handshake.heard().empty())
+        return shard.admit_lane(*this, message, raw);
     const Status status = handshake.hear(message, raw);
     if (status != XFER_OK) return refuse(status);
-    sequence = message.identity.sequence;
-    shard.admit(*this, message.identity, raw);
+    if (message.kind == HelloKind::proof) return shard.admit(*this, message, raw);
+    const Identity &claimed = message.identity;
+    const Engine::Name &own = shard.engine.identity();
+    if (claimed.id == own.id && claimed.incarnation != own.incarnation)
+        return refuse(XFER_EIDENTITY);
+    sequence = claimed.sequence;
+    say(handshake.reply({}));  // if it is us, the dialing side learns it from this
+}
+
+void Connection::leave_half_open() {
+    shard.leave_half_open(half_open_);
 }
 
 void Connection::refuse(Status status) {
@@ -168,6 +170,7 @@ void Connection::refuse(Status status) {
 void Connection::close(const Failure &reason) {
     if (closing_) return;
     closing_ = true;
+    leave_half_open();
     why = reason;
     if (live_) {
         Frame bye;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/half_open.h"
 #include "core/handshake.h"
 #include "core/incoming.h"
 #include "core/limits.h"
@@ -68,7 +69,6 @@ public:
     // ---- what the state machine orders
     Status dial(const Uri &uri);
     void send_hello(const Statement &statement);
-    void send_reply(const Statement &statement);
     void send_proof(const Statement &statement, RequestList &waiting);  // with the first questions
     void send_ready(const Statement &statement);
     void go_live();
@@ -168,8 +168,9 @@ private:
     bool rests() const;
     void set_leaving(bool leaving);
     void finish();
-    void be_known();  // no stranger any more: it has proved itself, or is over
+    void leave_half_open();  // it has proved itself, or is over
 
+    HalfOpenPlace half_open_{*this};
     std::vector<std::unique_ptr<Lane>> lanes_;
     RequestList asked_;
     uint64_t last_question_ = 0;
@@ -185,7 +186,6 @@ private:
     uint64_t denied_ = 0;    // when the peer did not let it end
     uint64_t pinged_ = 0;
     uint64_t rested_ = 0;  // silence until then was agreed on
-    bool stranger_;        // counts as one
     bool live_ = false, closing_ = false, ended_ = false;
     bool leaving_ = false;  // we offered to end an idle connection
     bool probing_ = false;

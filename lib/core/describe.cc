@@ -91,7 +91,17 @@ Json shard_of(Shard &shard) {
         transports.push_back(transport->name());
     for (Peer &peer : shard.peers())
         peers.push_back(peer_of(peer));
-    return {{"transports", transports}, {"listeners", listeners}, {"peers", peers}};
+    Json out = {{"transports", transports}, {"listeners", listeners}, {"peers", peers}};
+    if (HalfOpen *half_open = shard.half_open())
+        out["half_open"] = {
+            {"now", half_open->count()},
+            {"places", half_open->places()},
+            {"most_from", half_open->count() ? to_string(half_open->busiest()) : ""},
+            {"most", half_open->most()},
+            {"under_pressure", half_open->under_pressure(shard.now())},
+            {"turned_away", half_open->turned_away()},
+            {"displaced", half_open->displaced()}};
+    return out;
 }
 
 }  // namespace

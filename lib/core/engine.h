@@ -53,7 +53,6 @@ public:
     uint64_t next_sequence() { return sequence_.fetch_add(1) + 1; }
     uint64_t random_u64();
     Slots &slots() { return slots_; }
-    std::atomic<uint32_t> &strangers() { return strangers_; }  // accepted, and not live yet
     Status kind_of(const void *address, uint64_t length,
                    uint32_t &kind) const;  // XFER_EMEMKIND if nobody serves it
     bool forked() const;
@@ -142,7 +141,6 @@ private:
     Self self_;
     std::atomic<uint64_t> sequence_{0};
     std::atomic<uint64_t> last_region_{0};
-    std::atomic<uint32_t> strangers_{0};
     Slots slots_;
     std::unique_ptr<Device> own_device_;
     const Device *device_;

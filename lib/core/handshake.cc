@@ -73,6 +73,13 @@ bool Handshake::hear_lane(const Hello &message, ConstBytes raw) const {
     return equal(message.proof, right);
 }
 
+void Handshake::resume(const Hello &hello, ConstBytes heard, ConstBytes said) {
+    hello_.assign(heard.begin(), heard.end());
+    reply_.assign(said.begin(), said.end());
+    peer_ = hello.identity;
+    sequence_ = hello.identity.sequence;
+}
+
 void Handshake::be_own_peer() {
     peer_ = identity();
     peer_terms_ = self_.terms();

@@ -55,8 +55,11 @@ public:
     // That came with the proof; to be answered once the connection lives.
     std::vector<Question> take_questions() { return std::move(questions_); }
     // For an outgoing connection that moves to another loop between the peer's reply and our proof.
-    ConstBytes said() const { return hello_; }
+    // The same for one that was accepted, with its proof.
+    ConstBytes said() const { return side_ == Side::ours ? hello_ : reply_; }
+    ConstBytes heard() const { return hello_; }
     void resume(ConstBytes said) { hello_.assign(said.begin(), said.end()); }
+    void resume(const Hello &hello, ConstBytes heard, ConstBytes said);
     void be_own_peer();  // loopback needs no words
 
 private:

@@ -45,15 +45,21 @@ constexpr uint64_t kMaxHeldOfSender = 1u << 20;   // of one of them, over all it
 constexpr uint64_t kHeldMessage = 256;            // what one costs beside its payload
 
 // What a peer may make us hold.
-constexpr uint32_t kMaxStrangers = 4'096;  // connections that have not proved themselves
-constexpr uint32_t kMaxWaiting = 1'024;    // lookups of one connection that wait for a name
-constexpr uint32_t kMaxWatched = 65'536;   // regions of which one connection is told when they go
+// Half-open connections, and no more than this part of the descriptors that the process may have.
+constexpr uint32_t kMaxHalfOpen = 1'024, kMinHalfOpen = 16;
+constexpr uint32_t kHalfOpenPart = 4;
+constexpr uint32_t kMaxWaiting = 1'024;   // lookups of one connection that wait for a name
+constexpr uint32_t kMaxWatched = 65'536;  // regions of which one connection is told when they go
 
-constexpr uint32_t kMaxDialing = 64;        // attempts of an engine under way at once
-constexpr uint32_t kBusyStrangers = 2'048;  // more of them, and whoever says hello is told to wait
+constexpr uint32_t kMaxDialing = 64;  // attempts of an engine under way at once
 
 // Waits.
 constexpr uint64_t kStrangerNs = 5'000 * kNsPerMs;  // to prove itself
+// No newcomer from the same source displaces a half-open connection that is younger: a round trip
+// of a wide network, and the time of a process that is slow to answer.
+constexpr uint64_t kHalfOpenGraceNs = 100 * kNsPerMs;
+constexpr uint64_t kPressureEndsNs = 1'000 * kNsPerMs;  // after the last that was turned away
+constexpr uint64_t kPressureLogNs = 60'000 * kNsPerMs;  // between two lines about it
 constexpr uint64_t kWordsNs = 100'000;  // a loop stays awake for the next words of a handshake
 constexpr uint64_t kBackoffFirstNs =
     20 * kNsPerMs;  // after the first failed attempt, doubled up to

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A connection belongs on the loop that its peer's identity falls to. It learns that from the
-// peer's first message, and travels there with that message unanswered; an outgoing one takes along
-// whoever wanted it.
+// A connection belongs on the loop that its peer's identity falls to. Which that is, the dialing
+// side learns from the reply, the other from the proof, or from the message of a lane; it travels
+// there with that message unanswered. An outgoing one takes along whoever wanted it.
 #pragma once
 
 #include <vector>
@@ -17,7 +17,8 @@ struct LinkMove final : Message {
     Side side = Side::theirs;
     LinkTicket ticket;
     std::vector<uint8_t> heard;  // the peer's message, to be heard again
-    std::vector<uint8_t> said;   // ours: our hello
+    std::vector<uint8_t> said;   // our last message: hello, or reply
+    std::vector<uint8_t> hello;  // theirs, with its proof: how it began
     uint64_t sequence = 0;
     std::string uri;
     EngineId id{};                // ours: of who answered

@@ -124,8 +124,6 @@ void Peer::perform(Connection &connection, const Output &output) {
     switch (output.kind) {
     case Output::send_hello:
         return connection.send_hello(statement_by(state_, output.number));
-    case Output::send_reply:
-        return connection.send_reply(statement_by(state_, output.number));
     case Output::send_proof:
         return connection.send_proof(statement_by(state_, output.number), requests_);
     case Output::send_ready:

@@ -48,9 +48,8 @@ private:
     }
 
     void dial(const Input &input);
-    void hello(const Input &input);
     void reply(Contact &contact, const Input &input);
-    void proof(Contact &contact, const Input &input);
+    void proof(const Input &input);
     void ready(Contact &contact, const Input &input);
     void lost(const Input &input);
     void answered(const Contact &contact);
@@ -65,7 +64,7 @@ private:
 
 void Step::take(const Input &input) {
     if (input.kind == Input::dial) return dial(input);
-    if (input.kind == Input::hello) return hello(input);
+    if (input.kind == Input::proof) return proof(input);
     if (input.kind == Input::lost) return lost(input);
     Contact *contact = find(input.number);
     if (!contact) return;  // a reply to an attempt that is over
@@ -76,8 +75,6 @@ void Step::take(const Input &input) {
         return out(Output::send_hello, contact->number);
     case Input::reply:
         return reply(*contact, input);
-    case Input::proof:
-        return proof(*contact, input);
     case Input::ready:
         return ready(*contact, input);
     case Input::answered:
@@ -92,18 +89,12 @@ void Step::dial(const Input &input) {
     state_.last_sequence = std::max(state_.last_sequence, input.sequence);
 }
 
-void Step::hello(const Input &input) {
-    if (state_.contacts.size() >= kMaxContacts)
-        return out(Output::close, input.number, XFER_EOVERLOAD);
-    state_.contacts.push_back(
-        {input.number, Side::theirs, Phase::replied, input.sequence, input.incarnation});
-    out(Output::send_reply, input.number);
-}
-
 // Rule 1. `from` is proven, so what it says of the others counts; of another incarnation's it knows
 // nothing.
 void Step::believe(const Contact &from, const Statement &statement) {
     const uint64_t incarnation = from.incarnation, self = from.number;
+    if (incarnation == state_.seen_incarnation)
+        state_.given_up = std::max(state_.given_up, statement.abandoned);
     close_all(XFER_EPEERLOST, [&](const Contact &other) {
         if (other.number == self || other.incarnation != incarnation) return false;
         if (other.side == Side::theirs) return other.sequence <= statement.abandoned;
@@ -128,19 +119,22 @@ void Step::reply(Contact &contact, const Input &input) {
     out(Output::send_proof, contact.number);
 }
 
-void Step::proof(Contact &proven, const Input &input) {
-    if (proven.phase != Phase::replied) return;
-    if (state_.seen_incarnation != proven.incarnation) {
-        state_.seen_incarnation = proven.incarnation;
-        state_.seen = 0;
+void Step::proof(const Input &input) {
+    const uint64_t number = input.number;
+    if (find(number)) return;
+    if (state_.contacts.size() >= kMaxContacts) return out(Output::close, number, XFER_EOVERLOAD);
+    if (state_.seen_incarnation != input.incarnation) {
+        state_.seen_incarnation = input.incarnation;
+        state_.seen = state_.given_up = 0;
     }
-    state_.seen = std::max(state_.seen, proven.sequence);
-    const uint64_t number = proven.number;
-    believe(Contact(proven), input.statement);
-    Contact &contact = *find(number);
+    if (input.sequence <= state_.given_up) return out(Output::close, number, XFER_EPEERLOST);
+    state_.seen = std::max(state_.seen, input.sequence);
+    const Contact proven{number, Side::theirs, Phase::parked, input.sequence, input.incarnation};
+    believe(proven, input.statement);
     const Contact *live = in_phase(Phase::ready);
-    if (live && live->incarnation == contact.incarnation) return close(number, kDuplicate);
-    contact.phase = Phase::parked;
+    if (live && live->incarnation == proven.incarnation)
+        return out(Output::close, number, kDuplicate);
+    state_.contacts.push_back(proven);
     if (live) return out(Output::probe, live->number);
     promote();
 }
@@ -255,10 +249,7 @@ const Contact *live_contact(const PeerState &state) {
 }
 
 bool may_dial(const PeerState &state) {
-    return std::none_of(state.contacts.begin(), state.contacts.end(), [](const Contact &contact) {
-        return contact.side == Side::ours || contact.phase == Phase::ready ||
-               contact.phase == Phase::parked;
-    });
+    return state.contacts.empty();
 }
 
 }  // namespace xfer

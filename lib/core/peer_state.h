@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which connection of two engines lives: one pure function, without I/O, so that a test can walk
-// through every interleaving. A `Contact` is one attempt, from dialing to its end.
+// through every interleaving. A `Contact` is one attempt, from dialing to its end; one of the
+// peer's begins with its proof, since whoever has not proved itself may claim any id.
 //
 // After proof, both sides apply the same three rules:
 //   1. A connection that its initiator lists as abandoned, or that the peer has seen and no longer
@@ -29,7 +30,6 @@ enum class Phase : uint8_t {
     greeted,  // ours: hello sent
     held,     // ours: reply verified, proof withheld while an older incarnation is probed
     proving,  // ours: proof sent, waiting for ready
-    replied,  // theirs: reply sent, waiting for proof
     parked,   // theirs: proven, but another one is preferred for now
     ready,
 };
@@ -42,7 +42,7 @@ struct Contact {
     uint64_t incarnation = 0;  // the peer's, 0 while unknown
 };
 
-constexpr size_t kMaxContacts = 6;                 // past so many, nobody who comes is heard
+constexpr size_t kMaxContacts = 6;                 // past so many, none of theirs is taken
 constexpr size_t kContactRoom = 2 * kMaxContacts;  // with those of ours
 
 struct PeerState {
@@ -52,15 +52,15 @@ struct PeerState {
     uint64_t abandoned = 0;      // of ours, as the peer was told
     uint64_t seen = 0;           // highest of theirs, in their incarnation
     uint64_t seen_incarnation = 0;
+    uint64_t given_up = 0;  // of theirs, in that incarnation, as the peer has told
 };
 
 struct Input {
     enum Kind : uint8_t {
         dial,      // the owner wants a connection: number, sequence
         up,        // our link is there
-        hello,     // a peer's first message: number, sequence, incarnation
         reply,     // to ours, proof verified: incarnation, statement
-        proof,     // on theirs, verified: statement
+        proof,     // theirs has proved itself: number, sequence, incarnation, statement
         ready,     // on ours: statement
         lost,      // the link ended
         answered,  // a probed connection is alive
@@ -75,7 +75,6 @@ struct Input {
 struct Output {
     enum Kind : uint8_t {
         send_hello,
-        send_reply,
         send_proof,
         send_ready,
         live,   // both ends are ready: use it

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a shard receives connections: listeners, strangers until they say who they are, lanes that
-// join, and the move to the loop that an identity falls to.
+// How a shard receives connections: listeners, half-open connections until they have proved
+// themselves, lanes that join, and the move to the loop that an identity falls to.
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -16,59 +18,100 @@ Failure too_late() {
     return {XFER_ECLOSED, 0, 0, "the engine closes"};
 }
 
+// Others need descriptors too: members, the files of the program.
+uint32_t places_for_half_open() {
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return kMinHalfOpen;
+    const rlim_t share = limit.rlim_cur / kHalfOpenPart;
+    return static_cast<uint32_t>(std::clamp<rlim_t>(share, kMinHalfOpen, kMaxHalfOpen));
+}
+
+Hello busy() {
+    Hello message;
+    message.kind = HelloKind::refuse;
+    message.status = XFER_EOVERLOAD;
+    message.retry_ms = kBusyMs;
+    return message;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Listener>> Shard::make_listener(const Uri &uri, size_t room) {
     Transport *transport = transport_for(uri);
     if (!transport)
         return Failure{XFER_EUNSUPPORTED, 0, 0, "no transport serves " + to_string(uri)};
+    if (!half_open_) {
+        refusal_ = encode_hello(busy());
+        half_open_ = std::make_unique<HalfOpen>(places_for_half_open(), engine.random_u64());
+    }
     auto listener = transport->listen(uri, *this);
     if (listener && (*listener)->bound().size() >= room)
         return Failure{XFER_ENOSPC, 0, 0, "no room for " + (*listener)->bound()};
     return listener;
 }
 
-// ---- strangers
+// ---- half-open connections
 
-bool Shard::full() {
-    return engine.strangers().load() >= kMaxStrangers;
+bool Shard::admits(const Source &source) {
+    counters.accepts.add();
+    if (half_open_->admits(source, now())) return true;
+    counters.errors[-XFER_EOVERLOAD].add();
+    report_pressure();
+    return false;
 }
 
-void Shard::on_accept(std::unique_ptr<Link> link) {
-    counters.accepts.add();
+void Shard::on_accept(std::unique_ptr<Link> link, const Source &source) {
     if (closing_) return;
+    if (half_open_->full()) shed();
     auto *stranger = new Connection(*this, Side::theirs, next_number(), 0);
     strangers_.push_back(*stranger);
+    half_open_->enter(stranger->half_open_, source, now());
     Lane &control = stranger->control();
     control.link = std::move(link);
     control.link->set_sink(control);
 }
 
-void Connection::be_known() {
-    if (std::exchange(stranger_, false)) shard.engine.strangers().fetch_sub(1);
+bool Shard::shed() {
+    HalfOpenPlace *oldest = half_open_->displace(now());
+    if (!oldest) return false;
+    counters.errors[-XFER_EOVERLOAD].add();
+    Connection &connection = oldest->connection;
+    connection.in_turn([&] { connection.refuse(XFER_EOVERLOAD); });
+    report_pressure();
+    return true;
+}
+
+void Shard::report_pressure() {
+    if (!half_open_->report_due(now())) return;
+    log().warn(
+        "{} of {} half-open connections, {} of them from {}: more from there are turned away",
+        half_open_->count(), half_open_->places(), half_open_->most(),
+        to_string(half_open_->busiest()));
+}
+
+void Shard::leave_half_open(HalfOpenPlace &place) {
+    if (half_open_) half_open_->leave(place);
 }
 
 void Shard::stranger_gone(Connection &stranger) {
     bury(stranger);
 }
 
-void Shard::admit(Connection &stranger, const Identity &identity, ConstBytes hello) {
+void Shard::admit(Connection &stranger, const Hello &proof, ConstBytes raw) {
+    const Identity &identity = stranger.handshake.peer();
     Shard &home = engine.home(identity.id);
-    if (&home != this) return move_stranger(stranger, home, hello);
-    if (identity.id == engine.identity().id) {
-        if (identity.incarnation != engine.identity().incarnation)
-            return stranger.refuse(XFER_EIDENTITY);
-        return stranger.send_reply({});  // it is us; the dialing side learns it from this
-    }
-    if (engine.strangers().load() > kBusyStrangers) return stranger.refuse(XFER_EOVERLOAD);
+    if (&home != this) return move_stranger(stranger, home, raw);
+    if (identity.id == engine.identity().id) return stranger.refuse(XFER_EPROTO);
     Peer &peer = peer_of(identity.id);
     if (!peer.take_slot()) {
         stranger.refuse(XFER_EOVERLOAD);
         make_room(waiting_ + 1);
         return review(peer);
     }
+    stranger.leave_half_open();
     peer.adopt(stranger);
-    peer.hear({Input::hello, stranger.number, stranger.sequence, identity.incarnation, {}});
+    peer.hear(
+        {Input::proof, stranger.number, stranger.sequence, identity.incarnation, proof.statement});
 }
 
 void Shard::admit_lane(Connection &stranger, const Hello &message, ConstBytes raw) {
@@ -112,6 +155,9 @@ void LinkMove::arrive(Shard &shard) {
 void Shard::move_stranger(Connection &stranger, Shard &home, ConstBytes heard) {
     auto move = std::make_unique<LinkMove>();
     move->heard.assign(heard.begin(), heard.end());
+    const ConstBytes hello = stranger.handshake.heard(), reply = stranger.handshake.said();
+    move->hello.assign(hello.begin(), hello.end());
+    move->said.assign(reply.begin(), reply.end());
     move->ticket = stranger.control().link->detach();
     stranger.control().state = Lane::State::down;
     stranger.close({kDuplicate, 0, 0, "moved"});
@@ -207,7 +253,12 @@ void Shard::receive(LinkMove &move) {
 std::unique_ptr<Connection> Shard::unpack(LinkMove &move) {
     auto connection = std::make_unique<Connection>(*this, move.side, next_number(), move.sequence);
     connection->uri = move.uri;
-    if (move.side == Side::ours) connection->handshake.resume(move.said);
+    if (move.side == Side::ours) {
+        connection->handshake.resume(move.said);
+    } else if (auto hello = decode_hello(move.hello)) {  // not a lane
+        connection->handshake.resume(*hello, move.hello, move.said);
+        connection->sequence = hello->identity.sequence;
+    }
     Lane &control = connection->control();
     auto remote = parse_uri(move.ticket.remote);  // a link's own
     control.link = transport_for(*remote)->adopt(std::move(move.ticket));

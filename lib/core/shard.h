@@ -13,6 +13,7 @@
 
 #include "core/counters.h"
 #include "core/crossing.h"
+#include "core/half_open.h"
 #include "core/mailbox.h"
 #include "core/peer.h"
 #include "core/region.h"
@@ -84,9 +85,11 @@ public:
                         uint32_t flags);
     void notify_peer_down(Endpoint &ep, const Failure &why);
 
-    void admit(Connection &stranger, const Identity &identity, ConstBytes hello);
+    void admit(Connection &stranger, const Hello &proof, ConstBytes raw);  // it has proved itself
     void admit_lane(Connection &stranger, const Hello &message, ConstBytes raw);
     void stranger_gone(Connection &stranger);
+    HalfOpen *half_open() { return half_open_.get(); }  // null: nothing listens here
+    void leave_half_open(HalfOpenPlace &place);
     void greet(Peer &peer, uint32_t flags);  // it came to us and nobody has a handle on it
     void greet_again(Peer &peer);
     // For a connection of ours that turned out to be another peer's: what its move takes, and the
@@ -126,8 +129,10 @@ public:
     std::vector<std::unique_ptr<Transport>> transports;
 
     void on_wake() override;
-    bool full() override;
-    void on_accept(std::unique_ptr<Link> link) override;
+    bool admits(const Source &source) override;
+    ConstBytes refusal() const override { return refusal_; }
+    void on_accept(std::unique_ptr<Link> link, const Source &source) override;
+    bool shed() override;
     void on_timer(Timer &timer) override;
     void run() override;
 
@@ -159,6 +164,7 @@ private:
     void receive(LinkMove &move);
     std::unique_ptr<Connection> unpack(LinkMove &move);
     void move_stranger(Connection &stranger, Shard &home, ConstBytes heard);
+    void report_pressure();
 
     Mailbox mailbox_;
     RegionTable regions_;
@@ -171,6 +177,8 @@ private:
     OwningList<Peer, InShard> dead_peers_;
     std::vector<Ref<Endpoint>> moving_;    // room for those that leave with a connection
     List<Endpoint, Lingering> lingering_;  // closed but for operations on their way here
+    std::unique_ptr<HalfOpen> half_open_;
+    std::vector<uint8_t> refusal_;
     std::vector<std::unique_ptr<Listener>> listeners_;
     List<Peer, WantsDial> want_dial_;
     uint32_t waiting_ = 0, dialing_ = 0, leaving_ = 0;

@@ -17,6 +17,7 @@
 
 #include "loop/loop.h"
 #include "transport/pieces.h"
+#include "transport/source.h"
 #include "util/fd.h"
 #include "util/list.h"
 #include "util/status.h"
@@ -138,9 +139,13 @@ public:
 
 class AcceptSink {
 public:
-    // Asked before each: those who come while it is so wait where the kernel keeps them.
-    virtual bool full() = 0;
-    virtual void on_accept(std::unique_ptr<Link> link) = 0;
+    // Asked before a link is made of a socket that was accepted. False: it is closed, with these
+    // words.
+    virtual bool admits(const Source &source) = 0;
+    virtual ConstBytes refusal() const = 0;
+    virtual void on_accept(std::unique_ptr<Link> link, const Source &source) = 0;
+    // Descriptors or memory have run out: ends one that is not needed, if there is one.
+    virtual bool shed() = 0;
 
 protected:
     ~AcceptSink() = default;

@@ -425,13 +425,16 @@ class Cases:
         answering.join()
         self.is_up(new)
 
-    def test_too_many_attempts(self):
-        attempts = [self.dial(id=b"a" * 16, incarnation=1, seq=seq) for seq in range(1, 8)]
-        for attempt in attempts[:6]:
+    def test_many_attempts(self):
+        """Before the proof none counts: whoever else says that id, it gets in."""
+        attempts = [self.dial(id=b"a" * 16, incarnation=1, seq=seq) for seq in range(1, 33)]
+        for attempt in attempts:
             attempt.greet()
-        self.refused(wire.EOVERLOAD, attempts[6].greet)
-        attempts[5].prove()
-        self.is_up(attempts[5])
+        attempts[20].prove()
+        self.is_up(attempts[20])
+        self.refused(wire.EPEERLOST, attempts[5].prove)  # given up, says the proof of the one that lives
+        self.refused(wire.EEXIST, attempts[31].prove)
+        self.is_up(attempts[20])
 
     # Frames that are not allowed.
 

@@ -21,22 +21,20 @@ SECONDS = 900  # a generous limit against hanging
 # What is broken; the text that stands once in the machine; what takes its place.
 MUTANTS = [
     ("what the peer dialed replaces ours that is connecting",
-     "    contact.phase = Phase::parked;\n    if (live)",
-     "    contact.phase = Phase::parked;\n"
+     "    state_.contacts.push_back(proven);\n    if (live)",
+     "    state_.contacts.push_back(proven);\n"
      "    if (!live) close_all(kDuplicate, [](const Contact &own) { return own.side == Side::ours; });\n    if (live)"),
     ("both prefer their own", "(state_.ours_smaller || other.incarnation", "(true || other.incarnation"),
     ("both prefer the other's", "(state_.ours_smaller || other.incarnation", "(false || other.incarnation"),
     ("the larger id wins, on both sides",
      "(state_.ours_smaller || other.incarnation", "(!state_.ours_smaller || other.incarnation"),
     ("a proof beats a connection that is ready",
-     "    if (live && live->incarnation == contact.incarnation) return close(number, kDuplicate);\n"
-     "    contact.phase = Phase::parked;\n    if (live) return out(Output::probe, live->number);\n    promote();",
-     "    (void)live;\n    admit(contact);"),
+     "    if (live && live->incarnation == proven.incarnation)\n        return out(Output::close, number, kDuplicate);\n"
+     "    state_.contacts.push_back(proven);\n    if (live) return out(Output::probe, live->number);\n    promote();",
+     "    (void)live;\n    state_.contacts.push_back(proven);\n    admit(*find(number));"),
     ("a proof of the ready one's incarnation closes the ready one",
-     "    if (live && live->incarnation == contact.incarnation) return close(number, kDuplicate);\n"
-     "    contact.phase = Phase::parked;",
-     "    if (live && live->incarnation == contact.incarnation) close(live->number, kDuplicate), live = nullptr;\n"
-     "    find(number)->phase = Phase::parked;"),
+     "    if (live && live->incarnation == proven.incarnation)\n        return out(Output::close, number, kDuplicate);\n",
+     "    if (live && live->incarnation == proven.incarnation) close(live->number, kDuplicate), live = nullptr;\n"),
     ("a reply goes on beside a connection that is ready",
      "    if (live && live->incarnation == contact.incarnation) return close(contact.number, kDuplicate);\n"
      "    if (live) {",
@@ -49,7 +47,7 @@ MUTANTS = [
      "    if (contact.sequence <= state_.abandoned) return close(contact.number, kDuplicate);\n", ""),
     ("what the peer was told to be abandoned is forgotten",
      "            state.abandoned = statement_of(state).abandoned;", "            state.abandoned = 0;"),
-    ("a doubled proof is heard", "    if (proven.phase != Phase::replied) return;\n", ""),
+    ("a doubled proof is heard", "    if (find(number)) return;\n", ""),
     ("ready is heard before the proof", "    if (welcomed.phase != Phase::proving) return;\n", ""),
     ("the loser is closed when the winner begins",
      "        if (contact.phase == Phase::parked && !beaten(contact)) return admit(contact);",
@@ -71,8 +69,8 @@ MUTANTS = [
      "               other.phase == Phase::held;",
      "        return other.phase == Phase::held;"),
     ("one that waits resets who is ready",
-     "    contact.phase = Phase::parked;\n    if (live) return out(Output::probe, live->number);",
-     "    contact.phase = Phase::parked;\n    if (live) return close(live->number, XFER_EPEERLOST), promote();"),
+     "    state_.contacts.push_back(proven);\n    if (live) return out(Output::probe, live->number);",
+     "    state_.contacts.push_back(proven);\n    if (live) return close(live->number, XFER_EPEERLOST), promote();"),
     ("a newcomer's proof is refused unasked",
      "    if (live) return out(Output::probe, live->number);\n    promote();",
      "    if (live) return close(number, XFER_EIDENTITY);\n    promote();"),
@@ -96,9 +94,8 @@ MUTANTS = [
     ("one that waits may be heard beside ours to another incarnation",
      "(state_.ours_smaller || other.incarnation != theirs.incarnation)", "state_.ours_smaller"),
     ("the old incarnation is taken for the new one",
-     "    const Contact *live = in_phase(Phase::ready);\n"
-     "    if (live && live->incarnation == contact.incarnation) return close(number, kDuplicate);",
-     "    const Contact *live = in_phase(Phase::ready);\n    if (live) return close(number, kDuplicate);"),
+     "    if (live && live->incarnation == proven.incarnation)\n        return out(Output::close, number, kDuplicate);",
+     "    if (live) return out(Output::close, number, kDuplicate);"),
     ("another incarnation's statement is believed",
      "        if (other.number == self || other.incarnation != incarnation) return false;",
      "        (void)incarnation;\n        if (other.number == self) return false;"),
@@ -106,7 +103,7 @@ MUTANTS = [
      "        if (other.number == self || other.incarnation != incarnation) return false;",
      "        (void)self;\n        if (other.incarnation != incarnation) return false;"),
     ("rule 1 is not applied at proof",
-     "    believe(Contact(proven), input.statement);", ""),
+     "    believe(proven, input.statement);", ""),
     ("rule 1 is not applied at ready",
      "    believe(Contact(welcomed), input.statement);", ""),
     ("what the peer holds is taken for dead",
@@ -120,8 +117,8 @@ MUTANTS = [
      "        if (other.side == Side::theirs) return other.sequence <= statement.abandoned;",
      "        if (other.side == Side::theirs) return false;"),
     ("what was seen outlives the incarnation that it counts",
-     "        state_.seen_incarnation = proven.incarnation;\n        state_.seen = 0;",
-     "        state_.seen_incarnation = proven.incarnation;"),
+     "        state_.seen_incarnation = input.incarnation;\n        state_.seen = state_.given_up = 0;",
+     "        state_.seen_incarnation = input.incarnation;\n        state_.given_up = 0;"),
     ("a restarted peer is told of the attempts of its predecessor",
      "            statement.seen = statement.held = 0;", "            continue;"),
     ("what is under way is told to be abandoned",
@@ -129,11 +126,11 @@ MUTANTS = [
     ("the newest is told to be held, not the live one",
      "    if (live && live->side == Side::theirs) statement.held = live->sequence;", "    (void)live;"),
     ("dials beside one that is ready",
-     "        return contact.side == Side::ours || contact.phase == Phase::ready ||\n               contact.phase == Phase::parked;",
-     "        return contact.side == Side::ours;"),
-    ("does not dial while an unproven one is there",
-     "        return contact.side == Side::ours || contact.phase == Phase::ready ||\n               contact.phase == Phase::parked;",
-     "        return true || contact.number;"),
+     "    return state.contacts.empty();",
+     "    return std::none_of(state.contacts.begin(), state.contacts.end(),\n"
+     "                        [](const Contact &contact) { return contact.side == Side::ours; });"),
+    ("what the peer has told to be given up is forgotten",
+     "    if (input.sequence <= state_.given_up) return out(Output::close, number, XFER_EPEERLOST);\n", ""),
 ]
 
 

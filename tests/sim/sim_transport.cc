@@ -25,9 +25,38 @@ private:
     const std::string uri_;
 };
 
+// The other end of a dial that was turned away: it says so, and closes.
+class TurnedAway final : public LinkSink {
+public:
+    TurnedAway(std::unique_ptr<SimLink> link, ConstBytes words) : link_(std::move(link)) {
+        link_->set_sink(*this);
+        link_->send_hello(words);
+        link_->close({XFER_EOVERLOAD, 0, 0, "turned away"});
+    }
+    void on_down(const Failure &) override {
+        link_->transport().net.world.post(link_->transport().loop, 0, [this] { delete this; });
+    }
+    void on_up() override {}
+    void on_hello(ConstBytes) override {}
+    void on_control(const Frame &, ConstBytes) override {}
+    void on_done(Op &, Status) override {}
+    Status on_access(Dir, const Access &, std::span<const WirePiece>,
+                     std::vector<iovec> &) override {
+        return XFER_EACCESS;
+    }
+    Status on_reach(const Access &, Reach &) override { return XFER_EACCESS; }
+    void on_served(Dir, uint64_t) override {}
+    void on_quiet(uint64_t) override {}
+    void on_unseen(uint64_t, uint64_t) override {}
+
+private:
+    std::unique_ptr<SimLink> link_;
+};
+
 // The other end of a doubled dial: it hears the first words a second time, and what it answers is
 // heard by nobody.
-void double_dial(SimTransport &owner, AcceptSink &accept, SimLink &end, const std::string &remote) {
+void double_dial(SimTransport &owner, AcceptSink &accept, SimLink &end, const std::string &remote,
+                 const Source &source) {
     auto twin = std::make_unique<SimLink>(owner, remote);
     SimLink *second = twin.get();
     end.copy_to(*second);
@@ -35,9 +64,11 @@ void double_dial(SimTransport &owner, AcceptSink &accept, SimLink &end, const st
     ++net.met["doubled dial"];
     net.note("a dial arrives twice");
     second->later(net.delay() + net.world.random(2'000 * kNsPerMs), [second] { second->cut(); });
-    owner.net.world.post(owner.loop, 0,
-                         [&accept, twin = std::make_shared<std::unique_ptr<SimLink>>(
-                                       std::move(twin))] { accept.on_accept(std::move(*twin)); });
+    owner.net.world.post(
+        owner.loop, 0,
+        [&accept, source, twin = std::make_shared<std::unique_ptr<SimLink>>(std::move(twin))] {
+            accept.on_accept(std::move(*twin), source);
+        });
 }
 
 }  // namespace
@@ -78,7 +109,7 @@ void SimTransport::dialed(SimLink &end, const std::string &uri) {
         return end.later(silent - net.world.now() + net.delay(),
                          [this, &end, uri] { dialed(end, uri); });
     AcceptSink &accept = *at->second.second;
-    if (accept.full()) return end.later(100 * kNsPerMs, [this, &end, uri] { dialed(end, uri); });
+    const Source source{Source::Kind::ipv4, number};
     const std::string name =
         end.near() ? uri : "tcp://10.0.0.1:" + std::to_string(1024 + net.last_link % 60000);
     auto far = std::make_unique<SimLink>(*owner, name);
@@ -89,12 +120,18 @@ void SimTransport::dialed(SimLink &end, const std::string &uri) {
         far->be_late(net.world.random(net.late_max));
     }
     if (net.on_dial) net.on_dial(*this, uri, 1);
+    if (!accept.admits(source)) {
+        ++net.met["turned away"];
+        new TurnedAway(std::move(far), accept.refusal());
+        return end.up();
+    }
     const bool twice = net.chance(net.double_one_in);
-    net.world.post(owner->loop, 0,
-                   [&accept, far = std::make_shared<std::unique_ptr<SimLink>>(std::move(far))] {
-                       accept.on_accept(std::move(*far));
-                   });
-    if (twice) double_dial(*owner, accept, end, name);
+    net.world.post(
+        owner->loop, 0,
+        [&accept, source, far = std::make_shared<std::unique_ptr<SimLink>>(std::move(far))] {
+            accept.on_accept(std::move(*far), source);
+        });
+    if (twice) double_dial(*owner, accept, end, name, source);
     end.up();
 }
 

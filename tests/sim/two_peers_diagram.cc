@@ -9,12 +9,11 @@
 namespace xfer {
 namespace {
 
-constexpr std::array<std::string_view, 7> kPhases = {"dialing", "greeted", "held", "proving",
-                                                     "replied", "parked",  "ready"};
-constexpr std::array<std::string_view, 9> kCauses = {"dial",  "up",   "hello",    "reply",  "proof",
+constexpr std::array<std::string_view, 6> kPhases = {"dialing", "greeted", "held",
+                                                     "proving", "parked",  "ready"};
+constexpr std::array<std::string_view, 8> kCauses = {"dial",  "up",   "reply",    "proof",
                                                      "ready", "lost", "answered", "adopted"};
-constexpr std::array<std::string_view, 6> kOutputs = {"hello", "reply", "proof",
-                                                      "ready", "live",  "probe"};
+constexpr std::array<std::string_view, 5> kOutputs = {"hello", "proof", "ready", "live", "probe"};
 
 std::string node(std::string_view group, uint8_t phase) {
     if (phase == Transition::kNone) return "[*]";

@@ -10,6 +10,12 @@ namespace {
 
 using Word = HelloKind;
 
+const Contact *contact_of(const PeerState &state, uint64_t number) {
+    for (const Contact &contact : state.contacts)
+        if (contact.number == number) return &contact;
+    return nullptr;
+}
+
 class Move {
 public:
     Move(World &world, std::set<Transition> &transitions)
@@ -145,11 +151,12 @@ void Move::deliver(Attempt &attempt, uint8_t to) {
     case Word::hello:
         attempt.end[to] = End::open;
         attempt.incarnation[to] = world_.engines[who(attempt, to)].incarnation;
-        return hear(known(attempt, to), to, {Input::hello, number, attempt.sequence, theirs, {}});
+        return say(attempt, to, Word::reply);  // before the proof the machine hears nothing of it
     case Word::reply:
         return hear_reply(attempt, {Input::reply, number, 0, theirs, statement});
     case Word::proof:
-        return hear(known(attempt, to), to, {Input::proof, number, 0, 0, statement});
+        return hear(known(attempt, to), to,
+                    {Input::proof, number, attempt.sequence, theirs, statement});
     default:
         return hear(known(attempt, to), to, {Input::ready, number, 0, 0, statement});
     }
@@ -229,12 +236,6 @@ void Move::hear(Known &known, uint8_t end, const Input &input) {
         fault = "two connections of one side are ready";
 }
 
-const Contact *contact_of(const PeerState &state, uint64_t number) {
-    for (const Contact &contact : state.contacts)
-        if (contact.number == number) return &contact;
-    return nullptr;
-}
-
 void Move::record(const PeerState &before, const PeerState &after, const Input &input,
                   const Outputs &outputs) {
     const auto note = [&](const Contact &contact, const Contact *old, const Contact *now) {
@@ -257,6 +258,9 @@ void Move::record(const PeerState &before, const PeerState &after, const Input &
         note(old, &old, contact_of(after, old.number));
     for (const Contact &now : after.contacts)
         if (!contact_of(before, now.number)) note(now, nullptr, &now);
+    const bool refused = !contact_of(before, input.number) && !contact_of(after, input.number);
+    if (input.kind == Input::proof && refused)
+        note({input.number, Side::theirs, Phase::parked, 0, 0}, nullptr, nullptr);
 }
 
 void Move::perform(Known &known, uint8_t end, const Output &output) {
@@ -265,8 +269,6 @@ void Move::perform(Known &known, uint8_t end, const Output &output) {
     switch (output.kind) {
     case Output::send_hello:
         return say(*attempt, end, Word::hello);
-    case Output::send_reply:
-        return say(*attempt, end, Word::reply);
     case Output::send_proof:
         return say(*attempt, end, Word::proof);
     case Output::send_ready:
@@ -316,6 +318,7 @@ void Move::ended(Attempt &attempt, uint8_t end) {
     if (end == attempt.from && attempt.peer == kNobody) return;
     Known &known = this->known(attempt, end);
     if (known.live == attempt.number) known.live = 0;
+    if (end != attempt.from && !contact_of(known.state, attempt.number)) return;
     hear(known, end, {Input::lost, attempt.number, 0, 0, {}});
 }
 

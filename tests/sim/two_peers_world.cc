@@ -186,7 +186,7 @@ void write(std::string &to, const Statement &statement) {
 void write(std::string &to, const Known &known) {
     const PeerState &state = known.state;
     for (uint64_t value : {known.live, state.last_sequence, state.abandoned, state.seen,
-                           state.seen_incarnation, uint64_t{state.contacts.size()}})
+                           state.seen_incarnation, state.given_up, uint64_t{state.contacts.size()}})
         write(to, value);
     for (const Contact &contact : state.contacts)
         for (uint64_t value : {contact.number, static_cast<uint64_t>(contact.phase),

@@ -37,8 +37,8 @@ struct TwoPeersLimits {
 
 // What the machine did to one contact, as lib/README.md draws it.
 struct Transition {
-    static constexpr uint8_t kNone = 7;     // in place of a phase
-    static constexpr uint8_t kAdopted = 8;  // in place of a cause: Peer::adopt_greeted
+    static constexpr uint8_t kNone = 6;     // in place of a phase
+    static constexpr uint8_t kAdopted = 7;  // in place of a cause: Peer::adopt_greeted
     Side side;
     uint8_t before, after;
     bool own;  // the input was about this very contact

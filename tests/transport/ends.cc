@@ -55,8 +55,10 @@ private:
 
 struct Door final : AcceptSink {
     explicit Door(std::function<void(std::unique_ptr<Link>)> in) : in(std::move(in)) {}
-    bool full() override { return false; }
-    void on_accept(std::unique_ptr<Link> link) override { in(std::move(link)); }
+    bool admits(const Source &) override { return true; }
+    ConstBytes refusal() const override { return {}; }
+    bool shed() override { return false; }
+    void on_accept(std::unique_ptr<Link> link, const Source &) override { in(std::move(link)); }
     std::function<void(std::unique_ptr<Link>)> in;
 };
 

@@ -33,8 +33,10 @@ constexpr uint64_t kRegion = 7;
 
 struct Accepting : AcceptSink {
     explicit Accepting(RecordingSink &sink) : sink(sink) {}
-    bool full() override { return false; }
-    void on_accept(std::unique_ptr<Link> link) override {
+    bool admits(const Source &) override { return true; }
+    ConstBytes refusal() const override { return {}; }
+    bool shed() override { return false; }
+    void on_accept(std::unique_ptr<Link> link, const Source &) override {
         link->set_sink(sink);
         links.push_back(std::move(link));
     }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/stream/listener.h"
 
+#include <sys/socket.h>
+
 #include <cerrno>
 #include <cstring>
 
@@ -13,8 +15,8 @@ namespace {
 
 // Links made before others have their turn.
 constexpr int kAcceptsPerTurn = 32;
-// Without descriptors or memory, or when the engine has enough of them, nobody is accepted for so
-// long; those who come meanwhile wait in the backlog.
+// Without descriptors or memory nobody is accepted for so long; those who come meanwhile wait in
+// the backlog.
 constexpr uint64_t kPauseNs = 100 * kNsPerMs;
 
 bool exhausted(int error) {
@@ -37,6 +39,7 @@ StreamListener::~StreamListener() {
 }
 
 bool StreamListener::begin() {
+    takes_words_ = is_stream(fd_.get());
     watch_ = loop_.watch(fd_.get(), *this);
     if (watch_) watch_->want(kReadable);
     return watch_ != nullptr;
@@ -48,15 +51,22 @@ void StreamListener::on_ready(uint32_t) {
 
 void StreamListener::accept() {
     for (int i = 0; i < kAcceptsPerTurn; ++i) {
-        if (sink_.full()) return pause("too many have not proved themselves");
         Address peer;
         Fd fd = accept_from(fd_.get(), peer);
         if (!fd) {
-            if (exhausted(errno)) pause(std::strerror(errno));
+            const int error = errno;
+            if (exhausted(error) && sink_.shed()) return;  // the next turn finds room
+            if (exhausted(error)) pause(std::strerror(error));
             // One that went away before it was accepted says nothing about the next.
-            if (errno == ECONNABORTED || errno == EINTR) continue;
+            if (error == ECONNABORTED || error == EINTR) continue;
             return;
         }
+        const Source source = source_of(fd.get(), peer);
+        if (!sink_.admits(source)) {
+            turn_away(fd);
+            continue;
+        }
+        tune(fd.get(), peer);
         const std::string from = peer.uri();  // who comes to a UNIX socket has no address
         auto link = carry_(std::move(fd), from.empty() ? bound_ : from);
         if (!link && link.error().status == XFER_EACCESS) {
@@ -64,8 +74,14 @@ void StreamListener::accept() {
             continue;
         }
         if (!link) return pause("no memory");
-        sink_.on_accept(std::move(*link));
+        sink_.on_accept(std::move(*link), source);
     }
+}
+
+// A socket that was just accepted has room for so few bytes.
+void StreamListener::turn_away(const Fd &fd) {
+    const ConstBytes words = sink_.refusal();
+    if (takes_words_) ::send(fd.get(), words.data(), words.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 void StreamListener::on_timer(Timer &) {

@@ -26,6 +26,7 @@ private:
     void on_ready(uint32_t) override;
     void on_timer(Timer &) override;
     void accept();
+    void turn_away(const Fd &fd);
     void pause(const char *why);
 
     Loop &loop_;
@@ -34,6 +35,7 @@ private:
     Fd fd_;
     std::string bound_;
     const Carry carry_;
+    bool takes_words_ = false;  // of a handshake, as soon as it is connected
     std::unique_ptr<Watch> watch_;
     Timer resume_{*this};
 };

@@ -33,6 +33,8 @@ Result<Fd> open_socket(const Address &address) {
     return fd;
 }
 
+}  // namespace
+
 // A connection without these is still a connection.
 void tune(int fd, const Address &peer) {
     const bool path = peer.family() == AF_UNIX;
@@ -50,8 +52,6 @@ void tune(int fd, const Address &peer) {
     set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, kKeepaliveProbes);
     set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, kUserTimeoutMs);
 }
-
-}  // namespace
 
 Result<Fd> listen_at(const Address &address) {
     Result<Fd> fd = open_socket(address);
@@ -96,8 +96,35 @@ Fd accept_from(int listener, Address &peer) {
     peer.size = sizeof peer.storage;
     Fd fd(::accept4(listener, reinterpret_cast<sockaddr *>(&peer.storage), &peer.size,
                     SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (fd) tune(fd.get(), peer);
     return fd;
+}
+
+Source source_of(int fd, const Address &peer) {
+    if (peer.family() == AF_INET) {
+        sockaddr_in in;
+        std::memcpy(&in, &peer.storage, sizeof in);
+        return {Source::Kind::ipv4, ntohl(in.sin_addr.s_addr)};
+    }
+    if (peer.family() == AF_INET6) {
+        sockaddr_in6 in6;
+        std::memcpy(&in6, &peer.storage, sizeof in6);
+        uint64_t value = 0;
+        const bool mapped = IN6_IS_ADDR_V4MAPPED(&in6.sin6_addr);
+        for (size_t i = 0; i < 8; ++i)
+            value = value << 8 | in6.sin6_addr.s6_addr[mapped ? 8 + i : i];
+        if (mapped) return {Source::Kind::ipv4, value & UINT32_MAX};
+        return {Source::Kind::ipv6, value};
+    }
+    ucred who{};
+    socklen_t size = sizeof who;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) != 0) return {};
+    return {Source::Kind::user, who.uid};
+}
+
+bool is_stream(int fd) {
+    int type = 0;
+    socklen_t size = sizeof type;
+    return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_STREAM;
 }
 
 void discard_arrived(int fd) {

@@ -2,6 +2,7 @@
 // Sockets as links use them: never blocking, never inherited, never waiting for more to send.
 #pragma once
 
+#include "transport/source.h"
 #include "transport/stream/address.h"
 #include "util/fd.h"
 #include "util/status.h"
@@ -15,6 +16,9 @@ bool writable(int fd);      // now
 int connect_error(int fd);  // 0: connected; EINPROGRESS: not yet
 // The next peer; errno says why there is none.
 Fd accept_from(int listener, Address &peer);
+Source source_of(int fd, const Address &peer);
+void tune(int fd, const Address &peer);
+bool is_stream(int fd);
 
 // Throws away what has arrived, so that closing the socket ends the connection without a reset.
 void discard_arrived(int fd);
