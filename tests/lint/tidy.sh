@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# clang-tidy over the library, as .clang-tidy says. Usage: tidy.sh ROOT BUILD_DIR
+# clang-tidy over the library, as .clang-tidy says. It is the second compiler as well: with the build's -Werror each of
+# clang's own warnings is an error of it. Usage: tidy.sh ROOT BUILD_DIR
 set -euo pipefail
 cd "$1"
 find lib -name '*.cc' -print0 | sort -z |
