@@ -346,17 +346,17 @@ static void test_at_rest(void **state) {
     assert_moves(host, ep, &ref, 1);
     wait_near(host);
     assert_moves(host, ep, &ref, 2);
+    /* What is asked and not answered yet when the peer stops is missed, and rightly: so the last
+     * answer is waited for, where threads of the engine's own show that nothing is left to do. */
+    const bool driven = mode->dispatch != XFER_DISPATCH_THREAD && mode->io_threads == XFER_NONE;
     const uint64_t end = now_ms() + kPatience;
-    for (bool rests = mode->dispatch != XFER_DISPATCH_THREAD; !rests;) {
+    for (bool rests = driven; !rests;) {
         const uint64_t before = host_stats(host).wakeups;
         assert_true(now_ms() < end);
         usleep(4 * kBeat * 1000);
         rests = host_stats(host).wakeups == before;
     }
-    /* It has answered since it was last used, however long a busy machine kept it from that: what is
-     * asked and not answered yet when it stops would be missed, and rightly. */
-    assert_status(xfer_ep_probe(ep, 9, 0), XFER_OK);
-    assert_status(wait_event(host, XFER_EVENT_PROBE, 9, kPatience).status, XFER_OK);
+    pass_ms(4 * kBeat);
     peer_signal(&peer, SIGSTOP);
     pass_ms(5 * kBeat);
     assert_int_equal(count_events(host, XFER_EVENT_PEER_DOWN, ANY_USER), 0);
