@@ -38,7 +38,6 @@ typedef struct Handle {
     void *handle;
     uint32_t word; /* of an endpoint */
     xfer_ref_t ref;
-    uint8_t *memory;
 } Handle;
 
 /* One thread, with handles and memory of its own. Side `i` has the objects of engine `i`. */

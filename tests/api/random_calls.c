@@ -60,16 +60,21 @@ static void region_open(Worker *worker) {
     uint32_t side = side_of(worker);
     Handle *region = slot(worker, worker->regions[side]);
     if (region->handle != NULL) return;
-    uint8_t *memory = script_memory(kBlock);
     xfer_region_options_t options = {.size = sizeof options,
                                      .access = draw(worker, 5) == 0 ? draw(worker, 8) : 3,
                                      .name = draw(worker, 20) == 0 ? "" : names[draw(worker, 8)]};
     xfer_error_t err;
-    xfer_status_t status = xfer_region_open(sides[side].engine, &options, memory, kBlock,
-                                            (xfer_region_t **)&region->handle, &err);
-    end_object(region->handle, status, "xfer_region_open");
+    xfer_region_t **into = (xfer_region_t **)&region->handle;
+    xfer_status_t status;
+    if (draw(worker, 2)) {
+        void *made;
+        status = xfer_region_alloc(sides[side].engine, &options, kBlock, &made, into, &err);
+    } else {
+        uint8_t *lent = script_memory(kBlock);
+        status = xfer_region_open(sides[side].engine, &options, lent, kBlock, into, &err);
+    }
+    end_object(region->handle, status, "xfer_region_open or _alloc");
     if (status != XFER_OK) return;
-    region->memory = memory;
     xfer_ref_t ref;
     status = xfer_region_ref(region->handle, &ref);
     plain(status, "xfer_region_ref");
@@ -118,6 +123,17 @@ static void region_renew(Worker *worker) {
         plain(xfer_region_renew(grant->handle, &grant->ref, timeout(worker)), "xfer_region_renew");
 }
 
+static void region_look(Worker *worker) {
+    uint32_t side = side_of(worker);
+    xfer_region_t *region = slot(worker, worker->regions[side])->handle;
+    xfer_region_info_t info;
+    xfer_ref_info_t ref_info;
+    xfer_ref_t ref = some_ref(worker, side);
+    plain(xfer_ref_info(&ref, &ref_info, draw(worker, sizeof ref_info)), "xfer_ref_info");
+    if (region != NULL)
+        plain(xfer_region_info(region, &info, draw(worker, sizeof info)), "xfer_region_info");
+}
+
 static void region_revoke(Worker *worker) {
     Handle *grant = slot(worker, worker->grants[side_of(worker)]);
     if (grant->handle == NULL) return;
@@ -159,6 +175,11 @@ static void ep_close(Worker *worker) {
     ep->handle = NULL;
 }
 
+/* Some go with their envelope, the others are pulled. */
+static uint64_t message_length(Worker *worker) {
+    return draw(worker, (1 + draw(worker, 2)) * kBlock);
+}
+
 /* Calls of one endpoint, each with a word of its own. */
 #define EP_CALL(name, kind, ...)                                      \
     static void name(Worker *worker) {                                \
@@ -183,11 +204,11 @@ EP_CALL(notify, XFER_EVENT_SEND, xfer_notify(ep->handle, draw(worker, 4), word, 
 EP_CALL(ep_connect, XFER_EVENT_CONNECT, xfer_ep_connect(ep->handle, timeout(worker), word))
 EP_CALL(ep_probe, XFER_EVENT_PROBE, xfer_ep_probe(ep->handle, timeout(worker), word))
 EP_CALL(message_send, XFER_EVENT_SEND,
-        xfer_send(ep->handle, worker->local[side], draw(worker, kBlock), draw(worker, 4), word,
+        xfer_send(ep->handle, worker->local[side], message_length(worker), draw(worker, 4), word,
                   options))
 EP_CALL(message_recv, XFER_EVENT_RECV,
-        xfer_recv(sides[side].engine, ep->handle, script_memory(256), 256, draw(worker, 4),
-                  draw(worker, 2) ? UINT64_MAX : 0, word, options))
+        xfer_recv(sides[side].engine, ep->handle, script_memory(2 * kBlock), 2 * kBlock,
+                  draw(worker, 4), draw(worker, 2) ? UINT64_MAX : 0, word, options))
 
 static void recv_any(Worker *worker) {
     uint32_t side = side_of(worker);
@@ -213,6 +234,10 @@ static void ep_lookup(Worker *worker) {
 static void cancel(Worker *worker) {
     Handle *ep = slot(worker, worker->eps[side_of(worker)]);
     if (ep->handle != NULL) plain(xfer_cancel(ep->handle, draw(worker, 200)), "xfer_cancel");
+}
+
+static void recv_cancel(Worker *worker) {
+    plain(xfer_recv_cancel(sides[side_of(worker)].engine, draw(worker, 200)), "xfer_recv_cancel");
 }
 
 static void ep_look(Worker *worker) {
@@ -258,6 +283,41 @@ static void batch_fill(Worker *worker) {
           "xfer_batch_put");
     plain(xfer_batch_get(batch->handle, worker->local[side], &ref, 0, draw(worker, kBlock)),
           "xfer_batch_get");
+}
+
+/* In `local`, whose size is 2 * kBlock; remotely past the end at times. */
+static void batch_lists(Worker *worker) {
+    uint32_t side = side_of(worker);
+    Handle *batch = slot(worker, worker->batches[side]);
+    xfer_ref_t ref = some_ref(worker, side), other = some_ref(worker, side);
+    uint64_t local = (uint64_t)(uintptr_t)worker->local[side];
+    uint64_t from[4], to[4];
+    if (batch->handle == NULL) return;
+    for (int i = 0; i < 4; i++) {
+        from[i] = draw(worker, 8);
+        to[i] = draw(worker, 17);
+    }
+    xfer_strided_t strided = {.size = sizeof strided,
+                              .local = local,
+                              .local_stride = draw(worker, 512),
+                              .remote = &ref,
+                              .offset = draw(worker, kBlock / 2),
+                              .remote_stride = draw(worker, 512),
+                              .length = draw(worker, 512),
+                              .count = draw(worker, 8)};
+    xfer_page_base_t bases[] = {{local, &ref, 0}, {local + kBlock, &other, 0}};
+    xfer_pages_t pages = {.size = sizeof pages,
+                          .base_size = sizeof bases[0],
+                          .page_size = draw(worker, 257),
+                          .count = draw(worker, 5),
+                          .local_pages = from,
+                          .remote_pages = to,
+                          .bases = bases,
+                          .base_count = draw(worker, 3)};
+    plain(xfer_batch_add_strided(batch->handle, draw(worker, 4), &strided),
+          "xfer_batch_add_strided");
+    plain(xfer_batch_add_pages(batch->handle, draw(worker, 4), &pages), "xfer_batch_add_pages");
+    if (draw(worker, 2)) plain(xfer_batch_rebind(batch->handle, &ref, &other), "xfer_batch_rebind");
 }
 
 /* Twice at times: the second is refused, or the first has ended already. */
@@ -327,6 +387,13 @@ static void engine_look(Worker *worker) {
           "xfer_engine_listen");
 }
 
+static void constants(Worker *worker) {
+    xfer_status_t status = (xfer_status_t)draw(worker, 100) - 80;
+    if (xfer_status_name(status) == NULL || xfer_status_text(status) == NULL ||
+        xfer_version_string() == NULL || xfer_version() == 0)
+        broken("a status without words, or no version");
+}
+
 static void engine_drain(Worker *worker) {
     uint32_t word = begin(XFER_EVENT_DRAINED, 0, true);
     end(word, xfer_engine_drain(sides[side_of(worker)].engine, timeout(worker), word),
@@ -380,6 +447,7 @@ const CallRow calls[] = {
     {"region_close", 40, region_close},
     {"region_grant", 40, region_grant},
     {"region_renew", 20, region_renew},
+    {"region_look", 20, region_look},
     {"region_revoke", 20, region_revoke},
     {"ep_open", 120, ep_open},
     {"ep_close", 30, ep_close},
@@ -393,14 +461,17 @@ const CallRow calls[] = {
     {"recv", 40, message_recv},
     {"recv_any", 20, recv_any},
     {"cancel", 30, cancel},
+    {"recv_cancel", 20, recv_cancel},
     {"ep_look", 20, ep_look},
     {"batch_open", 60, batch_open},
     {"batch_fill", 80, batch_fill},
+    {"batch_lists", 60, batch_lists},
     {"batch_submit", 100, batch_submit},
     {"batch_rest", 60, batch_rest},
     {"counter_open", 30, counter_open},
     {"counter_close", 20, counter_close},
     {"engine_look", 20, engine_look},
+    {"constants", 5, constants},
     {"engine_drain", 1, engine_drain},
     {"engine_close", 1, engine_close},
     {"wrong_handles", 40, wrong_handles},
