@@ -8,7 +8,6 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/utsname.h>
 
 #include "point.h"
 #include "server.h"
@@ -16,10 +15,9 @@
 
 static int measure(const struct options *options) {
     struct report report = {.options = options, .with_xfer = options->command != COMMAND_LIMITS};
-    struct utsname system;
-    if (uname(&system) == 0)
-        printf("xfer_perf %s, libxfer %s, %s %s\n", command_name(options->command),
-               xfer_version_string(), system.sysname, system.release);
+    machine_look(&report.machine);
+    printf("xfer_perf %s, libxfer %s, %s, %s, %s\n", command_name(options->command),
+           xfer_version_string(), report.machine.kernel, report.machine.cpu, report.machine.date);
     switch (options->command) {
     case COMMAND_CONNECT:
         (options->engines > 0 ? measure_storm : measure_connect)(&report);

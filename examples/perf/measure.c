@@ -83,10 +83,20 @@ double percentile(double *values, size_t count, double share) {
 struct summary summarize(const double *values, size_t count) {
     double sorted[MAX_ROUNDS];
     memcpy(sorted, values, count * sizeof sorted[0]);
-    struct summary result = {.median = percentile(sorted, count, 0.5)};
-    result.min = sorted[0];
-    result.max = sorted[count - 1];
-    return result;
+    qsort(sorted, count, sizeof sorted[0], by_value);
+    return (struct summary){.median = (sorted[(count - 1) / 2] + sorted[count / 2]) / 2,
+                            .min = sorted[0],
+                            .max = sorted[count - 1]};
+}
+
+size_t median_index(const double *values, size_t count) {
+    double sorted[MAX_ROUNDS];
+    memcpy(sorted, values, count * sizeof sorted[0]);
+    qsort(sorted, count, sizeof sorted[0], by_value);
+    for (size_t i = 0; i < count; i++) {
+        if (values[i] == sorted[(count - 1) / 2]) return i;
+    }
+    return 0;
 }
 
 void pin_to_cpu(int cpu) {

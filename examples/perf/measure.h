@@ -40,9 +40,13 @@ uint64_t descriptors_open(void);
  * if the machine does not let it. */
 void allow_descriptors(uint64_t count);
 
+/* The one of them that is the median or next below it. */
+size_t median_index(const double *values, size_t count);
+
 /* Sorts `values` and returns the one that `share` (0 to 1) of them do not exceed. */
 double percentile(double *values, size_t count, double share);
 
+/* The median of an even number of values is between the two in the middle. */
 struct summary summarize(const double *values, size_t count);
 
 /* Keeps this process on one CPU. */

@@ -85,7 +85,7 @@ static const struct argp_option kOptions[] = {
     {"insecure", OPTION_INSECURE, 0, 0, "serve: listen beyond loopback without a key", 4},
     {"key-file", OPTION_KEY_FILE, "FILE", 0, "shared secret of both engines, 32 to 256 bytes", 4},
     {0, 0, 0, 0, "Output:", 5},
-    {"json", OPTION_JSON, "FILE", 0, "also write every sample as JSON", 5},
+    {"json", OPTION_JSON, "FILE", 0, "also write every sample as JSON (see xfer_perf(1))", 5},
     {"plot", OPTION_PLOT, "FILE", 0, "also draw the ratios as SVG", 5},
     {"crowd", OPTION_CROWD, "FD", OPTION_HIDDEN, 0, 5},
     {"role", OPTION_ROLE, "FD", OPTION_HIDDEN, 0, 5},
@@ -155,6 +155,14 @@ static void check_storm(const struct options *options) {
     if (options->to != NULL) errx(2, "a storm is on one host");
 }
 
+/* What is to be written can be, before minutes are spent on it. */
+static void check_writable(const char *path) {
+    if (path == NULL) return;
+    FILE *file = fopen(path, "ae");
+    if (file == NULL) err(2, "%s", path);
+    fclose(file);
+}
+
 static void check(const struct argp_state *state, struct options *options) {
     if (options->serve != NULL || options->role_fd >= 0 || options->crowd_fd >= 0) return;
     check_storm(options);
@@ -166,6 +174,8 @@ static void check(const struct argp_state *state, struct options *options) {
     if (options->submitter == SUBMIT_THREAD && options->mode.dispatch == XFER_DISPATCH_POLL)
         errx(2, "--submit thread needs --dispatch thread");
     if (options->to != NULL && options->pin) errx(2, "--pin is for one host");
+    check_writable(options->json);
+    check_writable(options->plot);
 }
 
 static error_t parse_option(int key, char *word, struct argp_state *state) {
@@ -288,7 +298,7 @@ void options_parse(int count, char **words, struct options *options) {
         .page_size = 4096,
         .connections = 100,
         .processes = 1,
-        .mode = {.dispatch = XFER_DISPATCH_THREAD, .io_threads = 1},
+        .mode = {.dispatch = XFER_DISPATCH_THREAD, .io_threads = 1, .lanes = 1},
         .crowd_fd = -1,
         .role_fd = -1,
     };

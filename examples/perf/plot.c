@@ -7,7 +7,7 @@
 
 #include "report.h"
 
-enum { LEFT = 210, WIDTH = 560, BAR = 18, STEP = 28, TOP = 44, NUMBERS = 70 };
+enum { LEFT = 210, WIDTH = 560, BAR = 18, STEP = 28, TOP = 80, NUMBERS = 190 };
 
 static double at(double ratio, double most) {
     return LEFT + WIDTH * ratio / most;
@@ -26,8 +26,38 @@ static void draw_row(FILE *file, const struct report *report, size_t i, double m
             at(ratio.median, most) - LEFT, BAR);
     fprintf(file, "<path d='M%.1f %.1fH%.1f' stroke='#222' stroke-width='1.5'/>\n",
             at(ratio.min, most), middle, at(ratio.max, most));
-    fprintf(file, "<text x='%.1f' y='%.0f'>%.2f</text>\n", at(ratio.max, most) + 6, middle + 4,
-            ratio.median);
+    size_t round = median_index(row->ratio, report->options->rounds);
+    fprintf(file, "<text x='%.1f' y='%.0f'>%.2f (%.4g %s)</text>\n", at(ratio.max, most) + 6,
+            middle + 4, ratio.median, row->xfer.value[round], row_is_time(row) ? "us" : "GB/s");
+}
+
+/* Text of the machine's, which may have any character. */
+static void write_text(FILE *file, const char *text) {
+    for (; *text != '\0'; text++) {
+        if (*text == '<' || *text == '>' || *text == '&' || (unsigned char)*text < ' ')
+            fprintf(file, "&#%d;", *text < ' ' ? '?' : *text);
+        else
+            fputc(*text, file);
+    }
+}
+
+/* What was measured, and where. */
+static void draw_conditions(FILE *file, const struct report *report) {
+    const struct mode *mode = &report->options->mode;
+    fprintf(file, "<text x='12' y='36'>path: ");
+    write_text(file, report->path != NULL ? report->path : "none");
+    fprintf(file, "; dispatch %s", mode->dispatch == XFER_DISPATCH_POLL ? "poll" : "thread");
+    if (mode->io_threads == XFER_NONE)
+        fprintf(file, ", no I/O threads");
+    else
+        fprintf(file, ", %u I/O threads", mode->io_threads);
+    fprintf(file, ", %u lanes%s%s; libxfer %s</text>\n<text x='12' y='52'>", mode->lanes,
+            mode->busy ? ", pollers spin" : "", mode->checksum ? ", checksums" : "",
+            xfer_version_string());
+    write_text(file, report->machine.cpu);
+    fprintf(file, "; ");
+    write_text(file, report->machine.kernel);
+    fprintf(file, "; %s</text>\n", report->machine.date);
 }
 
 void report_write_plot(const struct report *report, const char *path) {
@@ -47,6 +77,7 @@ void report_write_plot(const struct report *report, const char *path) {
         "<text x='%d' y='18' font-size='14'>libxfer by the limit of the machine, median of %llu "
         "rounds (line: worst to best)</text>\n",
         LEFT + WIDTH + NUMBERS, height, 12, (unsigned long long)report->options->rounds);
+    draw_conditions(file, report);
     for (size_t i = 0; i < report->row_count; i++)
         draw_row(file, report, i, most);
     fprintf(file, "<path d='M%.1f %dV%d' stroke='#c33' stroke-dasharray='4 3'/>\n", at(1, most),

@@ -49,7 +49,10 @@ void row_compare(struct row *row, size_t round) {
         if (!row->fair[i]) continue;
         double value = row->limits[i].value[round];
         double cpu = row->limits[i].cpu[round];
-        if (best == 0 || better(row, value, best)) best = value;
+        if (best == 0 || better(row, value, best)) {
+            best = value;
+            row->best_of[round] = i;
+        }
         if (least_cpu == 0 || cpu < least_cpu) least_cpu = cpu;
     }
     row->ratio[round] = best > 0 ? row->xfer.value[round] / best : 0;
@@ -91,13 +94,13 @@ static void print_row(const struct report *report, const struct row *row) {
     size_t rounds = report->options->rounds;
     char size[32];
     size_text(row->plan.size, size, sizeof size);
-    struct summary ours = summarize(row->xfer.value, rounds);
-    const struct series *best = &row->limits[row->best];
-    struct summary limit = summarize(best->value, rounds);
     struct summary ratio = summarize(row->ratio, rounds);
+    /* One round: its two rates make its ratio. */
+    size_t round = median_index(row->ratio, rounds);
+    const struct series *best = &row->limits[row->best_of[round]];
     printf("%-12s %9s %3llu  %8.2f  %8.2f %-24s %5.2f (%.2f-%.2f)", row_name(row), size,
-           (unsigned long long)row->plan.window, ours.median, limit.median, best->name,
-           ratio.median, ratio.min, ratio.max);
+           (unsigned long long)row->plan.window, row->xfer.value[round], best->value[round],
+           best->name, row->ratio[round], ratio.min, ratio.max);
     if (row_is_time(row)) {
         printf("  p99 %.1f / %.1f", summarize(row->xfer.p99, rounds).median,
                summarize(best->p99, rounds).median);
@@ -159,7 +162,8 @@ void report_print(const struct report *report) {
         print_mode(report);
         if (report->row_count > 0) {
             printf(
-                "median of %llu rounds; GB/s, or us for latency and connect; the last columns: CPU "
+                "of %llu rounds the one with the median ratio; GB/s, or us for latency and "
+                "connect; the last columns: CPU "
                 "seconds of "
                 "both sides per GB (or p99, ours / limit), ns between the cores\n",
                 (unsigned long long)report->options->rounds);
@@ -183,12 +187,16 @@ static json_t *json_samples(const double *values, size_t count) {
     return list;
 }
 
+/* null where no single operation was timed. */
+static json_t *json_p99(const double *values, size_t count) {
+    return count > 0 && values[0] > 0 ? json_samples(values, count) : json_null();
+}
+
 static json_t *json_series(const struct series *series, const char *name, size_t rounds) {
     return json_pack("{s:s, s:f, s:o, s:o, s:o}", "name", name, "median",
                      summarize(series->value, rounds).median, "value",
                      json_samples(series->value, rounds), "cpu_s_per_gb",
-                     json_samples(series->cpu, rounds), "p99_us",
-                     json_samples(series->p99, rounds));
+                     json_samples(series->cpu, rounds), "p99_us", json_p99(series->p99, rounds));
 }
 
 static json_t *json_row(const struct report *report, const struct row *row) {
@@ -244,6 +252,10 @@ void report_write_json(const struct report *report, const char *path) {
     json_object_set_new(root, "path",
                         report->path != NULL ? json_string(report->path) : json_null());
     json_object_set_new(root, "memory", json_string(mode->memory == MEMORY_MADE ? "made" : "any"));
+    json_object_set_new(root, "date", json_string(report->machine.date));
+    json_object_set_new(root, "host", json_string(report->machine.host));
+    json_object_set_new(root, "kernel", json_string(report->machine.kernel));
+    json_object_set_new(root, "cpu", json_string(report->machine.cpu));
     json_object_set_new(root, "transports", json_string(mode->transports));
     const struct idle *idle = &report->idle;
     if (idle->connections > 0) {

@@ -4,6 +4,7 @@
 #ifndef PERF_REPORT_H
 #define PERF_REPORT_H
 
+#include "machine.h"
 #include "measure.h"
 #include "options.h"
 
@@ -23,6 +24,7 @@ struct row {
     double core_to_core[MAX_ROUNDS];
     double ratio[MAX_ROUNDS];     /* for times: ours by the limit's, small is good */
     double cpu_ratio[MAX_ROUNDS]; /* ours by that of the limit that needs least */
+    size_t best_of[MAX_ROUNDS];   /* the limit that the ratio of a round is to */
     size_t best;                  /* the limit that was the best one by its median */
 };
 
@@ -53,6 +55,7 @@ struct storm {
 
 struct report {
     const struct options *options;
+    struct machine machine;
     struct row *rows;
     size_t row_count;
     struct idle idle;

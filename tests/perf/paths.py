@@ -22,19 +22,38 @@ RUNS = [
     ("pages --pages 1500 --memory made", {MAPPED}, {"memcpy, memfd"}),
     ("pages --pages 1500 --read", COPIED, {"process_vm"}),
     (f"latency -s 8 --memory made {POLL}", {MAPPED}, {"memcpy, memfd"}),
+    # Between two wake-ups a limit copies thousands of times: the count is by what libxfer does.
+    ("latency --dispatch thread --submit thread --memory made", {MAPPED}, {"memcpy, memfd"}),
     (f"message {POLL} --busy", {"near (rings)"}, {"shared flags"}),
     ("message -s 8,8K", {"near (rings)"}, {"eventfd + epoll"}),
     ("message --transports tcp", {"tcp"}, {"acked, blocking"}),
     ("put -s 64K -w 1 --memory made --transports loopback,tcp", {"tcp"}, TCP),
 ]
-MISUSES = ["put --memory mine", "put --transports " + "x" * 36]
+MISUSES = ["put --memory mine", "put --transports " + "x" * 36, "put --json /nowhere/at/all", "put --plot /nowhere/at/all"]
+# What a figure can't be understood without.
+CONDITIONS = ["version", "date", "host", "kernel", "cpu"]
 
 
 def measure(program: str, words: str) -> dict:
     with tempfile.NamedTemporaryFile(suffix=".json") as file:
-        command = [program, *words.split(), "--rounds", "1", "--seconds", "0.02", "--json", file.name]
+        command = [program, "--rounds", "1", *words.split(), "--seconds", "0.02", "--json", file.name]
         subprocess.run(command, check=True, timeout=60)
         return json.load(file)
+
+
+def check_samples(program: str) -> None:
+    """The median of two rounds lies between them; what was not measured is null."""
+    result = measure(program, "put -s 64K -w 1 --transports loopback,tcp --rounds 2")
+    if not all(result[name] for name in CONDITIONS) or result["mode"]["lanes"] != 1:
+        sys.exit(f"under which conditions: {result}")
+    for series in [result["rows"][0]["xfer"], *result["rows"][0]["limits"]]:
+        if abs(series["median"] - sum(series["value"]) / 2) > 1e-3 * series["median"]:
+            sys.exit(f"no median: {series}")
+        if series["p99_us"] is not None:
+            sys.exit(f"no operation was timed by itself: {series}")
+    timed = measure(program, "latency --transports loopback,tcp")["rows"][0]["xfer"]
+    if min(timed["p99_us"]) <= 0:
+        sys.exit(f"operations were timed: {timed}")
 
 
 def main() -> int:
@@ -51,6 +70,7 @@ def main() -> int:
                 sys.exit(f"{words}: compared with {fair}")
             if row["ratio"] <= 0:
                 sys.exit(f"{words}: compared with nothing")
+    check_samples(program)
     for words in MISUSES:
         misused = subprocess.run([program, *words.split()], stderr=subprocess.DEVNULL, timeout=60, check=False)
         if misused.returncode != 2:
