@@ -135,7 +135,8 @@ case $mode in
     ;;
 esac
 mkdir -p "$logs"
-step install 180 bash tests/install.sh
+# What comes and how large it is can be read before it comes, not only in the log.
+step install 180 bash -o pipefail -c 'bash tests/install.sh | tee >(cat >&3)' 3>&1
 case $mode in
 --default) run_default -LE long ;;
 --quick) build gcc 600 && default_suites -LE 'slow|long' ;;
