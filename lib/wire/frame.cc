@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "wire/frame.h"
 
+#include "wire/status.h"
 #include "xfer/xfer.h"
 
 namespace xfer {
@@ -77,7 +78,7 @@ std::optional<Frame> decode_frame(const uint8_t *from) {
     frame.seq = load<uint64_t>(from + 8);
     frame.region = load<uint64_t>(from + 16);
     frame.generation = load<uint32_t>(from + 24);
-    frame.status = load<int32_t>(from + 28);
+    frame.status = status_of_peer(load<int32_t>(from + 28));
     if (!plausible(frame)) return std::nullopt;
     return frame;
 }

@@ -9,6 +9,7 @@
 
 #include "util/check.h"
 #include "wire/cbor.h"
+#include "wire/status.h"
 
 namespace xfer {
 
@@ -212,7 +213,7 @@ public:
         // The least number has no positive counterpart, which statuses are counted by.
         if (item->value >= uint64_t{std::numeric_limits<Status>::max()})
             return fail(key, "is out of range");
-        out = -1 - static_cast<Status>(item->value);
+        out = status_of_peer(-1 - static_cast<Status>(item->value));
     }
 
     void flag(const char *key, bool &out) {
