@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NEAR_LANE = 255, PATIENCE_MS = 1000 };
+enum { PATIENCE_MS = 1000 };
 
 const char *path_name(enum path path) {
     static const char *const kNames[] = {
@@ -27,7 +27,8 @@ static bool has_near_lane(json_t *connection) {
     json_t *lane;
     json_array_foreach(json_object_get(connection, "lanes"), i, lane) {
         const char *state = json_string_value(json_object_get(lane, "state"));
-        if (json_number_value(json_object_get(lane, "lane")) == NEAR_LANE && state != NULL &&
+        const char *name = json_string_value(json_object_get(lane, "lane"));
+        if (name != NULL && strcmp(name, "near") == 0 && state != NULL &&
             strcmp(state, "ready") == 0)
             return true;
     }

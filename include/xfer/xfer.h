@@ -208,7 +208,8 @@ typedef struct xfer_event {
     uint64_t reserved[4];
 } xfer_event_t;
 
-/* The one callback of an engine; `user` is the engine's. It must not throw, longjmp or block. */
+/* The one callback of an engine; `user` is the engine's. It must not throw, longjmp or block: one
+ * that takes a second or more is logged. */
 typedef void (*xfer_event_cb)(const xfer_event_t *event, uint64_t user);
 
 /* Log lines, from any thread of the engine; must not call back into the library. */
@@ -297,7 +298,11 @@ XFER_API xfer_status_t xfer_engine_fd(xfer_engine_t *engine, int32_t *fd);
 /* Takes up to `max` events into `events`, an array whose elements are `event_size` bytes apart; waits for the
  * first one up to `timeout_ms` (0: do not wait; XFER_NONE: without limit). With io_threads none this also drives
  * the sockets. After the engine's CLOSED it returns at once, with nothing.
- * Returns: XFER_OK, also when *count is 0; XFER_EBUSY while another thread polls; XFER_EUNSUPPORTED unless POLL.
+ * To end a loop of polls from another thread: xfer_engine_close there; poll on until the engine's CLOSED; then join.
+ * A join meanwhile interrupts a poll: it returns XFER_ECLOSED (with *count events, whose data is gone), and must not
+ * be repeated, since the engine is gone with the join.
+ * Returns: XFER_OK, also when *count is 0; XFER_EBUSY while another thread polls; XFER_ECLOSED once another thread
+ *          joins; XFER_EUNSUPPORTED unless POLL.
  * Thread: any, one at a time.
  * In callback: no.
  * Ownership: data of the events is the engine's and valid until the next poll begins. */
@@ -324,8 +329,8 @@ XFER_API xfer_status_t xfer_engine_drain(xfer_engine_t *engine, uint32_t timeout
 XFER_API xfer_status_t xfer_engine_close(xfer_engine_t *engine);
 
 /* Closes if that was not done, waits for the end, ends the threads, frees. In POLL it drains and drops events;
- * in LOOP the engine's CLOSED event must have come before.
- * Returns: XFER_OK; XFER_EDEADLK on the dispatching thread; XFER_EBUSY in LOOP before CLOSED, or while polled.
+ * in LOOP the engine's CLOSED event must have come before. A poll in another thread is interrupted, and waited for.
+ * Returns: XFER_OK; XFER_EDEADLK on the dispatching thread; XFER_EBUSY in LOOP before CLOSED.
  * Thread: any but the dispatching one; in LOOP that of the loop.
  * In callback: no.
  * Ownership: takes the engine's handle. Handles of children that were not closed yet stay shells for their close. */
@@ -882,7 +887,8 @@ XFER_API xfer_status_t xfer_engine_stats(xfer_engine_t *engine, xfer_engine_stat
  * Ownership: nothing changes hands. */
 XFER_API xfer_status_t xfer_ep_stats(xfer_ep_t *ep, xfer_ep_stats_t *stats, uint32_t stats_size);
 
-/* The engine as JSON: identity, options as they took effect, listeners, peers, connections and lanes, regions.
+/* The engine as JSON: identity, options as they took effect, counters, listeners, peers, connections and lanes with
+ * what they carried and how, the last errors, regions, grants. "schema" changes when a member goes or changes meaning.
  * *needed is the length with the NUL; call with cap 0 to learn it.
  * Returns: XFER_OK; XFER_ENOSPC if `cap` is too small (then `text` holds what fits).
  * Thread: any; with io_threads none it is the state at the last turn of the loop.

@@ -249,6 +249,8 @@ bool Connection::send(const Frame &frame, ConstBytes body) {
     bool taken = false;
     in_turn([&] { taken = voice_->link->send(frame, body); });
     if (!taken) close({XFER_EPEERLOST, 0, 0, "the peer does not read its control channel"});
+    ++voice_->frames.requests;
+    voice_->frames.bytes += body.size();
     return taken;
 }
 

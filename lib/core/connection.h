@@ -3,7 +3,9 @@
 // join it. It speaks; Peer decides.
 #pragma once
 
+#include <array>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -59,6 +61,13 @@ public:
     uint32_t ops = 0, max_ops = 0;
     uint64_t bytes = 0, window = 0;
     bool unflushed = false;
+    // Since it was opened: what was answered of ours, by how it moved, and what the peer asked for.
+    struct Carried {
+        uint64_t requests = 0, bytes = 0;
+    };
+    std::array<Carried, kMovedWays> carried;
+    Carried served, frames;  // frames: control frames that were sent
+    std::optional<Moved> last_moved;
 };
 
 class Connection final : public TimerSink, public Task, public ListNode<InHolder> {
@@ -139,7 +148,9 @@ public:
     uint64_t retry_ns() const { return retry_ns_; }
     const std::vector<std::unique_ptr<Lane>> &lanes() const { return lanes_; }
     bool is_near() const { return voice_->link && voice_->link->near(); }
-    const Failure &near_failure() const { return near_failure_; }
+    // Of the local path: "open", "opening", or why there is none.
+    std::string_view local_path() const;
+    std::string_view why_not_local() const;
     uint64_t rtt_ns = 0;
 
 private:

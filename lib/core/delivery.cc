@@ -71,7 +71,14 @@ void Delivery::call(EventNode &node) {
     node.event.sequence = sequence_.fetch_add(1, std::memory_order_relaxed) + 1;
     const xfer_event_t event = node.event;
     node.taken();
-    if (options_.on_event) options_.on_event(&event, options_.user);
+    if (options_.on_event) {
+        if (loop_) callbacks_.begin(event.kind, loop_->now());
+        options_.on_event(&event, options_.user);
+        if (const uint64_t took = loop_ ? callbacks_.end() : 0)
+            options_.log.warn("the callback of a {} event took {} ms: other events waited for it{}",
+                              event_name(event.kind), took / kNsPerMs,
+                              mode_ == Mode::with_io ? ", and so did the sockets" : "");
+    }
     node.told();
     if (!last) return;
     std::lock_guard lock(mutex_);
@@ -148,7 +155,7 @@ uint32_t Delivery::take(xfer_event_t *events, uint32_t event_size, uint32_t max)
 void Delivery::wait(uint32_t timeout_ms) {
     uint64_t rung;
     [[maybe_unused]] ssize_t got = ::read(bell_.get(), &rung, sizeof rung);
-    if (queue_.size()) return;  // pushed before the bell was silenced
+    if (queue_.size() || gate_.interrupted()) return;  // from before the bell was silenced
     const int wait_ms = timeout_ms > INT32_MAX ? -1 : static_cast<int>(timeout_ms);
     pollfd bell{bell_.get(), POLLIN, 0};
     ::poll(&bell, 1, wait_ms);
@@ -156,15 +163,19 @@ void Delivery::wait(uint32_t timeout_ms) {
 
 Status Delivery::poll(xfer_event_t *events, uint32_t event_size, uint32_t max, uint32_t timeout_ms,
                       uint32_t &count) {
-    using Clock = std::chrono::steady_clock;
     count = 0;
-    if (polling_.exchange(true)) return XFER_EBUSY;
+    if (const Status status = gate_.enter(); status != XFER_OK) return status;
+    take_for(events, event_size, max, timeout_ms, count);
+    return gate_.leave() ? XFER_ECLOSED : XFER_OK;
+}
+
+void Delivery::take_for(xfer_event_t *events, uint32_t event_size, uint32_t max,
+                        uint32_t timeout_ms, uint32_t &count) {
+    using Clock = std::chrono::steady_clock;
     while (EventNode *node = told_later_.pop_front())
         node->told();
-    if (ended()) {  // nothing can come any more
-        polling_.store(false);
-        return XFER_OK;
-    }
+    if (ended()) return;  // nothing can come any more
+    polling_.store(true);
     Clock::time_point end{};
     if (timeout_ms && timeout_ms != XFER_NONE)
         end = Clock::now() + std::chrono::milliseconds(timeout_ms);
@@ -172,7 +183,7 @@ Status Delivery::poll(xfer_event_t *events, uint32_t event_size, uint32_t max, u
     for (;;) {
         if (mode_ == Mode::turns) loop_->turn(left_ms == XFER_NONE ? kNever : left_ms * kNsPerMs);
         count = take(events, event_size, max);
-        if (count || left_ms == 0 || ended()) break;
+        if (count || left_ms == 0 || ended() || gate_.interrupted()) break;
         if (mode_ == Mode::queue) wait(left_ms);
         if (timeout_ms == XFER_NONE) continue;
         const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
@@ -186,7 +197,6 @@ Status Delivery::poll(xfer_event_t *events, uint32_t event_size, uint32_t max, u
     if (mode_ == Mode::turns) loop_->settle();
     polling_.store(false);
     if (mode_ == Mode::turns && queue_.size()) loop_->wake();  // the descriptor stays readable
-    return XFER_OK;
 }
 
 Status Delivery::fd(int &fd) {
@@ -201,16 +211,22 @@ Status Delivery::fd(int &fd) {
     return XFER_OK;
 }
 
-Status Delivery::drain() {
+void Delivery::end_polls() {
+    gate_.close();
+    if (mode_ == Mode::queue)
+        ring();
+    else
+        loop_->wake();
+    gate_.await_empty();
+}
+
+void Delivery::drain() {
     xfer_event_t dropped[64];
-    while (!ended()) {
-        uint32_t count = 0;
-        if (Status status = poll(dropped, sizeof dropped[0], 64, 100, count); status != XFER_OK)
-            return status;
-    }
+    uint32_t count = 0;
+    while (!ended())
+        take_for(dropped, sizeof dropped[0], 64, 100, count);
     while (EventNode *node = told_later_.pop_front())
         node->told();
-    return XFER_OK;
 }
 
 }  // namespace xfer

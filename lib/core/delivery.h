@@ -8,8 +8,10 @@
 #include <mutex>
 #include <thread>
 
+#include "core/callback_watch.h"
 #include "core/event.h"
 #include "core/options.h"
+#include "core/poll_gate.h"
 #include "loop/uv_loop.h"
 
 namespace xfer {
@@ -44,8 +46,10 @@ public:
 
     bool ended() const { return ended_.load(std::memory_order_acquire); }
     void wait_ended();
-    Status drain();  // polls and drops until the end
-    bool polled() const { return polling_.load(); }
+    // Polled: nobody polls any more, and whoever does is sent away. Then the end is awaited here.
+    void end_polls();
+    void drain();  // takes and drops until the end
+    CallbackWatch::State callbacks() const { return callbacks_.state(); }
     bool on_thread() const;  // a callback is running, on the calling thread
     uint64_t queued() const { return queue_.size(); }
     uint64_t delivered() const { return sequence_.load(std::memory_order_relaxed); }
@@ -57,6 +61,8 @@ public:
 
 private:
     void call(EventNode &node);
+    void take_for(xfer_event_t *events, uint32_t event_size, uint32_t max, uint32_t timeout_ms,
+                  uint32_t &count);
     uint32_t take(xfer_event_t *events, uint32_t event_size, uint32_t max);
     void wait(uint32_t timeout_ms);
     void ring();
@@ -70,7 +76,9 @@ private:
     EventQueue queue_;
     Fd bell_;               // queue mode: readable while something is queued
     EventList told_later_;  // whose data the last poll gave out
-    std::atomic<bool> polling_{false};
+    PollGate gate_;
+    std::atomic<bool> polling_{false};  // a poll will see what is queued now
+    CallbackWatch callbacks_;
     std::atomic<uint64_t> sequence_{0};
     std::atomic<bool> ended_{false};
     std::mutex mutex_;

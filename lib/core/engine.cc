@@ -16,6 +16,12 @@ uint64_t Engine::random_u64() {
     return load<uint64_t>(bytes.data());
 }
 
+uint64_t Engine::age_ms() const {
+    const auto age = std::chrono::steady_clock::now() - opened_;
+    return static_cast<uint64_t>(
+        std::chrono::duration_cast<std::chrono::milliseconds>(age).count());
+}
+
 Shard &Engine::home(const EngineId &id) {
     return *shards_[load<uint64_t>(id.data()) % shards_.size()];
 }
@@ -270,13 +276,13 @@ void Engine::join_threads() {
 Status Engine::join() {
     if (delivery_.on_thread()) return XFER_EDEADLK;
     if (options_.dispatch == XFER_DISPATCH_LOOP && !delivery_.ended()) return XFER_EBUSY;
-    if (options_.dispatch == XFER_DISPATCH_POLL && delivery_.polled()) return XFER_EBUSY;
+    const bool polled = options_.dispatch == XFER_DISPATCH_POLL;
+    if (polled) delivery_.end_polls();
     close();
-    if (options_.dispatch == XFER_DISPATCH_POLL) {
-        if (Status status = delivery_.drain(); status != XFER_OK) return status;
-    } else {
+    if (polled)
+        delivery_.drain();
+    else
         delivery_.wait_ended();
-    }
     join_threads();
     // What is left of the shards refuses the calls of handles that were not closed yet.
     for (auto &shard : shards_)

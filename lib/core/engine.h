@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -52,6 +53,7 @@ public:
     const std::vector<std::unique_ptr<Shard>> &shards() const { return shards_; }
     uint64_t next_sequence() { return sequence_.fetch_add(1) + 1; }
     uint64_t random_u64();
+    uint64_t age_ms() const;
     Slots &slots() { return slots_; }
     Status kind_of(const void *address, uint64_t length,
                    uint32_t &kind) const;  // XFER_EMEMKIND if nobody serves it
@@ -137,6 +139,7 @@ private:
     Options options_;
     const Seams seams_;
     const uint32_t forks_;
+    const std::chrono::steady_clock::time_point opened_ = std::chrono::steady_clock::now();
     Name identity_;
     Self self_;
     std::atomic<uint64_t> sequence_{0};

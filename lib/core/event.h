@@ -5,11 +5,15 @@
 
 #include <atomic>
 #include <mutex>
+#include <string_view>
 
 #include "util/list.h"
 #include "xfer/xfer.h"
 
 namespace xfer {
+
+// As in the header, without its prefix: "PEER_UP".
+std::string_view event_name(uint32_t kind);
 
 class EventNode : public ListNode<EventNode> {
 public:

@@ -26,6 +26,7 @@ void Lane::open() {
 void Lane::post(Op &op) {
     op.lane = this;
     op.sent = op.canceled = false;
+    op.moved = Moved::frames;
     ++ops;
     bytes += op.bytes;
     unflushed = true;
@@ -47,6 +48,12 @@ void Lane::on_control(const Frame &frame, ConstBytes body) {
 void Lane::on_done(Op &op, Status status) {
     --ops;
     bytes -= op.bytes;
+    if (status == XFER_OK) {
+        Carried &way = carried[static_cast<size_t>(op.moved)];
+        ++way.requests;
+        way.bytes += op.bytes;
+        last_moved = op.moved;
+    }
     connection.peer->flow.done(op, status);
     connection.pump_soon();
 }
@@ -64,6 +71,8 @@ Status Lane::on_reach(const Access &access, Reach &out) {
 }
 
 void Lane::on_served(Dir dir, uint64_t moved) {
+    ++served.requests;
+    served.bytes += moved;
     connection.shard.served(connection, dir, moved);
 }
 

@@ -70,13 +70,25 @@ void Connection::come_near() {
 }
 
 void Connection::look_for_neighbour() {
+    if (std::none_of(shard.transports.begin(), shard.transports.end(),
+                     [](const auto &transport) { return transport->name() == "shm"; })) {
+        near_failure_ = {XFER_EUNSUPPORTED, 0, 0,
+                         "shm is not among our transports (option transports, XFER_TRANSPORTS)"};
+        return;
+    }
     const auto &listens = handshake.peer_terms().listens;
     const auto at = std::find_if(listens.begin(), listens.end(),
                                  [](const std::string &uri) { return uri.starts_with("shm:"); });
-    if (at == listens.end()) return;
+    if (at == listens.end()) {
+        near_failure_ = {XFER_EUNSUPPORTED, 0, 0, "the peer offers no shared memory"};
+        return;
+    }
     auto address = parse_uri(*at);
     Transport *transport = address ? shard.transport_for(*address) : nullptr;
-    if (!transport) return;
+    if (!transport) {
+        near_failure_ = {XFER_EADDR, 0, 0, "the peer's address of shared memory is malformed"};
+        return;
+    }
     if (side == Side::theirs) return ask_for_lanes(kNear);
     lanes_.reserve(lanes_.size() + 1);
     auto lane = std::make_unique<Lane>(*this, kNearLane);
@@ -183,6 +195,19 @@ void Connection::on_shift(Lane &from) {
     if (side == Side::theirs) shift_to(**near);
     (*near)->link->hear();
     peer->flow.pump();
+}
+
+std::string_view Connection::local_path() const {
+    if (is_near()) return "open";
+    if (near_ == Near::joining) return "opening";
+    return near_ == Near::apart ? "not tried" : near_failure_.status ? "none" : "asked for";
+}
+
+std::string_view Connection::why_not_local() const {
+    if (is_near() || near_ == Near::joining) return "";
+    if (near_ == Near::apart) return "nothing has been moved yet";
+    if (near_failure_.status) return near_failure_.message;
+    return "the peer, which dialed, was asked to open it";
 }
 
 // It never came to carry anything. What wanted to move goes by other lanes.

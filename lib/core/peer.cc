@@ -286,6 +286,8 @@ void Peer::went_down(Connection &connection) {
     connection.take_back(requests_);
     connection.incoming.lost();
     shard.log().info("connection ended: {}", connection.why.message);
+    if (!left_idle_ && connection.why.status != kDuplicate)
+        note_error(connection.why, connection.control().link->remote());
     for (Endpoint &ep : eps_) {
         ep.state.store(XFER_EP_IDLE);
         if (!left_idle_) shard.notify_peer_down(ep, connection.why);
@@ -305,6 +307,7 @@ void Peer::stayed_away() {
 // but not of a peer that is only busy, or that has a better connection with us.
 void Peer::attempt_failed(const std::string &uri, const Failure &why, uint64_t retry_ns) {
     last_failure_ = why;
+    note_error(why, uri);
     addresses_.failed(uri, shard.now(), retry_ns, shard.engine.random_u64());
     shard.log().info("attempt {} at {} failed: {}", addresses_.failures(), uri, why.message);
     if (reachable() && addresses_.next().at <= shard.now()) return;  // the next address, at once
@@ -314,6 +317,11 @@ void Peer::attempt_failed(const std::string &uri, const Failure &why, uint64_t r
     if (status == kDuplicate || retry_ns) return;
     for (Request &request : requests_)
         if (request.type() == XFER_EVENT_CONNECT) finish(request, status);
+}
+
+void Peer::note_error(const Failure &why, std::string_view where) {
+    last_error_ = {why, where, shard.now()};
+    shard.last_error = last_error_;
 }
 
 void Peer::drain() {

@@ -12,6 +12,7 @@
 #include "core/addresses.h"
 #include "core/connection.h"
 #include "core/flow.h"
+#include "core/last_error.h"
 #include "core/peer_state.h"
 #include "core/request.h"
 #include "core/sieve.h"
@@ -86,6 +87,7 @@ public:
     const Addresses &addresses() const { return addresses_; }
     List<Connection, InHolder> &connections() { return connections_; }
     const Failure &last_failure() const { return last_failure_; }
+    const LastError &last_error() const { return last_error_; }
     Connection *live() const { return live_; }
     List<Endpoint, InPeer> &endpoints() { return eps_; }
     void put_off(Connection &connection) { connection.put_off(requests_); }
@@ -106,6 +108,7 @@ private:
     void go_live(Connection &connection);
     void went_down(Connection &connection);
     bool settle(Connection &connection, const Identity &identity, ConstBytes raw);
+    void note_error(const Failure &why, std::string_view where);
     void attempt_failed(const std::string &uri, const Failure &why, uint64_t retry_ns);
     void fail_waiting(Status status, uint32_t origin, int32_t native);
     Connection *find(uint64_t number);
@@ -119,7 +122,8 @@ private:
     OwningList<Connection, InHolder> connections_;
     Connection *live_ = nullptr;
     Addresses addresses_{this};
-    Failure last_failure_;
+    Failure last_failure_;  // since it was last connected
+    LastError last_error_;
     Timer redial_;
     Timer away_;                 // after an idle end: until handles of the engine's own go
     uint64_t wanted_since_ = 0;  // without a connection

@@ -14,6 +14,7 @@
 #include "core/counters.h"
 #include "core/crossing.h"
 #include "core/half_open.h"
+#include "core/last_error.h"
 #include "core/mailbox.h"
 #include "core/peer.h"
 #include "core/region.h"
@@ -37,7 +38,8 @@ public:
     Loop &loop;
     const uint32_t index;
     ShardCounters counters;
-    void stir();  // a slot is free, or wanted, or a receive waits
+    LastError last_error;  // of its peers; on the loop
+    void stir();           // a slot is free, or wanted, or a receive waits
 
     // ---- the loop: calls of the user, as messages
     void submit(Transfer &transfer);

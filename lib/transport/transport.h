@@ -36,6 +36,11 @@ struct Access {
     uint64_t notification_key = 0;
 };
 
+// How the bytes of an operation moved: as frames, or copied by its initiator within one process,
+// into memory that it has mapped, or by the kernel.
+enum class Moved : uint8_t { frames, process, mapped, kernel };
+constexpr size_t kMovedWays = 4;
+
 struct InTransfer;  // list tags of an Op
 struct InLink;
 
@@ -46,7 +51,8 @@ struct Op : ListNode<InTransfer>, ListNode<InLink> {
     bool last = false;      // of its transfer: the answer is wanted at once
     bool sent = false;      // the peer may have seen some of it
     bool canceled = false;  // local memory must not be touched any more
-    bool checked = false;   // with a checksum, where the link can lose something on the way
+    Moved moved = Moved::frames;
+    bool checked = false;  // with a checksum, where the link can lose something on the way
     uint32_t bytes = 0;
     uint32_t pieces = 0;
     Access remote;

@@ -234,13 +234,40 @@ static void test_poll_busy(void **state) {
     while (status == XFER_OK && !poller.done) {
         status = xfer_engine_poll(host->engine, &event, sizeof event, 1, 0, &count);
     }
-    xfer_status_t joined = xfer_engine_join(host->engine);
     assert_false(poller.done);
     pthread_join(thread, NULL);
     assert_status(status, XFER_EBUSY);
-    assert_status(joined, XFER_EBUSY);
     assert_status(poller.status, XFER_OK);
     assert_int_equal(poller.count, 0);
+}
+
+static void *poll_until_sent_away(void *data) {
+    Poller *poller = data;
+    do {
+        poller->status = xfer_engine_poll(poller->engine, &poller->event, sizeof poller->event, 1,
+                                          poller->timeout_ms, &poller->count);
+    } while (poller->status == XFER_OK || poller->status == XFER_EBUSY);
+    return NULL;
+}
+
+/* A join sends away the thread that polls, whether it has just begun or sleeps already. */
+static void test_join_ends_a_poll(void **state) {
+    const Mode *mode = *state;
+    for (int round = 0; round < 20; round++) {
+        xfer_engine_options_t options = {
+            .size = sizeof options, .dispatch = mode->dispatch, .io_threads = mode->io_threads};
+        Poller poller = {.timeout_ms = XFER_NONE, .status = XFER_EINTERNAL};
+        assert_status(xfer_engine_open(&options, &poller.engine, NULL), XFER_OK);
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, poll_until_sent_away, &poller), 0);
+        xfer_event_t event;
+        uint32_t count;
+        while (xfer_engine_poll(poller.engine, &event, sizeof event, 1, 0, &count) != XFER_EBUSY) {}
+        if (round % 2) pass_ms(2);
+        assert_status(xfer_engine_join(poller.engine), XFER_OK);
+        pthread_join(thread, NULL);
+        assert_status(poller.status, XFER_ECLOSED);
+    }
 }
 
 static void test_poll_waits(void **state) {
@@ -427,6 +454,7 @@ static const struct CMUnitTest tests[] = {
     MODE_TEST(test_join_on_dispatching_thread, 4, "loop/1"),
     EACH_MODE(test_close_inside_callback),
     EACH_POLL(test_poll_busy),
+    EACH_POLL(test_join_ends_a_poll),
     EACH_POLL(test_poll_waits),
     EACH_POLL(test_poll_wakes),
     EACH_POLL(test_poll_stride),

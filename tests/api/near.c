@@ -124,10 +124,10 @@ static void test_found_by_themselves(void **state) {
     assert_moves(pair.client, pair.ep, &pair.ref, 1);
     wait_near(pair.client);
     wait_near(pair.server);
-    assert_true(says(pair.client, "\"small\": 255"));
-    assert_true(says(pair.client, "\"bulk\": 255"));
-    assert_false(
-        says(pair.client, "\"lane\": 1,")); /* none was opened to carry what the near one does */
+    assert_true(says(pair.client, "\"small\": \"near\""));
+    assert_true(says(pair.client, "\"bulk\": \"near\""));
+    /* None was opened to carry what the near one does. */
+    assert_false(says(pair.client, "\"lane\": \"data 1\""));
     assert_moves(pair.client, pair.ep, &pair.ref, 2);
     assert_true(filled(pair.memory + 100, kSome, 2, 0));
 }
@@ -160,6 +160,8 @@ static void test_only_where_wanted(void **state) {
         pass_ms(20);
         assert_false(is_near(pair.client));
         assert_false(is_near(pair.server));
+        assert_true(
+            says(pair.client, who ? "XFER_TRANSPORTS" : "the peer offers no shared memory"));
         host_end(pair.client);
         host_end(pair.server);
     }
@@ -208,8 +210,8 @@ static void test_another_user(void **state) {
     assert_false(is_near(host));
     assert_true(says(host, "another user"));
     assert_moves(host, ep, &ref, 2);
-    assert_true(says(host, "\"small\": 0"));
-    assert_true(says(host, "\"bulk\": 1"));
+    assert_true(says(host, "\"small\": \"first\""));
+    assert_true(says(host, "\"bulk\": \"data 1\""));
 }
 
 /* ---- the end of what is reached ---- */

@@ -205,7 +205,7 @@ static void serve(int pipe_in) {
     xfer_region_t *region = NULL;
     xfer_region_options_t lent = {
         .size = sizeof lent, .access = XFER_READ | XFER_WRITE, .name = "desk"};
-    char uri[256], text[1 << 16];
+    char uri[256], text[1 << 18];
     size_t needed;
     must(xfer_engine_open(&options, &engine, NULL), "open");
     must(xfer_region_open(engine, &lent, desk, sizeof desk, &region, NULL), "desk");

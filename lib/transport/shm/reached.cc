@@ -200,8 +200,14 @@ bool Reached::copy(Op &op, std::vector<Piece> &pieces) {
         done = region.here ? copy_here(op, region, pieces) : copy_there(op, region, pieces);
     else
         regions_.erase(at);
+    if (done) op.moved = way_of(region);
     leave(mine_.claim);
     return done;
+}
+
+Moved Reached::way_of(const Region &region) const {
+    if (!region.here) return Moved::kernel;
+    return door_.pid() == ::getpid() ? Moved::process : Moved::mapped;
 }
 
 bool Reached::copy_here(const Op &op, const Region &region, const std::vector<Piece> &pieces) {

@@ -44,6 +44,7 @@ private:
     bool fits(const Op &op, const Region &region) const;
     bool reaches();
     bool note(const Op &op);
+    Moved way_of(const Region &region) const;
     bool copy_here(const Op &op, const Region &region, const std::vector<Piece> &pieces);
     bool copy_there(const Op &op, const Region &region, const std::vector<Piece> &pieces);
     void forget_beyond();
