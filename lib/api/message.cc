@@ -40,23 +40,6 @@ Status start_recv(xfer_engine_t *engine_handle, xfer_ep_t *ep_handle, void *buff
     return XFER_ECLOSED;
 }
 
-// Takes its way through every loop: the first one has those that wait, any may have their pulls.
-class CancelReceives final : public Message {
-public:
-    CancelReceives(Engine &engine, uint64_t user) : engine_(engine), user_(user) {}
-    void arrive(Shard &shard) override {
-        if (shard.index == 0) engine_.receiving().cancel(nullptr, user_);
-        shard.cancel(nullptr, user_);
-        for (size_t next = shard.index + 1; next < engine_.shards().size(); ++next)
-            if (engine_.shards()[next]->post(*this)) return;
-        delete this;
-    }
-
-private:
-    Engine &engine_;
-    const uint64_t user_;
-};
-
 }  // namespace
 
 xfer_status_t xfer_send(xfer_ep_t *handle, const void *data, uint64_t length, uint64_t tag,
@@ -94,8 +77,7 @@ xfer_status_t xfer_recv_cancel(xfer_engine_t *handle, uint64_t user) {
     Engine *engine = of(handle);
     if (Status status = check(engine); status != XFER_OK) return status;
     return guarded([&]() -> xfer_status_t {
-        auto *cancel = new CancelReceives(*engine, user);
-        if (!engine->first_shard().post(*cancel)) delete cancel;
+        engine->cancel_requests().post(nullptr, user);
         return XFER_OK;
     });
 }

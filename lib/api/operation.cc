@@ -28,23 +28,6 @@ Status start(xfer_ep_t *handle, Dir dir, uint64_t local, const xfer_ref_t *ref, 
     return post_single(std::move(single));
 }
 
-// Goes where receives wait, and from there where their pulls and everything else are.
-class CancelSingles final : public Message {
-public:
-    CancelSingles(Endpoint &ep, uint64_t user) : ep_(ep), user_(user) {}
-    void arrive(Shard &shard) override {
-        Shard *home = ep_->shard.load();
-        if (&shard == &ep_->engine.first_shard()) shard.engine.receiving().cancel(ep_.get(), user_);
-        if (home != &shard && home->post(*this)) return;
-        shard.cancel(ep_.get(), user_);
-        delete this;
-    }
-
-private:
-    Ref<Endpoint> ep_;
-    const uint64_t user_;
-};
-
 }  // namespace
 
 xfer_status_t xfer_put(xfer_ep_t *ep, const void *local, const xfer_ref_t *remote, uint64_t offset,
@@ -67,8 +50,7 @@ xfer_status_t xfer_cancel(xfer_ep_t *handle, uint64_t user) {
     Endpoint *ep = of(handle);
     if (Status status = check(ep); status != XFER_OK) return status;
     return guarded([&]() -> xfer_status_t {
-        auto *cancel = new CancelSingles(*ep, user);
-        if (!ep->engine.first_shard().post(*cancel)) delete cancel;
+        ep->engine.cancel_requests().post(ep, user);
         return XFER_OK;
     });
 }

@@ -141,12 +141,15 @@ uint32_t Delivery::take(xfer_event_t *events, uint32_t event_size, uint32_t max)
             std::memset(to + known, 0, event_size - known);
         }
         ++count;
-        const bool last = node == &last_, data = node->event.data != nullptr;
+        const bool last = node == &last_, ends_handle = node->ends_handle();
+        const bool later = ends_handle || node->event.data != nullptr;
         node->taken();
-        if (data)
+        if (later)
             told_later_.push_back(*node);
         else
             node->told();
+        // What comes behind depends on whether the handle is kept.
+        if (ends_handle) break;
         if (last) ended_.store(true, std::memory_order_release);
     }
     return count;

@@ -75,7 +75,7 @@ private:
     std::thread thread_;
     EventQueue queue_;
     Fd bell_;               // queue mode: readable while something is queued
-    EventList told_later_;  // whose data the last poll gave out
+    EventList told_later_;  // whose data, or last handle, the last poll gave out
     PollGate gate_;
     std::atomic<bool> polling_{false};  // a poll will see what is queued now
     CallbackWatch callbacks_;

@@ -137,6 +137,9 @@ public:
     // stopped listening.
     bool admit();
     bool due() override { return !ep_.gone(); }
+    bool ends_handle() const override {
+        return event.kind == XFER_EVENT_PEER_DOWN && !ep_.of_user.load();
+    }
     void told() override;
 
 private:

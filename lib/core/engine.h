@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/cancel_request.h"
 #include "core/delivery.h"
 #include "core/draining.h"
 #include "core/notify_counter.h"
@@ -78,6 +79,7 @@ public:
     NotifyCounters &counters() { return counters_; }
     Draining &draining() { return draining_; }
     Receiving &receiving() { return receiving_; }
+    CancelRequests &cancel_requests() { return cancel_requests_; }
     bool begin_receive(Endpoint *named);  // counts it; false: there are too many
     void receive_ended();
     Status drain(uint32_t timeout_ms, uint64_t user);
@@ -166,6 +168,7 @@ private:
     NotifyCounters counters_;
     Draining draining_;
     Receiving receiving_{*this};
+    CancelRequests cancel_requests_{*this};
     std::atomic<uint32_t> receives_{0};
 
     std::mutex singles_mutex_;

@@ -19,6 +19,8 @@ class EventNode : public ListNode<EventNode> {
 public:
     // It is about to be told; false: to nobody, as what it is about has gone meanwhile.
     virtual bool due() { return true; }
+    // Its handle goes with it, unless it is kept while this is being told: a poll ends with it.
+    virtual bool ends_handle() const { return false; }
     virtual void taken() {
     }  // the user is about to see it: the object may be used again from inside the callback
     virtual void told() {}  // the user is done with `event.data`; may destroy the object

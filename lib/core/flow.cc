@@ -27,11 +27,17 @@ void Flow::submit(Transfer &transfer) {
     transfer.ep->counters.queued.add();
     if (transfer.role != Transfer::Role::pulls) transfer.ep->order.add(transfer);
     all_.push_back(transfer);
+    index(transfer);
     shard_.beat_soon();
     if (transfer.waits_turn)
         arm(transfer);
     else
         start(transfer);
+}
+
+// Batches are canceled by their handle.
+void Flow::index(Transfer &transfer) {
+    if (transfer.event.kind != XFER_EVENT_BATCH) shard_.cancel_index().add(transfer);
 }
 
 void Flow::start(Transfer &transfer) {
@@ -360,15 +366,6 @@ void Flow::end_all(const Endpoint *ep, Status why, uint32_t origin, int32_t nati
              });
 }
 
-void Flow::cancel(const Endpoint *ep, uint64_t user) {
-    end_each(
-        [&](const Transfer &each) {
-            if (each.event.user != user || each.event.kind == XFER_EVENT_BATCH) return false;
-            return ep ? each.ep == ep && each.answers_to(*ep) : each.role == Transfer::Role::pulls;
-        },
-        [&](Transfer &each) { end(each, XFER_ECANCELED); });
-}
-
 // What was begun on a connection of ours ends here, and is told where its endpoint is by then.
 void Flow::give_up(const Endpoint &ep, List<Transfer, InFlow> &out) {
     for (Transfer &transfer : all_) {
@@ -381,6 +378,7 @@ void Flow::give_up(const Endpoint &ep, List<Transfer, InFlow> &out) {
         }
         transfer.ListNode<InFlow>::unlink();
         transfer.ListNode<InQueue>::unlink();
+        transfer.TreeNode<ByUser>::unlink();
         shard_.loop.disarm(transfer.timer);
         out.push_back(transfer);
     }
@@ -390,6 +388,7 @@ void Flow::adopt(List<Transfer, InFlow> &transfers) {
     while (Transfer *transfer = transfers.pop_front()) {
         transfer->flow = this;
         all_.push_back(*transfer);
+        index(*transfer);
         if (transfer->waits_turn)
             arm(*transfer);
         else
@@ -408,6 +407,7 @@ void Flow::complete(Transfer &transfer) {
     transfer.ListNode<InFlow>::unlink();
     transfer.ListNode<InQueue>::unlink();
     transfer.ListNode<InEnding>::unlink();
+    transfer.TreeNode<ByUser>::unlink();
     if (transfer.notification) {
         // The owner's application may have been told that it has ended well.
         if (transfer.status != XFER_OK && transfer.closed_notification)

@@ -25,8 +25,6 @@ public:
     void end_all(const Endpoint *ep, Status why, uint32_t origin = 0,
                  int32_t native = 0);  // null: of all endpoints
     void turn_has_come(Transfer &transfer);
-    // Single operations that carry this word. Null: receives, of whatever endpoint.
-    void cancel(const Endpoint *ep, uint64_t user);
     // What an endpoint has here and has never sent, on its way to another flow, perhaps of another
     // loop.
     void give_up(const Endpoint &ep, List<Transfer, InFlow> &out);
@@ -64,6 +62,7 @@ private:
     void start(Transfer &transfer);
     void start_ready();
     void enqueue(Transfer &transfer);
+    void index(Transfer &transfer);
     void count_inflight(const Transfer &transfer, bool begins);
     void recover(Transfer &transfer, Connection &lost);
     template <typename Meant, typename End>

@@ -42,11 +42,12 @@ void Shard::cancel(Batch &batch) {
 }
 
 void Shard::cancel(Endpoint *ep, uint64_t user) {
-    if (!ep)
-        for (Peer &peer : peers_)
-            peer.flow.cancel(nullptr, user);
-    else if (ep->peer)
-        ep->peer->flow.cancel(ep, user);
+    cancel_index_.cancel(
+        user,
+        [&](const Transfer &each) {
+            return ep ? each.ep == ep && each.answers_to(*ep) : each.role == Transfer::Role::pulls;
+        },
+        [](Transfer &each) { each.flow->end(each, XFER_ECANCELED); });
 }
 
 // The endpoint may have moved to another loop while this was under way: all of the endpoint is that

@@ -128,6 +128,7 @@ bool Receiving::wait(Receive &receive) {
         return false;
     }
     posted_.push_back(receive);
+    index_.add(receive);
     if (receive.named) await(*receive.named->shard.load());
     return true;
 }
@@ -143,6 +144,7 @@ void Receiving::await(Shard &home) {
 void Receiving::forget(Receive &receive) {
     shard().loop.disarm(receive.timer);
     receive.ListNode<InPosted>::unlink();
+    receive.TreeNode<ByUser>::unlink();
 }
 
 void Receiving::expire(Receive &receive) {
@@ -152,12 +154,15 @@ void Receiving::expire(Receive &receive) {
 }
 
 void Receiving::cancel(const Endpoint *ep, uint64_t user) {
-    for (Receive &receive : posted_) {
-        if (receive.event.user != user || (ep && receive.named.get() != ep)) continue;
-        matching_.remove(receive);
-        forget(receive);
-        receive.end(shard(), XFER_ECANCELED);
-    }
+    const auto of = [](Transfer &each) -> Receive & { return static_cast<Receive &>(each); };
+    index_.cancel(
+        user, [&](Transfer &each) { return !ep || of(each).named.get() == ep; },
+        [&](Transfer &each) {
+            Receive &receive = of(each);
+            matching_.remove(receive);
+            forget(receive);
+            receive.end(shard(), XFER_ECANCELED);
+        });
 }
 
 void Receiving::take(const Endpoint &ep, List<Receive, InPosted> &into) {
@@ -173,7 +178,7 @@ void Receiving::close() {
     closed_ = true;
     while (Receive *receive = posted_.pop_front()) {
         matching_.remove(*receive);
-        shard().loop.disarm(receive->timer);
+        forget(*receive);
         receive->end(shard(), XFER_ECANCELED);
     }
     while (Unexpected *message = matching_.oldest()) {

@@ -95,6 +95,7 @@ private:
     Engine &engine_;
     Matching matching_;
     List<Receive, InPosted> posted_;
+    CancelIndex index_;  // of the same
     std::map<Source, List<Envelope, InConnection>> by_connection_;
     HeldMessages held_;
     bool closed_ = false;

@@ -46,6 +46,7 @@ public:
     void submit(Request &request);
     void cancel(Batch &batch);
     void cancel(Endpoint *ep, uint64_t user);  // null: receives, of whatever endpoint
+    CancelIndex &cancel_index() { return cancel_index_; }
     void open(Endpoint &ep);
     void close(Endpoint &ep);
     void add(Region &region, RegionTable::Places &places);
@@ -192,6 +193,7 @@ private:
     uint64_t outbox_count_ = 0;
     std::vector<std::unique_ptr<Op[]>> op_blocks_;
     List<Op, InTransfer> free_ops_;
+    CancelIndex cancel_index_;  // of transfers, but for batches
     Timer beat_, drain_limit_, room_;
     bool stirred_ = false;        // beat_soon() since the last beat began
     uint64_t listens_since_ = 0;  // without a pause that peers could have been heard in

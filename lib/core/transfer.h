@@ -12,6 +12,7 @@
 #include "core/handle.h"
 #include "core/mailbox.h"
 #include "transport/transport.h"
+#include "util/tree.h"
 
 namespace xfer {
 
@@ -19,6 +20,7 @@ class Flow;
 struct InFlow;  // list tags of a Transfer
 struct InQueue;
 struct InEnding;
+struct ByUser;  // the tag of a tree
 
 // What one ref of a batch names, and whether its owner has refused it.
 struct Remote {
@@ -34,7 +36,8 @@ class Transfer : public EventNode,
                  public ListNode<InFlow>,
                  public ListNode<InQueue>,
                  public ListNode<InEnding>,
-                 public ListNode<InSubmitOrder> {
+                 public ListNode<InSubmitOrder>,
+                 public TreeNode<ByUser> {
 public:
     Transfer() : timer(*this) {}
 
@@ -93,6 +96,7 @@ public:
     void fail_entries(uint64_t first, uint64_t last, Status why);
     void begin_anew();       // nothing of it was ever sent
     virtual void ended() {}  // its event is filled in
+    uint64_t user() const { return event.user; }
     // Some of it was sent, and not given back.
     bool begun() const {
         return inflight_count || moved || !unsent.empty() || notification || letter.number;
@@ -104,6 +108,28 @@ public:
 
 protected:
     ~Transfer() = default;
+};
+
+// What a cancel reaches, by the word that the user gave it.
+class CancelIndex {
+public:
+    void add(Transfer &transfer) { by_user_.insert(transfer); }
+    // Ends those with that word that are meant.
+    template <typename Meant, typename End>
+    void cancel(uint64_t user, Meant meant, End end) {
+        List<Transfer, InEnding> ending, others;
+        while (Transfer *found = by_user_.find(user)) {
+            found->TreeNode<ByUser>::unlink();
+            (meant(*found) ? ending : others).push_back(*found);
+        }
+        while (Transfer *other = others.pop_front())
+            by_user_.insert(*other);
+        while (Transfer *next = ending.pop_front())
+            end(*next);
+    }
+
+private:
+    Tree<Transfer, ByUser, &Transfer::user> by_user_;
 };
 
 class Single final : public Transfer {
