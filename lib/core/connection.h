@@ -49,8 +49,8 @@ public:
                      std::vector<iovec> &out) override;
     Status on_reach(const Access &access, Reach &out) override;
     void on_served(Dir dir, uint64_t bytes) override;
-    void on_quiet(uint64_t region) override;
-    void on_unseen(uint64_t notification, uint64_t key) override;
+    void on_quiet(Target target) override;
+    void on_unseen(NotificationId notification, uint64_t key) override;
     void on_down(const Failure &why) override;
 
     Connection &connection;
@@ -104,7 +104,7 @@ public:
     void forget(Request &request);
     bool send(const Frame &frame, ConstBytes body = {});
     void retire(Region &region);
-    void discard(uint64_t notification);
+    void discard(NotificationId notification);
     bool retire(Transfer &send);  // true: none of its bytes are on their way out
     bool join_lane(Connection &stranger, const Hello &message,
                    ConstBytes raw);  // takes its link, or refuses
@@ -126,7 +126,7 @@ public:
     void on_control(Lane &lane, const Frame &frame, ConstBytes body);
     void on_lane_down(Lane &lane, const Failure &why);
     void on_shift(Lane &lane);
-    void on_quiet(uint64_t id);
+    void on_quiet(Target target);
     void on_timer(Timer &timer) override;
     void run() override;
 
@@ -187,7 +187,7 @@ private:
     uint64_t last_question_ = 0;
     FixedVector<uint64_t, kMaxQuestions>
         forgotten_;  // questions of the proof, until frames may be sent
-    uint32_t lanes_that_send(uint64_t id, Status why);  // on_quiet follows for each of them
+    uint32_t lanes_that_send(Target target, Status why);  // on_quiet follows for each of them
     uint32_t quiet_awaited_ = 0;
     Timer limit_;  // of the handshake, a probe, a retirement
     Timer offer_;  // to end it; who does not answer has nothing to say

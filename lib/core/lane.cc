@@ -76,11 +76,11 @@ void Lane::on_served(Dir dir, uint64_t moved) {
     connection.shard.served(connection, dir, moved);
 }
 
-void Lane::on_quiet(uint64_t region) {
-    connection.on_quiet(region);
+void Lane::on_quiet(Target target) {
+    connection.on_quiet(target);
 }
 
-void Lane::on_unseen(uint64_t notification, uint64_t key) {
+void Lane::on_unseen(NotificationId notification, uint64_t key) {
     connection.notified.unseen(notification, key);
 }
 

@@ -81,8 +81,8 @@ Status Notified::touch(uint64_t number, uint64_t key) {
     return known || begin(number, key) ? XFER_OK : XFER_ECANCELED;
 }
 
-void Notified::unseen(uint64_t number, uint64_t key) {
-    [[maybe_unused]] const Status late = touch(number, key);
+void Notified::unseen(NotificationId number, uint64_t key) {
+    [[maybe_unused]] const Status late = touch(number.value, key);
 }
 
 void Notified::hear(const Frame &notify) {
@@ -92,7 +92,7 @@ void Notified::hear(const Frame &notify) {
 }
 
 void Notified::end(uint64_t number, Status status) {
-    connection_.discard(number);
+    connection_.discard({number});
     over_.insert(number);
     const auto at = open_.find(number);
     std::unique_ptr<Notification> notification = std::move(at->second);

@@ -46,7 +46,7 @@ public:
 
     // A put that belongs to it wants to be applied.
     Status touch(uint64_t number, uint64_t key);
-    void unseen(uint64_t number, uint64_t key);  // its puts may have been applied by the peer
+    void unseen(NotificationId number, uint64_t key);  // its puts may have been applied by the peer
     void hear(const Frame &notify);
     void lost();  // the connection has ended
     bool quiet() const { return open_.empty(); }

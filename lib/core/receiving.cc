@@ -204,7 +204,7 @@ void Receiving::deliver(Receive &receive, const Arrival &arrival) {
     const uint64_t bytes = std::min(receive.capacity, arrival.length);
     if (!arrival.whole && bytes > 0) {
         const bool prepared = in_memory([&] {
-            const Access access{kMessageBit | arrival.number, 0, 0};
+            const Access access{Target(MessageId{arrival.number}).wire(), 0, 0};
             receive.remotes.assign(1, {arrival.from, arrival.incarnation, access, XFER_OK});
             const Piece all{reinterpret_cast<uint64_t>(receive.buffer), 0, bytes};
             receive.list.add_strided(Dir::get, 0, all, 0, 0, 1);

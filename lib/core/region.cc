@@ -42,7 +42,7 @@ Status Region::reach(const Access &asked, Reach &out) const {
     out.access = access;
     const Region &whole = is_grant() ? *parent : *this;
     if (!whole.own) return XFER_OK;
-    out.memory = whole.id;
+    out.memory = memory_of({whole.id});
     out.fd = whole.own->fd();
     out.offset = static_cast<uint64_t>(base - whole.base);
     return XFER_OK;

@@ -29,10 +29,10 @@ void Shard::wait_quiet(Region &region, uint32_t lanes) {
     going.lanes += lanes;
 }
 
-void Shard::on_quiet(uint64_t id) {
+void Shard::on_quiet(RegionId id) {
     for (RegionChange &going : retiring_) {
         Region &region = *going.region;
-        if (region.id != id || --going.lanes) continue;
+        if (region.id != id.value || --going.lanes) continue;
         going.ListNode<InRetiring>::unlink();
         region_quiet(region);
         return region.release();  // may destroy both
@@ -52,10 +52,10 @@ void Shard::region_quiet(Region &region) {
 
 // ---- one connection
 
-uint32_t Connection::lanes_that_send(uint64_t id, Status why) {
+uint32_t Connection::lanes_that_send(Target target, Status why) {
     uint32_t lanes = 0;
     for (auto &lane : lanes_)
-        if (lane->state == Lane::State::ready && !lane->link->retire(id, why)) ++lanes;
+        if (lane->state == Lane::State::ready && !lane->link->retire(target, why)) ++lanes;
     quiet_awaited_ += lanes;
     if (lanes) shard.beat_soon();
     if (lanes && !limit_.armed()) shard.loop.arm(limit_, shard.now() + kRetireNs);
@@ -64,25 +64,26 @@ uint32_t Connection::lanes_that_send(uint64_t id, Status why) {
 
 void Connection::retire(Region &region) {
     const Status why = region.is_grant() ? XFER_EREVOKED : XFER_ESTALE;
-    if (const uint32_t lanes = lanes_that_send(region.id, why)) shard.wait_quiet(region, lanes);
+    if (const uint32_t lanes = lanes_that_send(RegionId{region.id}, why))
+        shard.wait_quiet(region, lanes);
     serving.removed(region);
 }
 
 // A chunk that is half received: the next one is refused with its first byte.
-void Connection::discard(uint64_t notification) {
+void Connection::discard(NotificationId notification) {
     for (auto &lane : lanes_)
         if (lane->state == Lane::State::ready) lane->link->discard(notification);
 }
 
 bool Connection::retire(Transfer &send) {
-    send.letter.leaving = lanes_that_send(kMessageBit | send.letter.number, XFER_ESTALE);
+    send.letter.leaving = lanes_that_send(MessageId{send.letter.number}, XFER_ESTALE);
     return send.letter.leaving == 0;
 }
 
-void Connection::on_quiet(uint64_t id) {
+void Connection::on_quiet(Target target) {
     if (--quiet_awaited_ == 0 && !probing_) shard.loop.disarm(limit_);
-    if (!(id & kMessageBit)) return shard.on_quiet(id);
-    peer->flow.sending.quiet(*this, id & ~kMessageBit);
+    if (const auto message = target.message()) return peer->flow.sending.quiet(*this, *message);
+    shard.on_quiet(*target.region());
 }
 
 // A message, or the pull of one, that belonged to the connection which has ended. If another has

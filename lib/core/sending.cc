@@ -126,8 +126,8 @@ void Sending::withdraw(Connection &connection, Transfer &transfer) {
     if (still(connection, transfer)) flow_.fence(transfer);
 }
 
-void Sending::quiet(const Connection &connection, uint64_t number) {
-    Transfer *transfer = flow_.find_leaving(connection.number, number);
+void Sending::quiet(const Connection &connection, MessageId number) {
+    Transfer *transfer = flow_.find_leaving(connection.number, number.value);
     if (!transfer || --transfer->letter.leaving) return;
     if (transfer->letter.answered)
         flow_.complete(*transfer);
@@ -137,7 +137,8 @@ void Sending::quiet(const Connection &connection, uint64_t number) {
 
 Status Sending::access(Dir dir, const Access &asked, std::span<const WirePiece> pieces,
                        std::vector<iovec> &out) {
-    const auto at = open_.find(asked.region & ~kMessageBit);
+    const auto message = asked.target().message();
+    const auto at = message ? open_.find(message->value) : open_.end();
     Transfer *transfer = at == open_.end() ? nullptr : at->second.transfer;
     if (!transfer || transfer->fencing || asked.generation || asked.key) return XFER_ESTALE;
     if (dir != Dir::get) return XFER_EACCESS;

@@ -28,10 +28,10 @@ public:
     Status access(Dir dir, const Access &asked, std::span<const WirePiece> pieces,
                   std::vector<iovec> &out);
     void withdraw(Connection &connection, Transfer &transfer);
-    bool still(Connection &connection, Transfer &transfer);     // else quiet() is to come
-    void quiet(const Connection &connection, uint64_t number);  // its bytes have left, by one lane
-    void forget(Transfer &transfer);                            // it has ended
-    void reset();                                               // the connection has
+    bool still(Connection &connection, Transfer &transfer);      // else quiet() is to come
+    void quiet(const Connection &connection, MessageId number);  // its bytes have left, by one lane
+    void forget(Transfer &transfer);                             // it has ended
+    void reset();                                                // the connection has
 
 private:
     struct Open {

@@ -12,7 +12,7 @@ namespace xfer {
 
 Status Serving::access(Dir dir, const Access &asked, std::span<const WirePiece> pieces,
                        std::vector<iovec> &out) {
-    if (asked.region & kMessageBit) return pull(dir, asked, pieces, out);
+    if (asked.target().message()) return pull(dir, asked, pieces, out);
     Region *region = connection_.shard.find_region(asked.region);
     Status status = region                     ? region->check(dir, asked, pieces, out)
                     : asked.region & kGrantBit ? XFER_EREVOKED
@@ -26,8 +26,9 @@ Status Serving::access(Dir dir, const Access &asked, std::span<const WirePiece> 
 }
 
 Status Serving::reach(const Access &asked, Reach &out) {
-    Region *region = connection_.shard.find_region(asked.region);
-    return region && !(asked.region & kMessageBit) ? region->reach(asked, out) : XFER_ESTALE;
+    const auto id = asked.target().region();
+    Region *region = id ? connection_.shard.find_region(id->value) : nullptr;
+    return region ? region->reach(asked, out) : XFER_ESTALE;
 }
 
 Status Serving::pull(Dir dir, const Access &asked, std::span<const WirePiece> pieces,

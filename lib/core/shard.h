@@ -73,7 +73,7 @@ public:
     Region *find_region(uint64_t id);
     Region *find_region(std::string_view name);
     void wait_quiet(Region &region, uint32_t lanes);  // on_quiet follows, once for each of them
-    void on_quiet(uint64_t region);
+    void on_quiet(RegionId id);
     void region_quiet(Region &region);
     void lease(Region &grant);  // its time counts from now
     void served(Connection &connection, Dir dir, uint64_t bytes);

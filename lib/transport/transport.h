@@ -28,12 +28,13 @@ namespace xfer {
 
 // What a request must know of a region to touch it.
 struct Access {
-    uint64_t region = 0;
+    uint64_t region = 0;  // as on the wire
     uint32_t generation = 0;
     uint64_t key = 0;
     // Of a put whose batch notifies: numbered from 1 on its connection, 0: none.
     uint64_t notification = 0;
     uint64_t notification_key = 0;
+    Target target() const { return Target::from_wire(region); }
 };
 
 // How the bytes of an operation moved: as frames, or copied by its initiator within one process,
@@ -74,10 +75,15 @@ struct Reach {
     uint64_t length = 0;
     uint32_t access = 0;
     // A memory that can be mapped, if it lies in one: its number, its descriptor, and where in it.
-    uint64_t memory = 0;
+    MemoryId memory;
     int fd = -1;
     uint64_t offset = 0;
 };
+
+// A memory that was made with a region has its number, and ends with it.
+inline MemoryId memory_of(RegionId region) {
+    return {region.value};
+}
 
 class LinkSink {
 public:
@@ -92,10 +98,10 @@ public:
     virtual Status on_reach(const Access &access, Reach &out) = 0;
     // A peer's request was applied or answered.
     virtual void on_served(Dir dir, uint64_t bytes) = 0;
-    virtual void on_quiet(uint64_t region) = 0;  // what retire() had to wait for has ended
+    virtual void on_quiet(Target target) = 0;  // what retire() had to wait for has ended
     // Before on_down: puts of that notification were copied by the neighbour itself, or were about
     // to be.
-    virtual void on_unseen(uint64_t notification, uint64_t key) = 0;
+    virtual void on_unseen(NotificationId notification, uint64_t key) = 0;
     virtual void on_down(
         const Failure &why) = 0;  // exactly once, last, after on_done of every posted op
 
@@ -132,12 +138,12 @@ public:
     // Withdraws. True: local memory is quiet now; on_done still comes, when nothing of it can land
     // any more.
     virtual bool cancel(Op &op) = 0;
-    // The region has ended: nothing of it is read or written any more, and requests that were under
-    // way are refused with `why`. False: some of it is on its way out; on_quiet follows, once, and
-    // before on_down.
-    virtual bool retire(uint64_t region, Status why) = 0;
+    // The region or the message has ended: nothing of it is read or written any more, and requests
+    // that were under way are refused with `why`. False: some of it is on its way out; on_quiet
+    // follows, once, and before on_down.
+    virtual bool retire(Target target, Status why) = 0;
     // That notification of the peer's has ended: what still comes of a put of it is thrown away.
-    virtual void discard(uint64_t notification) = 0;
+    virtual void discard(NotificationId notification) = 0;
     virtual void close(
         const Failure &why) = 0;  // asynchronous; what was sent before still leaves if it can
     virtual uint64_t last_heard() const = 0;  // time of the last byte from the peer

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "wire/bytes.h"
+#include "wire/ids.h"
 #include "wire/limits.h"
 
 namespace xfer {
@@ -43,8 +44,7 @@ enum class FrameType : uint8_t {
 };
 
 // Messages of one connection and direction are numbered from 1 in seq. Their receiver pulls what
-// did not come along by gets of "region" kMessageBit | number, with generation and key 0.
-constexpr uint64_t kMessageBit = 1ull << 63;
+// did not come along by gets of a Target that is a message.
 
 constexpr uint8_t kSync = 1, kEnvelope = 2;  // flags of message
 constexpr uint8_t kHeld = 1;                 // flags of kept

@@ -377,7 +377,8 @@ bool SimLink::cancel(Op &op) {
     return true;
 }
 
-bool SimLink::retire(uint64_t region, Status why) {
+bool SimLink::retire(Target target, Status why) {
+    const uint64_t region = target.wire();
     if (in_.open && in_.head.kind == Head::request && in_.head.dir == Dir::put &&
         in_.head.access.region == region && !in_.discard) {
         in_.discard = true;
@@ -398,10 +399,10 @@ bool SimLink::retire(uint64_t region, Status why) {
     return quiet;
 }
 
-void SimLink::discard(uint64_t notification) {
+void SimLink::discard(NotificationId notification) {
     const Head &head = in_.head;
     if (!in_.open || head.kind != Head::request || in_.discard) return;
-    if (head.dir != Dir::put || head.access.notification != notification) return;
+    if (head.dir != Dir::put || head.access.notification != notification.value) return;
     in_.discard = true;
     in_.head.status = XFER_ECANCELED;
 }
@@ -415,7 +416,7 @@ void SimLink::cut() {
 // At the latest before the end.
 void SimLink::tell_quiet() {
     for (const uint64_t region : std::exchange(quiet_, {}))
-        sink_->on_quiet(region);
+        sink_->on_quiet(Target::from_wire(region));
 }
 
 void SimLink::close(const Failure &why) {

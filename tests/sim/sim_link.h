@@ -29,8 +29,8 @@ public:
     bool post(Op &op) override;
     void flush() override;
     bool cancel(Op &op) override;
-    bool retire(uint64_t region, Status why) override;
-    void discard(uint64_t notification) override;
+    bool retire(Target target, Status why) override;
+    void discard(NotificationId notification) override;
     void close(const Failure &why) override;
     uint64_t last_heard() const override { return heard_; }
 

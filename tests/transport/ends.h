@@ -67,7 +67,7 @@ public:
     // The owner ends the region, and waits until it is quiet.
     void end_region() {
         there().regions.erase(kRegion);
-        const bool quiet = inside([&] { return back().retire(kRegion, XFER_ESTALE); });
+        const bool quiet = inside([&] { return back().retire(RegionId{kRegion}, XFER_ESTALE); });
         if (!quiet) REQUIRE(until([&] { return !there().quiet.empty(); }));
     }
 

@@ -80,13 +80,13 @@ public:
         (dir == Dir::put ? served_put : served_get) += bytes;
         ++served;
     }
-    void on_quiet(uint64_t region) override {
+    void on_quiet(Target target) override {
         note();
-        quiet.push_back(region);
+        quiet.push_back(target.wire());
     }
-    void on_unseen(uint64_t notification, uint64_t key) override {
+    void on_unseen(NotificationId notification, uint64_t key) override {
         note();
-        unseen.push_back({notification, key});
+        unseen.push_back({notification.value, key});
     }
     void on_down(const Failure &why) override {
         note();

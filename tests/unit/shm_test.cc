@@ -13,6 +13,9 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
+#include <fstream>
+#include <functional>
 
 #include "link_sink.h"
 #include "transport/shm/door.h"
@@ -111,14 +114,14 @@ struct Neighbours {
     }
 };
 
-Result<Fd> connect_elsewhere(const std::string &name, uid_t user = ::geteuid()) {
+Fd from_child(const std::function<Result<Fd>()> &make, uid_t user) {
     int ends[2];
     REQUIRE(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
     Door ours{Fd(ends[0])}, theirs{Fd(ends[1])};
     const pid_t child = ::fork();
     if (child == 0) {
         if (::setuid(user) != 0) ::_exit(1);
-        auto fd = shm::connect_to(name);
+        auto fd = make();
         const uint8_t word[] = "it";
         if (fd) theirs.send(word, std::array{fd->get()});
         ::_exit(0);
@@ -129,6 +132,14 @@ Result<Fd> connect_elsewhere(const std::string &name, uid_t user = ::geteuid()) 
     REQUIRE(ours.receive(packet) == 0);
     REQUIRE(packet.fds.size() == 1);
     return std::move(packet.fds[0]);
+}
+
+Result<Fd> connect_elsewhere(const std::string &name, uid_t user = ::geteuid()) {
+    return from_child([&] { return shm::connect_to(name); }, user);
+}
+
+Fd listen_elsewhere(const std::string &name) {
+    return from_child([&] { return shm::listen_at(name); }, ::geteuid());
 }
 
 // A neighbour that says what it is told to.
@@ -161,7 +172,9 @@ struct Raw : Neighbours {
     Word heard() {
         Packet packet;
         int error = EAGAIN;
-        REQUIRE(until([&] { return (error = door->receive(packet)) != EAGAIN; }));
+        do
+            REQUIRE(until([&] { return (error = door->receive(packet)) != EAGAIN; }));
+        while (error == 0 && packet.is_bell());
         REQUIRE(error == 0);
         auto word = shm::decode_word(packet.bytes);
         REQUIRE(word);
@@ -173,6 +186,62 @@ struct Raw : Neighbours {
     }
     bool ends() {
         return until([&] { return there.down.has_value(); });
+    }
+};
+
+// A neighbour that owns: it is dialed, by our link, at a socket that another process made, so that
+// what it shows is mapped.
+struct RawOwner {
+    Log log;
+    std::unique_ptr<UvLoop> loop = std::move(*UvLoop::own(0));
+    std::unique_ptr<Transport> transport = make_shm(*loop, log);
+    RecordingSink here;
+    std::unique_ptr<Link> link;
+    std::unique_ptr<Door> door;
+    std::unique_ptr<Segment> segment = std::move(*Segment::make());
+
+    RawOwner() {
+        const Uri at{.scheme = "shm", .host = "owner-" + std::to_string(::getpid()), .path = {}};
+        Fd listener = listen_elsewhere("xfer-" + at.host);
+        auto made = transport->connect(at, here);
+        REQUIRE(made);
+        link = std::move(*made);
+        door = std::make_unique<Door>(shm::accept_from(listener.get()));
+        link->send_hello(words());
+        REQUIRE(turn_until(*loop, [&] { return here.up; }));
+        REQUIRE(hears().bytes == words());
+        REQUIRE(door->send(words(), std::array{segment->descriptor()}) == 0);
+        REQUIRE(turn_until(*loop, [&] { return here.hellos.size() == 1; }));
+        link->start(64, 64);
+        link->hear();
+    }
+    Packet hears() {
+        Packet packet;
+        do
+            REQUIRE(turn_until(*loop, [&] { return door->receive(packet) == 0; }));
+        while (packet.is_bell());
+        return packet;
+    }
+    void say(const Word &word, std::span<const int> fds = {}) {
+        REQUIRE(door->send(encode(word), fds) == 0);
+        turn_some(*loop);
+    }
+    // The first operation asks, and waits in the rings.
+    void shows(TestOp &first, const Fd &memory, uint64_t mapping, uint64_t length) {
+        REQUIRE(link->post(first));
+        link->flush();
+        const auto asked = shm::decode_word(hears().bytes);
+        REQUIRE(asked);
+        REQUIRE(asked->kind == Word::Kind::show);
+        segment->end(shm::Side::acceptor).slots[1].store(77);
+        say({.kind = Word::Kind::shown,
+             .region = asked->region,
+             .slot = 1,
+             .stamp = 77,
+             .length = length,
+             .access = XFER_READ | XFER_WRITE,
+             .mapping = mapping},
+            std::array{memory.get()});
     }
 };
 
@@ -247,7 +316,7 @@ TEST_CASE("a region that has ended is not touched, and what comes later is refus
     Neighbours pair;
     pair.meet();
     pair.get_near();
-    CHECK(pair.accepted().retire(kRegion, XFER_ESTALE));
+    CHECK(pair.accepted().retire(RegionId{kRegion}, XFER_ESTALE));
     pair.there.regions.clear();
     std::vector<uint8_t> local = pattern(1'000, 1);
     for (int i = 0; i < 3; ++i) {  // before its end is heard of, and after
@@ -265,7 +334,7 @@ TEST_CASE("a put that was posted when the region ended is refused") {
     std::vector<uint8_t> local = pattern(1'000, 1);
     TestOp put(Dir::put, kRegion, {{address(local.data()), 0, 1'000}});
     REQUIRE(pair.link->post(put));
-    CHECK(pair.accepted().retire(kRegion, XFER_ESTALE));
+    CHECK(pair.accepted().retire(RegionId{kRegion}, XFER_ESTALE));
     pair.there.regions.clear();
     pair.link->flush();
     const size_t before = pair.here.done.size();
@@ -328,7 +397,7 @@ TEST_CASE("what was noted counts as sent, though it takes the rings and never le
     TestOp notified(Dir::put, kRegion, {{address(local.data()), 0, 16}});
     notified.remote.notification = 1;
     REQUIRE(pair.link->post(notified));
-    CHECK(pair.accepted().retire(kRegion, XFER_ESTALE));
+    CHECK(pair.accepted().retire(RegionId{kRegion}, XFER_ESTALE));
     pair.link->flush();
     CHECK(notified.sent);
     const size_t before = pair.here.done.size();
@@ -398,7 +467,7 @@ TEST_CASE("memory that a neighbour made can be mapped, and only as far as it was
         CAPTURE(writable);
         Raw raw(true);
         Fd made = memfd(1 << 20, F_SEAL_SHRINK | F_SEAL_GROW);
-        raw.there.reach.memory = 3;
+        raw.there.reach.memory = {3};
         raw.there.reach.fd = made.get();
         raw.there.reach.offset = 4096;
         raw.there.reach_access = XFER_READ | (writable ? uint32_t{XFER_WRITE} : 0u);
@@ -409,7 +478,7 @@ TEST_CASE("memory that a neighbour made can be mapped, and only as far as it was
         REQUIRE(packet.fds.size() == 1);
         const auto word = shm::decode_word(packet.bytes);
         REQUIRE(word);
-        CHECK(word->memory == (3u << 1 | (writable ? 1u : 0u)));
+        CHECK(word->mapping == (3u << 1 | (writable ? 1u : 0u)));
         CHECK(word->offset == 4096);
         void *at =
             ::mmap(nullptr, 1 << 20, PROT_READ | PROT_WRITE, MAP_SHARED, packet.fds[0].get(), 0);
@@ -429,7 +498,7 @@ TEST_CASE("an end waits for who copies, and no longer") {
     REQUIRE(shown.status == 0);
     auto &claim = raw.segment->end(shm::Side::initiator).claim;
     claim.store(shown.stamp);
-    CHECK_FALSE(raw.accepted().retire(kRegion, XFER_ESTALE));
+    CHECK_FALSE(raw.accepted().retire(RegionId{kRegion}, XFER_ESTALE));
     CHECK(raw.segment->end(shm::Side::acceptor).slots[shown.slot].load() == 0);
     turn_some(*raw.loop, 20);
     CHECK(raw.there.quiet.empty());
@@ -461,7 +530,7 @@ TEST_CASE("stamps do not return") {
     Raw raw;
     raw.join();
     const Word first = raw.show();
-    CHECK(raw.accepted().retire(kRegion, XFER_ESTALE));
+    CHECK(raw.accepted().retire(RegionId{kRegion}, XFER_ESTALE));
     CHECK(raw.heard().kind == Word::Kind::hide);
     const Word second = raw.show();
     CHECK(second.slot == first.slot);
@@ -503,7 +572,7 @@ TEST_CASE("a neighbour that says nonsense is left, and nothing worse") {
         Raw raw;
         raw.join();
         raw.segment->end(shm::Side::initiator).ring.written.store(shm::kRingBytes + 1);
-        raw.segment->ring(shm::Side::acceptor);
+        raw.door->ring();
         CHECK(raw.ends());
     }
     SUBCASE("a reader that took what was never written") {
@@ -520,7 +589,7 @@ TEST_CASE("a neighbour that says nonsense is left, and nothing worse") {
         raw.join();
         raw.say({.kind = Word::Kind::shown, .region = 5, .slot = UINT64_MAX, .length = UINT64_MAX});
         raw.say({.kind = Word::Kind::hide, .region = 5});
-        raw.say({.kind = Word::Kind::drop, .memory = 5});
+        raw.say({.kind = Word::Kind::drop, .mapping = 5});
         turn_some(*raw.loop);
         CHECK_FALSE(raw.there.down);
     }
@@ -530,7 +599,7 @@ TEST_CASE("who has not been answered yet brings no memory along") {
     Raw raw;
     auto made = Segment::make();
     REQUIRE(made);
-    REQUIRE(raw.door->send(words(), (*made)->descriptors()) == 0);
+    REQUIRE(raw.door->send(words(), std::array{(*made)->descriptor()}) == 0);
     REQUIRE(raw.until([&] { return raw.there.hellos.size() == 1; }));
     raw.accepted().send_hello(words());
     SUBCASE("it is given rings of ours") {
@@ -538,12 +607,12 @@ TEST_CASE("who has not been answered yet brings no memory along") {
         turn_some(*raw.loop);
         Packet packet;
         REQUIRE(raw.door->receive(packet) == 0);
-        CHECK(packet.fds.size() == Segment::kDescriptors);
+        CHECK(packet.fds.size() == 1);
         CHECK_FALSE(raw.there.down);
     }
     SUBCASE("nor does who has no last word") {
         turn_some(*raw.loop);
-        REQUIRE(raw.door->send(words(), (*made)->descriptors()) == 0);
+        REQUIRE(raw.door->send(words(), std::array{(*made)->descriptor()}) == 0);
         REQUIRE(raw.until([&] { return raw.there.hellos.size() == 2; }));
         raw.accepted().send_hello(words());
         raw.accepted().start(64, 64);
@@ -580,20 +649,191 @@ TEST_CASE("another user is not let in, and holds up nobody") {
 }
 
 TEST_CASE("a segment that a neighbour made up is not mapped") {
-    const auto bell = [] { return Fd(::eventfd(0, EFD_CLOEXEC)); };
     const auto refused = [&](Fd memory) {
         std::vector<Fd> fds;
         fds.push_back(std::move(memory));
-        fds.push_back(bell());
-        fds.push_back(bell());
         return !Segment::take(std::move(fds));
     };
     CHECK(refused(memfd(sizeof(shm::Shared), 0)));  // could be cut short
     CHECK(refused(memfd(sizeof(shm::Shared) - 1, F_SEAL_SHRINK)));
     CHECK(refused(memfd(sizeof(shm::Shared), F_SEAL_SHRINK)));  // all zero: no magic
-    CHECK(refused(bell()));
+    CHECK(refused(Fd(::eventfd(0, EFD_CLOEXEC))));
     CHECK(refused(Fd(::open("/dev/null", O_RDWR | O_CLOEXEC))));
-    std::vector<Fd> few;
-    few.push_back(memfd(sizeof(shm::Shared), F_SEAL_SHRINK));
-    CHECK_FALSE(Segment::take(std::move(few)));
+    CHECK_FALSE(Segment::take({}));
+}
+
+// ---- numbers, and mappings under those who point into them
+
+TEST_CASE("the end of a message leaves the region of its number alone") {
+    Raw raw(true);
+    Fd made = memfd(1 << 20, F_SEAL_SHRINK | F_SEAL_GROW);
+    raw.there.reach.memory = memory_of({kRegion});
+    raw.there.reach.fd = made.get();
+    raw.join();
+    CHECK(raw.show().mapping != 0);
+    CHECK(raw.accepted().retire(MessageId{kRegion}, XFER_ESTALE));
+    const Word again = raw.show();  // nothing was said before
+    CHECK(again.kind == Word::Kind::shown);
+    CHECK(again.status == 0);
+    CHECK(raw.accepted().retire(RegionId{kRegion}, XFER_ESTALE));
+    CHECK(raw.heard().kind == Word::Kind::hide);
+    const Word dropped = raw.heard();
+    CHECK(dropped.kind == Word::Kind::drop);
+    CHECK(dropped.mapping == again.mapping);
+}
+
+TEST_CASE("memory stays mapped as long as a region points into it, whatever its owner says") {
+    constexpr uint64_t kSize = 1 << 20, kMapping = 15;
+    const auto mapped = [] {
+        std::ifstream maps("/proc/self/maps");
+        const std::string all((std::istreambuf_iterator<char>(maps)), {});
+        return all.find("/memfd:test ") != std::string::npos;
+    };
+    RawOwner owner;
+    Fd memory = memfd(kSize, F_SEAL_SHRINK | F_SEAL_GROW);
+    std::vector<uint8_t> local = pattern(4'096, 3), found(local.size());
+    TestOp first(Dir::put, kRegion, {{address(local.data()), 0, 16}});
+    owner.shows(first, memory, kMapping, kSize);
+    const auto put = [&](uint64_t offset) {
+        TestOp op(Dir::put, kRegion, {{address(local.data()), offset, local.size()}});
+        const size_t before = owner.here.done.size();
+        REQUIRE(owner.link->post(op));
+        owner.link->flush();
+        REQUIRE(turn_until(*owner.loop, [&] { return owner.here.done.size() > before; }));
+        CHECK(owner.here.done.back().status == XFER_OK);
+        REQUIRE(::pread(memory.get(), found.data(), found.size(), static_cast<off_t>(offset)) ==
+                static_cast<ssize_t>(found.size()));
+        CHECK(found == local);
+    };
+    put(0);
+    owner.say({.kind = Word::Kind::drop, .mapping = kMapping});
+    put(8'192);
+    CHECK(mapped());
+    owner.say({.kind = Word::Kind::hide, .region = kRegion});
+    CHECK_FALSE(mapped());
+    owner.link->close({XFER_ECLOSED, 0, 0, "enough"});
+    owner.door.reset();
+    CHECK(turn_until(*owner.loop, [&] { return owner.here.down.has_value(); }));
+}
+
+// ---- what a neighbour can do to what it shares (lib/design/0020-what-neighbours-share.md)
+
+TEST_CASE("what is handed over is memory alone, which nobody can cut or make wait") {
+    Raw raw;
+    REQUIRE(raw.door->send(words()) == 0);
+    REQUIRE(raw.until([&] { return raw.there.hellos.size() == 1; }));
+    raw.accepted().send_hello(words());
+    raw.accepted().start(64, 64);
+    turn_some(*raw.loop);
+    Packet packet;
+    REQUIRE(raw.door->receive(packet) == 0);
+    REQUIRE(packet.fds.size() == 1);
+    CHECK(::fcntl(packet.fds[0].get(), F_GET_SEALS) == (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL));
+    CHECK(::ftruncate(packet.fds[0].get(), 0) != 0);
+    CHECK(::fcntl(packet.fds[0].get(), F_ADD_SEALS, F_SEAL_WRITE) != 0);
+}
+
+TEST_CASE("who is rung for without end, and never reads it, makes nobody wait") {
+    Raw raw;
+    raw.join();
+    raw.accepted().hear();
+    // All that it may do to its own socket.
+    CHECK(::fcntl(raw.door->fd(), F_SETFL, 0) == 0);
+    const int small = 1;
+    ::setsockopt(raw.door->fd(), SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
+    auto &ring = raw.segment->end(shm::Side::acceptor).ring;
+    Frame ping;
+    ping.type = FrameType::ping;
+    uint64_t before = 0;
+    for (int i = 0; i < 5'000; ++i) {
+        ring.reader_sleeps.store(1);
+        REQUIRE(raw.accepted().send(ping, {}));
+        REQUIRE(raw.until([&] { return ring.written.load() > before; }));
+        before = ring.written.load();
+        ring.read.store(before);
+    }
+    CHECK_FALSE(raw.there.down);
+}
+
+TEST_CASE("a flood of wake-ups holds up nobody else") {
+    Neighbours pair;
+    pair.meet();
+    auto fd = shm::connect_to("xfer-" + pair.at.host);
+    REQUIRE(fd);
+    Door door(std::move(*fd));
+    REQUIRE(door.send(words()) == 0);
+    REQUIRE(pair.until([&] { return pair.accepting.links.size() == 2; }));
+    Link &flooded = *pair.accepting.links[1];
+    REQUIRE(pair.until([&] { return pair.there.hellos.size() == 2; }));
+    flooded.send_hello(words());
+    flooded.start(64, 64);
+    Frame ping;
+    ping.type = FrameType::ping;
+    for (size_t i = 1; i <= 50; ++i) {
+        for (int rings = 0; rings < 1'000; ++rings)
+            door.ring();
+        REQUIRE(pair.link->send(ping, {}));
+        REQUIRE(pair.until([&] { return pair.there.controls.size() == i; }));
+    }
+    flooded.close({XFER_ECLOSED, 0, 0, "enough"});
+    turn_some(*pair.loop);
+}
+
+TEST_CASE("descriptors that nobody asked for are closed") {
+    const auto open_files = [] {
+        const std::filesystem::directory_iterator all("/proc/self/fd");
+        return std::distance(begin(all), end(all));
+    };
+    Raw raw;
+    raw.join();
+    turn_some(*raw.loop);
+    const auto before = open_files();
+    Fd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+    for (int i = 0; i < 100; ++i) {
+        const Word word{.kind = Word::Kind::shown, .region = 5, .mapping = 6};
+        REQUIRE(raw.door->send(encode(word), std::array{null.get()}) == 0);
+        turn_some(*raw.loop, 1);
+    }
+    null.reset();
+    turn_some(*raw.loop);
+    CHECK(open_files() <= before);
+    CHECK_FALSE(raw.there.down);
+}
+
+TEST_CASE("holes punched into the rings end the link, and nothing worse") {
+    Raw raw;
+    REQUIRE(raw.door->send(words()) == 0);
+    REQUIRE(raw.until([&] { return raw.there.hellos.size() == 1; }));
+    raw.accepted().send_hello(words());
+    raw.accepted().start(64, 64);
+    raw.accepted().hear();
+    turn_some(*raw.loop);
+    Packet packet;
+    REQUIRE(raw.door->receive(packet) == 0);
+    Frame ping;
+    ping.type = FrameType::ping;
+    REQUIRE(raw.accepted().send(ping, {}));
+    turn_some(*raw.loop);
+    REQUIRE(::fallocate(packet.fds.at(0).get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+                        sizeof(shm::Shared)) == 0);
+    REQUIRE(raw.accepted().send(ping, {}));
+    turn_some(*raw.loop);
+    raw.door.reset();
+    CHECK(raw.ends());
+}
+
+TEST_CASE("who copies for ever is looked at less and less often") {
+    Raw raw;
+    raw.join();
+    const Word shown = raw.show();
+    raw.segment->end(shm::Side::initiator).claim.store(shown.stamp);
+    CHECK_FALSE(raw.accepted().retire(RegionId{kRegion}, XFER_ESTALE));
+    // 300 ms of looks every 50 us would be 6,000 turns; of doubled ones, and of turns of 10 ms, 50.
+    int turns = 0;
+    for (const uint64_t begin = raw.loop->now(); raw.loop->now() - begin < 300 * kNsPerMs; ++turns)
+        raw.loop->turn(10 * kNsPerMs);
+    CHECK(turns < 300);
+    CHECK(raw.there.quiet.empty());
+    raw.segment->end(shm::Side::initiator).claim.store(0);
+    CHECK(raw.until([&] { return raw.there.quiet.size() == 1; }));
 }

@@ -112,7 +112,7 @@ TEST_CASE("a region that is closed while a put comes in is left alone") {
     raw.say({put.begin(), put.begin() + 50'000});
     REQUIRE(raw.until([&] { return raw.memory[40'000] == data[40'000]; }));
     turn_some(*raw.loop);
-    CHECK(raw.accepted().retire(kRegion, XFER_ESTALE));
+    CHECK(raw.accepted().retire(RegionId{kRegion}, XFER_ESTALE));
     std::vector<uint8_t> now = raw.memory;
     raw.say({put.begin() + 50'000, put.end()});
     Frame frame = raw.hear_frame();
@@ -140,11 +140,11 @@ TEST_CASE("a put that comes in when its notification ends is left alone") {
     raw.say({put.begin(), put.begin() + 50'000});
     REQUIRE(raw.until([&] { return raw.memory[40'000] == data[40'000]; }));
     turn_some(*raw.loop);
-    raw.accepted().discard(kNumber + 1);  // another's
+    raw.accepted().discard({kNumber + 1});  // another's
     raw.say({put.begin() + 50'000, put.begin() + 60'000});
     REQUIRE(raw.until([&] { return raw.memory[55'000] == data[55'000]; }));
     turn_some(*raw.loop);
-    raw.accepted().discard(kNumber);
+    raw.accepted().discard({kNumber});
     std::vector<uint8_t> now = raw.memory;
     raw.say({put.begin() + 60'000, put.end()});
     Frame frame = raw.hear_frame();
@@ -167,8 +167,8 @@ TEST_CASE("a region that is closed while it is read is quiet when that has left"
         raw.say(all);
         REQUIRE(raw.until([&] { return raw.there.served == 60; }));
         turn_some(*raw.loop);
-        CHECK(raw.accepted().retire(kRegion + 1, XFER_ESTALE));
-        CHECK(!raw.accepted().retire(kRegion, XFER_ESTALE));
+        CHECK(raw.accepted().retire(RegionId{kRegion + 1}, XFER_ESTALE));
+        CHECK(!raw.accepted().retire(RegionId{kRegion}, XFER_ESTALE));
         CHECK(raw.there.quiet.empty());
         if (lost) {
             raw.fd.reset();

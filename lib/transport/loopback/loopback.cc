@@ -38,8 +38,8 @@ public:
     void flush() override { loop_.defer(*this); }
     bool cancel(Op &op) override;
     // Operations are copied whole or not at all, and the next one is checked before it is.
-    bool retire(uint64_t, Status) override { return true; }
-    void discard(uint64_t) override {}
+    bool retire(Target, Status) override { return true; }
+    void discard(NotificationId) override {}
     void close(const Failure &why) override;
     uint64_t last_heard() const override { return loop_.now(); }
 

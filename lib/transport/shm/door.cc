@@ -107,9 +107,13 @@ int Door::send(ConstBytes bytes, std::span<const int> fds) {
     return 0;
 }
 
+void Door::ring() {
+    send(kBell);  // who is gone is told by reading
+}
+
 int Door::receive(Packet &packet) {
     packet.fds.clear();
-    packet.fds.reserve(kMaxPacketFds);  // what has come is held at once
+    packet.fds.reserve(kMaxPacketFds + 1);  // held at once; padding has room for one more
     packet.bytes.resize(kMaxPacket);
     iovec vector{packet.bytes.data(), packet.bytes.size()};
     alignas(cmsghdr) uint8_t control[CMSG_SPACE(kMaxPacketFds * sizeof(int))];

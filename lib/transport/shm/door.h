@@ -14,9 +14,12 @@
 
 namespace xfer::shm {
 
-constexpr size_t kMaxPacket = 8192, kMaxPacketFds = 3;
+constexpr size_t kMaxPacket = 8192, kMaxPacketFds = 1;
+
+constexpr uint8_t kBell[] = {1};  // the packet that only wakes
 
 struct Packet {
+    bool is_bell() const { return bytes.size() == sizeof kBell && bytes[0] == kBell[0]; }
     std::vector<uint8_t> bytes;
     std::vector<Fd> fds;
 };
@@ -37,6 +40,10 @@ public:
     int send(ConstBytes bytes, std::span<const int> fds = {});
     // 0, or errno: EAGAIN, EPIPE (it was closed), EBADMSG (what nobody sends).
     int receive(Packet &packet);
+    // Wakes the other end. Each end has a socket of its own, and each call says that it does not
+    // wait, so that nothing the other end does makes this block. A queue that is full has packets
+    // that are to be read, and each of them wakes.
+    void ring();
     // A process that has ended or has become another program: neither has this socket any more.
     bool there() const;
     // Of which nothing runs any more; false also if nobody can tell.

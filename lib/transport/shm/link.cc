@@ -60,13 +60,14 @@ void ShmLink::on_ready(uint32_t readiness) {
 }
 
 void ShmLink::read() {
-    Packet packet;
     for (int i = 0; i < kPacketsPerTurn && watch_; ++i) {
-        const int error = door_.receive(packet);
+        const int error = door_.receive(heard_packet_);
         if (error == EAGAIN) return;
         if (error) return hung_up(error);
         last_heard_ = loop_.now();
-        hear(std::move(packet));
+        if (rings_) rings_->rung();
+        if (rings_ && heard_packet_.is_bell()) return;  // an honest neighbour rings once
+        hear(heard_packet_);
     }
 }
 
@@ -80,7 +81,7 @@ void ShmLink::hung_up(int error) {
     close(why);
 }
 
-void ShmLink::hear(Packet packet) {
+void ShmLink::hear(Packet &packet) {
     const auto word = stage_ == Stage::hello ? std::nullopt : decode_word(packet.bytes);
     if (word) return hear(*word, std::move(packet.fds));
     if (stage_ != Stage::hello || !is_hello(packet.bytes))
@@ -88,8 +89,7 @@ void ShmLink::hear(Packet packet) {
     if (!packet.fds.empty() && spoke_) {  // not from who has not been answered yet
         auto segment = Segment::take(std::move(packet.fds));
         if (!segment) return close(segment.error());
-        if (!join(std::move(*segment), Side::initiator))
-            return close({XFER_ENOMEM, XFER_ORIGIN_NONE, 0, "no descriptors for the rings"});
+        join(std::move(*segment), Side::initiator);
     }
     sink_->on_hello(packet.bytes);
 }
@@ -128,13 +128,12 @@ LinkTicket ShmLink::detach() {
 
 // ---- by the rings ----
 
-bool ShmLink::join(std::unique_ptr<Segment> segment, Side side) {
+void ShmLink::join(std::unique_ptr<Segment> segment, Side side) {
     segment_ = std::move(segment);
     frames_ = std::make_unique<stream::StreamLink>(loop_, log_, buffers_);
     frames_->set_sink(*this);
-    auto rings = std::make_unique<RingCarrier>(loop_, *segment_, side, frames_->carried());
+    auto rings = std::make_unique<RingCarrier>(loop_, door_, *segment_, side, frames_->carried());
     rings_ = rings.get();
-    if (!rings->begin()) return false;
     frames_->carry(std::move(rings), remote_);
     buffers_.pieces.reserve(kMaxPieces);  // for copies, which can't lack memory then
     End &mine = segment_->end(side), &theirs = segment_->end(other(side));
@@ -142,21 +141,16 @@ bool ShmLink::join(std::unique_ptr<Segment> segment, Side side) {
     mine.nonce_at.store(reinterpret_cast<uint64_t>(nonce_.data()));
     reached_ = std::make_unique<Reached>(door_, mine, theirs);
     shown_ = std::make_unique<Shown>(mine, theirs);
-    return true;
 }
 
 // The acceptor's last words bring the segment along.
 Failure ShmLink::share() {
     auto segment = Segment::make();
     if (!segment) return segment.error();
-    std::vector<Fd> &along = words_.back().fds;
-    along.reserve(Segment::kDescriptors);
-    for (const int fd : (*segment)->descriptors()) {
-        along.emplace_back(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
-        if (!along.back()) return os_failure(errno, "descriptors to share");
-    }
-    if (!join(std::move(*segment), Side::acceptor))
-        return {XFER_ENOMEM, XFER_ORIGIN_NONE, 0, "the loop takes no more descriptors"};
+    Fd along(::fcntl((*segment)->descriptor(), F_DUPFD_CLOEXEC, 0));
+    if (!along) return os_failure(errno, "a descriptor to share");
+    words_.back().fds.push_back(std::move(along));
+    join(std::move(*segment), Side::acceptor);
     return {};
 }
 
@@ -188,7 +182,7 @@ bool ShmLink::send(const Frame &frame, ConstBytes body) {
     return stage_ == Stage::frames && frames_->send(frame, body);
 }
 
-void ShmLink::discard(uint64_t notification) {
+void ShmLink::discard(NotificationId notification) {
     if (frames_) frames_->discard(notification);
 }
 

@@ -40,8 +40,8 @@ public:
     bool post(Op &op) override;
     void flush() override;
     bool cancel(Op &op) override;
-    bool retire(uint64_t region, Status why) override;
-    void discard(uint64_t notification) override;
+    bool retire(Target target, Status why) override;
+    void discard(NotificationId notification) override;
     void close(const Failure &why) override;
     uint64_t last_heard() const override;
 
@@ -52,10 +52,10 @@ private:
     void on_ready(uint32_t readiness) override;
     void run() override;
     void read();
-    void hear(Packet packet);
+    void hear(Packet &packet);
     void say();
     void hung_up(int error);
-    bool join(std::unique_ptr<Segment> segment, Side side);
+    void join(std::unique_ptr<Segment> segment, Side side);
     Failure share();
     void finish();
 
@@ -67,7 +67,9 @@ private:
     void copy_all();
     bool give_to_rings(Op &op, bool seen);
     void told();
+    bool take_back(RegionId region, bool left);
     void settle(bool dead);
+    void look_again(bool first);
     void on_timer(Timer &timer) override;
     bool gone_quiet();
     void tell_unseen();
@@ -81,8 +83,8 @@ private:
                      std::vector<iovec> &out) override;
     Status on_reach(const Access &, Reach &) override { return XFER_ESTALE; }
     void on_served(Dir dir, uint64_t bytes) override;
-    void on_quiet(uint64_t region) override;
-    void on_unseen(uint64_t, uint64_t) override {}
+    void on_quiet(Target target) override;
+    void on_unseen(NotificationId, uint64_t) override {}
     void on_down(const Failure &why) override;
 
     Loop &loop_;
@@ -93,6 +95,7 @@ private:
     Stage stage_ = Stage::hello;
     Door door_{Fd()};
     std::unique_ptr<Watch> watch_;  // of the door
+    Packet heard_packet_;           // kept, so that being woken takes no memory
     std::deque<Packet> words_;      // that have not left
     bool dialed_ = false;           // and not told yet
     bool spoke_ = false;            // in the handshake
@@ -112,6 +115,7 @@ private:
     Ops posted_, done_, canceled_;      // that are copied
     uint32_t max_ops_ = 0, count_ = 0;  // posted and not told, copied or not
     Timer claims_{*this};               // looks again at who copies still
+    uint64_t next_look_ns_ = 0;
 };
 
 }  // namespace xfer::shm

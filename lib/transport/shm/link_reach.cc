@@ -14,14 +14,17 @@ namespace xfer::shm {
 
 namespace {
 
-constexpr size_t kMaxAsking = 64;      // questions of the neighbour's that wait for an answer
-constexpr uint64_t kClaimNs = 50'000;  // between two looks at who copies still
+constexpr size_t kMaxAsking = 64;  // questions of the neighbour's that wait for an answer
+// Between two looks at who copies still: a copy takes some ten microseconds, and one that does not
+// end is of a process that is stopped.
+constexpr uint64_t kFirstLookNs = 50'000, kLastLookNs = 50 * kNsPerMs;
 
 // Its owner may let it be read only.
 Fd open_again(int fd, bool writable) {
     if (writable) return Fd(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
     const std::string path = "/proc/self/fd/" + std::to_string(fd);
-    return Fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    // Without waiting for whoever may hold a lease on it.
+    return Fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
 }
 
 }  // namespace
@@ -45,9 +48,9 @@ void ShmLink::hear(const Word &word, std::vector<Fd> fds) {
     case Word::Kind::shown:
         return reached_->hear(word, std::move(fds));
     case Word::Kind::hide:
-        return reached_->hide(word.region);
+        return reached_->hide({word.region});
     case Word::Kind::drop:
-        return reached_->drop(word.memory);
+        return reached_->drop({word.mapping});
     }
     close({XFER_EPROTO, XFER_ORIGIN_NONE, 0, remote_ + ": a word that nobody says"});
 }
@@ -64,7 +67,7 @@ void ShmLink::show(const Word &asked) {
     access.key = asked.key;
     Reach reach;
     const Status status = sink_->on_reach(access, reach);
-    const auto place = status == XFER_OK ? shown_->show(asked.region) : std::nullopt;
+    const auto place = status == XFER_OK ? shown_->show({asked.region}) : std::nullopt;
     if (!place) {
         answer.status = 1;
         return tell(answer);
@@ -77,11 +80,11 @@ void ShmLink::show(const Word &asked) {
     Fd along;
     if (reach.fd >= 0 && door_.pid() != ::getpid()) {
         const bool writable = reach.access & XFER_WRITE;
-        const uint64_t memory = reach.memory << 1 | (writable ? 1 : 0);
-        if (!shown_->memories.contains(memory)) along = open_again(reach.fd, writable);
-        if (along) shown_->memories.insert(memory);
-        if (shown_->memories.contains(memory)) {
-            answer.memory = memory;
+        const MappingId mapping = mapping_of(reach.memory, writable);
+        if (!shown_->mappings.contains(mapping)) along = open_again(reach.fd, writable);
+        if (along) shown_->mappings.insert(mapping);
+        if (shown_->mappings.contains(mapping)) {
+            answer.mapping = mapping.value;
             answer.offset = reach.offset;
         }
     }
@@ -135,7 +138,10 @@ void ShmLink::copy_all() {
             continue;
         }
         rings = true;
-        XFER_CHECK(give_to_rings(*op, op->sent));  // there was room for it
+        if (give_to_rings(*op, op->sent)) continue;
+        canceled_.push_back(*op);  // the peer allows less than it said: it ends with the link
+        loop_.defer(*this);
+        close({XFER_EPROTO, XFER_ORIGIN_NONE, 0, remote_ + ": no room for what it allowed"});
     }
     if (rings) frames_->flush();
     if (!done_.empty()) loop_.defer(*this);
@@ -165,31 +171,46 @@ void ShmLink::told() {
 
 // ---- the end of a region, and of all of them
 
-bool ShmLink::retire(uint64_t region, Status why) {
+bool ShmLink::retire(Target target, Status why) {
     if (!frames_) return true;
-    const bool left = frames_->retire(region, why);
-    if (!shown_) return left;
+    const bool left = frames_->retire(target, why);
+    const auto region =
+        target.region();  // a message is not shown, and lies in no memory of its own
+    return shown_ && region ? take_back(*region, left) : left;
+}
+
+bool ShmLink::take_back(RegionId region, bool left) {
     const bool shown = shown_->has(region);
     const bool quiet = shown ? shown_->retire(region, !left) : left;
     const bool told = in_memory([&] {
-        if (shown) tell({.kind = Word::Kind::hide, .region = region});
-        for (const uint64_t memory : {region << 1, region << 1 | 1})
-            if (shown_->memories.erase(memory)) tell({.kind = Word::Kind::drop, .memory = memory});
+        if (shown) tell({.kind = Word::Kind::hide, .region = region.value});
+        for (const bool writable : {false, true}) {
+            const MappingId mapping = mapping_of(memory_of(region), writable);
+            if (shown_->mappings.erase(mapping))
+                tell({.kind = Word::Kind::drop, .mapping = mapping.value});
+        }
     });
     if (!told) close(no_memory());
-    if (shown && !quiet) loop_.arm(claims_, loop_.now() + kClaimNs);
+    if (shown && !quiet) look_again(true);
     return quiet;
 }
 
-void ShmLink::on_quiet(uint64_t region) {
-    if (!shown_->has(region)) return sink_->on_quiet(region);
-    shown_->left(region);
+void ShmLink::on_quiet(Target target) {
+    const auto region = target.region();
+    if (!region || !shown_->has(*region)) return sink_->on_quiet(target);
+    shown_->left(*region);
     settle(false);
 }
 
 void ShmLink::settle(bool dead) {
-    const bool more = shown_->settle(dead, [&](uint64_t region) { sink_->on_quiet(region); });
-    if (more) loop_.arm(claims_, loop_.now() + kClaimNs);
+    const bool more = shown_->settle(dead, [&](RegionId region) { sink_->on_quiet(region); });
+    if (more) look_again(false);
+}
+
+void ShmLink::look_again(bool first) {
+    if (first || next_look_ns_ == 0) next_look_ns_ = kFirstLookNs;
+    loop_.arm(claims_, loop_.now() + next_look_ns_);
+    next_look_ns_ = std::min(2 * next_look_ns_, kLastLookNs);
 }
 
 void ShmLink::on_timer(Timer &) {
@@ -202,7 +223,7 @@ bool ShmLink::gone_quiet() {
     if (!shown_) return true;
     shown_->clear_all();
     if (shown_->claimed() && !door_.gone()) {
-        loop_.arm(claims_, loop_.now() + kClaimNs);
+        look_again(false);
         return false;
     }
     settle(true);
@@ -211,7 +232,7 @@ bool ShmLink::gone_quiet() {
 
 void ShmLink::tell_unseen() {
     if (shown_)
-        shown_->unseen([&](uint64_t number, uint64_t key) {
+        shown_->unseen([&](NotificationId number, uint64_t key) {
             [[maybe_unused]] const bool told = in_memory([&] { sink_->on_unseen(number, key); });
         });
 }

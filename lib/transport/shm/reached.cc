@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -43,16 +42,13 @@ void copy_piece(uint8_t *to, const uint8_t *from, uint64_t length, bool large) {
 }  // namespace
 
 // A memfd of the neighbour's, mapped as far as we were let.
-class Reached::Mapping {
+class Reached::Mapping : public RefCounted<Mapping> {
 public:
     explicit Mapping(const Fd &fd) {
-        const int seals = ::fcntl(fd.get(), F_GET_SEALS);
+        const uint64_t size = sealed_size(fd);
         const int mode = ::fcntl(fd.get(), F_GETFL);
-        struct stat there;
-        if (seals < 0 || !(seals & F_SEAL_SHRINK) || mode < 0 || ::fstat(fd.get(), &there) != 0)
-            return;
+        if (size == 0 || mode < 0) return;
         const int protection = PROT_READ | ((mode & O_ACCMODE) == O_RDWR ? PROT_WRITE : 0);
-        const auto size = static_cast<uint64_t>(there.st_size);
         void *at = ::mmap(nullptr, size, protection, MAP_SHARED, fd.get(), 0);
         if (at == MAP_FAILED) return;
         data_ = static_cast<uint8_t *>(at);
@@ -87,8 +83,9 @@ Reached::~Reached() = default;
 // ---- what was shown
 
 Reached::Way Reached::way(const Op &op) {
-    if (op.remote.region & kMessageBit) return Way::rings;  // of a message, pulled once
-    auto at = regions_.find(op.remote.region);
+    const auto id = op.remote.target().region();
+    if (!id) return Way::rings;  // of a message, pulled once
+    auto at = regions_.find(*id);
     // That it was not shown to who had another key says nothing.
     if (at != regions_.end() && at->second.state == Region::State::beyond &&
         at->second.key != op.remote.key)
@@ -108,7 +105,7 @@ bool Reached::fits(const Op &op, const Region &region) const {
 }
 
 Word Reached::question(const Op &op) {
-    Region &region = regions_[op.remote.region];
+    Region &region = regions_[{op.remote.region}];
     region.generation = op.remote.generation;
     region.key = op.remote.key;
     ++asked_;
@@ -121,11 +118,12 @@ Word Reached::question(const Op &op) {
 }
 
 void Reached::hear(const Word &shown, std::vector<Fd> fds) {
-    const auto at = regions_.find(shown.region);
+    const auto at = regions_.find({shown.region});
     if (at == regions_.end() || at->second.state != Region::State::asked) return;
     --asked_;
-    if (shown.memory && fds.size() == 1)
-        memories_.insert_or_assign(shown.memory, std::make_unique<Mapping>(fds[0]));
+    const MappingId mapping{shown.mapping};
+    if (mapping && fds.size() == 1 && (mappings_.size() < kSlots || mappings_.contains(mapping)))
+        mappings_[mapping] = Ref<Mapping>::adopt(new Mapping(fds[0]));
     Region &region = at->second;
     region.state = Region::State::beyond;
     if (shown.status != 0 || shown.slot >= kSlots) return;
@@ -136,21 +134,23 @@ void Reached::hear(const Word &shown, std::vector<Fd> fds) {
     region.access = shown.access;
     if (door_.pid() == ::getpid()) {
         region.here = reinterpret_cast<uint8_t *>(shown.base);
-    } else if (const auto memory = memories_.find(shown.memory); memory != memories_.end()) {
-        region.here = memory->second->find(shown);
+    } else if (const auto there = mappings_.find(mapping); there != mappings_.end()) {
+        region.mapping = there->second;
+        region.here = region.mapping->find(shown);
     }
     if (region.here || reaches()) region.state = Region::State::shown;
 }
 
-void Reached::hide(uint64_t region) {
+void Reached::hide(RegionId region) {
     const auto at = regions_.find(region);
     if (at == regions_.end()) return;
     if (at->second.state == Region::State::asked) --asked_;
     regions_.erase(at);
 }
 
-void Reached::drop(uint64_t memory) {
-    memories_.erase(memory);
+// Regions that lie in it and were not hidden keep it mapped: they point there.
+void Reached::drop(MappingId mapping) {
+    mappings_.erase(mapping);
 }
 
 void Reached::forget_beyond() {
@@ -185,7 +185,7 @@ bool Reached::note(const Op &op) {
 }
 
 bool Reached::copy(Op &op, std::vector<Piece> &pieces) {
-    const auto at = regions_.find(op.remote.region);
+    const auto at = regions_.find({op.remote.region});
     if (at == regions_.end()) return false;
     const Region &region = at->second;
     pieces.clear();

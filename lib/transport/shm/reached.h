@@ -12,6 +12,7 @@
 #include "transport/shm/segment.h"
 #include "transport/shm/words.h"
 #include "transport/transport.h"
+#include "util/ref.h"
 
 namespace xfer::shm {
 
@@ -26,8 +27,8 @@ public:
     Way way(const Op &op);
     Word question(const Op &op);
     void hear(const Word &shown, std::vector<Fd> fds);
-    void hide(uint64_t region);
-    void drop(uint64_t memory);
+    void hide(RegionId region);
+    void drop(MappingId mapping);
     // False: it could not be copied after all.
     bool copy(Op &op, std::vector<Piece> &pieces);
 
@@ -39,7 +40,8 @@ private:
         uint32_t slot = 0;
         uint64_t stamp = 0;
         uint64_t base = 0, length = 0, access = 0;  // base: in the neighbour's process
-        uint8_t *here = nullptr;                    // or: in ours
+        uint8_t *here = nullptr;                    // or: in ours,
+        Ref<Mapping> mapping;                       // which stays mapped as long as this is here
     };
     bool fits(const Op &op, const Region &region) const;
     bool reaches();
@@ -51,8 +53,8 @@ private:
 
     const Door &door_;
     End &mine_, &theirs_;
-    std::map<uint64_t, Region> regions_;
-    std::map<uint64_t, std::unique_ptr<Mapping>> memories_;
+    std::map<RegionId, Region> regions_;
+    std::map<MappingId, Ref<Mapping>> mappings_;  // at most kSlots
     uint32_t asked_ = 0;
     enum class Kernel : uint8_t { untried, works, forbids } kernel_ = Kernel::untried;
     std::vector<iovec> local_, remote_;

@@ -14,19 +14,12 @@ constexpr uint32_t kFruitless = 1'000;
 
 }  // namespace
 
-RingCarrier::RingCarrier(Loop &loop, Segment &segment, Side side, WatchSink &sink)
+RingCarrier::RingCarrier(Loop &loop, Door &door, Segment &segment, Side side, WatchSink &sink)
     : loop_(loop),
-      segment_(segment),
-      side_(side),
+      door_(door),
       sink_(sink),
       writer_(segment.end(side).ring, segment.end(side).data, kRingBytes),
       reader_(segment.end(other(side)).ring, segment.end(other(side)).data, kRingBytes) {}
-
-bool RingCarrier::begin() {
-    watch_ = loop_.watch(segment_.bell(side_), *this);
-    if (watch_) watch_->want(kReadable);
-    return watch_ != nullptr;
-}
 
 void RingCarrier::hang_up() {
     hung_up_ = true;
@@ -41,7 +34,7 @@ ssize_t RingCarrier::write(std::span<const iovec> from) {
         return -1;
     }
     const uint64_t bytes = writer_.write(from, room);
-    if (writer_.must_ring()) segment_.ring(other(side_));
+    if (writer_.must_ring()) door_.ring();
     return static_cast<ssize_t>(bytes);
 }
 
@@ -55,23 +48,23 @@ ssize_t RingCarrier::read(std::span<const iovec> into) {
         return -1;
     }
     const uint64_t bytes = reader_.read(into, there);
-    if (reader_.must_ring()) segment_.ring(other(side_));
+    if (reader_.must_ring()) door_.ring();
     return static_cast<ssize_t>(bytes);
 }
 
 void RingCarrier::want(uint32_t readiness) {
     wanted_ = readiness;
     fruitless_ = 0;
-    if (watch_) loop_.look_at(*this);
+    if (!ended_) loop_.look_at(*this);
 }
 
 void RingCarrier::end() {
-    watch_.reset();
+    ended_ = true;
     Poller::unlink();
 }
 
-void RingCarrier::on_ready(uint32_t) {
-    segment_.silence(side_);
+void RingCarrier::rung() {
+    if (ended_) return;
     fruitless_ = 0;
     loop_.look_at(*this);
 }

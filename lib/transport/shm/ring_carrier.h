@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two rings as a carrier. Whoever finds nothing for a while, or before its loop sleeps, waits for
-// its bell.
+// a packet through the door.
 #pragma once
 
-#include <memory>
-
 #include "loop/loop.h"
+#include "transport/shm/door.h"
 #include "transport/shm/segment.h"
 #include "transport/stream/carrier.h"
 
 namespace xfer::shm {
 
-class RingCarrier final : public stream::Carrier, Poller, WatchSink {
+class RingCarrier final : public stream::Carrier, Poller {
 public:
-    RingCarrier(Loop &loop, Segment &segment, Side side, WatchSink &sink);
-    bool begin();  // false: the loop can't watch the bell
+    RingCarrier(Loop &loop, Door &door, Segment &segment, Side side, WatchSink &sink);
+    void rung();  // something came through the door
     // The neighbour is gone: what it has written is read, and then comes the end.
     void hang_up();
 
@@ -25,21 +24,18 @@ public:
     Fd release() override { return Fd(); }
 
 private:
-    void on_ready(uint32_t) override;  // the bell
     bool poll() override;
     bool doze() override;
     uint32_t ready();
 
     Loop &loop_;
-    Segment &segment_;
-    const Side side_;
+    Door &door_;
     WatchSink &sink_;
     RingWriter<> writer_;
     RingReader<> reader_;
-    std::unique_ptr<Watch> watch_;
     uint32_t wanted_ = 0;
     uint32_t fruitless_ = 0;  // looks in a row
-    bool hung_up_ = false;
+    bool hung_up_ = false, ended_ = false;
 };
 
 }  // namespace xfer::shm

@@ -2,7 +2,6 @@
 #include "transport/shm/segment.h"
 
 #include <fcntl.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -15,7 +14,7 @@ namespace xfer::shm {
 namespace {
 
 constexpr uint64_t kMagic = 0x31676573'72656678;  // "xfersegt1", in part
-constexpr uint32_t kVersion = 2;
+constexpr uint32_t kVersion = 3;
 constexpr int kSeals = F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL;
 
 Failure nonsense(const char *what) {
@@ -24,6 +23,17 @@ Failure nonsense(const char *what) {
 
 }  // namespace
 
+// The seals are asked for first, which never blocks: fstat of a file whose server is the neighbour
+// (FUSE) would wait for it. Pages of a sealed memfd are always there, punched holes read as zeros;
+// those of a hugetlb one may be lacking when they are touched, which ends a process.
+uint64_t sealed_size(const Fd &memory) {
+    const int seals = ::fcntl(memory.get(), F_GET_SEALS);
+    if (seals < 0 || !(seals & F_SEAL_SHRINK)) return 0;
+    struct stat there;
+    if (::fstat(memory.get(), &there) != 0) return 0;
+    return static_cast<uint64_t>(there.st_size);
+}
+
 Result<std::unique_ptr<Segment>> Segment::make() {
     std::unique_ptr<Segment> segment(new Segment);
     segment->memory_ = Fd(::memfd_create("near", MFD_CLOEXEC | MFD_ALLOW_SEALING));
@@ -31,10 +41,6 @@ Result<std::unique_ptr<Segment>> Segment::make() {
     const int memory = segment->memory_.get();
     if (::ftruncate(memory, sizeof(Shared)) != 0) return os_failure(errno, "the size of a memfd");
     if (::fcntl(memory, F_ADD_SEALS, kSeals) != 0) return os_failure(errno, "sealing a memfd");
-    for (Fd &bell : segment->bells_) {
-        bell = Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-        if (!bell) return os_failure(errno, "eventfd");
-    }
     if (Failure why = segment->map(); why.status != XFER_OK) return why;
     segment->shared_->magic = kMagic;
     segment->shared_->version = kVersion;
@@ -43,19 +49,11 @@ Result<std::unique_ptr<Segment>> Segment::make() {
 }
 
 Result<std::unique_ptr<Segment>> Segment::take(std::vector<Fd> fds) {
-    if (fds.size() != kDescriptors) return nonsense("a neighbour sent other descriptors");
-    // Sealed, it can't be cut short under our feet; and only a memfd can be sealed.
-    const int seals = ::fcntl(fds[0].get(), F_GET_SEALS);
-    struct stat there;
-    if (seals < 0 || !(seals & F_SEAL_SHRINK) || ::fstat(fds[0].get(), &there) != 0 ||
-        static_cast<uint64_t>(there.st_size) != sizeof(Shared))
+    if (fds.size() != 1) return nonsense("a neighbour sent other descriptors");
+    if (sealed_size(fds[0]) != sizeof(Shared))
         return nonsense("a neighbour sent no memory of ours");
-    for (size_t i : {1, 2})
-        if (::fcntl(fds[i].get(), F_SETFL, O_NONBLOCK) != 0) return os_failure(errno, "a bell");
     std::unique_ptr<Segment> segment(new Segment);
     segment->memory_ = std::move(fds[0]);
-    segment->bells_[0] = std::move(fds[1]);
-    segment->bells_[1] = std::move(fds[2]);
     if (Failure why = segment->map(); why.status != XFER_OK) return why;
     const Shared &shared = *segment->shared_;
     if (shared.magic != kMagic || shared.version != kVersion || shared.size != sizeof(Shared))
@@ -73,17 +71,6 @@ Failure Segment::map() {
 
 Segment::~Segment() {
     if (shared_) ::munmap(shared_, sizeof(Shared));
-}
-
-void Segment::ring(Side side) {
-    const uint64_t once = 1;
-    while (::write(bell(side), &once, sizeof once) < 0 && errno == EINTR)
-        continue;  // full is as good as rung; who is not rung for sleeps on
-}
-
-void Segment::silence(Side side) {
-    uint64_t times;
-    [[maybe_unused]] const ssize_t rung = ::read(bell(side), &times, sizeof times);
 }
 
 }  // namespace xfer::shm

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What two neighbours share: one sealed memfd with a ring and a claim for each direction, and two
-// tables of slots, and for each end a bell (an eventfd). The acceptor makes it and hands it over;
-// it has no name and leaves nothing behind. `Side` says whose a thing is.
+// tables of slots. The acceptor makes it and hands it over; it has no name and leaves nothing
+// behind. `Side` says whose a thing is.
 #pragma once
 
 #include <array>
@@ -46,27 +46,24 @@ struct Shared {
     End ends[2];
 };
 
+// The size of a memfd that can't be cut short; 0: it is something else.
+uint64_t sealed_size(const Fd &memory);
+
 class Segment {
 public:
-    static constexpr size_t kDescriptors = 3;
-    using Descriptors = std::array<int, kDescriptors>;
-
     static Result<std::unique_ptr<Segment>> make();
     // From descriptors that a neighbour sent; whatever it may have sent.
     static Result<std::unique_ptr<Segment>> take(std::vector<Fd> fds);
     ~Segment();
 
-    Descriptors descriptors() const { return {memory_.get(), bells_[0].get(), bells_[1].get()}; }
+    int descriptor() const { return memory_.get(); }
     End &end(Side side) { return shared_->ends[static_cast<int>(side)]; }
-    int bell(Side side) const { return bells_[static_cast<int>(side)].get(); }
-    void ring(Side side);
-    void silence(Side side);  // takes what has been rung
 
 private:
     Segment() = default;
     Failure map();
 
-    Fd memory_, bells_[2];
+    Fd memory_;
     Shared *shared_ = nullptr;
 };
 

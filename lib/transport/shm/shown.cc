@@ -7,7 +7,7 @@ namespace xfer::shm {
 
 Shown::Shown(End &mine, End &theirs) : mine_(mine), theirs_(theirs) {}
 
-std::optional<Shown::Place> Shown::show(uint64_t region) {
+std::optional<Shown::Place> Shown::show(RegionId region) {
     if (const auto at = regions_.find(region); at != regions_.end()) {
         if (at->second.cleared) return std::nullopt;
         return at->second.place;
@@ -37,7 +37,7 @@ void Shown::clear_all() {
         clear(shown);
 }
 
-bool Shown::retire(uint64_t region, bool leaving) {
+bool Shown::retire(RegionId region, bool leaving) {
     const auto at = regions_.find(region);
     Region &shown = at->second;
     clear(shown);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "transport/shm/segment.h"
+#include "transport/shm/words.h"
 
 namespace xfer::shm {
 
@@ -21,12 +22,12 @@ public:
     // `mine`: who has the table; `theirs`: who claims.
     Shown(End &mine, End &theirs);
 
-    std::optional<Place> show(uint64_t region);  // none: the table is full
-    bool has(uint64_t region) const { return regions_.contains(region); }
+    std::optional<Place> show(RegionId region);  // none: the table is full
+    bool has(RegionId region) const { return regions_.contains(region); }
     // The region ends. True: nobody reaches it any more, and it is forgotten; else settle() tells
     // when. `leaving`: the rings still take something of it, until left().
-    bool retire(uint64_t region, bool leaving);
-    void left(uint64_t region) { regions_.find(region)->second.leaving = false; }
+    bool retire(RegionId region, bool leaving);
+    void left(RegionId region) { regions_.find(region)->second.leaving = false; }
     void clear_all();
     bool claimed() const { return theirs_.claim.load() != 0; }
     // Visits, and forgets, those that were retired and are quiet now; all of them if the neighbour
@@ -43,7 +44,7 @@ public:
                 more = true;
                 continue;
             }
-            const uint64_t region = here->first;
+            const RegionId region = here->first;
             regions_.erase(here);
             visit(region);
         }
@@ -54,10 +55,11 @@ public:
     template <typename Visit>
     void unseen(Visit visit) const {
         for (const Noted &noted : theirs_.noted)
-            if (const uint64_t number = noted.number.load()) visit(number, noted.key.load());
+            if (const uint64_t number = noted.number.load())
+                visit(NotificationId{number}, noted.key.load());
     }
 
-    std::set<uint64_t> memories;  // of which it has a descriptor
+    std::set<MappingId> mappings;  // of which it has a descriptor
 
 private:
     struct Region {
@@ -66,7 +68,7 @@ private:
     };
     void clear(Region &shown);
     End &mine_, &theirs_;
-    std::map<uint64_t, Region> regions_;
+    std::map<RegionId, Region> regions_;
     std::vector<uint32_t> free_;
     uint32_t fresh_ = 0;  // slots from here on were never used
     uint64_t last_stamp_ = 0;

@@ -8,16 +8,23 @@
 
 #include "util/status.h"
 #include "wire/bytes.h"
+#include "wire/ids.h"
 
 namespace xfer::shm {
 
+// A memory as a neighbour maps it: for reading, or for both.
+using MappingId = Id<struct MappingKind>;
+inline MappingId mapping_of(MemoryId memory, bool writable) {
+    return {memory.value << 1 | (writable ? 1 : 0)};
+}
+
 struct Word {
     enum class Kind : uint64_t {
-        show = 1,  // asks for a region: generation, key
-        shown =
-            2,  // answers it; if memory is not 0, a descriptor of it came once, with or before this
-        hide = 3,  // that region has ended
-        drop = 4,  // so has that memory, and all that lay in it
+        show = 1,   // asks for a region: generation, key
+        shown = 2,  // answers it; if mapping is not 0, a descriptor of it came once, with or before
+                    // this
+        hide = 3,   // that region has ended
+        drop = 4,   // so has the memory of that mapping, and all that lay in it
     };
     Kind kind{};
     uint64_t region = 0;
@@ -25,7 +32,7 @@ struct Word {
     uint64_t status = 0;  // shown: 0, or there is no reaching it
     uint64_t slot = 0, stamp = 0;
     uint64_t base = 0, length = 0, access = 0;
-    uint64_t memory = 0, offset = 0;  // of the region in it
+    uint64_t mapping = 0, offset = 0;  // where the region lies
 };
 
 inline ConstBytes encode(const Word &word) {

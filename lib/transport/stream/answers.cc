@@ -79,11 +79,11 @@ void Answers::pop() {
     }
 }
 
-void Answers::retire(uint64_t region, Status why) {
+void Answers::retire(Target target, Status why) {
     size_t from = ranges_at_;
     for (size_t i = at_; i < queue_.size(); ++i) {
         Answer &answer = queue_[i];
-        if (answer.type == FrameType::data && answer.region == region) {
+        if (answer.type == FrameType::data && answer.region == target.wire()) {
             auto first = ranges_.begin() + static_cast<ptrdiff_t>(from);
             ranges_.erase(first, first + answer.ranges);
             answer = {FrameType::error, why, 0, 0, answer.seq, 0};

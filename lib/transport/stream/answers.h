@@ -39,7 +39,7 @@ public:
     }
     void pop();
     // Answers of the region that still wait become refusals.
-    void retire(uint64_t region, Status why);
+    void retire(Target target, Status why);
 
 private:
     void push(const Answer &answer);

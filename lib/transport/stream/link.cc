@@ -183,8 +183,8 @@ void StreamLink::take_turn() {
 // What could not be told at once.
 void StreamLink::tell() {
     if (sender_.has_quiet())
-        for (uint64_t region : sender_.take_quiet())
-            both_.sink->on_quiet(region);
+        for (const Target target : sender_.take_quiet())
+            both_.sink->on_quiet(target);
     both_.window.deliver_canceled(*both_.sink);
 }
 
@@ -263,10 +263,10 @@ bool StreamLink::cancel(Op &op) {
     return true;
 }
 
-bool StreamLink::retire(uint64_t region, Status why) {
-    both_.answers.retire(region, why);
-    receiver_.retire(region, why);
-    const bool quiet = sender_.retire(region);
+bool StreamLink::retire(Target target, Status why) {
+    both_.answers.retire(target, why);
+    receiver_.retire(target, why);
+    const bool quiet = sender_.retire(target);
     if (sender_.failed()) loop_.defer(*this);
     return quiet;
 }

@@ -355,14 +355,15 @@ void Receiver::cancel(const Op &op) {
     if (payload_ == Payload::data && op_ == &op) discard_ = true;
 }
 
-void Receiver::retire(uint64_t region, Status why) {
-    if (payload_ != Payload::put || frame_.region != region || refused_ != XFER_OK) return;
+void Receiver::retire(Target target, Status why) {
+    if (payload_ != Payload::put || frame_.region != target.wire() || refused_ != XFER_OK) return;
     discard_ = true;
     refused_ = why;
 }
 
-void Receiver::discard(uint64_t notification) {
-    if (payload_ != Payload::put || notification_ != notification || refused_ != XFER_OK) return;
+void Receiver::discard(NotificationId notification) {
+    if (payload_ != Payload::put || notification_ != notification.value || refused_ != XFER_OK)
+        return;
     discard_ = true;
     refused_ = XFER_ECANCELED;
 }

@@ -33,8 +33,8 @@ public:
     bool parse();
 
     void cancel(const Op &op);
-    void retire(uint64_t region, Status why);
-    void discard(uint64_t notification);
+    void retire(Target target, Status why);
+    void discard(NotificationId notification);
 
 private:
     enum class Payload : uint8_t { none, put, data };

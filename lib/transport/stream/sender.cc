@@ -270,14 +270,15 @@ void Sender::blank(const Op &op) {
     }
 }
 
-bool Sender::retire(uint64_t region) {
+bool Sender::retire(Target target) {
     if (!burst_) return true;
     for (size_t i = burst_->part_at; i < burst_->parts.size(); ++i) {
         const Burst::Part &part = burst_->parts[i];
-        if (part.op || part.first_vector == part.end_vector || part.region != region) continue;
+        if (part.op || part.first_vector == part.end_vector || part.region != target.wire())
+            continue;
         const bool noted = in_memory([&] {
             quiet_.reserve(quiet_.size() + leaving_.size() + 1);
-            leaving_.push_back(region);
+            leaving_.push_back(target);
         });
         if (!noted) fail_without_memory();
         return !noted;

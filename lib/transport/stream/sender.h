@@ -29,9 +29,9 @@ public:
     // What still has to leave of an operation is taken from elsewhere: its memory is quiet.
     void blank(const Op &op);
     // True if nothing of the region is on its way out; else quiet() tells when.
-    bool retire(uint64_t region);
+    bool retire(Target target);
     bool has_quiet() const { return !quiet_.empty(); }
-    std::vector<uint64_t> take_quiet() { return std::move(quiet_); }
+    std::vector<Target> take_quiet() { return std::move(quiet_); }
     void abandon();  // nothing leaves any more
 
 private:
@@ -49,8 +49,8 @@ private:
     Duplex &both_;
     std::vector<uint8_t> control_;
     std::unique_ptr<Burst> burst_;
-    std::vector<uint64_t> leaving_;  // retired regions of which the burst still has something
-    std::vector<uint64_t> quiet_;
+    std::vector<Target> leaving_;  // retired, of which the burst still has something
+    std::vector<Target> quiet_;
     int error_ = 0;
 };
 
