@@ -25,7 +25,8 @@ Connection::Connection(Shard &owner, Side initiator, uint64_t local_number, uint
       sequence(count),
       handshake(owner.engine.self(), initiator, count),
       limit_(*this),
-      offer_(*this) {
+      offer_(*this),
+      last_words_(*this) {
     lanes_.push_back(std::make_unique<Lane>(*this, 0));
     voice_ = lanes_[0].get();
     const uint64_t patience =
@@ -37,6 +38,7 @@ Connection::~Connection() {
     leave_half_open();
     shard.loop.disarm(limit_);
     shard.loop.disarm(offer_);
+    shard.loop.disarm(last_words_);
 }
 
 Status Connection::dial(const Uri &address) {
@@ -195,8 +197,26 @@ void Connection::on_lane_down(Lane &lane, const Failure &reason) {
         if (lane.number == kNearLane) near_failed(reason);
         return;
     }
+    if (!closing_ && waits_for_last_words(lane, reason)) return;
     close(reason);
     finish();
+}
+
+// Lanes end in any order: what the peer says on the control channel, or the end of that, tells why,
+// and is read first. A lane that failed alone ends the connection when the time is over.
+bool Connection::waits_for_last_words(const Lane &lane, const Failure &reason) {
+    const uint32_t heard = heard_shift_ ? kNearLane : 0;
+    if (!live_ || lane.number == heard || reason.status != XFER_EPEERLOST) return false;
+    const bool open = std::any_of(lanes_.begin(), lanes_.end(), [&](const auto &other) {
+        return other->number == heard && other->state == Lane::State::ready;
+    });
+    if (!open) return false;
+    if (!last_words_.armed()) {
+        why = reason;
+        shard.loop.arm(last_words_, shard.now() + kLastWordsNs);
+    }
+    pump_soon();
+    return true;
 }
 
 void Connection::finish() {
@@ -205,11 +225,14 @@ void Connection::finish() {
         return;
     ended_ = true;
     shard.loop.disarm(limit_);
+    shard.loop.disarm(last_words_);
     shard.loop.defer(*this);
 }
 
 // Deferred: more credit, or the end of it all.
 void Connection::run() {
+    for (const auto &lane : lanes_)
+        lane->give_back();
     if (ended_) return peer ? peer->ended(*this) : shard.stranger_gone(*this);
     if (usable()) peer->flow.pump();
     leave_when_quiet();
@@ -221,6 +244,7 @@ void Connection::pump_soon() {
 
 void Connection::on_timer(Timer &timer) {
     if (&timer == &offer_) return close({XFER_ECLOSED, 0, 0, "idle"});
+    if (&timer == &last_words_) return close(Failure(why));
     if (!live_) return close({XFER_EUNREACHABLE, 0, 0, "the handshake did not end in time"});
     close({XFER_EPEERLOST, 0, 0,
            probing_ ? "an old connection did not answer" : "a reader of a closed region stalls"});

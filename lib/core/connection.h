@@ -39,7 +39,8 @@ public:
     void open();   // and hear
     bool has_room() const { return state == State::ready && ops < max_ops && bytes < window; }
     void post(Op &op);
-    bool cancel(Op &op) { return link->cancel(op); }
+    bool cancel(Op &op);
+    void give_back();  // what the link refused, as never sent
 
     void on_up() override;
     void on_hello(ConstBytes message) override;
@@ -68,6 +69,9 @@ public:
     std::array<Carried, kMovedWays> carried;
     Carried served, frames;  // frames: control frames that were sent
     std::optional<Moved> last_moved;
+
+private:
+    List<Op, InLink> refused_;  // at most one a turn: the lane has no room from then on
 };
 
 class Connection final : public TimerSink, public Task, public ListNode<InHolder> {
@@ -178,6 +182,7 @@ private:
     void leave_when_quiet();
     bool rests() const;
     void set_leaving(bool leaving);
+    bool waits_for_last_words(const Lane &lane, const Failure &reason);
     void finish();
     void leave_half_open();  // it has proved itself, or is over
 
@@ -189,8 +194,9 @@ private:
         forgotten_;  // questions of the proof, until frames may be sent
     uint32_t lanes_that_send(Target target, Status why);  // on_quiet follows for each of them
     uint32_t quiet_awaited_ = 0;
-    Timer limit_;  // of the handshake, a probe, a retirement
-    Timer offer_;  // to end it; who does not answer has nothing to say
+    Timer limit_;       // of the handshake, a probe, a retirement
+    Timer offer_;       // to end it; who does not answer has nothing to say
+    Timer last_words_;  // since a lane ended that is not the control channel
     uint64_t live_since_ = 0;
     uint64_t last_use_ = 0;
     uint64_t retry_ns_ = 0;  // the peer is busy: not before so long

@@ -30,7 +30,24 @@ void Lane::post(Op &op) {
     ++ops;
     bytes += op.bytes;
     unflushed = true;
-    XFER_CHECK(link->post(op));
+    if (link->post(op)) return;
+    // Its credit is what it takes, whatever was counted here.
+    max_ops = ops - 1;
+    refused_.push_back(op);
+    connection.shard.loop.defer(connection);
+}
+
+bool Lane::cancel(Op &op) {
+    for (const Op &refused : refused_)
+        if (&refused == &op) return op.canceled = true;
+    return link->cancel(op);
+}
+
+void Lane::give_back() {
+    while (Op *op = refused_.pop_front())
+        on_done(*op, op->canceled ? XFER_ECANCELED : XFER_EPEERLOST);
+    if (state == State::ready && max_ops == 0)
+        link->close({XFER_EPROTO, XFER_ORIGIN_NONE, 0, "a lane that takes no operations"});
 }
 
 void Lane::on_up() {

@@ -76,7 +76,8 @@ constexpr uint64_t kFenceNs =
     100 * kNsPerMs;  // for the owner to confirm a cancel, before MAYBE_APPLIED
 constexpr uint64_t kRetireNs =
     1'000 * kNsPerMs;  // for a reader of a closing region to take its last chunk
-constexpr uint64_t kByeNs = 200 * kNsPerMs;  // for last words to leave at a close
+constexpr uint64_t kLastWordsNs =
+    200 * kNsPerMs;  // for the control channel to tell why another lane ended
 
 // Of a heartbeat: how often an end looks for silence, after how much of it it asks for a sign of
 // life, and after how much the peer is lost. With the step, that is told before two heartbeats are
