@@ -59,11 +59,19 @@ Status index_of(Batch &batch, const RemoteRegion &region, uint32_t &index) {
     return XFER_OK;
 }
 
-Status resolve(const xfer_ref_t *ref, Dir dir, RemoteRegion &out) {
-    if (!ref) return XFER_EINVAL;
+Status decode(const char *field, const xfer_ref_t *ref, RemoteRegion &out, Failure &why) {
+    if (!ref) return invalid(why, Text(field) + " is NULL");
     auto remote = decode_ref(*ref);
-    if (!remote) return remote.error().status;
+    if (!remote) {
+        why = remote.error();
+        return why.status;
+    }
     out = *remote;
+    return XFER_OK;
+}
+
+Status resolve(const char *field, const xfer_ref_t *ref, Dir dir, RemoteRegion &out, Failure &why) {
+    if (Status status = decode(field, ref, out, why); status != XFER_OK) return status;
     return check_access(out, dir);
 }
 
@@ -71,8 +79,9 @@ Status check_room(const Batch &batch, uint64_t count) {
     return count > kMaxEntries - batch.list.entries() ? XFER_ETOOBIG : XFER_OK;
 }
 
-Status check_dir(uint32_t op) {
-    return op == XFER_OP_PUT || op == XFER_OP_GET ? XFER_OK : XFER_EINVAL;
+Status check_dir(uint32_t op, Failure &why) {
+    if (op == XFER_OP_PUT || op == XFER_OP_GET) return XFER_OK;
+    return invalid(why, "op is neither XFER_OP_PUT nor XFER_OP_GET");
 }
 
 // One entry, checked.
@@ -83,12 +92,12 @@ Status check_piece(const Engine &engine, const RemoteRegion &remote, const Piece
 }
 
 Status add_one(xfer_batch_t *handle, Dir dir, uint64_t local, const xfer_ref_t *ref,
-               uint64_t offset, uint64_t length) {
+               uint64_t offset, uint64_t length, Failure &why) {
     Building building(handle);
     if (building.status != XFER_OK) return building.status;
     Batch &batch = *building.batch;
     RemoteRegion remote;
-    if (Status status = resolve(ref, dir, remote); status != XFER_OK) return status;
+    if (Status status = resolve("remote", ref, dir, remote, why); status != XFER_OK) return status;
     if (Status status = check_piece(batch.ep->engine, remote, {local, offset, length});
         status != XFER_OK)
         return status;
@@ -100,15 +109,17 @@ Status add_one(xfer_batch_t *handle, Dir dir, uint64_t local, const xfer_ref_t *
 }
 
 Status add_spans(xfer_batch_t *handle, uint32_t op, const xfer_ref_t *ref, const xfer_span_t *spans,
-                 uint32_t span_size, uint64_t count) {
+                 uint32_t span_size, uint64_t count, Failure &why) {
     Building building(handle);
     if (building.status != XFER_OK) return building.status;
     Batch &batch = *building.batch;
-    if (check_dir(op) != XFER_OK || (!spans && count) || span_size < sizeof(xfer_span_t))
-        return XFER_EINVAL;
+    if (Status status = check_dir(op, why); status != XFER_OK) return status;
+    if (!spans && count) return invalid(why, "spans is NULL");
+    if (span_size < sizeof(xfer_span_t))
+        return invalid(why, "span_size is less than sizeof(xfer_span_t)");
     const Dir dir = static_cast<Dir>(op);
     RemoteRegion remote;
-    if (Status status = resolve(ref, dir, remote); status != XFER_OK) return status;
+    if (Status status = resolve("remote", ref, dir, remote, why); status != XFER_OK) return status;
     if (Status status = check_room(batch, count); status != XFER_OK) return status;
     const auto *bytes = reinterpret_cast<const uint8_t *>(spans);
     const auto span = [&](uint64_t i) {
@@ -139,17 +150,20 @@ Status check_stride(uint64_t start, uint64_t stride, uint64_t length, uint64_t c
     return end > limit ? XFER_ERANGE : XFER_OK;
 }
 
-Status add_strided(xfer_batch_t *handle, uint32_t op, const xfer_strided_t *given) {
+Status add_strided(xfer_batch_t *handle, uint32_t op, const xfer_strided_t *given, Failure &why) {
     Building building(handle);
     if (building.status != XFER_OK) return building.status;
     Batch &batch = *building.batch;
-    if (!given || check_dir(op) != XFER_OK) return XFER_EINVAL;
+    if (Status status = check_dir(op, why); status != XFER_OK) return status;
+    if (!given) return invalid(why, "strided is NULL");
     xfer_strided_t strided;
-    if (Status status = copy_options(given, strided); status != XFER_OK) return status;
+    if (Status status = copy_input(given, strided, why); status != XFER_OK) return status;
     if (strided.count == 0) return XFER_OK;
     const Dir dir = static_cast<Dir>(op);
     RemoteRegion remote;
-    if (Status status = resolve(strided.remote, dir, remote); status != XFER_OK) return status;
+    if (Status status = resolve("xfer_strided_t.remote", strided.remote, dir, remote, why);
+        status != XFER_OK)
+        return status;
     if (Status status = check_room(batch, strided.count); status != XFER_OK) return status;
     if (Status status = check_stride(strided.offset, strided.remote_stride, strided.length,
                                      strided.count, remote.length);
@@ -172,7 +186,7 @@ Status add_strided(xfer_batch_t *handle, uint32_t op, const xfer_strided_t *give
 
 // The bases of a page table, checked against its highest pages.
 Status check_bases(const Batch &batch, Dir dir, const xfer_pages_t &pages,
-                   std::vector<RemoteRegion> &remotes) {
+                   std::vector<RemoteRegion> &remotes, Failure &why) {
     const uint64_t top_local =
         *std::max_element(pages.local_pages, pages.local_pages + pages.count);
     const uint64_t top_remote =
@@ -182,7 +196,9 @@ Status check_bases(const Batch &batch, Dir dir, const xfer_pages_t &pages,
         xfer_page_base_t base;
         std::memcpy(&base, bytes + b * pages.base_size, sizeof base);
         RemoteRegion remote;
-        if (Status status = resolve(base.remote, dir, remote); status != XFER_OK) return status;
+        if (Status status = resolve("xfer_page_base_t.remote", base.remote, dir, remote, why);
+            status != XFER_OK)
+            return status;
         const uint64_t size = pages.page_size;
         if (top_local == UINT64_MAX || top_remote == UINT64_MAX) return XFER_ERANGE;
         if (Status status = check_stride(base.offset, size, size, top_remote + 1, remote.length);
@@ -199,22 +215,34 @@ Status check_bases(const Batch &batch, Dir dir, const xfer_pages_t &pages,
     return XFER_OK;
 }
 
-Status add_pages(xfer_batch_t *handle, uint32_t op, const xfer_pages_t *given) {
+Status copy_pages(uint32_t op, const xfer_pages_t *given, xfer_pages_t &pages, Failure &why) {
+    if (Status status = check_dir(op, why); status != XFER_OK) return status;
+    if (!given) return invalid(why, "pages is NULL");
+    if (Status status = copy_input(given, pages, why); status != XFER_OK) return status;
+    if (pages.page_size == 0) return invalid(why, "xfer_pages_t.page_size is 0");
+    if (pages.base_size < sizeof(xfer_page_base_t))
+        return invalid(why, "xfer_pages_t.base_size is less than sizeof(xfer_page_base_t)");
+    if (pages.count == 0 || pages.base_count == 0) return XFER_OK;
+    if (!pages.local_pages) return invalid(why, "xfer_pages_t.local_pages is NULL");
+    if (!pages.remote_pages) return invalid(why, "xfer_pages_t.remote_pages is NULL");
+    if (!pages.bases) return invalid(why, "xfer_pages_t.bases is NULL");
+    return XFER_OK;
+}
+
+Status add_pages(xfer_batch_t *handle, uint32_t op, const xfer_pages_t *given, Failure &why) {
     Building building(handle);
     if (building.status != XFER_OK) return building.status;
     Batch &batch = *building.batch;
-    if (!given || check_dir(op) != XFER_OK) return XFER_EINVAL;
     xfer_pages_t pages;
-    if (Status status = copy_options(given, pages); status != XFER_OK) return status;
-    if (pages.page_size == 0 || pages.base_size < sizeof(xfer_page_base_t)) return XFER_EINVAL;
+    if (Status status = copy_pages(op, given, pages, why); status != XFER_OK) return status;
     if (pages.count == 0 || pages.base_count == 0) return XFER_OK;
-    if (!pages.local_pages || !pages.remote_pages || !pages.bases) return XFER_EINVAL;
     uint64_t entries = 0;
     if (__builtin_mul_overflow(pages.count, pages.base_count, &entries)) return XFER_ETOOBIG;
     if (Status status = check_room(batch, entries); status != XFER_OK) return status;
     const Dir dir = static_cast<Dir>(op);
     std::vector<RemoteRegion> remotes;
-    if (Status status = check_bases(batch, dir, pages, remotes); status != XFER_OK) return status;
+    if (Status status = check_bases(batch, dir, pages, remotes, why); status != XFER_OK)
+        return status;
     std::vector<uint32_t> indexes(remotes.size());
     for (size_t b = 0; b < remotes.size(); ++b)
         if (Status status = index_of(batch, remotes[b], indexes[b]); status != XFER_OK)
@@ -233,35 +261,37 @@ Status add_pages(xfer_batch_t *handle, uint32_t op, const xfer_pages_t *given) {
 }
 
 // Offsets count from the start of the region, and the two refs may name parts that begin elsewhere.
-Status rebind(xfer_batch_t *handle, const xfer_ref_t *from, const xfer_ref_t *to) {
+Status rebind(xfer_batch_t *handle, const xfer_ref_t *from, const xfer_ref_t *to, Failure &why) {
     Building building(handle);
     if (building.status != XFER_OK) return building.status;
     Batch &batch = *building.batch;
-    if (!from || !to) return XFER_EINVAL;
-    auto before = decode_ref(*from), after = decode_ref(*to);
-    if (!before) return before.error().status;
-    if (!after) return after.error().status;
-    if (after->length < before->length) return XFER_ERANGE;
-    if (before->access & ~after->access) return XFER_EACCESS;
-    const Remote named = remote_of(*before);
+    RemoteRegion before, after;
+    if (Status status = decode("from", from, before, why); status != XFER_OK) return status;
+    if (Status status = decode("to", to, after, why); status != XFER_OK) return status;
+    if (after.length < before.length) return XFER_ERANGE;
+    if (before.access & ~after.access) return XFER_EACCESS;
+    const Remote named = remote_of(before);
     Status status = XFER_ENOTFOUND;
     for (uint32_t index = 0; index < batch.remotes.size(); ++index)
         if (same(batch.remotes[index], named)) {
-            batch.remotes[index] = remote_of(*after);
-            batch.list.shift(index, after->offset - before->offset);
+            batch.remotes[index] = remote_of(after);
+            batch.list.shift(index, after.offset - before.offset);
             status = XFER_OK;
         }
     return status;
 }
 
-Status submit(xfer_batch_t *handle, uint64_t user, const xfer_submit_options_t *given) {
+Status submit(xfer_batch_t *handle, uint64_t user, const xfer_submit_options_t *given,
+              Failure &why) {
     Building building(handle);
     if (building.status != XFER_OK) return building.status;
     Batch &batch = *building.batch;
     xfer_submit_options_t options;
-    if (Status status = copy_options(given, options); status != XFER_OK) return status;
+    if (Status status = copy_input(given, options, why); status != XFER_OK) return status;
     constexpr uint32_t known = XFER_SUBMIT_NOTIFY | XFER_SUBMIT_ORDERED | XFER_SUBMIT_CHECKSUM;
-    if (options.flags & ~known || options.stream[0] || options.stream[1]) return XFER_EINVAL;
+    if (Status status = check_flags("xfer_submit_options_t.flags", options.flags, known, why);
+        status != XFER_OK)
+        return status;
     if (!batch.ep->admit()) return batch.ep->refusal();
     batch.timeout_ms = resolve_timeout(batch.ep->engine, options.timeout_ms);
     batch.notifies = (options.flags & XFER_SUBMIT_NOTIFY) != 0;
@@ -298,14 +328,14 @@ void ask_cancel(Batch &batch) {
 
 xfer_status_t xfer_batch_open(xfer_ep_t *ep, const xfer_batch_options_t *given,
                               xfer_batch_t **batch, xfer_error_t *err) {
-    return guarded(err, [&]() -> Failure {
+    return guarded(on(ep, err), [&]() -> Failure {
         if (Status status = check_open(of(ep)); status != XFER_OK) return {status, 0, 0, ""};
         if (!batch) return {XFER_EINVAL, 0, 0, "batch is NULL"};
         *batch = nullptr;
         xfer_batch_options_t options;
-        if (Status status = copy_options(given, options); status != XFER_OK)
-            return {status, 0, 0, ""};
-        if (options.flags) return {XFER_EINVAL, 0, 0, "unknown flags"};
+        Failure why;
+        if (copy_input(given, options, why) != XFER_OK) return why;
+        if (check_flags("xfer_batch_options_t.flags", options.flags, 0, why) != XFER_OK) return why;
         *batch = reinterpret_cast<xfer_batch_t *>(new Batch(*of(ep)));
         return {};
     });
@@ -313,48 +343,55 @@ xfer_status_t xfer_batch_open(xfer_ep_t *ep, const xfer_batch_options_t *given,
 
 xfer_status_t xfer_batch_put(xfer_batch_t *batch, const void *local, const xfer_ref_t *remote,
                              uint64_t offset, uint64_t length) {
-    return guarded([&]() -> xfer_status_t {
-        return add_one(batch, Dir::put, reinterpret_cast<uint64_t>(local), remote, offset, length);
+    return guarded(on(batch), [&](Failure &why) -> Status {
+        return add_one(batch, Dir::put, reinterpret_cast<uint64_t>(local), remote, offset, length,
+                       why);
     });
 }
 
 xfer_status_t xfer_batch_get(xfer_batch_t *batch, void *local, const xfer_ref_t *remote,
                              uint64_t offset, uint64_t length) {
-    return guarded([&]() -> xfer_status_t {
-        return add_one(batch, Dir::get, reinterpret_cast<uint64_t>(local), remote, offset, length);
+    return guarded(on(batch), [&](Failure &why) -> Status {
+        return add_one(batch, Dir::get, reinterpret_cast<uint64_t>(local), remote, offset, length,
+                       why);
     });
 }
 
 xfer_status_t xfer_batch_add_spans(xfer_batch_t *batch, uint32_t op, const xfer_ref_t *remote,
                                    const xfer_span_t *spans, uint32_t span_size, uint64_t count) {
-    return guarded(
-        [&]() -> xfer_status_t { return add_spans(batch, op, remote, spans, span_size, count); });
+    return guarded(on(batch), [&](Failure &why) -> Status {
+        return add_spans(batch, op, remote, spans, span_size, count, why);
+    });
 }
 
 xfer_status_t xfer_batch_add_strided(xfer_batch_t *batch, uint32_t op,
                                      const xfer_strided_t *strided) {
-    return guarded([&]() -> xfer_status_t { return add_strided(batch, op, strided); });
+    return guarded(on(batch),
+                   [&](Failure &why) -> Status { return add_strided(batch, op, strided, why); });
 }
 
 xfer_status_t xfer_batch_add_pages(xfer_batch_t *batch, uint32_t op, const xfer_pages_t *pages) {
-    return guarded([&]() -> xfer_status_t { return add_pages(batch, op, pages); });
+    return guarded(on(batch),
+                   [&](Failure &why) -> Status { return add_pages(batch, op, pages, why); });
 }
 
 xfer_status_t xfer_batch_rebind(xfer_batch_t *batch, const xfer_ref_t *from, const xfer_ref_t *to) {
-    return guarded([&]() -> xfer_status_t { return rebind(batch, from, to); });
+    return guarded(on(batch), [&](Failure &why) -> Status { return rebind(batch, from, to, why); });
 }
 
 xfer_status_t xfer_batch_submit(xfer_batch_t *batch, uint64_t user,
                                 const xfer_submit_options_t *options) {
-    return guarded([&]() -> xfer_status_t { return submit(batch, user, options); });
+    return guarded(on(batch),
+                   [&](Failure &why) -> Status { return submit(batch, user, options, why); });
 }
 
 xfer_status_t xfer_batch_cancel(xfer_batch_t *handle) {
-    Batch *batch = of(handle);
-    if (Status status = check(batch); status != XFER_OK) return status;
-    if (batch->closed.load()) return XFER_ECLOSED;
-    if (batch->state.load() != Batch::State::inflight) return XFER_EINVAL;
-    return guarded([&]() -> xfer_status_t {
+    return guarded(on(handle), [&](Failure &why) -> Status {
+        Batch *batch = of(handle);
+        if (Status status = check(batch); status != XFER_OK) return status;
+        if (batch->closed.load()) return XFER_ECLOSED;
+        if (batch->state.load() != Batch::State::inflight)
+            return invalid(why, "the batch is not in flight");
         ask_cancel(*batch);
         return XFER_OK;
     });
@@ -362,25 +399,28 @@ xfer_status_t xfer_batch_cancel(xfer_batch_t *handle) {
 
 xfer_status_t xfer_batch_entries(xfer_batch_t *handle, uint64_t first, uint64_t count,
                                  xfer_status_t *statuses) {
-    Building building(handle, Building::Use::look);
-    if (building.status != XFER_OK) return building.status;
-    Batch &batch = *building.batch;
-    if (!batch.submitted || (!statuses && count)) return XFER_EINVAL;
-    if (check_range(first, count, batch.list.entries()) != XFER_OK) return XFER_ERANGE;
-    return guarded([&]() -> xfer_status_t {
+    return guarded(on(handle), [&](Failure &why) -> Status {
+        Building building(handle, Building::Use::look);
+        if (building.status != XFER_OK) return building.status;
+        Batch &batch = *building.batch;
+        if (!batch.submitted) return invalid(why, "the batch was never submitted");
+        if (!statuses && count) return invalid(why, "statuses is NULL");
+        if (check_range(first, count, batch.list.entries()) != XFER_OK) return XFER_ERANGE;
         batch.runs.statuses(first, {statuses, count});
         return XFER_OK;
     });
 }
 
 xfer_status_t xfer_batch_reset(xfer_batch_t *handle) {
-    Building building(handle, Building::Use::look);
-    if (building.status != XFER_OK) return building.status;
-    building.batch->list.clear();
-    building.batch->remotes.clear();
-    building.batch->runs.clear();
-    building.batch->submitted = false;
-    return XFER_OK;
+    return guarded(on(handle), [&]() -> Status {
+        Building building(handle, Building::Use::look);
+        if (building.status != XFER_OK) return building.status;
+        building.batch->list.clear();
+        building.batch->remotes.clear();
+        building.batch->runs.clear();
+        building.batch->submitted = false;
+        return XFER_OK;
+    });
 }
 
 xfer_status_t xfer_batch_close(xfer_batch_t *handle) {

@@ -14,7 +14,8 @@ Failure open_endpoint(xfer_engine_t *handle, const char *text, const xfer_ep_opt
     *out = nullptr;
     if (engine->refuses()) return {XFER_ECLOSED, 0, 0, ""};
     xfer_ep_options_t options;
-    if (Status status = copy_options(given, options); status != XFER_OK) return {status, 0, 0, ""};
+    Failure why;
+    if (copy_input(given, options, why) != XFER_OK) return why;
     auto uri = parse_uri(text);
     if (!uri) return uri.error();
     if (!engine->first_shard().transport_for(*uri))
@@ -59,21 +60,23 @@ uint32_t question_timeout(const Endpoint &ep, uint32_t timeout_ms) {
 
 xfer_status_t xfer_ep_open(xfer_engine_t *engine, const char *uri, const xfer_ep_options_t *options,
                            xfer_ep_t **ep, xfer_error_t *err) {
-    return guarded(err, [&] { return open_endpoint(engine, uri, options, ep); });
+    return guarded(on(engine, err), [&] { return open_endpoint(engine, uri, options, ep); });
 }
 
 xfer_status_t xfer_ep_keep(xfer_ep_t *handle) {
-    Endpoint *ep = of(handle);
-    if (Status status = check_open(ep); status != XFER_OK) return status;
-    if (ep->of_user.exchange(true)) return XFER_EINVAL;
-    ep->retain();
-    return XFER_OK;
+    return guarded(on(handle), [&](Failure &why) -> Status {
+        Endpoint *ep = of(handle);
+        if (Status status = check_open(ep); status != XFER_OK) return status;
+        if (ep->of_user.exchange(true)) return invalid(why, "the handle is the caller's already");
+        ep->retain();
+        return XFER_OK;
+    });
 }
 
 xfer_status_t xfer_ep_connect(xfer_ep_t *handle, uint32_t timeout_ms, uint64_t user) {
-    Endpoint *ep = of(handle);
-    if (Status status = check_open(ep); status != XFER_OK) return status;
-    return guarded([&]() -> xfer_status_t {
+    return guarded(on(handle), [&]() -> Status {
+        Endpoint *ep = of(handle);
+        if (Status status = check_open(ep); status != XFER_OK) return status;
         return ask(*ep, std::make_unique<Request>(*ep, XFER_EVENT_CONNECT, user,
                                                   question_timeout(*ep, timeout_ms)));
     });
@@ -81,13 +84,12 @@ xfer_status_t xfer_ep_connect(xfer_ep_t *handle, uint32_t timeout_ms, uint64_t u
 
 xfer_status_t xfer_ep_lookup(xfer_ep_t *handle, const char *name,
                              const xfer_lookup_options_t *given, uint64_t user) {
-    Endpoint *ep = of(handle);
-    if (Status status = check_open(ep); status != XFER_OK) return status;
-    xfer_lookup_options_t options;
-    if (Status status = copy_options(given, options); status != XFER_OK) return status;
-    const size_t length = name ? strnlen(name, kMaxName + 1) : 0;
-    if (length == 0 || length > kMaxName) return XFER_EINVAL;
-    return guarded([&]() -> xfer_status_t {
+    return guarded(on(handle), [&](Failure &why) -> Status {
+        Endpoint *ep = of(handle);
+        if (Status status = check_open(ep); status != XFER_OK) return status;
+        xfer_lookup_options_t options;
+        if (Status status = copy_input(given, options, why); status != XFER_OK) return status;
+        if (Status status = check_name("name", name, why); status != XFER_OK) return status;
         // Waiting for a name may take as long as the user likes.
         const uint32_t timeout = options.wait && options.timeout_ms == XFER_NONE
                                      ? 0
@@ -100,46 +102,50 @@ xfer_status_t xfer_ep_lookup(xfer_ep_t *handle, const char *name,
 }
 
 xfer_status_t xfer_ep_probe(xfer_ep_t *handle, uint32_t timeout_ms, uint64_t user) {
-    Endpoint *ep = of(handle);
-    if (Status status = check_open(ep); status != XFER_OK) return status;
-    return guarded([&]() -> xfer_status_t {
+    return guarded(on(handle), [&]() -> Status {
+        Endpoint *ep = of(handle);
+        if (Status status = check_open(ep); status != XFER_OK) return status;
         return ask(*ep, std::make_unique<Request>(*ep, XFER_EVENT_PROBE, user,
                                                   question_timeout(*ep, timeout_ms)));
     });
 }
 
 xfer_status_t xfer_ep_state(xfer_ep_t *handle, uint32_t *state) {
-    Endpoint *ep = of(handle);
-    if (Status status = check(ep); status != XFER_OK) return status;
-    if (!state) return XFER_EINVAL;
-    *state = ep->closed.load() ? static_cast<uint32_t>(XFER_EP_CLOSED) : ep->state.load();
-    return XFER_OK;
+    return guarded(on(handle), [&](Failure &why) -> Status {
+        Endpoint *ep = of(handle);
+        if (Status status = check(ep); status != XFER_OK) return status;
+        if (!state) return invalid(why, "state is NULL");
+        *state = ep->closed.load() ? static_cast<uint32_t>(XFER_EP_CLOSED) : ep->state.load();
+        return XFER_OK;
+    });
 }
 
 xfer_status_t xfer_ep_peer(xfer_ep_t *handle, xfer_peer_info_t *info, uint32_t info_size) {
-    Endpoint *ep = of(handle);
-    if (Status status = check(ep); status != XFER_OK) return status;
-    return guarded([&]() -> xfer_status_t {
+    return guarded(on(handle), [&](Failure &why) -> Status {
+        Endpoint *ep = of(handle);
+        if (Status status = check(ep); status != XFER_OK) return status;
         xfer_peer_info_t now{};
         ep->face(now);
-        return copy_out(now, info, info_size);
+        return copy_out(now, info, info_size, why);
     });
 }
 
 xfer_status_t xfer_ep_stats(xfer_ep_t *handle, xfer_ep_stats_t *stats, uint32_t stats_size) {
-    Endpoint *ep = of(handle);
-    if (Status status = check(ep); status != XFER_OK) return status;
-    xfer_ep_stats_t now{};
-    ep->counters.put.add_to(now.put);
-    ep->counters.get.add_to(now.get);
-    ep->counters.batch.add_to(now.batch);
-    ep->counters.notify.add_to(now.notify);
-    ep->counters.send.add_to(now.send);
-    now.queued = ep->counters.queued.get();
-    now.inflight = ep->counters.inflight.get();
-    now.connections = ep->connections.get();
-    now.rtt_ns = ep->rtt_ns.get();
-    return copy_out(now, stats, stats_size);
+    return guarded(on(handle), [&](Failure &why) -> Status {
+        Endpoint *ep = of(handle);
+        if (Status status = check(ep); status != XFER_OK) return status;
+        xfer_ep_stats_t now{};
+        ep->counters.put.add_to(now.put);
+        ep->counters.get.add_to(now.get);
+        ep->counters.batch.add_to(now.batch);
+        ep->counters.notify.add_to(now.notify);
+        ep->counters.send.add_to(now.send);
+        now.queued = ep->counters.queued.get();
+        now.inflight = ep->counters.inflight.get();
+        now.connections = ep->connections.get();
+        now.rtt_ns = ep->rtt_ns.get();
+        return copy_out(now, stats, stats_size, why);
+    });
 }
 
 // The reference of the handle goes over to the message.

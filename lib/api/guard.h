@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What every function of the C ABI does first and last: no exception leaves, handles are checked,
-// option structs of other versions are brought to our size.
+// and a refusal is explained, in the caller's xfer_error_t and in the engine's log.
 #pragma once
 
 #include <cerrno>
@@ -8,58 +8,14 @@
 #include <new>
 #include <string_view>
 #include <system_error>
+#include <type_traits>
 #include <utility>
 
+#include "api/input.h"
 #include "core/engine.h"
+#include "wire/short_name.h"
 
 namespace xfer {
-
-// Where exceptions of a call end; those of the loops end in util/memory.h. Below, only allocation
-// and the start of a thread throw.
-template <typename Call>
-xfer_status_t guarded(Call call, int32_t *native = nullptr) noexcept {
-    try {
-        return static_cast<xfer_status_t>(call());
-    } catch (const std::bad_alloc &) {
-        return XFER_ENOMEM;
-    } catch (const std::system_error &error) {
-        const int code = error.code().value();
-        if (native) *native = code;
-        return code == EAGAIN ? XFER_ENOMEM : status_of_errno(code);  // no stack for a thread
-    } catch (...) {
-        return XFER_EINTERNAL;
-    }
-}
-
-// Allocates nothing: it may tell of a lack of memory.
-inline xfer_status_t report(xfer_error_t *err, const Failure &failure) noexcept {
-    if (!err) return failure.status;
-    *err = {};
-    err->status = failure.status;
-    err->origin = failure.origin;
-    err->native_code = failure.native;
-    const std::string_view text = failure.message.empty() && failure.status
-                                      ? std::string_view(xfer_status_text(failure.status))
-                                      : std::string_view(failure.message);
-    std::memcpy(err->message, text.data(), std::min(text.size(), sizeof err->message - 1));
-    return failure.status;
-}
-
-// As guarded(), with the detail written to `err` whatever happens.
-template <typename Call>
-xfer_status_t guarded(xfer_error_t *err, Call call) noexcept {
-    Failure failure;
-    int32_t native = 0;
-    const auto call_it = [&] {
-        failure = call();
-        return failure.status;
-    };
-    if (const xfer_status_t status = guarded(call_it, &native); status != failure.status) {
-        const uint32_t origin = native ? XFER_ORIGIN_OS : XFER_ORIGIN_NONE;
-        return report(err, {status, origin, native, {}});
-    }
-    return report(err, failure);
-}
 
 inline Engine *of(xfer_engine_t *handle) {
     return reinterpret_cast<Engine *>(handle);
@@ -75,6 +31,22 @@ inline Batch *of(xfer_batch_t *handle) {
 }
 inline NotifyCounter *of(xfer_counter_t *handle) {
     return reinterpret_cast<NotifyCounter *>(handle);
+}
+
+inline const Engine &engine_of(const Engine &engine) {
+    return engine;
+}
+inline const Engine &engine_of(const Region &region) {
+    return region.engine;
+}
+inline const Engine &engine_of(const Endpoint &ep) {
+    return ep.engine;
+}
+inline const Engine &engine_of(const Batch &batch) {
+    return batch.ep->engine;
+}
+inline const Engine &engine_of(const NotifyCounter &counter) {
+    return counter.engine;
 }
 
 inline Status check(const Engine *engine) {
@@ -105,25 +77,103 @@ inline Status check_open(const Endpoint *ep) {
     return ep->closed.load() || ep->ended.load() || ep->engine.refuses() ? XFER_ECLOSED : XFER_OK;
 }
 
-// Shorter: the rest is zero, so default; it ends where a struct of that alignment can, never inside
-// a pointer. Longer: its tail must be zero. Null: all default.
-template <typename T>
-Status copy_options(const T *from, T &to) {
-    to = {};
-    if (!from) return XFER_OK;
-    if (from->size < sizeof(uint32_t)) return XFER_EINVAL;
-    if (from->size < sizeof(T) && from->size % alignof(T)) return XFER_EINVAL;
-    const auto *bytes = reinterpret_cast<const unsigned char *>(from);
-    for (size_t i = sizeof(T); i < from->size; ++i)
-        if (bytes[i]) return XFER_E2BIG;
-    std::memcpy(&to, from, std::min<size_t>(from->size, sizeof(T)));
-    return XFER_OK;
+// One call: its name, the log of the engine that it is made on, and where its caller wants details.
+struct Call {
+    const char *function = nullptr;
+    const Log *log = nullptr;
+    xfer_error_t *err = nullptr;
+    const EngineId *id = nullptr;
+};
+
+template <typename Object>
+Call call_on(Object *object, xfer_error_t *err, const char *function) {
+    if (check(object) != XFER_OK) return {function, nullptr, err, nullptr};
+    const Engine &engine = engine_of(*object);
+    return {function, &engine.log(), err, &engine.identity().id};
+}
+
+// The call that the calling function is. It must not end the handle.
+template <typename Handle>
+Call on(Handle *handle, xfer_error_t *err = nullptr, const char *function = __builtin_FUNCTION()) {
+    return call_on(of(handle), err, function);
+}
+
+// A full queue and a small buffer are answers that a program expects: only mistakes are logged.
+inline bool is_mistake(Status status) {
+    return status != XFER_OK && status != XFER_EAGAIN && status != XFER_ENOSPC;
+}
+
+inline void log_refusal(const Call &call, Status status, std::string_view text) noexcept {
+    if (!call.log || !call.log->enabled(XFER_LOG_DEBUG) || !is_mistake(status)) return;
+    try {
+        call.log->debug("engine {}: {}: {}: {}", call.id ? short_name(*call.id) : "none",
+                        call.function, xfer_status_name(status), text);
+    } catch (...) {
+        return;  // the caller has the status
+    }
+}
+
+// Allocates nothing where nobody listens to the log: it may tell of a lack of memory.
+inline xfer_status_t report(const Call &call, const Failure &why) noexcept {
+    if (why.status == XFER_OK && !call.err) return XFER_OK;
+    const std::string_view text = why.message.empty() && why.status
+                                      ? std::string_view(xfer_status_text(why.status))
+                                      : std::string_view(why.message);
+    if (call.err) {
+        *call.err = {};
+        call.err->status = why.status;
+        call.err->origin = why.origin;
+        call.err->native_code = why.native;
+        std::memcpy(call.err->message, text.data(),
+                    std::min(text.size(), sizeof call.err->message - 1));
+    }
+    log_refusal(call, why.status, text);
+    return why.status;
+}
+
+template <typename Body>
+void run(Body &body, Failure &why) {
+    if constexpr (std::is_invocable_v<Body &, Failure &>) {
+        if (const Status status = body(why); status != why.status) why = {status, 0, 0, {}};
+    } else if constexpr (std::is_same_v<decltype(body()), Failure>) {
+        why = body();
+    } else {
+        why.status = static_cast<Status>(body());
+    }
+}
+
+// Where exceptions of a call end; those of the loops end in util/memory.h. Below, only allocation
+// and the start of a thread throw. A body gives a status, and may explain it in a Failure& that it
+// takes; or it gives a Failure.
+template <typename Body>
+xfer_status_t guarded(const Call &call, Body body) noexcept {
+    Failure why;
+    try {
+        run(body, why);
+    } catch (const std::bad_alloc &) {
+        why = {XFER_ENOMEM, XFER_ORIGIN_NONE, 0, {}};
+    } catch (const std::system_error &error) {
+        const int code = error.code().value();
+        // EAGAIN: no stack for a thread.
+        why = {code == EAGAIN ? XFER_ENOMEM : status_of_errno(code), XFER_ORIGIN_OS, code, {}};
+    } catch (...) {
+        why = {XFER_EINTERNAL, XFER_ORIGIN_NONE, 0, {}};
+    }
+    return report(call, why);
+}
+
+// A call that ends its handle, or has none.
+template <typename Body>
+xfer_status_t guarded(Body body) noexcept {
+    return guarded(Call{}, std::move(body));
 }
 
 // Writes what the caller has room for, and zeroes what it knows beyond us.
 template <typename T>
-Status copy_out(const T &from, T *to, uint32_t size) {
-    if (!to || size < sizeof(uint32_t)) return XFER_EINVAL;
+Status copy_out(const T &from, T *to, uint32_t size, Failure &why) {
+    if (!to) return invalid(why, "the struct to be written is NULL");
+    if (size < sizeof(uint32_t))
+        return invalid(why, "the size of the struct to be written is below 4");
     std::memset(static_cast<void *>(to), 0, size);
     std::memcpy(static_cast<void *>(to), &from, std::min<size_t>(size, sizeof(T)));
     return XFER_OK;

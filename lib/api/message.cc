@@ -7,17 +7,16 @@ namespace {
 
 Status start_recv(xfer_engine_t *engine_handle, xfer_ep_t *ep_handle, void *buffer,
                   uint64_t capacity, uint64_t tag, uint64_t mask, uint64_t user,
-                  const xfer_op_options_t *given) {
+                  const xfer_op_options_t *given, Failure &why) {
     Engine *engine = of(engine_handle);
     Endpoint *ep = of(ep_handle);
     if (Status status = check(engine); status != XFER_OK) return status;
     if (engine->refuses()) return XFER_ECLOSED;
     if (ep)
         if (Status status = check_open(ep); status != XFER_OK) return status;
-    if (ep && &ep->engine != engine) return XFER_EINVAL;
+    if (ep && &ep->engine != engine) return invalid(why, "ep is of another engine");
     xfer_op_options_t options;
-    if (Status status = copy_options(given, options); status != XFER_OK) return status;
-    if (options.flags) return XFER_EINVAL;
+    if (Status status = copy_operation(given, options, 0, why); status != XFER_OK) return status;
     const auto address = reinterpret_cast<uint64_t>(buffer);
     if (Status status = check_local(*engine, address, capacity); status != XFER_OK) return status;
     auto receive = std::make_unique<Receive>(*engine);
@@ -44,12 +43,12 @@ Status start_recv(xfer_engine_t *engine_handle, xfer_ep_t *ep_handle, void *buff
 
 xfer_status_t xfer_send(xfer_ep_t *handle, const void *data, uint64_t length, uint64_t tag,
                         uint64_t user, const xfer_op_options_t *given) {
-    Endpoint *ep = of(handle);
-    if (Status status = check_open(ep); status != XFER_OK) return status;
-    xfer_op_options_t options;
-    if (Status status = copy_options(given, options); status != XFER_OK) return status;
-    if (options.flags & ~uint32_t{XFER_SEND_SYNC}) return XFER_EINVAL;
-    return guarded([&]() -> xfer_status_t {
+    return guarded(on(handle), [&](Failure &why) -> Status {
+        Endpoint *ep = of(handle);
+        if (Status status = check_open(ep); status != XFER_OK) return status;
+        xfer_op_options_t options;
+        if (Status status = copy_operation(given, options, XFER_SEND_SYNC, why); status != XFER_OK)
+            return status;
         const auto address = reinterpret_cast<uint64_t>(data);
         if (Status status = check_local(ep->engine, address, length); status != XFER_OK)
             return status;
@@ -68,15 +67,15 @@ xfer_status_t xfer_send(xfer_ep_t *handle, const void *data, uint64_t length, ui
 xfer_status_t xfer_recv(xfer_engine_t *engine, xfer_ep_t *ep, void *buffer, uint64_t capacity,
                         uint64_t tag, uint64_t mask, uint64_t user,
                         const xfer_op_options_t *options) {
-    return guarded([&]() -> xfer_status_t {
-        return start_recv(engine, ep, buffer, capacity, tag, mask, user, options);
+    return guarded(on(engine), [&](Failure &why) -> Status {
+        return start_recv(engine, ep, buffer, capacity, tag, mask, user, options, why);
     });
 }
 
 xfer_status_t xfer_recv_cancel(xfer_engine_t *handle, uint64_t user) {
-    Engine *engine = of(handle);
-    if (Status status = check(engine); status != XFER_OK) return status;
-    return guarded([&]() -> xfer_status_t {
+    return guarded(on(handle), [&]() -> Status {
+        Engine *engine = of(handle);
+        if (Status status = check(engine); status != XFER_OK) return status;
         engine->cancel_requests().post(nullptr, user);
         return XFER_OK;
     });
@@ -84,12 +83,12 @@ xfer_status_t xfer_recv_cancel(xfer_engine_t *handle, uint64_t user) {
 
 xfer_status_t xfer_notify(xfer_ep_t *handle, uint64_t key, uint64_t user,
                           const xfer_op_options_t *given) {
-    Endpoint *ep = of(handle);
-    if (Status status = check_open(ep); status != XFER_OK) return status;
-    xfer_op_options_t options;
-    if (Status status = copy_options(given, options); status != XFER_OK) return status;
-    if (options.flags) return XFER_EINVAL;
-    return guarded([&]() -> xfer_status_t {
+    return guarded(on(handle), [&](Failure &why) -> Status {
+        Endpoint *ep = of(handle);
+        if (Status status = check_open(ep); status != XFER_OK) return status;
+        xfer_op_options_t options;
+        if (Status status = copy_operation(given, options, 0, why); status != XFER_OK)
+            return status;
         if (!ep->admit()) return ep->refusal();
         OwnSingle single = take_single(*ep, XFER_EVENT_SEND, user, options.timeout_ms);
         single->notifies = true;
@@ -100,11 +99,11 @@ xfer_status_t xfer_notify(xfer_ep_t *handle, uint64_t key, uint64_t user,
 
 xfer_status_t xfer_counter_open(xfer_engine_t *handle, uint64_t key, uint64_t expected,
                                 uint64_t user, xfer_counter_t **counter, xfer_error_t *err) {
-    return guarded(err, [&]() -> Failure {
+    return guarded(on(handle, err), [&]() -> Failure {
         Engine *engine = of(handle);
         if (Status status = check(engine); status != XFER_OK) return {status, 0, 0, ""};
-        if (!counter || expected == 0)
-            return {XFER_EINVAL, 0, 0, "counter is NULL or expects nothing"};
+        if (!counter) return {XFER_EINVAL, 0, 0, "counter is NULL"};
+        if (expected == 0) return {XFER_EINVAL, 0, 0, "expected is 0"};
         *counter = nullptr;
         if (engine->closing()) return {XFER_ECLOSED, 0, 0, ""};
         auto made = Ref<NotifyCounter>::adopt(new NotifyCounter(*engine, key, expected, user));

@@ -7,15 +7,17 @@ using namespace xfer;
 namespace {
 
 Status start(xfer_ep_t *handle, Dir dir, uint64_t local, const xfer_ref_t *ref, uint64_t offset,
-             uint64_t length, uint64_t user, const xfer_op_options_t *given) {
+             uint64_t length, uint64_t user, const xfer_op_options_t *given, Failure &why) {
     Endpoint *ep = of(handle);
     if (Status status = check_open(ep); status != XFER_OK) return status;
-    if (!ref) return XFER_EINVAL;
+    if (!ref) return invalid(why, "remote is NULL");
     xfer_op_options_t options;
-    if (Status status = copy_options(given, options); status != XFER_OK) return status;
-    if (options.flags) return XFER_EINVAL;
+    if (Status status = copy_operation(given, options, 0, why); status != XFER_OK) return status;
     auto remote = decode_ref(*ref);
-    if (!remote) return remote.error().status;
+    if (!remote) {
+        why = remote.error();
+        return why.status;
+    }
     if (Status status = check_range(offset, length, remote->length); status != XFER_OK)
         return status;
     if (Status status = check_access(*remote, dir); status != XFER_OK) return status;
@@ -32,24 +34,24 @@ Status start(xfer_ep_t *handle, Dir dir, uint64_t local, const xfer_ref_t *ref, 
 
 xfer_status_t xfer_put(xfer_ep_t *ep, const void *local, const xfer_ref_t *remote, uint64_t offset,
                        uint64_t length, uint64_t user, const xfer_op_options_t *options) {
-    return guarded([&]() -> xfer_status_t {
+    return guarded(on(ep), [&](Failure &why) -> Status {
         return start(ep, Dir::put, reinterpret_cast<uint64_t>(local), remote, offset, length, user,
-                     options);
+                     options, why);
     });
 }
 
 xfer_status_t xfer_get(xfer_ep_t *ep, void *local, const xfer_ref_t *remote, uint64_t offset,
                        uint64_t length, uint64_t user, const xfer_op_options_t *options) {
-    return guarded([&]() -> xfer_status_t {
+    return guarded(on(ep), [&](Failure &why) -> Status {
         return start(ep, Dir::get, reinterpret_cast<uint64_t>(local), remote, offset, length, user,
-                     options);
+                     options, why);
     });
 }
 
 xfer_status_t xfer_cancel(xfer_ep_t *handle, uint64_t user) {
-    Endpoint *ep = of(handle);
-    if (Status status = check(ep); status != XFER_OK) return status;
-    return guarded([&]() -> xfer_status_t {
+    return guarded(on(handle), [&]() -> Status {
+        Endpoint *ep = of(handle);
+        if (Status status = check(ep); status != XFER_OK) return status;
         ep->engine.cancel_requests().post(ep, user);
         return XFER_OK;
     });

@@ -11,20 +11,28 @@ Status check_open(const Region *region) {
     return region->closed.load() || region->ended.load() ? XFER_ECLOSED : XFER_OK;
 }
 
-Failure copy_checked(const xfer_region_options_t *given, xfer_region_options_t &options) {
-    if (Status status = copy_options(given, options); status != XFER_OK) return {status, 0, 0, ""};
-    if (options.flags & ~static_cast<uint32_t>(XFER_REGION_HUGE_PAGES))
-        return {XFER_EINVAL, 0, 0, "unknown flags"};
-    if (options.access & ~static_cast<uint32_t>(XFER_READ | XFER_WRITE))
-        return {XFER_EINVAL, 0, 0, "unknown access"};
-    const size_t name = options.name ? strnlen(options.name, kMaxName + 1) : 0;
-    if (name > kMaxName || (options.name && !name))
-        return {XFER_EINVAL, 0, 0, "a name has 1 to 255 bytes"};
-    if (options.access && !name)
-        return {XFER_EINVAL, 0, 0, "a region that peers may use needs a name"};
-    if (options.blob_length > kMaxBlob || (options.blob_length && !options.blob))
-        return {XFER_EINVAL, 0, 0, "the blob is longer than 1024 bytes, or missing"};
-    return {};
+Status copy_checked(const xfer_region_options_t *given, xfer_region_options_t &options,
+                    Failure &why) {
+    if (Status status = copy_input(given, options, why); status != XFER_OK) return status;
+    if (Status status =
+            check_flags("xfer_region_options_t.flags", options.flags, XFER_REGION_HUGE_PAGES, why);
+        status != XFER_OK)
+        return status;
+    if (Status status = check_flags("xfer_region_options_t.access", options.access,
+                                    XFER_READ | XFER_WRITE, why);
+        status != XFER_OK)
+        return status;
+    if (options.access && !options.name)
+        return invalid(why, "xfer_region_options_t.name is NULL: peers find a region by its name");
+    if (options.name)
+        if (Status status = check_name("xfer_region_options_t.name", options.name, why);
+            status != XFER_OK)
+            return status;
+    if (options.blob_length > kMaxBlob)
+        return invalid(why, "xfer_region_options_t.blob_length is more than 1024");
+    if (options.blob_length && !options.blob)
+        return invalid(why, "xfer_region_options_t.blob is NULL, but blob_length is not 0");
+    return XFER_OK;
 }
 
 Failure open_region(xfer_engine_t *handle, const xfer_region_options_t *given, void *address,
@@ -34,14 +42,16 @@ Failure open_region(xfer_engine_t *handle, const xfer_region_options_t *given, v
     if (!region) return {XFER_EINVAL, 0, 0, "region is NULL"};
     *region = nullptr;
     xfer_region_options_t options;
-    if (Failure wrong = copy_checked(given, options); wrong.status != XFER_OK) return wrong;
-    if (!address && length) return {XFER_EINVAL, 0, 0, "address is NULL"};
+    Failure why;
+    if (copy_checked(given, options, why) != XFER_OK) return why;
+    if (!address) return {XFER_EINVAL, 0, 0, "address is NULL"};
+    if (!length) return {XFER_EINVAL, 0, 0, "length is 0"};
     if (reinterpret_cast<uint64_t>(address) + length < length)
         return {XFER_ERANGE, 0, 0, "the range wraps around"};
     uint32_t kind = 0;
     const Status served = engine->kind_of(address, length, kind);
     if (options.kind && options.kind != kind)
-        return {XFER_EMEMKIND, 0, 0, "the memory is not of the kind given"};
+        return {XFER_EMEMKIND, 0, 0, "xfer_region_options_t.kind is not what the memory is"};
     if (served != XFER_OK) return {served, 0, 0, "no transport of this build serves device memory"};
     auto opened = engine->open_region(options, static_cast<uint8_t *>(address), length);
     if (!opened) return opened.error();
@@ -57,10 +67,11 @@ Failure alloc_region(xfer_engine_t *handle, const xfer_region_options_t *given, 
     *region = nullptr;
     *address = nullptr;
     xfer_region_options_t options;
-    if (Failure wrong = copy_checked(given, options); wrong.status != XFER_OK) return wrong;
-    if (!length) return {XFER_EINVAL, 0, 0, "no length"};
+    Failure why;
+    if (copy_checked(given, options, why) != XFER_OK) return why;
+    if (!length) return {XFER_EINVAL, 0, 0, "length is 0"};
     if (options.kind && options.kind != XFER_MEM_HOST)
-        return {XFER_EMEMKIND, 0, 0, "only host memory is made"};
+        return {XFER_EMEMKIND, 0, 0, "xfer_region_options_t.kind: only host memory is allocated"};
     const int node = static_cast<int>(options.numa_node) - 1;
     auto memory = SharedMemory::make(length, options.flags & XFER_REGION_HUGE_PAGES, node);
     if (!memory) return memory.error();
@@ -77,85 +88,106 @@ Failure alloc_region(xfer_engine_t *handle, const xfer_region_options_t *given, 
 xfer_status_t xfer_region_open(xfer_engine_t *engine, const xfer_region_options_t *options,
                                void *address, uint64_t length, xfer_region_t **region,
                                xfer_error_t *err) {
-    return guarded(err, [&] { return open_region(engine, options, address, length, region); });
+    return guarded(on(engine, err),
+                   [&] { return open_region(engine, options, address, length, region); });
 }
 
 xfer_status_t xfer_region_alloc(xfer_engine_t *engine, const xfer_region_options_t *options,
                                 uint64_t length, void **address, xfer_region_t **region,
                                 xfer_error_t *err) {
-    return guarded(err, [&] { return alloc_region(engine, options, length, address, region); });
+    return guarded(on(engine, err),
+                   [&] { return alloc_region(engine, options, length, address, region); });
 }
 
 xfer_status_t xfer_region_ref(xfer_region_t *handle, xfer_ref_t *ref) {
-    Region *region = of(handle);
-    if (Status status = check_open(region); status != XFER_OK) return status;
-    if (!ref) return XFER_EINVAL;
-    if (!region->access) return XFER_EACCESS;
-    *ref = encode_ref(region->describe());
-    return XFER_OK;
-}
-
-xfer_status_t xfer_region_grant(xfer_region_t *handle, const xfer_grant_options_t *given,
-                                xfer_ref_t *ref) {
-    Region *region = of(handle);
-    if (Status status = check_open(region); status != XFER_OK) return status;
-    xfer_grant_options_t options;
-    if (Status status = copy_options(given, options); status != XFER_OK) return status;
-    if (!ref || !options.access || options.access & ~static_cast<uint32_t>(XFER_READ | XFER_WRITE))
-        return XFER_EINVAL;
-    if (check_range(options.offset, options.length, region->length) != XFER_OK) return XFER_ERANGE;
-    return guarded([&]() -> xfer_status_t {
-        RemoteRegion granted;
-        const Status status = region->engine.grant(*region, options, granted);
-        if (status == XFER_OK) *ref = encode_ref(granted);
-        return status;
+    return guarded(on(handle), [&](Failure &why) -> Status {
+        Region *region = of(handle);
+        if (Status status = check_open(region); status != XFER_OK) return status;
+        if (!ref) return invalid(why, "ref is NULL");
+        if (!region->access) return XFER_EACCESS;
+        *ref = encode_ref(region->describe());
+        return XFER_OK;
     });
 }
 
 namespace {
 
+Status grant(Region &region, const xfer_grant_options_t *given, xfer_ref_t *ref, Failure &why) {
+    xfer_grant_options_t options;
+    if (Status status = copy_input(given, options, why); status != XFER_OK) return status;
+    if (!ref) return invalid(why, "ref is NULL");
+    if (!options.access)
+        return invalid(why, "xfer_grant_options_t.access is 0: a grant lends something");
+    if (Status status =
+            check_flags("xfer_grant_options_t.access", options.access, XFER_READ | XFER_WRITE, why);
+        status != XFER_OK)
+        return status;
+    if (check_range(options.offset, options.length, region.length) != XFER_OK) return XFER_ERANGE;
+    RemoteRegion granted;
+    const Status status = region.engine.grant(region, options, granted);
+    if (status == XFER_OK) *ref = encode_ref(granted);
+    return status;
+}
+
 // Runs `call` with the grant that `ref` names, if it is one of this region.
 template <typename Call>
-xfer_status_t with_grant(xfer_region_t *handle, const xfer_ref_t *ref, Call call) {
-    Region *region = of(handle);
+Status with_grant(Region *region, const xfer_ref_t *ref, Failure &why, Call call) {
     if (Status status = check_open(region); status != XFER_OK) return status;
-    if (!ref) return XFER_EINVAL;
-    return guarded([&]() -> xfer_status_t {
-        auto grant = decode_ref(*ref);
-        if (!grant) return grant.error().status;
-        const Engine::Name &self = region->engine.identity();
-        const bool ours = grant->id == self.id && grant->incarnation == self.incarnation;
-        if (!ours || !(grant->region & kGrantBit)) return XFER_EINVAL;
-        return call(*region, *grant);
-    });
+    if (!ref) return invalid(why, "grant is NULL");
+    auto grant = decode_ref(*ref);
+    if (!grant) {
+        why = grant.error();
+        return why.status;
+    }
+    const Engine::Name &self = region->engine.identity();
+    const bool ours = grant->id == self.id && grant->incarnation == self.incarnation;
+    if (!ours || !(grant->region & kGrantBit))
+        return invalid(why, "the ref is no grant of this engine");
+    return call(*grant);
 }
 
 }  // namespace
 
+xfer_status_t xfer_region_grant(xfer_region_t *region, const xfer_grant_options_t *options,
+                                xfer_ref_t *ref) {
+    return guarded(on(region), [&](Failure &why) -> Status {
+        if (Status status = check_open(of(region)); status != XFER_OK) return status;
+        return grant(*of(region), options, ref, why);
+    });
+}
+
 xfer_status_t xfer_region_renew(xfer_region_t *handle, const xfer_ref_t *ref, uint32_t lease_ms) {
-    return with_grant(handle, ref, [&](Region &region, const RemoteRegion &grant) {
-        return region.engine.renew(region, grant, lease_ms);
+    return guarded(on(handle), [&](Failure &why) -> Status {
+        Region *region = of(handle);
+        return with_grant(region, ref, why, [&](const RemoteRegion &grant) {
+            return region->engine.renew(*region, grant, lease_ms);
+        });
     });
 }
 
 xfer_status_t xfer_region_revoke(xfer_region_t *handle, const xfer_ref_t *ref) {
-    return with_grant(handle, ref, [](Region &region, const RemoteRegion &grant) {
-        return region.engine.revoke(region, grant);
+    return guarded(on(handle), [&](Failure &why) -> Status {
+        Region *region = of(handle);
+        return with_grant(region, ref, why, [&](const RemoteRegion &grant) {
+            return region->engine.revoke(*region, grant);
+        });
     });
 }
 
 xfer_status_t xfer_region_info(xfer_region_t *handle, xfer_region_info_t *info,
                                uint32_t info_size) {
-    Region *region = of(handle);
-    if (Status status = check(region); status != XFER_OK) return status;
-    xfer_region_info_t now{};
-    now.address = reinterpret_cast<uint64_t>(region->base);
-    now.length = region->length;
-    now.id = region->id;
-    now.generation = region->generation;
-    now.access = region->access;
-    now.kind = region->kind;
-    return copy_out(now, info, info_size);
+    return guarded(on(handle), [&](Failure &why) -> Status {
+        Region *region = of(handle);
+        if (Status status = check(region); status != XFER_OK) return status;
+        xfer_region_info_t now{};
+        now.address = reinterpret_cast<uint64_t>(region->base);
+        now.length = region->length;
+        now.id = region->id;
+        now.generation = region->generation;
+        now.access = region->access;
+        now.kind = region->kind;
+        return copy_out(now, info, info_size, why);
+    });
 }
 
 xfer_status_t xfer_region_close(xfer_region_t *handle) {
@@ -172,8 +204,8 @@ xfer_status_t xfer_region_close(xfer_region_t *handle) {
 }
 
 xfer_status_t xfer_ref_info(const xfer_ref_t *ref, xfer_ref_info_t *info, uint32_t info_size) {
-    if (!ref) return XFER_EINVAL;
-    return guarded([&]() -> xfer_status_t {
+    return guarded([&](Failure &why) -> Status {
+        if (!ref) return XFER_EINVAL;
         auto remote = decode_ref(*ref);
         if (!remote) return remote.error().status;
         xfer_ref_info_t now{};
@@ -185,6 +217,6 @@ xfer_status_t xfer_ref_info(const xfer_ref_t *ref, xfer_ref_info_t *info, uint32
         now.generation = remote->generation;
         now.access = remote->access;
         now.kind = remote->kind;
-        return copy_out(now, info, info_size);
+        return copy_out(now, info, info_size, why);
     });
 }

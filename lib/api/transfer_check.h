@@ -7,6 +7,12 @@
 
 namespace xfer {
 
+inline Status copy_operation(const xfer_op_options_t *given, xfer_op_options_t &options,
+                             uint32_t known_flags, Failure &why) {
+    if (Status status = copy_input(given, options, why); status != XFER_OK) return status;
+    return check_flags("xfer_op_options_t.flags", options.flags, known_flags, why);
+}
+
 inline Status check_range(uint64_t offset, uint64_t length, uint64_t limit) {
     return offset > limit || length > limit - offset ? XFER_ERANGE : XFER_OK;
 }

@@ -7,6 +7,7 @@
 
 #include "core/limits.h"
 #include "transport/builtin.h"
+#include "util/local_address.h"
 
 namespace xfer {
 
@@ -33,7 +34,10 @@ Status Engine::kind_of(const void *address, uint64_t length, uint32_t &kind) con
 
 Status Engine::listen(const Uri &uri, size_t room, std::string &bound, Failure &why) {
     if (options_.key.empty() && !options_.insecure && uri.scheme == "tcp" && !is_loopback(uri)) {
-        why = {XFER_EAUTH, 0, 0, "listening beyond loopback needs a key, or XFER_ENGINE_INSECURE"};
+        why = check_local_address(uri);
+        if (why.status != XFER_OK) return why.status;
+        why = {XFER_EAUTH, 0, 0,
+               to_string(uri) + ": listening beyond loopback needs a key or XFER_ENGINE_INSECURE"};
         return why.status;
     }
     Shard &shard = first_shard();

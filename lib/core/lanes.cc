@@ -14,6 +14,7 @@
 #include "core/engine.h"
 #include "core/peer.h"
 #include "core/shard.h"
+#include "wire/short_name.h"
 
 namespace xfer {
 
@@ -118,7 +119,9 @@ void Connection::open_lanes() {
         auto lane = std::make_unique<Lane>(*this, i);
         auto link = transport->connect(*address, *lane);
         if (!link) {
-            shard.log().warn("lane {} to {}: {}", i, uri, link.error().message);
+            shard.log().warn("engine {}: peer {}: lane {} to {}: {}",
+                             short_name(shard.engine.identity().id),
+                             short_name(handshake.peer().id), i, uri, link.error().message);
             break;
         }
         lane->link = std::move(*link);

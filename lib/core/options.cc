@@ -10,8 +10,12 @@
 namespace xfer {
 namespace {
 
-Failure invalid(std::string_view message) {
-    return {XFER_EINVAL, 0, 0, message};
+Failure wrong(Status status, std::string_view field_and_reason) {
+    return {status, 0, 0, Text("xfer_engine_options_t.") + field_and_reason};
+}
+
+Failure invalid(std::string_view field_and_reason) {
+    return wrong(XFER_EINVAL, field_and_reason);
 }
 
 std::vector<std::string> split(const char *list) {
@@ -27,16 +31,22 @@ std::vector<std::string> split(const char *list) {
 
 Status take_dispatch(const xfer_engine_options_t &given, Options &options, std::string &why) {
     if (given.dispatch) options.dispatch = given.dispatch;
-    if (options.dispatch < XFER_DISPATCH_THREAD || options.dispatch > XFER_DISPATCH_POLL)
-        why = "unknown dispatch mode";
     const bool loop = options.dispatch == XFER_DISPATCH_LOOP,
                poll = options.dispatch == XFER_DISPATCH_POLL;
-    if (loop != (given.uv_loop != nullptr))
-        why = "a loop is needed for XFER_DISPATCH_LOOP, and only there";
-    if (poll == (given.on_event != nullptr))
-        why = "on_event is needed unless dispatch is XFER_DISPATCH_POLL";
+    if (options.dispatch > XFER_DISPATCH_POLL)
+        why = "dispatch is " + std::to_string(given.dispatch) +
+              ", which is no XFER_DISPATCH_* of this library";
+    else if (loop && !given.uv_loop)
+        why = "uv_loop is NULL: XFER_DISPATCH_LOOP needs one";
+    else if (!loop && given.uv_loop)
+        why = "uv_loop is for XFER_DISPATCH_LOOP only";
+    else if (!poll && !given.on_event)
+        why = "on_event is NULL: events need it, unless dispatch is XFER_DISPATCH_POLL";
+    else if (poll && given.on_event)
+        why = "on_event is never called with XFER_DISPATCH_POLL: leave it NULL";
     if (given.io_threads) options.io_threads = given.io_threads == XFER_NONE ? 0 : given.io_threads;
-    if (options.io_threads > kMaxIoThreads) why = "too many I/O threads";
+    if (options.io_threads > kMaxIoThreads)
+        why = "io_threads is more than " + std::to_string(kMaxIoThreads);
     if (given.spin_us > kMaxSpinUs) why = "spin_us is more than a second";
     options.spin_us = given.spin_us;
     options.loop = given.uv_loop;
@@ -48,11 +58,15 @@ Status take_dispatch(const xfer_engine_options_t &given, Options &options, std::
 Status take_identity(const xfer_engine_options_t &given, Options &options, std::string &why) {
     std::copy(std::begin(given.id), std::end(given.id), options.id.begin());
     options.own_id = options.id != EngineId{};
-    if (given.blob_length > kMaxBlob || (given.blob_length && !given.blob))
-        why = "the blob is longer than 1024 bytes, or missing";
+    if (given.blob_length > kMaxBlob)
+        why = "blob_length is more than " + std::to_string(kMaxBlob);
+    else if (given.blob_length && !given.blob)
+        why = "blob is NULL, but blob_length is not 0";
     const bool no_key = given.key_length == 0 && !given.key;
-    if (!no_key && (!given.key || given.key_length < kMinKey || given.key_length > kMaxKey))
-        why = "a key has 32 to 256 bytes";
+    if (!no_key && !given.key)
+        why = "key is NULL, but key_length is not 0";
+    else if (!no_key && (given.key_length < kMinKey || given.key_length > kMaxKey))
+        why = "key_length is " + std::to_string(given.key_length) + ": a key has 32 to 256 bytes";
     if (!why.empty()) return XFER_EINVAL;
     const auto *blob = static_cast<const uint8_t *>(given.blob);
     if (given.blob_length) options.blob.assign(blob, blob + given.blob_length);
@@ -62,16 +76,17 @@ Status take_identity(const xfer_engine_options_t &given, Options &options, std::
 
 Status take_paths(const xfer_engine_options_t &given, Options &options, std::string &why) {
     options.transports = split(given.transports);
-    for (const std::string &name : options.transports)
-        if (!builtin_knows(name)) {
-            why = "no transport is called \"" + name + "\" in this build";
+    if (given.transports)
+        if (const std::string unknown = unknown_transport(given.transports); !unknown.empty()) {
+            why = "transports: none is called \"" + unknown + "\": this build has ";
+            why += kBuiltinTransports;
             return XFER_EUNSUPPORTED;
         }
     options.advertise = split(given.advertise);
-    if (options.advertise.size() > kMaxListenUris) why = "at most 8 addresses can be advertised";
+    if (options.advertise.size() > kMaxListenUris) why = "advertise has more than 8 addresses";
     for (const std::string &uri : options.advertise)
         if (auto parsed = parse_uri(uri); !parsed)
-            why = "advertise: " + parsed.error().message;
+            why = "advertise: " + std::string(std::string_view(parsed.error().message));
         else if (!is_dialable(*parsed))
             why = "advertise: no peer can dial " + uri;
     return why.empty() ? XFER_OK : XFER_EINVAL;
@@ -98,18 +113,20 @@ Result<Options> resolve_options(const xfer_engine_options_t &given) {
     Options options;
     std::string why;
     if (given.flags & ~static_cast<uint32_t>(XFER_ENGINE_INSECURE | XFER_ENGINE_CHECKSUM))
-        return invalid("unknown flags");
+        return invalid("flags has unknown bits");
     options.insecure = given.flags & XFER_ENGINE_INSECURE;
     options.checksum = given.flags & XFER_ENGINE_CHECKSUM;
     options.log = {given.on_log, given.log_user,
                    given.log_level ? given.log_level : uint32_t{XFER_LOG_WARN}};
     for (auto take : {take_dispatch, take_identity, take_paths})
-        if (Status status = take(given, options, why); status != XFER_OK)
-            return Failure{status, 0, 0, why};
+        if (Status status = take(given, options, why); status != XFER_OK) return wrong(status, why);
     take_times(given, options);
-    if (options.lanes != XFER_NONE && options.lanes > kMaxLanes) return invalid("at most 16 lanes");
-    if (options.max_connections > kMaxConnections || options.max_operations > kMaxOperations)
-        return invalid("a limit is past what the engine can hold");
+    if (options.lanes != XFER_NONE && options.lanes > kMaxLanes)
+        return invalid("lanes is more than 16");
+    if (options.max_connections > kMaxConnections)
+        return invalid("max_connections is more than " + std::to_string(kMaxConnections));
+    if (options.max_operations > kMaxOperations)
+        return invalid("max_operations is more than " + std::to_string(kMaxOperations));
     return options;
 }
 

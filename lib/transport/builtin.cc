@@ -2,6 +2,7 @@
 #include "transport/builtin.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "transport/loopback/loopback.h"
 #include "transport/shm/shm.h"
@@ -17,8 +18,16 @@ bool allows(const std::vector<std::string> &allowed, std::string_view name) {
 
 }  // namespace
 
-bool builtin_knows(std::string_view name) {
-    return name == "loopback" || name == "tcp" || name == "unix" || name == "shm";
+std::string unknown_transport(std::string_view list) {
+    constexpr std::string_view known[] = {"loopback", "tcp", "unix", "shm"};
+    while (!list.empty()) {
+        const size_t comma = std::min(list.find(','), list.size());
+        const std::string_view name = list.substr(0, comma);
+        if (comma && std::find(std::begin(known), std::end(known), name) == std::end(known))
+            return std::string(name);
+        list.remove_prefix(std::min(comma + 1, list.size()));
+    }
+    return {};
 }
 
 std::vector<std::unique_ptr<Transport>> builtin_transports(

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "transport/transport.h"
@@ -11,7 +12,9 @@
 
 namespace xfer {
 
-bool builtin_knows(std::string_view name);
+inline constexpr std::string_view kBuiltinTransports = "loopback, tcp, unix, shm";
+// The first name of a comma list that no transport has; empty if there is none.
+std::string unknown_transport(std::string_view list);
 // Those that `allowed` names, all if it is empty.
 std::vector<std::unique_ptr<Transport>> builtin_transports(Loop &loop, const Log &log,
                                                            const std::vector<std::string> &allowed);

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "api/input.h"
+
+#include <fmt/format.h>
+
+#include <cstddef>
+
+#include "util/utf8.h"
+#include "wire/limits.h"
+
+namespace xfer {
+
+namespace {
+
+// Far past every struct, far below what an uninitialized field mostly holds: nothing is read there.
+constexpr uint32_t kLongestInput = 4096;
+
+#define XFER_RESERVED(type, field) \
+    { #field, offsetof(type, field), sizeof(type::field) }
+
+constexpr Reserved kEngine[] = {XFER_RESERVED(xfer_engine_options_t, reserved)};
+constexpr Reserved kRegion[] = {XFER_RESERVED(xfer_region_options_t, reserved)};
+constexpr Reserved kGrant[] = {XFER_RESERVED(xfer_grant_options_t, reserved)};
+constexpr Reserved kEndpoint[] = {XFER_RESERVED(xfer_ep_options_t, reserved)};
+constexpr Reserved kLookup[] = {XFER_RESERVED(xfer_lookup_options_t, reserved)};
+constexpr Reserved kOperation[] = {XFER_RESERVED(xfer_op_options_t, reserved)};
+constexpr Reserved kSubmit[] = {XFER_RESERVED(xfer_submit_options_t, stream)};
+constexpr Reserved kStrided[] = {XFER_RESERVED(xfer_strided_t, reserved)};
+
+#undef XFER_RESERVED
+
+template <typename T>
+constexpr Shape shape(const char *name, std::span<const Reserved> reserved) {
+    return {name, sizeof(T), alignof(T), reserved};
+}
+
+Status refuse(Failure &why, Status status, std::string_view text) {
+    why = {status, XFER_ORIGIN_NONE, 0, text};
+    return status;
+}
+
+}  // namespace
+
+#define XFER_SHAPE(type, reserved)                                   \
+    const Shape &shape_of(const type *) {                            \
+        static constexpr Shape known = shape<type>(#type, reserved); \
+        return known;                                                \
+    }
+
+XFER_SHAPE(xfer_engine_options_t, kEngine)
+XFER_SHAPE(xfer_region_options_t, kRegion)
+XFER_SHAPE(xfer_grant_options_t, kGrant)
+XFER_SHAPE(xfer_ep_options_t, kEndpoint)
+XFER_SHAPE(xfer_lookup_options_t, kLookup)
+XFER_SHAPE(xfer_op_options_t, kOperation)
+XFER_SHAPE(xfer_batch_options_t, {})
+XFER_SHAPE(xfer_submit_options_t, kSubmit)
+XFER_SHAPE(xfer_strided_t, kStrided)
+XFER_SHAPE(xfer_pages_t, {})
+
+#undef XFER_SHAPE
+
+Status check_input(const Shape &shape, const void *from, Failure &why) {
+    const auto *bytes = static_cast<const unsigned char *>(from);
+    uint32_t size = 0;
+    std::memcpy(&size, bytes, sizeof size);
+    const char *name = shape.name;
+    if (size < sizeof size || (size < shape.size && size % shape.alignment))
+        return refuse(why, XFER_EINVAL,
+                      fmt::format("{}.size is {}: set it to sizeof({})", name, size, name));
+    if (size > kLongestInput)
+        return refuse(why, XFER_E2BIG,
+                      fmt::format("{}.size is {}: set it to sizeof({})", name, size, name));
+    for (size_t at = shape.size; at < size; ++at)
+        if (bytes[at])
+            return refuse(why, XFER_E2BIG,
+                          fmt::format("{}.size is {}: this library knows {} bytes of it, and byte "
+                                      "{} is not 0",
+                                      name, size, shape.size, at));
+    for (const Reserved &field : shape.reserved)
+        for (size_t at = field.offset; at < std::min<size_t>(size, field.offset + field.size); ++at)
+            if (bytes[at])
+                return refuse(why, XFER_E2BIG,
+                              fmt::format("{}.{} is not 0: this library knows no use of it", name,
+                                          field.name));
+    return XFER_OK;
+}
+
+Status invalid(Failure &why, std::string_view text) {
+    return refuse(why, XFER_EINVAL, text);
+}
+
+Status check_flags(const char *field, uint32_t flags, uint32_t known, Failure &why) {
+    if (!(flags & ~known)) return XFER_OK;
+    return invalid(why, fmt::format("{} has unknown bits: {:#x}", field, flags & ~known));
+}
+
+Status check_name(const char *field, const char *name, Failure &why) {
+    const size_t length = name ? strnlen(name, kMaxName + 1) : 0;
+    if (length == 0 || length > kMaxName)
+        return invalid(why, fmt::format("{} has not 1 to {} bytes", field, kMaxName));
+    if (!is_utf8({name, length})) return invalid(why, fmt::format("{} is not UTF-8", field));
+    return XFER_OK;
+}
+
+}  // namespace xfer

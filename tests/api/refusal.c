@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a refused call says: the struct and the field that are wrong, in the caller's xfer_error_t
+ * where the call has one, and at debug in the engine's log with the name of the call. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fixture.h"
+
+enum { kLine = 512 };
+
+/* The last line of a refusal; other lines of the engine may come at any time. */
+static pthread_mutex_t log_mutex = PTHREAD_MUTEX_INITIALIZER;
+static char last_refusal[kLine];
+static uint32_t last_level;
+
+static void record(uint32_t level, const char *text, uint64_t user) {
+    (void)user;
+    if (!strstr(text, ": xfer_")) return;
+    pthread_mutex_lock(&log_mutex);
+    snprintf(last_refusal, sizeof last_refusal, "%s", text);
+    last_level = level;
+    pthread_mutex_unlock(&log_mutex);
+}
+
+static void take_refusal(char *line, uint32_t *level) {
+    pthread_mutex_lock(&log_mutex);
+    memcpy(line, last_refusal, kLine);
+    *level = last_level;
+    last_refusal[0] = '\0';
+    pthread_mutex_unlock(&log_mutex);
+}
+
+static void assert_has(const char *text, const char *part) {
+    if (!strstr(text, part)) fail_msg("\"%s\" does not have \"%s\"", text, part);
+}
+
+typedef struct Scene {
+    Pair pair;
+    xfer_batch_t *batch;
+    uint8_t *memory;
+} Scene;
+
+static void scene_open(Scene *scene) {
+    xfer_engine_options_t options = host_options(THREAD_MODE);
+    options.on_log = record;
+    options.log_level = XFER_LOG_DEBUG;
+    pair_open_with(&scene->pair, &options, &options, THREAD_MODE, 4096);
+    assert_status(xfer_batch_open(scene->pair.ep, NULL, &scene->batch, NULL), XFER_OK);
+    scene->memory = test_memory(4096);
+}
+
+/* ---- every struct that a call takes, in every call that takes it ---- */
+
+typedef xfer_status_t (*TakeIt)(Scene *scene, const void *input, xfer_error_t *err);
+
+static xfer_status_t engine_open(Scene *scene, const void *input, xfer_error_t *err) {
+    (void)scene;
+    xfer_engine_t *engine;
+    return xfer_engine_open(input, &engine, err);
+}
+static xfer_status_t region_open(Scene *scene, const void *input, xfer_error_t *err) {
+    xfer_region_t *region;
+    return xfer_region_open(scene->pair.client->engine, input, scene->memory, 64, &region, err);
+}
+static xfer_status_t region_alloc(Scene *scene, const void *input, xfer_error_t *err) {
+    xfer_region_t *region;
+    void *address;
+    return xfer_region_alloc(scene->pair.client->engine, input, 64, &address, &region, err);
+}
+static xfer_status_t region_grant(Scene *scene, const void *input, xfer_error_t *err) {
+    (void)err;
+    xfer_ref_t ref;
+    return xfer_region_grant(scene->pair.region, input, &ref);
+}
+static xfer_status_t ep_open(Scene *scene, const void *input, xfer_error_t *err) {
+    xfer_ep_t *ep;
+    return xfer_ep_open(scene->pair.client->engine, scene->pair.server->uri, input, &ep, err);
+}
+static xfer_status_t ep_lookup(Scene *scene, const void *input, xfer_error_t *err) {
+    (void)err;
+    return xfer_ep_lookup(scene->pair.ep, "memory", input, 1);
+}
+static xfer_status_t put(Scene *scene, const void *input, xfer_error_t *err) {
+    (void)err;
+    return xfer_put(scene->pair.ep, scene->memory, &scene->pair.ref, 0, 64, 1, input);
+}
+static xfer_status_t get(Scene *scene, const void *input, xfer_error_t *err) {
+    (void)err;
+    return xfer_get(scene->pair.ep, scene->memory, &scene->pair.ref, 0, 64, 1, input);
+}
+static xfer_status_t send_it(Scene *scene, const void *input, xfer_error_t *err) {
+    (void)err;
+    return xfer_send(scene->pair.ep, scene->memory, 64, 1, 1, input);
+}
+static xfer_status_t recv_it(Scene *scene, const void *input, xfer_error_t *err) {
+    (void)err;
+    return xfer_recv(scene->pair.client->engine, NULL, scene->memory, 64, 1, 1, 1, input);
+}
+static xfer_status_t notify(Scene *scene, const void *input, xfer_error_t *err) {
+    (void)err;
+    return xfer_notify(scene->pair.ep, 1, 1, input);
+}
+static xfer_status_t batch_open(Scene *scene, const void *input, xfer_error_t *err) {
+    xfer_batch_t *batch;
+    return xfer_batch_open(scene->pair.ep, input, &batch, err);
+}
+static xfer_status_t add_strided(Scene *scene, const void *input, xfer_error_t *err) {
+    (void)err;
+    return xfer_batch_add_strided(scene->batch, XFER_OP_PUT, input);
+}
+static xfer_status_t add_pages(Scene *scene, const void *input, xfer_error_t *err) {
+    (void)err;
+    return xfer_batch_add_pages(scene->batch, XFER_OP_PUT, input);
+}
+static xfer_status_t submit(Scene *scene, const void *input, xfer_error_t *err) {
+    (void)err;
+    return xfer_batch_submit(scene->batch, 1, input);
+}
+
+#define NONE SIZE_MAX
+#define RESERVED(type, field) offsetof(type, field), #field
+static const struct Input {
+    const char *name;
+    uint32_t size;
+    size_t reserved; /* where such a field is */
+    const char *field;
+    const char *function;
+    TakeIt take;
+    bool has_err;
+} inputs[] = {
+    {"xfer_engine_options_t", sizeof(xfer_engine_options_t),
+     RESERVED(xfer_engine_options_t, reserved), "xfer_engine_open", engine_open, true},
+    {"xfer_region_options_t", sizeof(xfer_region_options_t),
+     RESERVED(xfer_region_options_t, reserved), "xfer_region_open", region_open, true},
+    {"xfer_region_options_t", sizeof(xfer_region_options_t),
+     RESERVED(xfer_region_options_t, reserved), "xfer_region_alloc", region_alloc, true},
+    {"xfer_grant_options_t", sizeof(xfer_grant_options_t), RESERVED(xfer_grant_options_t, reserved),
+     "xfer_region_grant", region_grant, false},
+    {"xfer_ep_options_t", sizeof(xfer_ep_options_t), RESERVED(xfer_ep_options_t, reserved),
+     "xfer_ep_open", ep_open, true},
+    {"xfer_lookup_options_t", sizeof(xfer_lookup_options_t),
+     RESERVED(xfer_lookup_options_t, reserved), "xfer_ep_lookup", ep_lookup, false},
+    {"xfer_op_options_t", sizeof(xfer_op_options_t), RESERVED(xfer_op_options_t, reserved),
+     "xfer_put", put, false},
+    {"xfer_op_options_t", sizeof(xfer_op_options_t), RESERVED(xfer_op_options_t, reserved),
+     "xfer_get", get, false},
+    {"xfer_op_options_t", sizeof(xfer_op_options_t), RESERVED(xfer_op_options_t, reserved),
+     "xfer_send", send_it, false},
+    {"xfer_op_options_t", sizeof(xfer_op_options_t), RESERVED(xfer_op_options_t, reserved),
+     "xfer_recv", recv_it, false},
+    {"xfer_op_options_t", sizeof(xfer_op_options_t), RESERVED(xfer_op_options_t, reserved),
+     "xfer_notify", notify, false},
+    {"xfer_batch_options_t", sizeof(xfer_batch_options_t), NONE, NULL, "xfer_batch_open",
+     batch_open, true},
+    {"xfer_submit_options_t", sizeof(xfer_submit_options_t),
+     RESERVED(xfer_submit_options_t, stream), "xfer_batch_submit", submit, false},
+    {"xfer_strided_t", sizeof(xfer_strided_t), RESERVED(xfer_strided_t, reserved),
+     "xfer_batch_add_strided", add_strided, false},
+    {"xfer_pages_t", sizeof(xfer_pages_t), NONE, NULL, "xfer_batch_add_pages", add_pages, false},
+};
+
+/* One refusal: its status, and `part` in the error and in the log. The options of an engine that
+ * can't be read name no log. */
+static void assert_refusal(Scene *scene, const struct Input *input, const void *bytes,
+                           xfer_status_t wanted, const char *part) {
+    char line[kLine];
+    uint32_t level = 0;
+    xfer_error_t err;
+    take_refusal(line, &level);
+    memset(&err, 0xff, sizeof err);
+    xfer_status_t status = input->take(scene, bytes, &err);
+    if (status != wanted) fail_msg("%s: %s", input->function, xfer_status_name(status));
+    if (input->has_err) {
+        assert_int_equal(err.status, wanted);
+        assert_has(err.message, part);
+    }
+    if (strcmp(input->function, "xfer_engine_open") == 0) return;
+    take_refusal(line, &level);
+    assert_int_equal(level, XFER_LOG_DEBUG);
+    assert_has(line, part);
+    assert_has(line, input->function);
+    assert_has(line, xfer_status_name(wanted));
+}
+
+static void test_every_struct(void **state) {
+    (void)state;
+    Scene scene;
+    scene_open(&scene);
+    for (size_t i = 0; i < sizeof inputs / sizeof inputs[0]; i++) {
+        const struct Input *input = &inputs[i];
+        union {
+            uint64_t aligned;
+            uint32_t size;
+            uint8_t bytes[8192];
+        } given;
+        char part[128];
+        memset(&given, 0, sizeof given);
+        snprintf(part, sizeof part, "%s.size is 0: set it to sizeof(%s)", input->name, input->name);
+        assert_refusal(&scene, input, &given, XFER_EINVAL, part);
+        given.size = 3;
+        snprintf(part, sizeof part, "%s.size is 3: set it", input->name);
+        assert_refusal(&scene, input, &given, XFER_EINVAL, part);
+        given.size = 5;
+        snprintf(part, sizeof part, "%s.size is 5: set it", input->name);
+        assert_refusal(&scene, input, &given, XFER_EINVAL, part);
+        given.size = 0xa5a5a5a5; /* never set: nothing is read past what could be a struct */
+        snprintf(part, sizeof part, "%s.size is %u", input->name, 0xa5a5a5a5);
+        assert_refusal(&scene, input, &given, XFER_E2BIG, part);
+        given.size = input->size + 8;
+        given.bytes[input->size + 7] = 1;
+        snprintf(part, sizeof part, "%s.size is %u: this library knows %u bytes", input->name,
+                 input->size + 8, input->size);
+        assert_refusal(&scene, input, &given, XFER_E2BIG, part);
+        if (input->reserved == NONE) continue;
+        memset(&given, 0, sizeof given);
+        given.size = input->size;
+        given.bytes[input->reserved] = 1;
+        snprintf(part, sizeof part, "%s.%s is not 0", input->name, input->field);
+        assert_refusal(&scene, input, &given, XFER_E2BIG, part);
+    }
+}
+
+/* ---- single fields ---- */
+
+static void ignore_event(const xfer_event_t *event, uint64_t user) {
+    (void)event;
+    (void)user;
+}
+
+static void test_engine_options(void **state) {
+    (void)state;
+    static const uint8_t key[64];
+    const struct {
+        xfer_engine_options_t options;
+        const char *part;
+    } table[] = {
+        {{.on_event = ignore_event, .dispatch = 9}, ".dispatch is 9"},
+        {{.dispatch = 9}, ".dispatch is 9"},
+        {{.dispatch = 0}, ".on_event is NULL"},
+        {{.dispatch = XFER_DISPATCH_LOOP, .on_event = ignore_event}, ".uv_loop is NULL"},
+        {{.dispatch = XFER_DISPATCH_POLL, .on_event = ignore_event}, ".on_event"},
+        {{.on_event = ignore_event, .io_threads = 1000}, ".io_threads is more than"},
+        {{.on_event = ignore_event, .spin_us = UINT32_MAX}, ".spin_us"},
+        {{.on_event = ignore_event, .flags = 1u << 30}, ".flags"},
+        {{.on_event = ignore_event, .key = key, .key_length = 16}, ".key_length is 16"},
+        {{.on_event = ignore_event, .key_length = 64}, ".key is NULL"},
+        {{.on_event = ignore_event, .blob_length = 4}, ".blob is NULL"},
+        {{.on_event = ignore_event, .blob = key, .blob_length = 4000}, ".blob_length is more than"},
+        {{.on_event = ignore_event, .lanes = 17}, ".lanes"},
+        {{.on_event = ignore_event, .max_connections = UINT32_MAX}, ".max_connections"},
+        {{.on_event = ignore_event, .max_operations = UINT32_MAX}, ".max_operations"},
+        {{.on_event = ignore_event, .advertise = "tcp://0.0.0.0:1"}, ".advertise"},
+        {{.on_event = ignore_event, .transports = "tcp,pigeon"},
+         ".transports: none is called \"pigeon\""},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        xfer_engine_options_t options = table[i].options;
+        options.size = sizeof options;
+        options.on_log = record;
+        options.log_level = XFER_LOG_DEBUG;
+        xfer_engine_t *engine = NULL;
+        xfer_error_t err;
+        char line[kLine];
+        uint32_t level = 0;
+        take_refusal(line, &level);
+        assert_true(xfer_engine_open(&options, &engine, &err) < 0);
+        assert_null(engine);
+        assert_has(err.message, "xfer_engine_options_t.");
+        assert_has(err.message, table[i].part);
+    }
+    xfer_error_t err;
+    xfer_engine_t *engine = NULL;
+    assert_status(xfer_engine_open(NULL, &engine, &err), XFER_EINVAL);
+    assert_has(err.message, "options is NULL");
+}
+
+static void test_regions(void **state) {
+    (void)state;
+    Scene scene;
+    scene_open(&scene);
+    xfer_engine_t *engine = scene.pair.client->engine;
+    xfer_region_t *region = NULL;
+    void *address = NULL;
+    xfer_error_t err;
+    xfer_region_options_t options = {.size = sizeof options, .access = XFER_READ, .name = "r"};
+    assert_status(xfer_region_open(engine, &options, scene.memory, 0, &region, &err), XFER_EINVAL);
+    assert_has(err.message, "length is 0");
+    assert_status(xfer_region_alloc(engine, &options, 0, &address, &region, &err), XFER_EINVAL);
+    assert_has(err.message, "length is 0");
+    options.access = 8;
+    assert_status(xfer_region_open(engine, &options, scene.memory, 1, &region, &err), XFER_EINVAL);
+    assert_has(err.message, "xfer_region_options_t.access has unknown bits: 0x8");
+    options.access = 0;
+    options.flags = 16;
+    assert_status(xfer_region_open(engine, &options, scene.memory, 1, &region, &err), XFER_EINVAL);
+    assert_has(err.message, "xfer_region_options_t.flags has unknown bits: 0x10");
+}
+
+/* Names stand in logs and in describe(), which is JSON. */
+static void test_names_are_utf8(void **state) {
+    (void)state;
+    Scene scene;
+    scene_open(&scene);
+    xfer_engine_t *engine = scene.pair.client->engine;
+    static const char *const bad[] = {"\xff",         "a\x80",
+                                      "\xc3",         "\xc0\xaf",
+                                      "\xed\xa0\x80", "\xf4\x90\x80\x80",
+                                      "\xe2\x82",     "\xf8\x88\x80\x80\x80"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        xfer_region_t *region = NULL;
+        xfer_error_t err;
+        xfer_region_options_t options = {.size = sizeof options, .name = bad[i]};
+        assert_status(xfer_region_open(engine, &options, scene.memory, 8, &region, &err),
+                      XFER_EINVAL);
+        assert_has(err.message, "xfer_region_options_t.name is not UTF-8");
+        assert_status(xfer_ep_lookup(scene.pair.ep, bad[i], NULL, 1), XFER_EINVAL);
+    }
+    static const char *const good[] = {"\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80",
+                                       "\xed\x9f\xbf", "\xf4\x8f\xbf\xbf"};
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        xfer_region_t *region = NULL;
+        xfer_region_options_t options = {.size = sizeof options, .name = good[i]};
+        assert_status(xfer_region_open(engine, &options, scene.memory, 8, &region, NULL), XFER_OK);
+        assert_status(xfer_region_close(region), XFER_OK);
+        wait_closed(scene.pair.client, region);
+    }
+}
+
+/* A full queue and a small buffer are no mistakes. */
+static void test_not_logged(void **state) {
+    (void)state;
+    Scene scene;
+    scene_open(&scene);
+    char line[kLine];
+    uint32_t level = 0;
+    size_t needed = 0;
+    take_refusal(line, &level);
+    assert_status(xfer_engine_describe(scene.pair.client->engine, NULL, 0, &needed), XFER_ENOSPC);
+    take_refusal(line, &level);
+    assert_string_equal(line, "");
+}
+
+/* ---- the lines on stderr ---- */
+
+/* What an engine that is opened, and refused something, leaves on stderr. */
+static void capture(char *text, size_t cap, const char *log, xfer_status_t *opened) {
+    FILE *file = tmpfile();
+    assert_non_null(file);
+    int kept = dup(STDERR_FILENO);
+    assert_true(kept >= 0);
+    fflush(stderr);
+    assert_true(dup2(fileno(file), STDERR_FILENO) >= 0);
+    assert_int_equal(setenv("XFER_LOG", log, 1), 0);
+    xfer_engine_options_t options = {
+        .size = sizeof options, .on_event = ignore_event, .id = {0xab, 0xcd, 0xef, 1}};
+    xfer_engine_t *engine = NULL;
+    *opened = xfer_engine_open(&options, &engine, NULL);
+    if (engine) {
+        xfer_region_options_t unset = {0};
+        xfer_region_t *region = NULL;
+        xfer_region_open(engine, &unset, text, 1, &region, NULL);
+        xfer_engine_join(engine);
+    }
+    unsetenv("XFER_LOG");
+    dup2(kept, STDERR_FILENO);
+    close(kept);
+    rewind(file);
+    size_t length = fread(text, 1, cap - 1, file);
+    text[length] = '\0';
+    fclose(file);
+}
+
+static void test_line_on_stderr(void **state) {
+    (void)state;
+    char text[4096];
+    xfer_status_t opened;
+    capture(text, sizeof text, "debug", &opened);
+    assert_status(opened, XFER_OK);
+    const char *line = strstr(text, "xfer_region_open");
+    assert_non_null(line);
+    while (line > text && line[-1] != '\n')
+        line--;
+    int year, month, day, hour, minute, second, ms, pid, used = 0;
+    assert_int_equal(sscanf(line, "%4d-%2d-%2dT%2d:%2d:%2d.%3dZ xfer[%d] %n", &year, &month, &day,
+                            &hour, &minute, &second, &ms, &pid, &used),
+                     8);
+    assert_true(year >= 2024);
+    assert_int_equal(pid, getpid());
+    const char *rest =
+        "debug: engine abcdef01: xfer_region_open: XFER_EINVAL: "
+        "xfer_region_options_t.size is 0: set it to sizeof(xfer_region_options_t)\n";
+    assert_memory_equal(line + used, rest, strlen(rest));
+}
+
+static void test_unknown_level(void **state) {
+    (void)state;
+    char text[4096];
+    xfer_status_t opened;
+    capture(text, sizeof text, "verbose", &opened);
+    assert_status(opened, XFER_OK);
+    assert_has(text, "XFER_LOG is \"verbose\", none of error, warn, info and debug");
+    assert_null(strstr(strstr(text, "verbose") + 1, "verbose")); /* once */
+    assert_null(strstr(text, "xfer_region_open"));
+    capture(text, sizeof text, "warn", &opened);
+    assert_null(strstr(text, "XFER_LOG"));
+}
+
+/* Half a restriction is none. */
+static void test_unknown_transports(void **state) {
+    (void)state;
+    xfer_engine_options_t options = {.size = sizeof options, .on_event = ignore_event};
+    xfer_engine_t *engine = NULL;
+    xfer_error_t err;
+    char before[64] = "";
+    const char *was = getenv("XFER_TRANSPORTS");
+    if (was) snprintf(before, sizeof before, "%s", was);
+    assert_int_equal(setenv("XFER_TRANSPORTS", "loopback,tpc", 1), 0);
+    xfer_status_t status = xfer_engine_open(&options, &engine, &err);
+    if (was)
+        setenv("XFER_TRANSPORTS", before, 1);
+    else
+        unsetenv("XFER_TRANSPORTS");
+    assert_status(status, XFER_EUNSUPPORTED);
+    assert_has(err.message, "XFER_TRANSPORTS");
+    assert_has(err.message, "\"tpc\"");
+    assert_has(err.message, "loopback, tcp, unix, shm");
+}
+
+static const struct CMUnitTest tests[] = {
+    TEST(test_every_struct),   TEST(test_engine_options),     TEST(test_regions),
+    TEST(test_names_are_utf8), TEST(test_not_logged),         TEST(test_line_on_stderr),
+    TEST(test_unknown_level),  TEST(test_unknown_transports),
+};
+
+TEST_MAIN(tests)
