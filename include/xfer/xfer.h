@@ -9,7 +9,7 @@
  *   - A call that started something and returned XFER_OK gets exactly one completion event; one that returned
  *     an error gets none. No event is delivered from inside the call that caused it.
  *   - Input structs begin with `size`, set to sizeof; every zero field means "default". "None", where a field
- *     allows it, is UINT32_MAX. A struct longer than the library knows is XFER_E2BIG unless its tail is zero.
+ *     allows it, is UINT32_MAX. A longer struct whose tail is not zero is XFER_E2BIG, as is a reserved field.
  *   - Output structs are zero-filled and written up to the size that is passed beside them.
  *   - `err` may be NULL. Otherwise all of it is written, on success too.
  *   - Strings are UTF-8, NUL-terminated, and copied before the call returns.
@@ -157,7 +157,7 @@ typedef struct xfer_id {
     uint64_t incarnation;
 } xfer_id_t;
 
-/* The kind of an event. */
+/* The kind of an event. Origin of PEER_DOWN: PEER, a goodbye; OS, ETIMEDOUT if silent, or a reset; NONE, no goodbye. */
 enum {
     XFER_EVENT_PUT = 1,          /* an xfer_put ended */
     XFER_EVENT_GET = 2,          /* an xfer_get ended */
@@ -185,7 +185,7 @@ enum {
     XFER_FENCED = 1,        /* the owner has confirmed that nothing of it can land any more (always set with OK) */
     XFER_MAYBE_APPLIED = 2, /* parts may have landed, or may land until the owner sees the connection end */
     XFER_RECONNECTED = 4,   /* PEER_UP: the same incarnation was connected before */
-    XFER_RESTARTED = 8      /* PEER_UP: another incarnation of the same identity; old refs are stale */
+    XFER_RESTARTED = 8      /* PEER_UP: another incarnation, or another engine at an address; old refs are stale */
 };
 
 /* All that the engine tells the user. 128 bytes. Fields that an event does not name above are zero. */
@@ -212,7 +212,7 @@ typedef struct xfer_event {
  * that takes a second or more is logged. */
 typedef void (*xfer_event_cb)(const xfer_event_t *event, uint64_t user);
 
-/* Log lines, from any thread of the engine; must not call back into the library. */
+/* Log lines, from any thread of the engine, or at DEBUG from a refused call; must not call back into the library. */
 typedef void (*xfer_log_cb)(uint32_t level, const char *text, uint64_t user);
 
 enum { XFER_LOG_ERROR = 1, XFER_LOG_WARN = 2, XFER_LOG_INFO = 3, XFER_LOG_DEBUG = 4 };
@@ -246,7 +246,7 @@ typedef struct xfer_engine_options {
     uint64_t blob_length;
     const void *key; /* shared secret of all members, 32 to 256 bytes; default: none */
     uint64_t key_length;
-    const char *transports;   /* comma list that restricts, such as "loopback,tcp"; default: all */
+    const char *transports;   /* comma list of loopback, tcp, unix, shm that restricts; default: all */
     const char *advertise;    /* comma list of URIs that peers should dial; default: the bound addresses */
     uint32_t timeout_ms;      /* deadline of operations that give none; default and XFER_NONE: only the stall limit */
     uint32_t stall_ms;        /* an operation that moves nothing for so long ends; default 30,000 */
@@ -404,8 +404,8 @@ typedef struct xfer_grant_options {
 } xfer_grant_options_t;
 
 /* Lends memory to the engine, and to peers as `access` says. It is found by its name from now on.
- * Returns: XFER_OK; XFER_EINVAL, XFER_ERANGE (the range wraps), XFER_EEXIST, XFER_EMEMKIND (the hint is wrong, or
- *          no transport serves that kind), XFER_ETOOBIG (too many regions), XFER_ENOMEM.
+ * Returns: XFER_OK; XFER_EINVAL (no length), XFER_E2BIG, XFER_ERANGE (it wraps), XFER_EEXIST, XFER_EMEMKIND (the hint
+ *          is wrong, or no transport serves that kind), XFER_ETOOBIG (too many regions), XFER_ENOMEM.
  * Thread: any.
  * In callback: yes.
  * Ownership: the memory is borrowed until the CLOSED event of the region. */

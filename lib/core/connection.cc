@@ -2,10 +2,12 @@
 #include "core/connection.h"
 
 #include <algorithm>
+#include <cerrno>
 
 #include "core/engine.h"
 #include "core/peer.h"
 #include "core/shard.h"
+#include "wire/short_name.h"
 
 namespace xfer {
 
@@ -99,7 +101,10 @@ void Connection::go_live() {
 
 void Connection::on_up(Lane &lane) {
     if (closing_) return;
-    if (lane.number == 0) return peer->hear({Input::up, number, 0, 0, {}});
+    if (lane.number == 0) {
+        lane.state = Lane::State::joining;
+        return peer->hear({Input::up, number, 0, 0, {}});
+    }
     lane.state = Lane::State::joining;
     lane.link->send_hello(handshake.lane(lane.number));
 }
@@ -193,7 +198,9 @@ void Connection::on_lane_down(Lane &lane, const Failure &reason) {
     const bool was_ready = lane.state == Lane::State::ready;
     lane.state = Lane::State::down;
     if (!closing_ && lane.number != 0 && !was_ready) {
-        shard.log().warn("lane {} to {} failed: {}", lane.number, uri, reason.message);
+        shard.log().warn("engine {}: peer {}: lane {} to {} failed: {}",
+                         short_name(shard.engine.identity().id), short_name(handshake.peer().id),
+                         lane.number, uri, reason.message);
         if (lane.number == kNearLane) near_failed(reason);
         return;
     }
@@ -245,6 +252,9 @@ void Connection::pump_soon() {
 void Connection::on_timer(Timer &timer) {
     if (&timer == &offer_) return close({XFER_ECLOSED, 0, 0, "idle"});
     if (&timer == &last_words_) return close(Failure(why));
+    if (!live_ && side == Side::ours && control().state == Lane::State::dialing)
+        return close({XFER_EUNREACHABLE, XFER_ORIGIN_OS, ETIMEDOUT,
+                      "no answer to the connection attempt (SYN)"});
     if (!live_) return close({XFER_EUNREACHABLE, 0, 0, "the handshake did not end in time"});
     close({XFER_EPEERLOST, 0, 0,
            probing_ ? "an old connection did not answer" : "a reader of a closed region stalls"});

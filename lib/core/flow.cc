@@ -7,6 +7,7 @@
 #include "core/connection.h"
 #include "core/engine.h"
 #include "core/shard.h"
+#include "core/successor.h"
 #include "util/memory.h"
 
 namespace xfer {
@@ -182,6 +183,9 @@ bool Flow::refuse(Transfer &transfer) {
     if (remote.refused == XFER_OK)
         remote.refused = connection_->refusal(remote.owner, remote.incarnation);
     if (remote.refused == XFER_OK) return false;
+    // What meant an address: the engine that was there before is gone.
+    if (remote.refused == XFER_EIDENTITY && !transfer.left_behind && is_by_address(*transfer.ep))
+        remote.refused = XFER_ESTALE;
     if (transfer.status == XFER_OK) transfer.status = remote.refused;
     if (unsent) {
         transfer.fail_entries(*unsent, remote.refused);

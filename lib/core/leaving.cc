@@ -2,6 +2,7 @@
 // How a connection is kept, and how it ends in peace: signs of life, offers to end what nobody
 // uses, the drain.
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
 #include "core/connection.h"
@@ -22,7 +23,7 @@ void Connection::on_leave(const Frame &frame) {
         return peer->flow.pump();
     }
     if (frame.status != XFER_EAGAIN)
-        return close({frame.status, XFER_ORIGIN_PEER, 0, "the peer closed"});
+        return close({frame.status, XFER_ORIGIN_PEER, frame.status, "the peer said goodbye"});
     if (idle() && peer->reachable()) {
         set_leaving(true);
         return close({XFER_ECLOSED, 0, 0, "idle"});
@@ -57,7 +58,7 @@ void Connection::on_drain(const Frame &frame) {
 
 void Connection::leave_when_quiet() {
     if (!peer_done_ || closing_ || !asked_.empty() || !peer->flow.quiet()) return;
-    close({XFER_ECLOSED, XFER_ORIGIN_PEER, 0, "the peer drains"});
+    close({XFER_ECLOSED, XFER_ORIGIN_PEER, XFER_ECLOSED, "the peer drains"});
 }
 
 bool Connection::idle() const {
@@ -118,7 +119,8 @@ uint64_t Connection::beat(uint64_t now) {
     // each of our pings, so that our own patience counts as well as what the peer asks for.
     const uint64_t silence = handshake.peer_terms().silence_ms * kNsPerMs;
     if (silence && pinged_ > heard && now > heard + std::min(silence, lost_after(heartbeat))) {
-        close({XFER_EPEERLOST, 0, 0, "the peer is silent"});
+        close({XFER_EPEERLOST, XFER_ORIGIN_OS, ETIMEDOUT,
+               "the peer is silent: no answer to heartbeats"});
         return kNever;
     }
     if (now >= idle_end && idle()) {

@@ -7,7 +7,9 @@
 #include "core/engine.h"
 #include "core/link_move.h"
 #include "core/shard.h"
+#include "core/successor.h"
 #include "util/memory.h"
+#include "wire/short_name.h"
 
 namespace xfer {
 
@@ -239,14 +241,16 @@ void Peer::go_live(Connection &connection) {
     left_idle_ = false;
     for (Endpoint &ep : eps_) {
         const bool unheard = !ep.farewell;
+        const uint32_t successor = succession(ep, identity.id);
         introduce(ep);
         shard.learnt(ep);
         ep.state.store(XFER_EP_READY);
         ep.connections.add();
-        if (unheard || !silent) tell_up(ep, flags);
+        if (unheard || !silent) tell_up(ep, successor ? successor : flags);
     }
     if (eps_.empty()) shard.greet(*this, flags);
-    shard.log().info("connected to {}", connection.control().link->remote());
+    shard.log().info("engine {}: peer {}: connected to {}", short_name(shard.engine.identity().id),
+                     short_name(identity.id), connection.control().link->remote());
     flow.attach(connection);
     ask_waiting();
     if (shard.draining()) drain();
@@ -285,7 +289,10 @@ void Peer::went_down(Connection &connection) {
     if (left_idle_) shard.loop.arm(away_, shard.now() + idle_limit(shard));
     connection.take_back(requests_);
     connection.incoming.lost();
-    shard.log().info("connection ended: {}", connection.why.message);
+    shard.log().info("engine {}: peer {}: connection ended: {}: {}",
+                     short_name(shard.engine.identity().id),
+                     short_name(connection.handshake.peer().id),
+                     xfer_status_name(connection.why.status), connection.why.message);
     if (!left_idle_ && connection.why.status != kDuplicate)
         note_error(connection.why, connection.control().link->remote());
     for (Endpoint &ep : eps_) {
@@ -309,7 +316,9 @@ void Peer::attempt_failed(const std::string &uri, const Failure &why, uint64_t r
     last_failure_ = why;
     note_error(why, uri);
     addresses_.failed(uri, shard.now(), retry_ns, shard.engine.random_u64());
-    shard.log().info("attempt {} at {} failed: {}", addresses_.failures(), uri, why.message);
+    shard.log().info("engine {}: peer {}: attempt {} at {} failed: {}: {}",
+                     short_name(shard.engine.identity().id), id ? short_name(*id) : "unknown",
+                     addresses_.failures(), uri, xfer_status_name(why.status), why.message);
     if (reachable() && addresses_.next().at <= shard.now()) return;  // the next address, at once
     const Status status = why.status;
     if (status == XFER_EAUTH || status == XFER_EVERSION || status == XFER_EIDENTITY)

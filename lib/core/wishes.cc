@@ -6,14 +6,16 @@
 #include "core/engine.h"
 #include "core/peer.h"
 #include "core/shard.h"
+#include "core/successor.h"
 
 namespace xfer {
 
 void Peer::add(Endpoint &ep) {
     if (!ep.uri.empty()) addresses_.add(ep.uri, ep.expected.has_value());
     if (live_) {
+        const uint32_t flags = succession(ep, live_->handshake.peer().id);
         introduce(ep);
-        tell_up(ep, 0);
+        tell_up(ep, flags);
     }
     attach(ep);
 }

@@ -2,6 +2,7 @@
  *
  * Peers that die in the middle, and come back: under the same identity, under another, or not dead
  * at all. */
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -132,12 +133,45 @@ static void test_restarted_as_another(void **state) {
         xfer_event_t up = wait_event(survivor.host, XFER_EVENT_PEER_UP, ANY_USER, kPatience);
         memcpy(&told, up.data, sizeof told);
         assert_ptr_equal(up.ep, told.bytes[0] == kId ? strict : survivor.ep);
+        assert_int_equal(up.flags & XFER_RESTARTED, told.bytes[0] == kId ? 0 : XFER_RESTARTED);
     }
     assert_status(put_now(survivor.host, survivor.ep, survivor.local, &ref, 0, 64), XFER_OK);
-    xfer_status_t status =
-        put_now(survivor.host, survivor.ep, survivor.local, &survivor.ref, 0, 64);
-    assert_true(status == XFER_ESTALE || status == XFER_EIDENTITY);
+    assert_status(put_now(survivor.host, survivor.ep, survivor.local, &survivor.ref, 0, 64),
+                  XFER_ESTALE);
     assert_status(connect_now(survivor.host, strict, 3000), XFER_EIDENTITY);
+}
+
+/* With a random id, as by default, whoever answers at the address after a restart is its successor.
+ */
+static void test_restarted_without_id(void **state) {
+    Survivor survivor;
+    open_survivor(&survivor, *state, 0);
+    for (int round = 0; round < 2; round++) {
+        peer_kill(&survivor.peer);
+        xfer_event_t down = wait_event(survivor.host, XFER_EVENT_PEER_DOWN, ANY_USER, kPatience);
+        assert_status(down.status, XFER_EPEERLOST);
+        assert_true(down.origin != XFER_ORIGIN_PEER); /* no goodbye */
+        assert_int_not_equal(down.native_code, ETIMEDOUT);
+        restart(&survivor, 0);
+        assert_status(put_now(survivor.host, survivor.ep, survivor.local, &survivor.ref, 0, 64),
+                      XFER_ESTALE);
+        xfer_event_t up = wait_event(survivor.host, XFER_EVENT_PEER_UP, ANY_USER, kPatience);
+        assert_int_equal(up.flags & (XFER_RECONNECTED | XFER_RESTARTED), XFER_RESTARTED);
+        assert_status(submit_now(survivor.host, survivor.prepared), XFER_ESTALE);
+    }
+    xfer_ref_t ref = look_up(survivor.host, survivor.ep, "memory");
+    assert_status(xfer_batch_rebind(survivor.prepared, &survivor.ref, &ref), XFER_OK);
+    assert_prepared_works(&survivor, &ref);
+}
+
+/* One that closes its engine says goodbye. */
+static void test_goodbye(void **state) {
+    Pair pair;
+    pair_open(&pair, *state, 64);
+    host_end(pair.server);
+    xfer_event_t down = wait_event(pair.client, XFER_EVENT_PEER_DOWN, ANY_USER, kPatience);
+    assert_int_equal(down.origin, XFER_ORIGIN_PEER);
+    assert_int_equal(down.native_code, down.status);
 }
 
 /* Not dead, only cut off for a while: the same incarnation, so that refs and prepared batches go
@@ -268,6 +302,8 @@ static void test_initiator_killed(void **state) {
 static const struct CMUnitTest tests[] = {
     EACH_MODE(test_killed_and_restarted),
     EACH_DISPATCH(test_restarted_as_another),
+    EACH_DISPATCH(test_restarted_without_id),
+    EACH_DISPATCH(test_goodbye),
     EACH_MODE(test_cut_off),
     EACH_DISPATCH(test_not_sent_yet),
     EACH_DISPATCH(test_many_restarts),

@@ -2,9 +2,12 @@
  *
  * Every operation ends: at its deadline and not before, at the stall limit, and with buffers that
  * are quiet. */
+#include <errno.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "fixture.h"
@@ -252,7 +255,9 @@ static void test_heartbeat(void **state) {
     peer_signal(&stopped.peer, SIGSTOP);
     assert_status(xfer_put(stopped.ep, stopped.local, &stopped.ref, 0, stopped.length, 1, NULL),
                   XFER_OK);
-    wait_event(stopped.client, XFER_EVENT_PEER_DOWN, ANY_USER, kPatience);
+    xfer_event_t down = wait_event(stopped.client, XFER_EVENT_PEER_DOWN, ANY_USER, kPatience);
+    assert_int_equal(down.origin, XFER_ORIGIN_OS); /* silence, neither a goodbye nor a reset */
+    assert_int_equal(down.native_code, ETIMEDOUT);
     xfer_event_t event = wait_event(stopped.client, XFER_EVENT_PUT, 1, kPatience);
     assert_status(event.status, XFER_EPEERLOST);
     assert_completion(&event);
@@ -261,6 +266,41 @@ static void test_heartbeat(void **state) {
     xfer_event_t up = wait_event(stopped.client, XFER_EVENT_PEER_UP, ANY_USER, kPatience);
     assert_int_equal(up.flags & (XFER_RECONNECTED | XFER_RESTARTED), XFER_RECONNECTED);
     close_stopped(&stopped);
+}
+
+/* A listener whose queue is full leaves further SYNs without an answer. */
+static void test_no_answer_to_syn(void **state) {
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    assert_int_equal(bind(listener, (struct sockaddr *)&address, size), 0);
+    assert_int_equal(listen(listener, 0), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &size), 0);
+    int fill[4];
+    for (int i = 0; i < 4; i++) {
+        fill[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        connect(fill[i], (struct sockaddr *)&address, size);
+    }
+    pass_ms(100);
+    xfer_engine_options_t options = host_options(*state);
+    options.connect_ms = 400;
+    Host *host = host_open_with(*state, &options);
+    char uri[64];
+    snprintf(uri, sizeof uri, "tcp://127.0.0.1:%u", ntohs(address.sin_port));
+    xfer_ep_t *ep = open_ep(host, uri);
+    assert_status(xfer_ep_connect(ep, 10000, 1), XFER_OK);
+    xfer_event_t event = wait_event(host, XFER_EVENT_CONNECT, 1, kPatience);
+    assert_status(event.status, XFER_EUNREACHABLE);
+    assert_int_equal(event.origin, XFER_ORIGIN_OS);
+    assert_int_equal(event.native_code, ETIMEDOUT);
+    char text[8192];
+    size_t needed = 0;
+    assert_status(xfer_engine_describe(host->engine, text, sizeof text, &needed), XFER_OK);
+    assert_non_null(strstr(text, "no answer to the connection attempt (SYN)"));
+    for (int i = 0; i < 4; i++)
+        close(fill[i]);
+    close(listener);
 }
 
 /* Who did not look for long has no reason to call the other one silent. */
@@ -294,6 +334,7 @@ static const struct CMUnitTest tests[] = {
     EACH_DISPATCH(test_stall_limit),
     EACH_DISPATCH(test_slow_is_not_stalled),
     EACH_DISPATCH(test_heartbeat),
+    ONE_MODE(test_no_answer_to_syn),
     MODE_TEST(test_not_driven_for_long, 3, "loop/none"),
     MODE_TEST(test_not_driven_for_long, 6, "poll/none"),
 };

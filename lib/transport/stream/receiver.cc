@@ -43,7 +43,7 @@ Receiver::Read Receiver::read(Carrier &carrier, uint64_t &last_heard, uint64_t n
         if (received <= 0) {
             failure_ = received < 0 ? os_failure(errno, "receiving")
                                     : Failure{XFER_EPEERLOST, XFER_ORIGIN_NONE, 0,
-                                              "the peer closed the connection"};
+                                              "the peer closed the connection without a goodbye"};
             failure_.status = XFER_EPEERLOST;
             return Read::ended;
         }
