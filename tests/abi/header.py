@@ -4,7 +4,7 @@
 import re
 import sys
 
-MAX_LINES = 900
+MAX_LINES = 1000
 PARTS = ["Returns: ", "Thread: ", "In callback: ", "Ownership: "]
 
 

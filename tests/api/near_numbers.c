@@ -251,9 +251,11 @@ static void step(World *world, uint64_t *random) {
     bool *granted = &world->granted[at][which];
     switch (draw(random, 8)) {
     case 0:
-        return message_comes(world);
+        message_comes(world);
+        return;
     case 1:
-        return close_region(world, at);
+        close_region(world, at);
+        return;
     case 2:
     case 3:
         if (*granted) {

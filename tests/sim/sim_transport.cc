@@ -46,8 +46,8 @@ public:
     }
     Status on_reach(const Access &, Reach &) override { return XFER_EACCESS; }
     void on_served(Dir, uint64_t) override {}
-    void on_quiet(uint64_t) override {}
-    void on_unseen(uint64_t, uint64_t) override {}
+    void on_quiet(Target) override {}
+    void on_unseen(NotificationId, uint64_t) override {}
 
 private:
     std::unique_ptr<SimLink> link_;
