@@ -60,7 +60,7 @@ class Endpoint final : public Handle,
                        public ListNode<Lingering> {
 public:
     Endpoint(Engine &engine, std::string uri, uint64_t user);
-    ~Endpoint();
+    ~Endpoint() override;
 
     // ---- any thread
     Engine &engine;

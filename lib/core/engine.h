@@ -38,7 +38,7 @@ struct Seams {
 class Engine final : public Handle, public RefCounted<Engine> {
 public:
     static Result<Engine *> open(Options options, const Seams &seams = {});
-    ~Engine();
+    ~Engine() override;
 
     // ---- any thread
     struct Name {

@@ -19,7 +19,7 @@ class Shard;
 class NotifyCounter final : public Handle, public RefCounted<NotifyCounter>, public EventNode {
 public:
     NotifyCounter(Engine &engine, uint64_t key, uint64_t expected, uint64_t user);
-    ~NotifyCounter();
+    ~NotifyCounter() override;
     void told() override { release(); }
 
     Engine &engine;

@@ -77,7 +77,7 @@ class Region final : public Handle,
                      public ListNode<InGrants> {
 public:
     Region(Engine &engine, uint64_t id, uint64_t key, uint8_t *base, uint64_t length);
-    ~Region();
+    ~Region() override;
 
     // Whether a peer may do this; fills `out` only if so.
     Status check(Dir dir, const Access &access, std::span<const WirePiece> pieces,

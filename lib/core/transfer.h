@@ -144,7 +144,7 @@ public:
     enum class State : uint32_t { idle, building, inflight };
 
     explicit Batch(Endpoint &endpoint);
-    ~Batch();
+    ~Batch() override;
     void taken() override;
     void told() override;
 

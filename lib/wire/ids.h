@@ -3,7 +3,6 @@
 // unless the code says so.
 #pragma once
 
-#include <compare>
 #include <cstdint>
 #include <optional>
 
@@ -13,7 +12,8 @@ template <typename Kind>
 struct Id {
     uint64_t value = 0;
     explicit operator bool() const { return value != 0; }
-    friend auto operator<=>(Id, Id) = default;
+    friend bool operator==(Id, Id) = default;
+    friend bool operator<(Id a, Id b) { return a.value < b.value; }
 };
 
 using RegionId = Id<struct RegionKind>;    // of a region or a grant, within its engine
