@@ -269,7 +269,8 @@ void Peer::ended(Connection &connection) {
     const uint64_t number = connection.number, retry_ns = connection.retry_ns();
     shard.bury(connection);
     hear({Input::lost, number, 0, 0, {}});
-    if (ours && dialing_ && !lived) {
+    // Also one that began at a peer of which only the address was known.
+    if (ours && !lived) {
         attempt_over();
         if (!live_ && !shard.closing()) attempt_failed(connection.uri, why, retry_ns);
     }
@@ -293,8 +294,9 @@ void Peer::went_down(Connection &connection) {
                      short_name(shard.engine.identity().id),
                      short_name(connection.handshake.peer().id),
                      xfer_status_name(connection.why.status), connection.why.message);
-    if (!left_idle_ && connection.why.status != kDuplicate)
-        note_error(connection.why, connection.control().link->remote());
+    if (!left_idle_ && connection.why.status != kDuplicate &&
+        !in_memory([&] { note_error(connection.why, connection.control().link->remote()); }))
+        note_error(connection.why, {});
     for (Endpoint &ep : eps_) {
         ep.state.store(XFER_EP_IDLE);
         if (!left_idle_) shard.notify_peer_down(ep, connection.why);

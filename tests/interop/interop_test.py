@@ -433,8 +433,10 @@ class Cases:
         attempts[20].prove()
         self.is_up(attempts[20])
         self.refused(wire.EPEERLOST, attempts[5].prove)  # given up, says the proof of the one that lives
-        self.refused(wire.EEXIST, attempts[31].prove)
+        self.refused(wire.EEXIST, lambda: attempts[31].prove(ab=0))
         self.is_up(attempts[20])
+        attempts[30].prove()  # which gives up all before it
+        self.is_up(attempts[30])
 
     # Frames that are not allowed.
 
