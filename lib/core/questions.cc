@@ -1,10 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a connection asks its peer, from the question to the answer: lookups and probes.
+#include <cstring>
+
 #include "core/connection.h"
 #include "core/peer.h"
 #include "core/shard.h"
+#include "wire/ref.h"
 
 namespace xfer {
+
+namespace {
+
+// Refused here, so that no application is handed 96 bytes of which the first use says what they
+// are.
+bool begins_with_ref(ConstBytes body) {
+    xfer_ref_t ref;
+    if (body.size() < sizeof ref) return false;
+    std::memcpy(&ref, body.data(), sizeof ref);
+    return static_cast<bool>(decode_ref(ref));
+}
+
+}  // namespace
 
 void Connection::note(Request &request) {
     request.seq = ++last_question_;
@@ -65,8 +81,8 @@ void Connection::send_forget(uint64_t seq) {
 }
 
 void Connection::answer(const Frame &frame, ConstBytes body) {
-    const bool whole = frame.status != XFER_OK || body.size() >= sizeof(xfer_ref_t);
-    if (!whole || body.size() > sizeof(xfer_ref_t) + kMaxBlob)
+    const bool sound = frame.status != XFER_OK || begins_with_ref(body);
+    if (!sound || body.size() > sizeof(xfer_ref_t) + kMaxBlob)
         return close({XFER_EPROTO, 0, 0, "a malformed answer to a lookup"});
     for (Request &request : asked_)
         if (request.seq == frame.seq && request.type() == XFER_EVENT_LOOKUP) {
