@@ -8,16 +8,12 @@
 #include "core/limits.h"
 
 namespace xfer {
-namespace {
 
-// The clock of the loops, to a few milliseconds, for a quarter of the price.
-uint64_t coarse_now() {
+uint64_t CallbackWatch::now() {
     timespec now{};
     ::clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
     return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
 }
-
-}  // namespace
 
 void CallbackWatch::begin(uint32_t kind, uint64_t turn) {
     began_.store(std::max(turn, last_end_), std::memory_order_relaxed);
@@ -25,7 +21,7 @@ void CallbackWatch::begin(uint32_t kind, uint64_t turn) {
 }
 
 uint64_t CallbackWatch::end() {
-    last_end_ = coarse_now();
+    last_end_ = now();
     running_.store(0, std::memory_order_relaxed);
     const uint64_t began = began_.load(std::memory_order_relaxed);
     const uint64_t took = last_end_ > began ? last_end_ - began : 0;
@@ -44,7 +40,7 @@ CallbackWatch::State CallbackWatch::state() const {
     state.slow = slow_.load(std::memory_order_relaxed);
     state.longest_ns = longest_.load(std::memory_order_relaxed);
     state.running = running_.load(std::memory_order_relaxed);
-    const uint64_t now = coarse_now(), began = began_.load(std::memory_order_relaxed);
+    const uint64_t now = CallbackWatch::now(), began = began_.load(std::memory_order_relaxed);
     if (state.running && now > began) state.running_ns = now - began;
     return state;
 }

@@ -56,23 +56,23 @@ void Delivery::stop() {
 void Delivery::dispatch(EventNode &node) {
     if (&node == &last_ && options_.dispatch == XFER_DISPATCH_LOOP && loop_)
         return loop_->close(*this);
-    call(node);
+    call(node, loop_ ? loop_->now() : 0);
 }
 
 // The caller's loop has let go of ours: the engine's end may be told, and the engine joined from
 // the callback's loop.
 void Delivery::on_loop_closed() {
-    call(last_);
+    call(last_, CallbackWatch::now());
 }
 
-void Delivery::call(EventNode &node) {
+void Delivery::call(EventNode &node, uint64_t turn) {
     if (!node.due()) return node.told();
     const bool last = &node == &last_;
     node.event.sequence = sequence_.fetch_add(1, std::memory_order_relaxed) + 1;
     const xfer_event_t event = node.event;
     node.taken();
     if (options_.on_event) {
-        if (loop_) callbacks_.begin(event.kind, loop_->now());
+        if (loop_) callbacks_.begin(event.kind, turn);
         options_.on_event(&event, options_.user);
         if (const uint64_t took = loop_ ? callbacks_.end() : 0)
             options_.log.warn("the callback of a {} event took {} ms: other events waited for it{}",

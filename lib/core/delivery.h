@@ -60,7 +60,7 @@ public:
     void on_loop_closed() override;
 
 private:
-    void call(EventNode &node);
+    void call(EventNode &node, uint64_t turn);
     void take_for(xfer_event_t *events, uint32_t event_size, uint32_t max, uint32_t timeout_ms,
                   uint32_t &count);
     uint32_t take(xfer_event_t *events, uint32_t event_size, uint32_t max);

@@ -53,7 +53,7 @@ Status Engine::renew(Region &parent, const RemoteRegion &ref, uint32_t lease_ms)
     Region *grant = find_grant(parent, ref);
     if (!grant) return XFER_EREVOKED;
     auto *renewal = new Renewal(*grant, lease_ms == XFER_NONE ? 0 : lease_ms);
-    if (first_shard().post(*renewal)) return XFER_OK;
+    if (first_shard().enqueue(*renewal)) return XFER_OK;
     delete renewal;
     return XFER_EREVOKED;
 }
