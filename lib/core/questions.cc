@@ -20,6 +20,10 @@ bool begins_with_ref(ConstBytes body) {
     return static_cast<bool>(decode_ref(ref));
 }
 
+Failure malformed_answer() {
+    return {XFER_EPROTO, 0, 0, "a malformed answer to a lookup"};
+}
+
 }  // namespace
 
 void Connection::note(Request &request) {
@@ -81,11 +85,12 @@ void Connection::send_forget(uint64_t seq) {
 }
 
 void Connection::answer(const Frame &frame, ConstBytes body) {
-    const bool sound = frame.status != XFER_OK || begins_with_ref(body);
-    if (!sound || body.size() > sizeof(xfer_ref_t) + kMaxBlob)
-        return close({XFER_EPROTO, 0, 0, "a malformed answer to a lookup"});
+    const size_t least = frame.status == XFER_OK ? sizeof(xfer_ref_t) : 0;
+    if (body.size() < least || body.size() > sizeof(xfer_ref_t) + kMaxBlob)
+        return close(malformed_answer());
     for (Request &request : asked_)
         if (request.seq == frame.seq && request.type() == XFER_EVENT_LOOKUP) {
+            if (frame.status == XFER_OK && !begins_with_ref(body)) return close(malformed_answer());
             if (!in_memory([&] { request.answer.assign(body.begin(), body.end()); }))
                 return peer->finish(request, XFER_ENOMEM);
             return peer->finish(request, frame.status, frame.status ? XFER_ORIGIN_PEER : 0);
