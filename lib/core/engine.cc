@@ -70,7 +70,7 @@ Result<Region *> Engine::open_region(const xfer_region_options_t &options, uint8
     const auto *blob = static_cast<const uint8_t *>(options.blob);
     if (options.blob_length) region->blob.assign(blob, blob + options.blob_length);
     Regions prepared = prepare(*region);
-    std::map<std::string, uint64_t> name;
+    std::map<std::string, uint64_t, std::less<>> name;
     if (!region->name.empty()) name.emplace(region->name, region->id);
     std::lock_guard lock(registry_mutex_);
     if (closing_.load()) return Failure{XFER_ECLOSED, 0, 0, "the engine is closing"};
@@ -108,9 +108,21 @@ void Engine::enter(Regions &prepared) {
 bool Engine::post(RegionChange &change, Region &region, Shard &shard) {
     change.region = &region;
     region.retain();
-    if (shard.post(change)) return true;
+    if (shard.enqueue(change)) return true;
     region.release();
     return false;
+}
+
+Region *Engine::find_entered(RegionId id) {
+    std::lock_guard lock(registry_mutex_);
+    const auto at = regions_.find(id.value);
+    return at == regions_.end() ? nullptr : at->second.get();
+}
+
+Region *Engine::find_entered(std::string_view name) {
+    std::lock_guard lock(registry_mutex_);
+    const auto at = names_.find(name);
+    return at == names_.end() ? nullptr : regions_.at(at->second).get();
 }
 
 Status Engine::end_region(Region &region, Status why) {

@@ -104,6 +104,9 @@ public:
         for (const auto &[id, region] : regions_)
             visit(*region);
     }
+    // Regions and grants that loops are told of, and of whose end not. Any thread.
+    Region *find_entered(RegionId id);
+    Region *find_entered(std::string_view name);
     Delivery &delivery() { return delivery_; }
     // POLL without I/O threads: the loop that who calls may enter, so that what is posted leaves at
     // once. Else null.
@@ -162,7 +165,7 @@ private:
 
     mutable std::mutex registry_mutex_;  // names are unique in the engine; not on the way of data
     Regions regions_;
-    std::map<std::string, uint64_t> names_;
+    std::map<std::string, uint64_t, std::less<>> names_;
     EventList untold_;  // regions that ended after the last loop could tell
 
     NotifyCounters counters_;

@@ -13,7 +13,7 @@ namespace xfer {
 Status Serving::access(Dir dir, const Access &asked, std::span<const WirePiece> pieces,
                        std::vector<iovec> &out) {
     if (asked.target().message()) return pull(dir, asked, pieces, out);
-    Region *region = connection_.shard.find_region(asked.region);
+    Region *region = connection_.shard.find_region(RegionId{asked.region});
     Status status = region                     ? region->check(dir, asked, pieces, out)
                     : asked.region & kGrantBit ? XFER_EREVOKED
                                                : XFER_ESTALE;
@@ -27,7 +27,7 @@ Status Serving::access(Dir dir, const Access &asked, std::span<const WirePiece> 
 
 Status Serving::reach(const Access &asked, Reach &out) {
     const auto id = asked.target().region();
-    Region *region = id ? connection_.shard.find_region(id->value) : nullptr;
+    Region *region = id ? connection_.shard.find_region(*id) : nullptr;
     return region ? region->reach(asked, out) : XFER_ESTALE;
 }
 

@@ -35,6 +35,10 @@ bool Shard::post(Message &message) {
         const UvLoop::Inside inside(*turned, std::try_to_lock);
         if (inside) return arrive_now(message);
     }
+    return enqueue(message);
+}
+
+bool Shard::enqueue(Message &message) {
     const Mailbox::Posted posted = mailbox_.post(message);
     if (posted == Mailbox::Posted::first) loop.wake();
     return posted != Mailbox::Posted::closed;
@@ -117,19 +121,15 @@ void Shard::lease(Region &grant) {
 }
 
 // A peer may have got the ref, by the user's own means, before the region's message came to this
-// loop.
-Region *Shard::find_region(uint64_t id) {
-    if (Region *region = regions_.find(id)) return region;
-    drain_mailbox();
-    return regions_.find(id);
+// loop. The engine knows it already, and it stays until its end has come here as a message, too.
+Region *Shard::find_region(RegionId id) {
+    Region *region = regions_.find(id.value);
+    return region ? region : engine.find_entered(id);
 }
 
 Region *Shard::find_region(std::string_view name) {
     Region *region = regions_.find(name);
-    if (!region) {
-        drain_mailbox();
-        region = regions_.find(name);
-    }
+    if (!region) region = engine.find_entered(name);
     return region && region->access ? region : nullptr;
 }
 

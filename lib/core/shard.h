@@ -34,6 +34,9 @@ public:
 
     // ---- any thread
     bool post(Message &message);  // false: this shard has ended
+    // The same, and nothing arrives meanwhile, also if who calls drives the loop: it may hold locks
+    // that what arrives would take.
+    bool enqueue(Message &message);
     Engine &engine;
     Loop &loop;
     const uint32_t index;
@@ -53,7 +56,6 @@ public:
     void remove(Region &region);
     void begin_close();
     void begin_drain(uint64_t limit);  // in nanoseconds from now, 0: none
-    void drain_mailbox();
 
     // ---- the loop: for what lives on it
     uint64_t now() { return loop.now(); }
@@ -70,7 +72,7 @@ public:
     Op &take_op();
     void give_op(Op &op) { free_ops_.push_back(op); }
     std::vector<Piece> scratch;
-    Region *find_region(uint64_t id);
+    Region *find_region(RegionId id);
     Region *find_region(std::string_view name);
     void wait_quiet(Region &region, uint32_t lanes);  // on_quiet follows, once for each of them
     void on_quiet(RegionId id);
@@ -141,6 +143,7 @@ public:
 
 private:
     bool arrive_now(Message &message);
+    void drain_mailbox();
     class Stir final : public Message {
     public:
         void arrive(Shard &shard) override;
