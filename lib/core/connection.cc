@@ -26,21 +26,26 @@ Connection::Connection(Shard &owner, Side initiator, uint64_t local_number, uint
       number(local_number),
       sequence(count),
       handshake(owner.engine.self(), initiator, count),
-      limit_(*this),
+      handshake_limit_(*this),
+      probe_limit_(*this),
+      quiet_limit_(*this),
       offer_(*this),
       last_words_(*this) {
     lanes_.push_back(std::make_unique<Lane>(*this, 0));
     voice_ = lanes_[0].get();
     const uint64_t patience =
         side == Side::ours ? shard.engine.options().connect_ms * kNsPerMs : kStrangerNs;
-    shard.loop.arm(limit_, shard.now() + patience);
+    shard.loop.arm(handshake_limit_, shard.now() + patience);
 }
 
 Connection::~Connection() {
     leave_half_open();
-    shard.loop.disarm(limit_);
-    shard.loop.disarm(offer_);
-    shard.loop.disarm(last_words_);
+    disarm_timers();
+}
+
+void Connection::disarm_timers() {
+    for (Timer *timer : {&handshake_limit_, &probe_limit_, &quiet_limit_, &offer_, &last_words_})
+        shard.loop.disarm(*timer);
 }
 
 Status Connection::dial(const Uri &address) {
@@ -85,7 +90,7 @@ void Connection::send_ready(const Statement &statement) {
 }
 
 void Connection::go_live() {
-    shard.loop.disarm(limit_);
+    shard.loop.disarm(handshake_limit_);
     live_ = true;
     live_since_ = shard.now();
     touch();
@@ -231,8 +236,7 @@ void Connection::finish() {
                      [](const auto &lane) { return lane->state == Lane::State::down; }))
         return;
     ended_ = true;
-    shard.loop.disarm(limit_);
-    shard.loop.disarm(last_words_);
+    disarm_timers();
     shard.loop.defer(*this);
 }
 
@@ -252,12 +256,14 @@ void Connection::pump_soon() {
 void Connection::on_timer(Timer &timer) {
     if (&timer == &offer_) return close({XFER_ECLOSED, 0, 0, "idle"});
     if (&timer == &last_words_) return close(Failure(why));
-    if (!live_ && side == Side::ours && control().state == Lane::State::dialing)
+    if (&timer == &probe_limit_)
+        return close({XFER_EPEERLOST, 0, 0, "an old connection did not answer"});
+    if (&timer == &quiet_limit_)
+        return close({XFER_EPEERLOST, 0, 0, "a reader of a closed region stalls"});
+    if (side == Side::ours && control().state == Lane::State::dialing)
         return close({XFER_EUNREACHABLE, XFER_ORIGIN_OS, ETIMEDOUT,
                       "no answer to the connection attempt (SYN)"});
-    if (!live_) return close({XFER_EUNREACHABLE, 0, 0, "the handshake did not end in time"});
-    close({XFER_EPEERLOST, 0, 0,
-           probing_ ? "an old connection did not answer" : "a reader of a closed region stalls"});
+    close({XFER_EUNREACHABLE, 0, 0, "the handshake did not end in time"});
 }
 
 // ---- live

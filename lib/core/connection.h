@@ -184,6 +184,7 @@ private:
     void set_leaving(bool leaving);
     bool waits_for_last_words(const Lane &lane, const Failure &reason);
     void finish();
+    void disarm_timers();
     void leave_half_open();  // it has proved itself, or is over
 
     HalfOpenPlace half_open_{*this};
@@ -194,9 +195,11 @@ private:
         forgotten_;  // questions of the proof, until frames may be sent
     uint32_t lanes_that_send(Target target, Status why);  // on_quiet follows for each of them
     uint32_t quiet_awaited_ = 0;
-    Timer limit_;       // of the handshake, a probe, a retirement
-    Timer offer_;       // to end it; who does not answer has nothing to say
-    Timer last_words_;  // since a lane ended that is not the control channel
+    Timer handshake_limit_;
+    Timer probe_limit_;  // since the first newcomer asked
+    Timer quiet_limit_;  // of what is on its way out of a region that has ended
+    Timer offer_;        // to end it; who does not answer has nothing to say
+    Timer last_words_;   // since a lane ended that is not the control channel
     uint64_t live_since_ = 0;
     uint64_t last_use_ = 0;
     uint64_t retry_ns_ = 0;  // the peer is busy: not before so long
@@ -204,8 +207,7 @@ private:
     uint64_t pinged_ = 0;
     uint64_t rested_ = 0;  // silence until then was agreed on
     bool live_ = false, closing_ = false, ended_ = false;
-    bool leaving_ = false;  // we offered to end an idle connection
-    bool probing_ = false;
+    bool leaving_ = false;                          // we offered to end an idle connection
     bool drain_said_ = false, done_said_ = false;   // ours
     bool peer_drains_ = false, peer_done_ = false;  // the peer's
     bool lanes_wanted_ = false, lanes_opened_ = false;

@@ -66,8 +66,8 @@ bool Connection::idle() const {
 }
 
 bool Connection::may_go() const {
-    return usable() && idle() && quiet_awaited_ == 0 && !probing_ && peer->reachable() &&
-           shard.now() >= denied_ + kBusyMs * kNsPerMs;
+    return usable() && idle() && quiet_awaited_ == 0 && !probe_limit_.armed() &&
+           peer->reachable() && shard.now() >= denied_ + kBusyMs * kNsPerMs;
 }
 
 void Connection::set_leaving(bool leaving) {
@@ -89,10 +89,11 @@ void Connection::touch() {
     if (peer) peer->used();
 }
 
+// The limit counts from the first newcomer: more of them extend no silent connection's life.
 void Connection::probe() {
-    probing_ = true;
+    if (probe_limit_.armed()) return;
     shard.beat_soon();
-    shard.loop.arm(limit_, shard.now() + kProbeNs);
+    shard.loop.arm(probe_limit_, shard.now() + kProbeNs);
     Frame ping;
     ping.type = FrameType::ping;
     send(ping);
@@ -101,7 +102,7 @@ void Connection::probe() {
 // The kernel tells of a neighbour that has died. Whether one is stopped is asked only while
 // somebody waits for it, and once after that.
 bool Connection::rests() const {
-    return is_near() && idle() && !leaving_ && !probing_ && quiet_awaited_ == 0 &&
+    return is_near() && idle() && !leaving_ && !probe_limit_.armed() && quiet_awaited_ == 0 &&
            notified.quiet() && incoming.quiet() && !peer->awaited() &&
            voice_->link->last_heard() > last_use_;
 }

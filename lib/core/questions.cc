@@ -107,12 +107,8 @@ void Connection::answer_to_message(const Frame &frame) {
 }
 
 void Connection::on_pong(const Frame &frame) {
-    if (probing_) {
-        probing_ = false;
-        if (quiet_awaited_)
-            shard.loop.arm(limit_, shard.now() + kRetireNs);
-        else
-            shard.loop.disarm(limit_);
+    if (probe_limit_.armed()) {
+        shard.loop.disarm(probe_limit_);
         peer->hear({Input::answered, number, 0, 0, {}});
     }
     for (Request &request : asked_)

@@ -58,7 +58,7 @@ uint32_t Connection::lanes_that_send(Target target, Status why) {
         if (lane->state == Lane::State::ready && !lane->link->retire(target, why)) ++lanes;
     quiet_awaited_ += lanes;
     if (lanes) shard.beat_soon();
-    if (lanes && !limit_.armed()) shard.loop.arm(limit_, shard.now() + kRetireNs);
+    if (lanes && !quiet_limit_.armed()) shard.loop.arm(quiet_limit_, shard.now() + kRetireNs);
     return lanes;
 }
 
@@ -81,7 +81,7 @@ bool Connection::retire(Transfer &send) {
 }
 
 void Connection::on_quiet(Target target) {
-    if (--quiet_awaited_ == 0 && !probing_) shard.loop.disarm(limit_);
+    if (--quiet_awaited_ == 0) shard.loop.disarm(quiet_limit_);
     if (const auto message = target.message()) return peer->flow.sending.quiet(*this, *message);
     shard.on_quiet(*target.region());
 }

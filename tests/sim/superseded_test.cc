@@ -149,3 +149,24 @@ TEST_CASE("what a superseded connection had not sent goes by the next one, at on
         CHECK(b.wait(3, 5 * kSecond) == XFER_OK);
     });
 }
+
+// The first has half a second to answer, however many come after it: heartbeats would find out only
+// later.
+TEST_CASE("newcomers don't extend the life of a silent connection") {
+    with_seeds(50, [](World &world) {
+        const std::vector<uint8_t> id(16, 7);
+        Host a(world, kA), b(world, kB, id);
+        xfer_ep_t *ep = a.open(kB);
+        REQUIRE(a.lookup(ep, 1) == XFER_OK);
+        REQUIRE(a.downs == 0);
+        world.net.ways[{1, 2}].silent_until = world.net.ways[{2, 1}].silent_until = kNever;
+        for (uint64_t i = 0; i < 3; ++i) {
+            CHECK(a.downs == (i < 2 ? 0 : 1));
+            Host newcomer(world, "", id);
+            newcomer.expect(1);
+            REQUIRE(xfer_ep_lookup(newcomer.open(kA), "memory", nullptr, 1) == XFER_OK);
+            world.world.run_for(300 * kNsPerMs);
+        }
+        world.net.ways.clear();
+    });
+}
