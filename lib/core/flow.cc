@@ -221,6 +221,7 @@ void Flow::done(Op &op, Status status) {
     op.ListNode<InTransfer>::unlink();
     if (--transfer->inflight_count == 0) count_inflight(*transfer, false);
     transfer->progress = shard_.now();
+    if (transfer->fencing && !op.canceled && transfer->inflight_count) fence(*transfer);
     // These can't go on elsewhere.
     const bool begun = transfer->notifies ? transfer->answered : transfer->letter.number != 0;
     if (status == XFER_EPEERLOST && !op.sent && !transfer->stopped && !begun) {
@@ -331,20 +332,18 @@ void Flow::end(Transfer &transfer, Status why) {
     transfer.fencing = true;
     if (transfer.role == Transfer::Role::sends && transfer.letter.number && connection_)
         return sending.withdraw(*connection_, transfer);
-    bool quiet = true;
     for (Op &op : transfer.inflight) {
-        const bool local_quiet = static_cast<Lane *>(op.lane)->cancel(op);
-        quiet = quiet && local_quiet;
-        if (local_quiet && op.dir == Dir::get) orphan(transfer, op);  // nothing lands at the owner
+        const bool quiet = static_cast<Lane *>(op.lane)->cancel(op);
+        if (quiet && op.dir == Dir::get) orphan(transfer, op);  // nothing lands at the owner
     }
     if (transfer.inflight_count == 0) return complete(transfer);
-    if (quiet)
-        fence(transfer);
-    else
-        shard_.loop.disarm(transfer.timer);
+    fence(transfer);
 }
 
+// How long the owner's word is waited for counts from when no link uses local memory any more.
 void Flow::fence(Transfer &transfer) {
+    for (const Op &op : transfer.inflight)
+        if (!op.canceled) return shard_.loop.disarm(transfer.timer);
     shard_.loop.arm(transfer.timer, shard_.now() + kFenceNs);
 }
 

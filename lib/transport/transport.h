@@ -135,8 +135,9 @@ public:
                       ConstBytes body) = 0;  // false: too much is waiting already
     virtual bool post(Op &op) = 0;           // false: full until some on_done, or it is down
     virtual void flush() = 0;                // sends what was posted
-    // Withdraws. True: local memory is quiet now; on_done still comes, when nothing of it can land
-    // any more.
+    // Withdraws. True: local memory is quiet now, and `canceled` says so; on_done still comes, when
+    // nothing of it can land any more. False: it is in use, for a short time at most: the link ends
+    // that, if it must by its own end, and on_done tells it.
     virtual bool cancel(Op &op) = 0;
     // The region or the message has ended: nothing of it is read or written any more, and requests
     // that were under way are refused with `why`. False: some of it is on its way out; on_quiet

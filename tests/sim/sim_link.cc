@@ -11,7 +11,8 @@ namespace xfer {
 namespace {
 
 constexpr size_t kMaxQueued = 65'536;  // frames; far beyond what a scenario says
-constexpr uint64_t kHeadBytes = 64;    // what a frame takes on the wire beside its payload
+constexpr uint64_t kBusyMostNs = 300 * kNsPerMs;
+constexpr uint64_t kHeadBytes = 64;  // what a frame takes on the wire beside its payload
 
 }  // namespace
 
@@ -361,6 +362,11 @@ void SimLink::done(Op &op, Status status) {
 // ---- the end of one, of a region's, of all
 
 bool SimLink::cancel(Op &op) {
+    if (op.sent && net_.chance(net_.busy_one_in)) {
+        ++net_.met["busy when canceled"];
+        later(net_.world.random(kBusyMostNs), [this, seq = op.seq] { end_busy(seq); });
+        return false;
+    }
     op.canceled = true;
     if (op.sent) {
         for (Leaving &item : queue_)
@@ -375,6 +381,12 @@ bool SimLink::cancel(Op &op) {
             done(withdrawn_.front(), XFER_ECANCELED);
     });
     return true;
+}
+
+// What will not let go of memory is ended, as a queue pair goes to its error state.
+void SimLink::end_busy(uint64_t seq) {
+    for (const Op &op : asked_)
+        if (op.seq == seq) return close({XFER_EPEERLOST, 0, 0, "a canceled operation goes on"});
 }
 
 bool SimLink::retire(Target target, Status why) {

@@ -97,6 +97,7 @@ private:
     void finish_incoming();
     void credit(uint64_t bytes);
     void tell_quiet();
+    void end_busy(uint64_t seq);
     void last_words(const Failure &why);
     void done(Op &op, Status status);
 

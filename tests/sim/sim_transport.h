@@ -71,6 +71,9 @@ public:
     uint64_t bytes_per_second = 1'000'000'000;
     uint64_t part_max = 64 * 1024;  // bytes that leave at once
     uint64_t window = 1024 * 1024;  // bytes of one direction that are on their way
+    // A link still uses the local memory of what is canceled, to its end, as a network card does
+    // with a request that it has begun; 0: never.
+    uint64_t busy_one_in = 0;
     uint64_t linger_max = 0;  // ns: what waits on a link that is closed leaves up to so much later
     std::map<std::pair<uint32_t, uint32_t>, SimWay> ways;  // by number of transport, from and to
 

@@ -88,6 +88,7 @@ void Swarm::draw_later(SimWorld &world) {
     near = world.random(2) != 0;
     // Not by the dice: four seeds of five stay what they were.
     if (world.seed() % 5 == 0) linger_max = 50 * kNsPerMs;
+    if (world.seed() % 7 == 4) busy_one_in = 1 + world.random(4);
 }
 
 Act Swarm::draw(SimWorld &world) const {

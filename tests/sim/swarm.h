@@ -74,7 +74,7 @@ struct Swarm {
     uint64_t delay_max = 0, cut_one_in = 0, refuse_one_in = 0, late_one_in = 0, double_one_in = 0;
     uint64_t spoil_one_in = 0;
     uint64_t part_max = 0, window = 0, bytes_per_second = 0;
-    uint64_t linger_max = 0;
+    uint64_t linger_max = 0, busy_one_in = 0;
 
     bool bulk = false;             // operations of more than a chunk
     uint32_t deadline_one_in = 0;  // operations with a deadline; 0: none
