@@ -267,6 +267,21 @@ def a_flood_of_pings_that_are_read(lab):
 
 
 @vector
+def pings_behind_gets_that_are_read_late(lab):
+    connection, count = lab.connect(), 20000
+    words = big_gets(lab, 64) + b"".join(Frame(wire.PING, seq).pack() for seq in range(count))
+    sending = threading.Thread(target=connection.lanes[0].send, args=(words,))
+    sending.start()  # far more than the sockets hold, and 16 MiB of data before the first pong
+    sending.join(0.5)
+    data = pongs = 0
+    while pongs < count or data < 64:
+        frame = connection.lanes[0].read()
+        check(frame, "a malformed frame of the server")
+        data, pongs = data + (frame.type == wire.DATA), pongs + (frame.type == wire.PONG)
+    sending.join()
+
+
+@vector
 def a_peer_that_does_not_read_and_a_region_that_closes(lab):
     lab.server.say("open")
     connection = lab.connect()

@@ -632,6 +632,24 @@ TEST_CASE("who hangs up before anybody listened is gone") {
     CHECK(raw.ends());
 }
 
+TEST_CASE("who hangs up while much waits for it is gone") {
+    Raw raw;
+    raw.join();
+    raw.accepted().hear();
+    Frame frame;
+    frame.type = FrameType::found;
+    frame.length = 1'000;
+    const std::vector<uint8_t> body(frame.length, 1);
+    for (int i = 0; i < 1'000; ++i)  // more than the ring holds, and than may wait while it hears
+        CHECK(raw.accepted().send(frame, body));
+    turn_some(*raw.loop);
+    CHECK_FALSE(raw.there.down);
+    raw.door.reset();
+    REQUIRE(raw.ends());
+    const std::string_view why = raw.there.down->message;
+    CHECK(why.find("does not read") == why.npos);  // it is seen at once
+}
+
 TEST_CASE("another user is not let in, and holds up nobody") {
     if (::geteuid() != 0) {
         MESSAGE("skipped: only root can be another user");

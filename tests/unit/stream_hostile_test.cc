@@ -157,6 +157,62 @@ TEST_CASE("a peer that reads is told all that one turn has to say; one that does
     CHECK(!taken);
 }
 
+TEST_CASE("who asks faster than it reads is heard when it has read, and answered everything") {
+    constexpr uint64_t kAsked = 20'000;  // more than sockets and queue hold
+    Raw raw(true, 4096);
+    Frame frame;
+    frame.type = FrameType::found;
+    frame.length = 1000;
+    const std::vector<uint8_t> body(frame.length, 7);
+    raw.there.control_hook = [&] {
+        frame.seq = raw.there.controls.back().frame.seq;
+        CHECK(raw.accepted().send(frame, body));
+    };
+    std::vector<uint8_t> asked, heard;
+    for (uint64_t seq = 1; seq <= kAsked; ++seq) {
+        const std::vector<uint8_t> one = answer(FrameType::ping, seq);
+        asked.insert(asked.end(), one.begin(), one.end());
+    }
+    size_t said = 0;
+    const auto say = [&] {
+        const ssize_t more = ::send(raw.fd.get(), asked.data() + said, asked.size() - said,
+                                    MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (more > 0) said += static_cast<size_t>(more);
+    };
+    for (int i = 0; i < 100; ++i) {  // and nothing is read
+        say();
+        turn_some(*raw.loop);
+    }
+    CHECK(raw.there.controls.size() < kAsked / 10);
+    const size_t size = Frame::kSize + frame.length;
+    for (uint64_t seq = 1; seq <= kAsked; ++seq) {
+        say();
+        const std::vector<uint8_t> found = raw.hear(size);
+        REQUIRE(decode_frame(found.data())->seq == seq);
+    }
+    CHECK(!raw.there.down);
+}
+
+TEST_CASE("who asks and never reads is given up, whenever it last read") {
+    Raw raw(true, 4096);
+    raw.there.control_hook = [&] { CHECK(raw.accepted().send(ping(1), {})); };
+    std::vector<uint8_t> pings;
+    for (int i = 0; i < 100'000; ++i) {
+        const std::vector<uint8_t> one = answer(FrameType::ping, 1);
+        pings.insert(pings.end(), one.begin(), one.end());
+    }
+    size_t said = 0;
+    const auto given_up = [&] {
+        const ssize_t more = ::send(raw.fd.get(), pings.data() + said, pings.size() - said,
+                                    MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (more > 0) said += static_cast<size_t>(more);
+        return raw.there.down.has_value();
+    };
+    REQUIRE((raw.until(given_up) || raw.until(given_up)));  // 5 s at least
+    CHECK(raw.there.down->status == XFER_EPEERLOST);
+    CHECK(raw.there.controls.size() < 50'000);
+}
+
 TEST_CASE("strangers that speak something else are sent away") {
     auto ends_with = [](const std::vector<uint8_t> &bytes, Status status) {
         Raw raw(false);

@@ -30,7 +30,7 @@ ssize_t RingCarrier::write(std::span<const iovec> from) {
     const Unseen copies;
     const uint64_t room = writer_.room();
     if (room == 0 || !writer_.sane(room)) {
-        errno = room == 0 ? EAGAIN : EBADMSG;
+        errno = room ? EBADMSG : hung_up_ ? EPIPE : EAGAIN;
         return -1;
     }
     const uint64_t bytes = writer_.write(from, room);
@@ -72,7 +72,7 @@ void RingCarrier::rung() {
 uint32_t RingCarrier::ready() {
     uint32_t ready = 0;
     if (wanted_ & kReadable && (hung_up_ || reader_.there())) ready |= kReadable;
-    if (wanted_ & kWritable && writer_.room()) ready |= kWritable;
+    if (wanted_ & kWritable && (hung_up_ || writer_.room())) ready |= kWritable;
     return ready;
 }
 

@@ -19,12 +19,13 @@ enum class Stage : uint8_t {
 struct Duplex {
     explicit Duplex(Buffers &buffers) : buffers(buffers) {}
     bool open() const { return stage == Stage::hello || stage == Stage::frames; }
-    bool hears() const { return open() && !deaf; }
+    bool hears() const { return open() && !deaf && !paused; }
 
     Buffers &buffers;
     LinkSink *sink = nullptr;
     Stage stage = Stage::dialing;
-    bool deaf = false;  // what the peer says has to wait
+    bool deaf = false;    // what the peer says has to wait
+    bool paused = false;  // until it has read more of what we said
     Window window;
     Answers answers;
 };

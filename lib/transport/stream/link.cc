@@ -2,6 +2,7 @@
 #include "transport/stream/link.h"
 
 #include <cerrno>
+#include <utility>
 
 #include "transport/stream/socket.h"
 #include "transport/stream/socket_carrier.h"
@@ -13,7 +14,9 @@ namespace xfer::stream {
 StreamLink::StreamLink(Loop &loop, const Log &log, Buffers &buffers)
     : loop_(loop), log_(log), both_(buffers) {}
 
-StreamLink::~StreamLink() = default;
+StreamLink::~StreamLink() {
+    loop_.disarm(unread_);
+}
 
 // ---- dialing ----
 
@@ -133,11 +136,23 @@ void StreamLink::read() {
     if (receiver_.idle()) both_.answers.hurry();
 }
 
+// What has come before and could not be looked at.
+void StreamLink::parse() {
+    in_turn_ = true;
+    const bool understood = receiver_.parse();
+    in_turn_ = false;
+    if (!understood) return break_off(receiver_.failure());
+    receiver_.settle();
+    if (receiver_.idle()) both_.answers.hurry();
+}
+
 // Sends what there is to send, and asks to be told when more can be sent.
 void StreamLink::push() {
     if (!both_.open() || in_turn_ || sender_.failed()) return;
-    const uint32_t ears = both_.deaf ? 0u : kReadable;
-    switch (sender_.send(*carrier_)) {
+    const Sender::Sent sent = sender_.send(*carrier_);
+    pace();
+    const uint32_t ears = both_.hears() ? kReadable : 0u;
+    switch (sent) {
     case Sender::Sent::all:
         carrier_->want(ears);
         break;
@@ -152,6 +167,30 @@ void StreamLink::push() {
     if (sender_.has_quiet()) loop_.defer(*this);
 }
 
+// Who asks and does not read what it is answered is not heard until it does.
+void StreamLink::pause() {
+    if (std::exchange(both_.paused, true)) return;
+    left_ = sender_.left();
+    loop_.arm(unread_, loop_.now() + kUnreadMs * kNsPerMs);
+}
+
+void StreamLink::pace() {
+    if (!both_.paused) return;
+    if (std::exchange(left_, sender_.left()) != sender_.left()) {
+        last_heard_ = loop_.now();  // it reads: as good as a word
+        loop_.arm(unread_, loop_.now() + kUnreadMs * kNsPerMs);
+    }
+    if (sender_.waiting() > kControlPause) return;
+    both_.paused = false;
+    loop_.disarm(unread_);
+    loop_.defer(*this);  // with a look at what has come meanwhile
+}
+
+void StreamLink::on_timer(Timer &) {
+    close({XFER_EPEERLOST, XFER_ORIGIN_NONE, 0,
+           remote_ + ": the peer does not read its control channel"});
+}
+
 void StreamLink::send_soon() {
     if (!in_turn_) loop_.defer(*this);
 }
@@ -164,17 +203,13 @@ void StreamLink::run() {
 
 void StreamLink::take_turn() {
     if (both_.stage == Stage::dialing) return connected();
-    if (both_.hears() && receiver_.has_unread()) {
-        in_turn_ = true;
-        bool understood = receiver_.parse();
-        in_turn_ = false;
-        if (!understood) break_off(receiver_.failure());
-    }
+    if (both_.hears() && receiver_.has_unread()) parse();
     push();
     // The peer may have told why it hung up, before it did.
     if (sender_.failed() && both_.open()) {
         Failure why = os_failure(sender_.error(), remote_ + ": sending");
         if (why.status != XFER_ENOMEM) why.status = XFER_EPEERLOST;
+        both_.paused = false;
         read();
         close(why);
     }
@@ -231,12 +266,12 @@ bool StreamLink::send(const Frame &frame, ConstBytes body) {
     const bool done = in_memory([&] {
         taken = sender_.control(head, body);
         if (taken) return;
-        // That may be no more than what one turn has to say. Only a socket that takes none of it
-        // tells of a peer that does not read.
+        // That may be no more than what one turn has to say.
         sender_.send_control(*carrier_);
         taken = sender_.control(head, body);
     });
     if (!done) return give_up(), true;  // its end tells
+    if (sender_.waiting() > kControlPause) pause();
     if (taken) send_soon();
     return taken;
 }
@@ -298,6 +333,7 @@ void StreamLink::close(const Failure &why) {
 void StreamLink::finish() {
     log_.debug("{}: closed: {}", remote_, why_.message);
     dial_.reset();
+    loop_.disarm(unread_);
     if (carrier_) {
         both_.answers.hurry();
         sender_.send(*carrier_);

@@ -15,7 +15,7 @@
 
 namespace xfer::stream {
 
-class StreamLink final : public Link, WatchSink, ResolveSink, Task {
+class StreamLink final : public Link, WatchSink, ResolveSink, Task, TimerSink {
 public:
     StreamLink(Loop &loop, const Log &log, Buffers &buffers);
     ~StreamLink() override;
@@ -49,13 +49,17 @@ private:
     void on_ready(uint32_t readiness) override;
     void on_resolved(Result<std::vector<std::string>> addresses) override;
     void run() override;
+    void on_timer(Timer &timer) override;
 
     void take_turn();
     void give_up();
     void dial_next();
     void connected();
     void read();
+    void parse();
     void push();
+    void pause();
+    void pace();
     void send_soon();
     void break_off(const Failure &why);
     void tell();
@@ -71,6 +75,8 @@ private:
     uint64_t last_heard_ = 0;
     Failure why_;
     bool in_turn_ = false;  // what is to be sent waits for the end of reading
+    Timer unread_{*this};   // while paused
+    uint64_t left_ = 0;     // of the sender, when that was looked at last
 
     // While dialing.
     struct Dial {

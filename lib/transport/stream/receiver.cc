@@ -34,6 +34,8 @@ bool Receiver::broken(Status status, const char *message) {
 
 Receiver::Read Receiver::read(Carrier &carrier, uint64_t &last_heard, uint64_t now) {
     size_t turn = 0;
+    if (has_unread() && !parse()) return Read::ended;
+    if (!both_.hears()) return Read::drained;
     while (turn < kTurnBytes) {
         make_room();
         size_t wanted = receive_vectors();
@@ -65,7 +67,6 @@ Receiver::Read Receiver::read(Carrier &carrier, uint64_t &last_heard, uint64_t n
     return turn < kTurnBytes ? Read::drained : Read::more;
 }
 
-// An empty staging buffer is of use to others.
 void Receiver::settle() {
     if (staging_ && staging_->size() == 0 && payload_ == Payload::none)
         both_.buffers.stagings.give(std::move(staging_));

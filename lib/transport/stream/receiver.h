@@ -31,6 +31,7 @@ public:
     bool has_unread() const { return staging_ != nullptr; }
     // Goes through what is staged; false: the peer broke the protocol, see failure().
     bool parse();
+    void settle();  // an empty buffer is of use to others
 
     void cancel(const Op &op);
     void retire(Target target, Status why);
@@ -55,7 +56,6 @@ private:
     bool intact() const;
     size_t receive_vectors();
     void make_room();
-    void settle();
     bool broken(Status status, const char *message);
 
     Duplex &both_;

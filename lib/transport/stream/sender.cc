@@ -12,8 +12,7 @@ namespace xfer::stream {
 
 namespace {
 
-constexpr size_t kControlBytes = 128 * 1024;  // that may wait
-constexpr size_t kKeptControl = 256;          // capacity kept when none waits
+constexpr size_t kKeptControl = 256;  // capacity kept when none waits
 // Of one burst; the frame that reaches one of them is its last.
 constexpr size_t kBurstBytes = 1 << 20;
 constexpr size_t kBurstVectors = IOV_MAX;
@@ -59,7 +58,7 @@ void Burst::clear() {
 // ---- building ----
 
 bool Sender::control(ConstBytes head, ConstBytes body) {
-    if (control_.size() + head.size() + body.size() > kControlBytes) return false;
+    if (waiting() + head.size() + body.size() > kMaxControlWaiting) return false;
     append(head);
     append(body);
     return true;
@@ -67,13 +66,15 @@ bool Sender::control(ConstBytes head, ConstBytes body) {
 
 void Sender::send_control(Carrier &carrier) {
     if (burst_ || failed()) return;
-    const iovec words{control_.data(), control_.size()};
+    const iovec words{control_.data() + control_at_, waiting()};
     const ssize_t sent = carrier.write({&words, 1});
-    if (sent > 0) control_.erase(control_.begin(), control_.begin() + sent);
+    if (sent <= 0) return;
+    left_ += static_cast<uint64_t>(sent);
+    drop_control(static_cast<size_t>(sent));
 }
 
 bool Sender::wants() const {
-    return !control_.empty() || both_.answers.due() ||
+    return waiting() > 0 || both_.answers.due() ||
            (both_.stage == Stage::frames && both_.window.waiting());
 }
 
@@ -85,7 +86,7 @@ bool Sender::full() const {
 void Sender::build() {
     burst_ = both_.buffers.bursts.take();
     burst_->clear();
-    if (!control_.empty()) add_control();
+    if (waiting() > 0) add_control();
     while (both_.answers.waiting() && !full()) {
         add_answer(both_.answers.front());
         both_.answers.pop();
@@ -97,9 +98,17 @@ void Sender::build() {
 
 // What has no room here fills the next burst first, so nothing comes in between.
 void Sender::add_control() {
-    size_t fits = std::min(control_.size(), burst_->head_room());
-    std::memcpy(burst_->add_head(fits), control_.data(), fits);
-    control_.erase(control_.begin(), control_.begin() + static_cast<ptrdiff_t>(fits));
+    size_t fits = std::min(waiting(), burst_->head_room());
+    std::memcpy(burst_->add_head(fits), control_.data() + control_at_, fits);
+    drop_control(fits);
+}
+
+// What is left moves to the front when it is the smaller half, so that each byte moves once.
+void Sender::drop_control(size_t bytes) {
+    control_at_ += bytes;
+    if (waiting() > control_at_) return;
+    control_.erase(control_.begin(), control_.begin() + static_cast<ptrdiff_t>(control_at_));
+    control_at_ = 0;
     if (control_.empty() && control_.capacity() > kKeptControl) control_.shrink_to_fit();
 }
 
@@ -220,6 +229,7 @@ void Sender::blame_burst() {
 void Sender::advance(size_t bytes) {
     Burst &burst = *burst_;
     burst.sent += bytes;
+    left_ += bytes;
     while (bytes > 0) {
         iovec &vector = burst.vectors[burst.vector_at];
         if (bytes < vector.iov_len) {

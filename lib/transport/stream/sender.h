@@ -5,6 +5,7 @@
 
 #include "transport/stream/carrier.h"
 #include "transport/stream/duplex.h"
+#include "wire/limits.h"
 
 namespace xfer::stream {
 
@@ -24,7 +25,9 @@ public:
     Sent send(Carrier &carrier);
     int error() const { return error_; }
     bool failed() const { return error_ != 0; }
-    bool empty() const { return !burst_ && control_.empty(); }
+    bool empty() const { return !burst_ && waiting() == 0; }
+    size_t waiting() const { return control_.size() - control_at_; }  // of control frames
+    uint64_t left() const { return left_; }                           // bytes, since the beginning
 
     // What still has to leave of an operation is taken from elsewhere: its memory is quiet.
     void blank(const Op &op);
@@ -39,6 +42,7 @@ private:
     bool full() const;
     void build();
     void add_control();
+    void drop_control(size_t bytes);
     void add_answer(const Answer &answer);
     void add_operation(Op &op);
     void advance(size_t bytes);
@@ -48,6 +52,8 @@ private:
 
     Duplex &both_;
     std::vector<uint8_t> control_;
+    size_t control_at_ = 0;  // the first that has not left
+    uint64_t left_ = 0;
     std::unique_ptr<Burst> burst_;
     std::vector<Target> leaving_;  // retired, of which the burst still has something
     std::vector<Target> quiet_;
