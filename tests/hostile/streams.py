@@ -146,7 +146,7 @@ def a_data_lane_that_is_reset_ends_the_connection(lab):
 @vector
 def a_conversation_of_one_byte_per_segment(lab):
     attempt, lane = lab.dial(), lab.lane()
-    attempt.lanes = [lane]
+    attempt.lanes, attempt.control, attempt.heard = [lane], lane, lane
     lane.send = lambda data: [lane.socket.sendall(data[at:at + 1]) for at in range(len(data))]
     hello = wire.message(wire.HELLO, {"id": attempt.id, "inc": 1, "non": bytes(16), "seq": 1, "feat": 0, "key": False,
                                       **attempt.statement})

@@ -19,7 +19,7 @@ ECANCELED, EPEERLOST, EAUTH, EIDENTITY, EPROTO, EVERSION, ECHECKSUM, EOVERLOAD =
 
 HELLO, REPLY, PROOF, READY, REFUSE, LANE, LANE_READY = range(1, 8)
 PUT, GET, ACK, ERROR, DATA, LOOKUP, FOUND, GONE, PING, PONG, LANES, BYE, FORGET, NOTIFY, NOTED, DRAIN = range(1, 17)
-MESSAGE, KEPT, TAKEN, WITHDRAW = range(17, 21)
+MESSAGE, KEPT, TAKEN, WITHDRAW, SHIFT = range(17, 22)
 SYNC, ENVELOPE, HELD = 1, 2, 1  # flags of a message; of kept
 ACK_WANTED, NOTIFIED, CHECKED = 1, 2, 4  # flags of a put; CHECKED also of a get and its data
 WAIT = 1  # flag of a lookup
@@ -181,7 +181,12 @@ def receive(sock, count):
 
 def read_message(sock, due):
     """(message without proof, its map, its proof) of the kind that is due; raises Refused if a refuse came instead."""
-    start = receive(sock, 16)
+    return take_message(lambda count: receive(sock, count), due)
+
+
+def take_message(take, due):
+    """The same of bytes that `take` has."""
+    start = take(16)
     magic, kind, lowest, highest, proof, length, zero = struct.unpack("<4s4BII", start)
     if magic != b"XFER" or zero or not 1 <= lowest <= highest:
         raise Ended(EPROTO)
@@ -191,7 +196,7 @@ def read_message(sock, due):
         raise Ended(ETOOBIG)
     if proof != PROOF_LENGTH.get(kind) or length <= proof:
         raise Ended(EPROTO)
-    body = receive(sock, length)
+    body = take(length)
     start, proof = start + body[:length - proof], body[length - proof:]
     fields = read_map(start[16:])
     if kind not in (due, REFUSE) or not all(key in fields and fits(fields[key]) for key, fits in KEYS[kind].items()):
@@ -313,7 +318,7 @@ def is_well_formed(type, flags, pieces, length, seq, status):
         return status == 0 and seq <= 1
     if type in (MESSAGE, KEPT, TAKEN, WITHDRAW):
         return seq > 0 and (status == 0 or type == TAKEN and status < 0)
-    return type in (DATA, LOOKUP, GONE) or type in (ACK, PING, PONG, LANES, FORGET, NOTED) and status == 0
+    return type in (DATA, LOOKUP, GONE) or type in (ACK, PING, PONG, LANES, FORGET, NOTED, SHIFT) and status == 0
 
 
 def access_of(ref, pieces, notification=None, checksum=None):
@@ -386,12 +391,24 @@ class Lane:
     """One TCP connection: it carries frames, and has requests of ours that are not answered yet."""
 
     def __init__(self, address):
+        self.socket = self.dial(address)
+        self.seq, self.unanswered, self.seq_of_peer = 0, deque(), 0
+
+    def dial(self, address):
         try:
-            self.socket = socket.create_connection(address, PATIENCE)
+            dialed = socket.create_connection(address, PATIENCE)
         except OSError:
             raise Ended(EPEERLOST) from None
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.seq, self.unanswered, self.seq_of_peer = 0, deque(), 0
+        dialed.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return dialed
+
+    def say(self, message):
+        """A message of the handshake."""
+        self.send(message)
+
+    def hear(self, due):
+        """A message of the handshake, as read_message() gives it."""
+        return read_message(self.socket, due)
 
     def send(self, data):
         try:
@@ -399,12 +416,19 @@ class Lane:
         except ConnectionError:
             pass  # what the peer said before it closed is still to be read, and says more
 
+    def take(self, count):
+        return receive(self.socket, count)
+
+    def waiting(self):
+        """Whether there is something to read of which the socket does not tell."""
+        return False
+
     def read(self):
         """The next frame; None if its header is not well-formed."""
-        type, flags, pieces, length, seq, region, generation, status = FRAME.unpack(receive(self.socket, FRAME.size))
+        type, flags, pieces, length, seq, region, generation, status = FRAME.unpack(self.take(FRAME.size))
         if not is_well_formed(type, flags, pieces, length, seq, status):
             return None
-        return Frame(type, seq, flags, pieces, region, generation, status, receive(self.socket, length))
+        return Frame(type, seq, flags, pieces, region, generation, status, self.take(length))
 
     def answer(self, frame):
         """Notes the answer to requests of ours; False if it was not due."""
@@ -430,6 +454,7 @@ class Initiator:
         self.incarnation = incarnation or int.from_bytes(os.urandom(8), "little") or 1
         self.statement = {"ab": seq - 1, "seen": 0, "held": 0}
         self.lanes = []
+        self.control = self.heard = None  # the lanes where we, and the peer, say control frames
         self.questions, self.found = 0, {}
         self.notifications, self.begun, self.had = 0, set(), 0
         self.sent, self.letters, self.kept, self.taken = 0, {}, {}, {}  # messages, by their numbers
@@ -448,12 +473,13 @@ class Initiator:
 
     def greet(self, **more):
         """Sends hello, with `more` keys, and checks the reply."""
-        self.lanes = [Lane(self.address)]
+        self.lanes = [self.lane()]
+        self.control = self.heard = self.lanes[0]
         self.hello = message(HELLO, {
             "id": self.id, "inc": self.incarnation, "non": os.urandom(16), "seq": self.seq, "feat": 0,
             "key": self.key is not None, **self.statement, **more})
-        self.lanes[0].send(self.hello)
-        self.reply, fields, proof = read_message(self.lanes[0].socket, REPLY)
+        self.control.say(self.hello)
+        self.reply, fields, proof = self.control.hear(REPLY)
         if fields["key"] != (self.key is not None):
             raise Ended(EAUTH)
         if fields["seq"] != self.seq:
@@ -472,17 +498,23 @@ class Initiator:
         start = message(PROOF, {
             **self.statement, "ops": 64, "sil": 0, "blob": b"", "lis": [], "tra": ["tcp"],
             "ask": [list(question) for question in ask], **more})
-        self.lanes[0].send(start + proof_of(self.key, 1, self.hello, self.reply))
-        _, fields, _ = read_message(self.lanes[0].socket, READY)
-        self.ops, self.token = fields["ops"], fields["tok"]
+        self.control.say(start + proof_of(self.key, 1, self.hello, self.reply))
+        _, fields, _ = self.control.hear(READY)
+        self.ops, self.token, self.listens = fields["ops"], fields["tok"], fields["lis"]
         self.questions = len(ask)
+
+    def lane(self):
+        return Lane(self.address)
+
+    def lane_message(self, number):
+        start = message(LANE, {"id": self.id, "inc": self.incarnation, "seq": self.seq, "non": os.urandom(16),
+                               "lane": number})
+        return start + proof_of_lane(lane_key_of(self.key, self.hello, self.reply), self.token, start)
 
     def join_lane(self):
         """Opens the next data lane; returns its number."""
-        lane, count = Lane(self.address), len(self.lanes)
-        start = message(LANE, {"id": self.id, "inc": self.incarnation, "seq": self.seq, "non": os.urandom(16),
-                               "lane": count})
-        lane.send(start + proof_of_lane(lane_key_of(self.key, self.hello, self.reply), self.token, start))
+        lane, count = self.lane(), len(self.lanes)
+        lane.send(self.lane_message(count))
         self.lanes.append(lane)
         try:
             _, fields, _ = read_message(lane.socket, LANE_READY)
@@ -501,10 +533,12 @@ class Initiator:
         """Waits for a frame on any lane and does what it asks for; raises Ended."""
         if self.drained and not self.begun and not any(lane.unanswered for lane in self.lanes):
             self.end(ECLOSED)
-        ready, _, _ = select.select([lane.socket for lane in self.lanes], [], [], PATIENCE)
-        if not ready:
-            raise TimeoutError("nothing came")
-        lane = next(lane for lane in self.lanes if lane.socket in ready)
+        lane = next((lane for lane in self.lanes if lane.waiting()), None)
+        if not lane:
+            ready, _, _ = select.select([lane.socket for lane in self.lanes], [], [], PATIENCE)
+            if not ready:
+                raise TimeoutError("nothing came")
+            lane = next(lane for lane in self.lanes if lane.socket in ready)
         try:
             frame = lane.read()
         except Ended:
@@ -514,12 +548,13 @@ class Initiator:
 
     def lose(self, lane):
         """A lane has ended: so has the connection, but why is for the control lane to say."""
-        if lane is self.lanes[0]:
+        if lane is self.heard:
             self.drop()
             raise Ended(EPEERLOST)
-        for other in self.lanes[1:]:
-            other.socket.close()
-        del self.lanes[1:]
+        for other in self.lanes:
+            if other is not self.heard:
+                other.socket.close()
+        self.lanes = [self.heard]
         while True:
             self.turn()
 
@@ -537,9 +572,13 @@ class Initiator:
             lane.seq_of_peer += 1
             lane.send(Frame(ERROR, frame.seq, status=ESTALE).pack())  # there are no regions here
             return frame.seq == lane.seq_of_peer
-        if lane is not self.lanes[0]:
+        if lane is not self.heard:
             return False
-        if frame.type == BYE:
+        if frame.type == SHIFT:
+            if self.control is self.heard:
+                return False  # we have not moved ours
+            self.heard = self.control
+        elif frame.type == BYE:
             self.hear_bye(frame.status)
         elif frame.type == PING:
             lane.send(Frame(PONG, frame.seq).pack())
@@ -570,7 +609,7 @@ class Initiator:
 
     def hear_bye(self, status):
         if status == EAGAIN:  # an offer; we can't be dialed again
-            self.lanes[0].send(Frame(BYE, status=EBUSY).pack())
+            self.control.send(Frame(BYE, status=EBUSY).pack())
         elif status != EBUSY:
             self.drop()
             raise Closed(status)
@@ -582,13 +621,13 @@ class Initiator:
 
     def end(self, status):
         """Says why, and ends."""
-        self.lanes[0].send(Frame(BYE, status=status).pack())
+        self.control.send(Frame(BYE, status=status).pack())
         self.drop()
         raise Ended(status)
 
     def close(self):
         """Ends the connection in good order: says bye, and reads until the acceptor has closed."""
-        self.lanes[0].send(Frame(BYE, status=ECLOSED).pack())
+        self.control.send(Frame(BYE, status=ECLOSED).pack())
         try:
             while True:
                 self.turn()
@@ -600,7 +639,7 @@ class Initiator:
     def ask(self, name, wait=False):
         """Asks for a region; returns the number of the question."""
         self.questions += 1
-        self.lanes[0].send(Frame(LOOKUP, self.questions, flags=WAIT if wait else 0, body=name).pack())
+        self.control.send(Frame(LOOKUP, self.questions, flags=WAIT if wait else 0, body=name).pack())
         return self.questions
 
     def answer_of(self, question):
@@ -665,7 +704,7 @@ class Initiator:
         self.letters[self.sent] = data
         body = data if len(data) <= 4088 else struct.pack("<Q", len(data))
         flags |= 0 if body is data else ENVELOPE
-        self.lanes[0].send(Frame(MESSAGE, self.sent, flags, region=tag, body=body).pack())
+        self.control.send(Frame(MESSAGE, self.sent, flags, region=tag, body=body).pack())
         number = self.sent
         while number not in self.taken and (flags & SYNC or not self.kept.get(number, 0) & HELD):
             self.turn()
@@ -682,6 +721,6 @@ class Initiator:
     def notify(self, notification, status=0):
         """Closes a notification, and waits until the owner holds it."""
         seq, key = notification
-        self.lanes[0].send(Frame(NOTIFY, seq, region=key, status=status).pack())
+        self.control.send(Frame(NOTIFY, seq, region=key, status=status).pack())
         while seq in self.begun:
             self.turn()
