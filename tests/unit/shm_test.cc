@@ -200,7 +200,7 @@ struct RawOwner {
     std::unique_ptr<Door> door;
     std::unique_ptr<Segment> segment = std::move(*Segment::make());
 
-    RawOwner() {
+    explicit RawOwner(bool starts = true) {
         const Uri at{.scheme = "shm", .host = "owner-" + std::to_string(::getpid()), .path = {}};
         Fd listener = listen_elsewhere("xfer-" + at.host);
         auto made = transport->connect(at, here);
@@ -212,6 +212,7 @@ struct RawOwner {
         REQUIRE(hears().bytes == words());
         REQUIRE(door->send(words(), std::array{segment->descriptor()}) == 0);
         REQUIRE(turn_until(*loop, [&] { return here.hellos.size() == 1; }));
+        if (!starts) return;
         link->start(64, 64);
         link->hear();
     }
@@ -618,6 +619,14 @@ TEST_CASE("who has not been answered yet brings no memory along") {
         raw.accepted().start(64, 64);
         CHECK(raw.ends());
     }
+}
+
+TEST_CASE("a second segment ends the link") {
+    RawOwner raw(false);
+    REQUIRE(raw.door->send(words(), std::array{raw.segment->descriptor()}) == 0);
+    REQUIRE(turn_until(*raw.loop, [&] { return raw.here.down.has_value(); }));
+    CHECK(raw.here.down->status == XFER_EPROTO);
+    CHECK(raw.here.hellos.size() == 1);
 }
 
 TEST_CASE("who hangs up before anybody listened is gone") {

@@ -87,6 +87,8 @@ void ShmLink::hear(Packet &packet) {
     if (stage_ != Stage::hello || !is_hello(packet.bytes))
         return close({XFER_EPROTO, XFER_ORIGIN_NONE, 0, remote_ + ": words that nobody says"});
     if (!packet.fds.empty() && spoke_) {  // not from who has not been answered yet
+        if (segment_)
+            return close({XFER_EPROTO, XFER_ORIGIN_NONE, 0, remote_ + ": a second segment"});
         auto segment = Segment::take(std::move(packet.fds));
         if (!segment) return close(segment.error());
         join(std::move(*segment), Side::initiator);
