@@ -423,6 +423,10 @@ class Lane:
         """Whether there is something to read of which the socket does not tell."""
         return False
 
+    def due(self):
+        """Whether what the socket tells of is a frame."""
+        return True
+
     def read(self):
         """The next frame; None if its header is not well-formed."""
         type, flags, pieces, length, seq, region, generation, status = FRAME.unpack(self.take(FRAME.size))
@@ -539,6 +543,8 @@ class Initiator:
             if not ready:
                 raise TimeoutError("nothing came")
             lane = next(lane for lane in self.lanes if lane.socket in ready)
+            if not lane.due():
+                return
         try:
             frame = lane.read()
         except Ended:
@@ -581,25 +587,25 @@ class Initiator:
         elif frame.type == BYE:
             self.hear_bye(frame.status)
         elif frame.type == PING:
-            lane.send(Frame(PONG, frame.seq).pack())
+            self.control.send(Frame(PONG, frame.seq).pack())
         elif frame.type == PONG:
             self.pongs.append(frame.seq)
         elif frame.type == LOOKUP:
-            lane.send(Frame(FOUND, frame.seq, status=ENOTFOUND).pack())
+            self.control.send(Frame(FOUND, frame.seq, status=ENOTFOUND).pack())
         elif frame.type == FOUND:
             self.found[frame.seq] = frame
         elif frame.type == GONE:
             self.gone.append((frame.region, frame.generation))
         elif frame.type == NOTIFY:
             self.notified.append((frame.region, frame.status))
-            lane.send(Frame(NOTED, frame.seq, region=len(self.notified)).pack())
+            self.control.send(Frame(NOTED, frame.seq, region=len(self.notified)).pack())
         elif frame.type == DRAIN:
             self.draining, self.drained = True, frame.seq == 1
         elif frame.type == NOTED:
             self.had = frame.region
             self.begun.discard(frame.seq)  # 0 only tells how many the application has had
         elif frame.type == MESSAGE:  # nobody receives here
-            lane.send(Frame(KEPT, frame.seq).pack())
+            self.control.send(Frame(KEPT, frame.seq).pack())
         elif frame.type == KEPT:
             self.kept[frame.seq] = frame.flags
         elif frame.type == TAKEN:

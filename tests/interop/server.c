@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the initiator in Python talks to: an engine that listens on loopback and lends three
+ * What the initiator in Python talks to: an engine that listens on loopback and lends four
  * regions. The first line that it prints is its URI; after that one line tells of each
  * notification. It ends with its input.
  *
@@ -12,7 +12,9 @@
 #include <string.h>
 #include <xfer/xfer.h>
 
-static char memory[4 << 20], readonly[4096], later[4096];
+static char memory[4 << 20], readonly[4096], later[4096], inbox[1 << 18];
+
+static xfer_region_t *mapped; /* of memory of the library's, which local peers map */
 
 static void must(xfer_status_t status, const char *what) {
     if (status == XFER_OK) return;
@@ -25,6 +27,10 @@ static void on_event(const xfer_event_t *event, uint64_t user) {
     (void)user;
     if (event->kind == XFER_EVENT_NOTIFY)
         printf("notify %" PRIu64 " %" PRId32 "\n", event->tag, event->status);
+    if (event->kind == XFER_EVENT_CLOSED && event->object == mapped) printf("closed\n");
+    if (event->kind == XFER_EVENT_RECV)
+        printf("received %" PRIu64 " %" PRId32 " %" PRIu64 "\n", event->tag, event->status,
+               event->bytes);
 }
 
 static xfer_region_t *lend(xfer_engine_t *engine, const char *name, uint32_t access, char *address,
@@ -52,16 +58,25 @@ int main(int argc, char **argv) {
     lend(engine, "memory", XFER_READ | XFER_WRITE, memory, sizeof memory);
     lend(engine, "readonly", XFER_READ, readonly, sizeof readonly);
 
+    xfer_region_options_t lent = {
+        .size = sizeof lent, .access = XFER_READ | XFER_WRITE, .name = "mapped"};
+    void *address = NULL;
+    must(xfer_region_alloc(engine, &lent, 1 << 20, &address, &mapped, NULL), "alloc");
+
     char uri[256];
     must(xfer_engine_listen(engine, "tcp://127.0.0.1:0", uri, sizeof uri, NULL), "listen");
     printf("%s\n", uri);
 
-    /* "later" opens a region of that name, "gone" closes it; "drain" begins the engine's end. */
+    /* "later" opens a region of that name, "gone" closes it; "unmap" closes "mapped", which is told
+     * when it has ended; "receive" takes a message; "drain" begins the engine's end. */
     xfer_region_t *region = NULL;
     for (char line[64]; fgets(line, sizeof line, stdin);) {
         if (strcmp(line, "later\n") == 0)
             region = lend(engine, "later", XFER_READ | XFER_WRITE, later, sizeof later);
         if (strcmp(line, "gone\n") == 0) must(xfer_region_close(region), "close");
+        if (strcmp(line, "unmap\n") == 0) must(xfer_region_close(mapped), "close");
+        if (strcmp(line, "receive\n") == 0)
+            must(xfer_recv(engine, NULL, inbox, sizeof inbox, 7, UINT64_MAX, 0, NULL), "recv");
         if (strcmp(line, "drain\n") == 0) must(xfer_engine_drain(engine, 5000, 0), "drain");
     }
     must(xfer_engine_join(engine), "join");
