@@ -8,9 +8,12 @@ import threading
 
 import initiator as wire
 from initiator import ACK, DATA, ERROR, FOUND, GET, PING, PONG, PUT, READY, REPLY, Frame
-from lab import listen
+from lab import check, listen, same
 
 OFFSET, LENGTH = 65536, 1 << 20  # of the pattern that the server's vault shows, and how much of it
+OK = 0
+LIMIT = 700  # milliseconds of each step that shall end well: Python is slow on a busy machine
+LATE = 1000  # milliseconds that a deadline may be missed by, on a machine that is busy
 
 
 def pattern():
@@ -27,11 +30,15 @@ class Acceptor:
     def __init__(self, lab):
         self.key, self.id, self.incarnation = lab.key, os.urandom(16), 7
         self.visits, self.sockets, self.over = 0, [], threading.Event()
-        self.listener = listen()
-        self.uri = f"tcp://127.0.0.1:{self.listener.getsockname()[1]}"
+        self.listener, self.uri = self.open()
         self.thread = threading.Thread(target=self.accept, daemon=True)
         self.thread.start()
         lab.opened.append(self.close)
+
+    def open(self):
+        """(listener, its URI)."""
+        listener = listen()
+        return listener, f"tcp://127.0.0.1:{listener.getsockname()[1]}"
 
     def close(self):
         self.over.set()
@@ -133,3 +140,28 @@ class Acceptor:
 
     def say(self, data):
         self.sock.sendall(data)
+
+
+def visit(lab, acceptor, limit=LIMIT, found=OK, got=OK, put=OK, identity=""):
+    """What the client says of its visit; the statuses that are expected are one, or several."""
+    told = lab.client.ask(f"{acceptor.uri} {limit} {identity}", "visit")
+    for name, wanted in (("found", found), ("got", got), ("put", put)):
+        wanted = wanted if isinstance(wanted, tuple) else (wanted,)
+        check(told[name] in wanted, f"{name}: {told[name]} in place of {wanted}")
+    same(told["around"], 1, "memory around what was got")
+    check(told["took"] <= 3 * limit + LATE, f"took {told['took']} ms with deadlines of {limit} ms")
+    if told["found"] == OK:
+        same(told["same"], int(told["got"] == OK), "whether the bytes are the vault's")
+    acceptor.close()
+    lab.opened.remove(acceptor.close)
+    honest = lab.client.ask(f"{lab.server.uri} 3000", "visit")  # and the client still does its work
+    same([honest[name] for name in ("found", "got", "put", "same", "around")], [0, 0, 0, 1, 1], "an honest visit")
+    return told
+
+
+def with_steps(lab, **steps):
+    """An acceptor that takes these steps in another way."""
+    acceptor = Acceptor(lab)
+    for name, step in steps.items():
+        setattr(acceptor, name, step.__get__(acceptor))
+    return acceptor

@@ -5,38 +5,11 @@ import os
 import struct
 
 import initiator as wire
-from acceptor import Acceptor
+from acceptor import LIMIT, OK, Acceptor, visit, with_steps
 from initiator import EAUTH, EIDENTITY, EPEERLOST, EVERSION, Frame
 from lab import check, raw_message, reset, same, vector
 
-OK, ETIMEDOUT, ESTALE, ECHECKSUM = 0, -18, wire.ESTALE, wire.ECHECKSUM
-LIMIT = 700  # milliseconds of each step that shall end well: Python is slow on a busy machine
-LATE = 1000  # milliseconds that a deadline may be missed by, on a machine that is busy
-
-
-def visit(lab, acceptor, limit=LIMIT, found=OK, got=OK, put=OK, identity=""):
-    """What the client says of its visit; the statuses that are expected are one, or several."""
-    told = lab.client.ask(f"{acceptor.uri} {limit} {identity}", "visit")
-    for name, wanted in (("found", found), ("got", got), ("put", put)):
-        wanted = wanted if isinstance(wanted, tuple) else (wanted,)
-        check(told[name] in wanted, f"{name}: {told[name]} in place of {wanted}")
-    same(told["around"], 1, "memory around what was got")
-    check(told["took"] <= 3 * limit + LATE, f"took {told['took']} ms with deadlines of {limit} ms")
-    if told["found"] == OK:
-        same(told["same"], int(told["got"] == OK), "whether the bytes are the vault's")
-    acceptor.close()
-    lab.opened.remove(acceptor.close)
-    honest = lab.client.ask(f"{lab.server.uri} 3000", "visit")  # and the client still does its work
-    same([honest[name] for name in ("found", "got", "put", "same", "around")], [0, 0, 0, 1, 1], "an honest visit")
-    return told
-
-
-def with_steps(lab, **steps):
-    """An acceptor that takes these steps in another way."""
-    acceptor = Acceptor(lab)
-    for name, step in steps.items():
-        setattr(acceptor, name, step.__get__(acceptor))
-    return acceptor
+ETIMEDOUT, ESTALE, ECHECKSUM = -18, wire.ESTALE, wire.ECHECKSUM
 
 
 def broken(lab, identity="", found=ETIMEDOUT, limit=150, **steps):

@@ -16,5 +16,6 @@ if __name__ == "__main__":
     wanted = sys.argv[4] if len(sys.argv) > 4 else ""
     vectors = [function for function in lab.VECTORS if wanted in function.__name__]
     key = lab.KEY if getattr(group, "KEYED", False) else None
-    failed = lab.run(vectors, lambda: lab.Lab(sys.argv[2], sys.argv[3], key, group.__name__ == "acceptors"))
+    stays = group.__name__ in ("acceptors", "local_owners")
+    failed = lab.run(vectors, lambda: lab.Lab(sys.argv[2], sys.argv[3], key, stays))
     sys.exit(1 if failed or not vectors else 0)

@@ -3,7 +3,8 @@
  * What hostile peers attack: an engine that listens on loopback and lends "vault", whose bytes and
  * what lies on both sides of it never change, "sealed", which may only be read, and "desk", which
  * honest peers write to. The first line that it prints is its URI. It answers each line "report"
- * with one of numbers; "open" and "close" lend a region "later" and take it back; "recv TAG ROOM"
+ * with one of numbers; "open" and "close" lend a region "later" and take it back, "map" and "unmap"
+ * one "mapped" of memory that local peers map, whose end is told; "recv TAG ROOM"
  * posts a receive from any, "drop TAG COUNT" as many without room, and "send TAG LENGTH FLAGS"
  * sends to the peer that came last. It ends with its input.
  *
@@ -22,6 +23,7 @@ enum { GUARD = 1 << 16, VAULT = 1 << 20 };
 static uint64_t memory[(2 * GUARD + VAULT) / 8];
 static char sealed[4096], desk[4 << 20], later[4096], inbox[1 << 16], outbox[1 << 18];
 static _Atomic(xfer_ep_t *) last_peer;
+static _Atomic(xfer_region_t *) mapped;
 
 static void must(xfer_status_t status, const char *what) {
     if (status == XFER_OK) return;
@@ -40,6 +42,7 @@ static void on_event(const xfer_event_t *event, uint64_t user) {
         memset(outbox, 'x', sizeof outbox); /* it is ours again */
         printf("sent %" PRId32 "\n", event->status);
     }
+    if (event->kind == XFER_EVENT_CLOSED && event->object == mapped) printf("closed\n");
     if (event->kind == XFER_EVENT_PEER) last_peer = event->ep;
 }
 
@@ -52,6 +55,15 @@ static xfer_region_t *lend(xfer_engine_t *engine, const char *name, uint32_t acc
                                      .blob_length = 21};
     xfer_region_t *region = NULL;
     must(xfer_region_open(engine, &options, address, length, &region, NULL), name);
+    return region;
+}
+
+static xfer_region_t *map(xfer_engine_t *engine) {
+    xfer_region_options_t options = {
+        .size = sizeof options, .access = XFER_READ | XFER_WRITE, .name = "mapped"};
+    xfer_region_t *region = NULL;
+    void *address = NULL;
+    must(xfer_region_alloc(engine, &options, 1 << 20, &address, &region, NULL), "alloc");
     return region;
 }
 
@@ -95,6 +107,11 @@ int main(int argc, char **argv) {
         if (strcmp(line, "open\n") == 0)
             region = lend(engine, "later", XFER_READ | XFER_WRITE, later, sizeof later);
         if (strcmp(line, "close\n") == 0) must(xfer_region_close(region), "close");
+        if (strcmp(line, "map\n") == 0) {
+            mapped = map(engine);
+            printf("mapped\n");
+        }
+        if (strcmp(line, "unmap\n") == 0) must(xfer_region_close(mapped), "close");
         uint64_t tag, length;
         uint32_t flags;
         if (sscanf(line, "recv %" SCNu64 " %" SCNu64, &tag, &length) == 2)

@@ -1,0 +1,334 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hostile local peers as initiators: what they share with an engine of the library holds anything at any time. During
+each vector an honest local peer puts, gets and verifies."""
+
+import fcntl
+import os
+import signal
+import socket
+import time
+
+import initiator as wire
+import local
+from companion import BYTES, OFFSET, attack
+from initiator import EPEERLOST, Frame, Initiator
+from lab import SOON, check, same
+from local import CLAIM, NOTED, READ, SHOW, SLEEPS, SLOT_COUNT, SLOTS, SPAN, WAITS, WRITTEN, control_packet
+
+NOBODY = 65534
+
+
+def near(lab):
+    """(connection, its local lane)."""
+    connection = lab.connect()
+    return connection, local.join(connection)
+
+
+def shows(lab):
+    """(connection, lane, what was shown of a region of mapped memory that is new)."""
+    lab.server.say("map")
+    lab.server.wait("mapped")
+    connection, lane = near(lab)
+    return connection, lane, lane.show(connection.lookup(b"mapped"))
+
+
+def is_up(connection):
+    connection.control.send(Frame(wire.PING, 4711).pack())
+    while 4711 not in connection.pongs:
+        connection.turn()
+    connection.pongs.clear()
+
+
+def closes(lab):
+    """The region that was mapped ends."""
+    lab.server.wait("closed")
+
+
+def stays_open(lab):
+    """It does not, in the time of some answers of the server."""
+    for _ in range(20):
+        lab.server.report()
+    check(["closed"] not in lab.server.said, "the region has ended while it is claimed")
+
+
+def killed(child):
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+
+
+def child_that_claims(lab):
+    """A process that claims the mapped region, and does nothing more."""
+    ours, theirs = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            signal.alarm(0)
+            connection = Initiator(lab.server.address, lab.key).open()
+            lane = local.join(connection)
+            lane.mine[CLAIM] = lane.show(connection.lookup(b"mapped")).stamp
+            os.write(theirs, b"1")
+            while True:
+                signal.pause()
+        finally:
+            os._exit(1)
+    os.close(theirs)
+    with os.fdopen(ours, "rb") as pipe:
+        same(pipe.read(1), b"1", "what the process that claims says")
+    return child
+
+
+# Rings.
+
+@attack
+def indices_of_the_rings_that_are_nonsense(lab):
+    for index in (1, local.RING_BYTES, 1 << 40, 1 << 63):  # past what there can be
+        connection, lane = near(lab)
+        lane.mine[WRITTEN] = lane.written_bytes + local.RING_BYTES + index
+        lane.wake()
+        lab.ended(connection)
+        connection, lane = near(lab)
+        lane.theirs[READ] = lane.theirs[WRITTEN] + index
+        lane.send(Frame(wire.PING, 1).pack())  # which is to be answered
+        lab.ended(connection)
+
+
+@attack
+def indices_of_the_rings_that_go_back(lab):
+    connection, lane = near(lab)
+    is_up(connection)
+    lane.mine[WRITTEN] = 0
+    lane.wake()
+    lab.ended(connection)
+
+
+@attack
+def frames_that_come_byte_by_byte_and_never_whole(lab):
+    connection, lane = near(lab)
+    for byte in Frame(wire.PING, 4711).pack():
+        lane.send(bytes([byte]))
+    while 4711 not in connection.pongs:
+        connection.turn()
+    put = lab.put(ref=lab.desk, pieces=((OFFSET + BYTES, 4096),), data=bytes(4096)).pack()
+    for size in (1, 31, 33, 60, 4000):
+        near(lab)[1].send(put[:size])
+
+
+@attack
+def bytes_that_change_while_they_are_read(lab):
+    frame = lab.put(ref=lab.desk, pieces=((OFFSET + BYTES, 64),), data=bytes(64)).pack()
+    for _ in range(5):
+        connection, lane = near(lab)
+        at = lane.written_bytes
+        lane.send(frame * 100)
+        for i in range(20000):
+            place = local.RING + (at + i * 7) % (100 * len(frame))
+            lane.mine.put(place, bytes([i & 255]))
+        connection.drop()
+
+
+@attack
+def flags_of_sleepers_that_change_at_will(lab):
+    connection, lane = near(lab)
+    for i in range(2000):
+        lane.theirs.set_flag(SLEEPS, i & 1)
+        lane.theirs.set_flag(WAITS, 0xFFFFFFFF if i & 2 else 0)
+        lane.mine.set_flag(WAITS, i & 1)
+        lane.send(Frame(wire.PING, 1).pack())
+        lane.mine.set_flag(SLEEPS, 0)  # it may sleep on
+        if i % 100 == 0:
+            lane.wake()
+            while len(connection.pongs) < i:
+                lane.wake()
+                connection.turn()
+    lane.wake()
+    is_up(connection)
+
+
+# Claims, slots and stamps.
+
+@attack
+def a_claim_that_is_never_lowered(lab):
+    connection, lane, shown = shows(lab)
+    lane.mine[CLAIM] = shown.stamp
+    lab.server.say("unmap")
+    for _ in range(20):
+        is_up(connection)
+    stays_open(lab)
+    connection.drop()  # whoever leaves copies no more
+    closes(lab)
+
+
+@attack
+def a_claim_of_a_process_that_is_killed(lab):
+    lab.server.say("map")
+    lab.server.wait("mapped")
+    child = child_that_claims(lab)
+    lab.server.say("unmap")
+    stays_open(lab)
+    killed(child)
+    closes(lab)
+
+
+@attack
+def a_claim_of_a_process_that_is_stopped(lab):
+    lab.server.say("map")
+    lab.server.wait("mapped")
+    child = child_that_claims(lab)
+    os.kill(child, signal.SIGSTOP)
+    lab.server.say("unmap")
+    stays_open(lab)
+    lab.serve_honest(1 << 16)
+    killed(child)
+    closes(lab)
+
+
+@attack
+def claims_of_what_is_over_or_was_never_there(lab):
+    connection, lane, shown = shows(lab)
+    lab.server.say("unmap")
+    closes(lab)
+    for claim in (shown.stamp, shown.stamp + 7, 1 << 63, (1 << 64) - 1):
+        lab.server.say("map")
+        lab.server.wait("mapped")
+        again = lane.show(connection.lookup(b"mapped"))
+        check(again.stamp > shown.stamp, "a stamp has come back")
+        lane.mine[CLAIM] = claim
+        lab.server.say("unmap")
+        closes(lab)
+    is_up(connection)
+
+
+@attack
+def slots_of_the_owner_that_are_written_over(lab):
+    for value in (0, 1, (1 << 64) - 1):
+        connection, lane, shown = shows(lab)
+        for slot in range(SLOT_COUNT):
+            lane.theirs[SLOTS + 8 * slot] = value
+        lab.server.say("unmap")
+        closes(lab)
+        is_up(connection)
+
+
+@attack
+def a_table_of_notifications_that_is_full_of_nonsense(lab):
+    for numbers in (range(1, SPAN + 1), range((1 << 64) - SPAN, 1 << 64), range(1 << 63, (1 << 63) + SPAN)):
+        before = lab.server.report()["connections"]
+        connection, lane = near(lab)
+        for place, number in enumerate(numbers):
+            lane.mine[NOTED + 16 * place + 8], lane.mine[NOTED + 16 * place] = 600, number
+        connection.drop()
+        told = wire.MAX_BEGUN if numbers[0] == 1 else 0
+        for _ in range(told):
+            same(lab.server.wait("notify"), ["600", str(EPEERLOST)], "a notification")
+        while lab.server.report()["connections"] > before:
+            time.sleep(0.001)
+        check(all(line[0] != "notify" for line in lab.server.said), "more notifications than may begin")
+
+
+# The rendezvous socket.
+
+def descriptors():
+    """(what it is, descriptor) of what is no memory that stays."""
+    reading, writing = os.pipe()
+    yield "a pipe", reading
+    yield "the other end of a pipe", writing
+    yield "a directory", os.open("/", os.O_RDONLY | os.O_DIRECTORY)
+    yield "a path", os.open("/", os.O_PATH)
+    yield "nothing", os.open("/dev/null", os.O_RDWR)
+    yield "a socket", socket.socket(socket.AF_INET, socket.SOCK_STREAM).detach()
+    yield "memory that can shrink", memory(local.SEGMENT, 0)
+    yield "memory", memory(local.SEGMENT, fcntl.F_SEAL_SHRINK)
+    yield "memory that is short", memory(1, fcntl.F_SEAL_SHRINK)
+
+
+def memory(size, seals):
+    fd = os.memfd_create("hostile", os.MFD_ALLOW_SEALING)
+    os.ftruncate(fd, size)
+    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
+    return fd
+
+
+@attack
+def descriptors_that_nobody_asked_for(lab):
+    connection, lane = near(lab)
+    ref = connection.lookup(b"desk")
+    for _, fd in descriptors():
+        show = control_packet(SHOW, region=ref.region, generation=ref.generation, key=ref.key)
+        for packet in (show, local.WAKE_UP):
+            socket.send_fds(lane.socket, [packet], [fd])
+        other = lab.connect()
+        joining = local.LocalLane(next(uri for uri in other.listens if uri.startswith("shm://")))
+        lab.opened.append(joining.socket.close)
+        socket.send_fds(joining.socket, [other.lane_message(local.LOCAL_LANE)], [fd])
+        joining.hear(wire.LANE_READY)  # what came along is closed
+        is_up(connection)
+        os.close(fd)
+
+
+@attack
+def more_descriptors_than_are_taken(lab):
+    connection, lane = near(lab)
+    with open("/dev/null", "rb") as null:
+        socket.send_fds(lane.socket, [local.WAKE_UP], [null.fileno()] * 250)
+    lab.ended(connection)
+
+
+@attack
+def packets_that_nobody_says(lab):
+    for packet in (b"\2", b"12", bytes(95), bytes(97), bytes(8192), bytes(8193), control_packet(0), control_packet(5),
+                   control_packet((1 << 64) - 1), wire.message(wire.HELLO, {})):
+        connection, lane = near(lab)
+        lane.socket.send(packet)
+        lab.ended(connection)
+
+
+@attack
+def packets_before_the_lane_is_ready(lab):
+    uri = next(uri for uri in lab.connect().listens if uri.startswith("shm://"))
+    for packet in (local.WAKE_UP, control_packet(SHOW), bytes(16), bytes(8193), b"XFER"):
+        lane = local.LocalLane(uri)
+        lab.opened.append(lane.socket.close)
+        lane.socket.send(packet)
+        lab.hung_up(lane)
+
+
+@attack
+def words_that_are_not_due(lab):
+    connection, lane = near(lab)
+    for kind in (local.SHOWN, local.HIDE, local.DROP):
+        for number in (0, 1, 1 << 63, (1 << 64) - 1):
+            lane.socket.send(control_packet(kind, region=number, slot=number, stamp=number, base=number, length=number,
+                                            access=number, mapping=number, offset=number))
+    is_up(connection)
+
+
+@attack
+def a_flood_of_questions_whose_answers_nobody_reads(lab):
+    _, lane = near(lab)
+    lane.socket.settimeout(SOON)
+    try:
+        for number in range(4 * SLOT_COUNT):
+            lane.socket.send(control_packet(SHOW, region=number))
+    except ConnectionError:
+        return
+    check(False, "the server takes any number of questions")
+
+
+@attack
+def another_user(lab):
+    if os.geteuid() != 0:
+        return print("left out: only root can be another user", flush=True)
+    uri = next(uri for uri in lab.connect().listens if uri.startswith("shm://"))
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setuid(NOBODY)
+            stranger = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            stranger.settimeout(SOON)
+            stranger.connect(b"\0xfer-" + uri.removeprefix("shm://").encode())
+            os._exit(0 if stranger.recv(8192) == b"" else 2)
+        except ConnectionError:
+            os._exit(0)
+        finally:
+            os._exit(3)
+    same(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0, "what another user meets")
