@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes one JSON text front to back, indented. Commas, escapes and bytes that are no UTF-8 are its
-// affair; that objects and arrays are closed in order is the caller's.
+// Writes one JSON text front to back, indented; strings as nlohmann-json writes them, with what is
+// no UTF-8 replaced. That objects and arrays are closed in order is the caller's affair.
 #pragma once
 
 #include <cstdint>
