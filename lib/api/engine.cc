@@ -84,7 +84,7 @@ xfer_status_t xfer_engine_fd(xfer_engine_t *handle, int32_t *fd) {
 
 xfer_status_t xfer_engine_poll(xfer_engine_t *handle, xfer_event_t *events, uint32_t event_size,
                                uint32_t max, uint32_t timeout_ms, uint32_t *count) {
-    return guarded(on(handle), [&](Failure &why) -> Status {
+    const Status refused = guarded(on(handle), [&](Failure &why) -> Status {
         Engine *engine = of(handle);
         if (Status status = check(engine); status != XFER_OK) return status;
         if (!count || !events) return invalid(why, count ? "events is NULL" : "count is NULL");
@@ -92,9 +92,12 @@ xfer_status_t xfer_engine_poll(xfer_engine_t *handle, xfer_event_t *events, uint
         if (event_size < sizeof(uint32_t))
             return invalid(why, "event_size is not sizeof(xfer_event_t)");
         *count = 0;
-        if (engine->options().dispatch != XFER_DISPATCH_POLL) return XFER_EUNSUPPORTED;
-        return engine->delivery().poll(events, event_size, max, timeout_ms, *count);
+        return engine->options().dispatch == XFER_DISPATCH_POLL ? XFER_OK : XFER_EUNSUPPORTED;
     });
+    if (refused != XFER_OK) return refused;
+    // A join that ends it frees the engine: nothing of that, as its log, may be touched afterwards.
+    return guarded(
+        [&] { return of(handle)->delivery().poll(events, event_size, max, timeout_ms, *count); });
 }
 
 xfer_status_t xfer_engine_drain(xfer_engine_t *engine, uint32_t timeout_ms, uint64_t user) {
