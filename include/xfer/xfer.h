@@ -330,6 +330,7 @@ XFER_API xfer_status_t xfer_engine_close(xfer_engine_t *engine);
 
 /* Closes if that was not done, waits for the end, ends the threads, frees. In POLL it drains and drops events;
  * in LOOP the engine's CLOSED event must have come before. A poll in another thread is interrupted, and waited for.
+ * A local peer that was stopped in the middle of a copy is waited for without limit; its death ends that.
  * Returns: XFER_OK; XFER_EDEADLK on the dispatching thread; XFER_EBUSY in LOOP before CLOSED.
  * Thread: any but the dispatching one; in LOOP that of the loop.
  * In callback: no.
