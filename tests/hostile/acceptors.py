@@ -6,7 +6,7 @@ import struct
 
 import initiator as wire
 from acceptor import LIMIT, OK, Acceptor, visit, with_steps
-from initiator import EAUTH, EIDENTITY, EPEERLOST, EVERSION, Frame
+from initiator import EAUTH, EIDENTITY, EPEERLOST, EPROTO, EVERSION, Frame
 from lab import check, raw_message, reset, same, vector
 
 ETIMEDOUT, ESTALE, ECHECKSUM = -18, wire.ESTALE, wire.ECHECKSUM
@@ -117,7 +117,8 @@ def refusals_of_every_kind(lab):
 def readies_that_are_malformed(lab):
     for changes in ({"ops": 0}, {"tok": bytes(15)}, {"blob": bytes(1025)}, {"lis": ["a b"]}, {"lis": ["x"] * 9},
                     {"sil": -1}, {"tra": [1]}):
-        broken(lab, limit=100, welcome=lambda self, changes=changes: Acceptor.welcome(self, **changes))
+        told = broken(lab, limit=100, welcome=lambda self, changes=changes: Acceptor.welcome(self, **changes))
+        same(told["connected"], EPROTO, f"the status of the first attempt, with {changes}")
 
 
 @vector

@@ -32,6 +32,8 @@ static uint64_t milliseconds(void) {
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
+static xfer_status_t connected = 1; /* how xfer_ep_connect ended; 1: it has not */
+
 /* Waits for the next event of that kind, and takes the ref out of what it brings. */
 static xfer_status_t wait_for(xfer_engine_t *engine, uint32_t kind, xfer_ref_t *ref) {
     for (;;) {
@@ -42,6 +44,7 @@ static xfer_status_t wait_for(xfer_engine_t *engine, uint32_t kind, xfer_ref_t *
             fprintf(stderr, "event %" PRIu32 " does not come\n", kind);
             exit(1);
         }
+        if (event.kind == XFER_EVENT_CONNECT) connected = event.status;
         if (event.kind != kind) continue;
         if (ref && event.status == XFER_OK && event.data_length >= sizeof *ref)
             memcpy(ref, event.data, sizeof *ref);
@@ -72,6 +75,8 @@ static void visit(xfer_engine_t *engine, const char *uri, uint32_t limit, const 
     const uint64_t began = milliseconds();
     refill();
     must(xfer_ep_open(engine, uri, &options, &ep, NULL), uri);
+    connected = 1;
+    must(xfer_ep_connect(ep, limit, 0), "connect");
     must(xfer_ep_lookup(ep, "vault", &patience, 0), "lookup");
     xfer_status_t found = wait_for(engine, XFER_EVENT_LOOKUP, &ref), got = 0, put = 0;
     if (found == XFER_OK) {
@@ -88,14 +93,16 @@ static void visit(xfer_engine_t *engine, const char *uri, uint32_t limit, const 
         put = xfer_put(ep, bytes, &ref, PUT_AT, BYTES, 0, &deadline);
         if (put == XFER_OK) put = wait_for(engine, XFER_EVENT_PUT, NULL);
     }
+    if (connected == 1) wait_for(engine, XFER_EVENT_CONNECT, NULL);
     const uint64_t took = milliseconds() - began;
     must(xfer_ep_close(ep), "close");
     wait_for(engine, XFER_EVENT_CLOSED, NULL);
-    printf("visit found %" PRId32 " got %" PRId32 " put %" PRId32 " took %" PRIu64
+    printf("visit connected %" PRId32 " found %" PRId32 " got %" PRId32 " put %" PRId32
+           " took %" PRIu64
            " same %d around %d"
            " fds %" PRIu64 "\n",
-           found, got, put, took, same, is_whole(0, WORDS) && is_whole(2 * WORDS, 3 * WORDS),
-           descriptors());
+           connected, found, got, put, took, same,
+           is_whole(0, WORDS) && is_whole(2 * WORDS, 3 * WORDS), descriptors());
 }
 
 int main(int argc, char **argv) {
