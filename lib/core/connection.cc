@@ -125,9 +125,11 @@ void Connection::hear(Lane &lane, const Hello &message, ConstBytes raw) {
     if (message.kind == HelloKind::refuse) {
         const Status status = message.status < 0 ? message.status : XFER_EPROTO;
         if (lane.number != 0)
-            return lane.link->close({status, XFER_ORIGIN_PEER, 0, "lane refused"});
+            return lane.link->close({status, XFER_ORIGIN_PEER, 0, "the peer refused the lane"});
         retry_ns_ = std::min(message.retry_ms * kNsPerMs, kBusyMostNs);
-        return close({status, XFER_ORIGIN_PEER, status, "the peer refused the connection"});
+        std::string why = "the peer refused the connection";
+        if (status == XFER_EAUTH) why.append(": ").append(handshake.why_unproved(message));
+        return close({status, XFER_ORIGIN_PEER, status, why});
     }
     if (lane.number != 0) {
         if (message.kind != HelloKind::lane_ready || lane.state != Lane::State::joining)
@@ -136,6 +138,7 @@ void Connection::hear(Lane &lane, const Hello &message, ConstBytes raw) {
     }
     if (!peer) return hear_stranger(message, raw);
     const Status status = handshake.hear(message, raw);
+    if (status == XFER_EAUTH) return refuse(status, handshake.why_unproved(message));
     if (status != XFER_OK) return refuse(status);
     switch (message.kind) {
     case HelloKind::reply:
@@ -154,6 +157,7 @@ void Connection::hear_stranger(const Hello &message, ConstBytes raw) {
     if (message.kind == HelloKind::lane && handshake.heard().empty())
         return shard.admit_lane(*this, message, raw);
     const Status status = handshake.hear(message, raw);
+    if (status == XFER_EAUTH) return refuse(status, handshake.why_unproved(message));
     if (status != XFER_OK) return refuse(status);
     if (message.kind == HelloKind::proof) return shard.admit(*this, message, raw);
     const Identity &claimed = message.identity;
@@ -168,7 +172,8 @@ void Connection::leave_half_open() {
     shard.leave_half_open(half_open_);
 }
 
-void Connection::refuse(Status status) {
+void Connection::refuse(Status status, std::string_view words) {
+    if (words.empty()) words = xfer_status_text(status);
     if (side == Side::theirs && !live_) {
         Hello message;
         message.kind = HelloKind::refuse;
@@ -176,7 +181,7 @@ void Connection::refuse(Status status) {
         message.retry_ms = status == XFER_EOVERLOAD ? kBusyMs : 0;
         control().link->send_hello(encode_hello(message));
     }
-    close({status, 0, 0, std::string("handshake: ") + xfer_status_text(status)});
+    close({status, 0, 0, std::string("handshake: ").append(words)});
 }
 
 void Connection::close(const Failure &reason) {

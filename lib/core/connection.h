@@ -163,7 +163,7 @@ private:
     void say(ConstBytes words);
     void hear(Lane &lane, const Hello &message, ConstBytes raw);
     void hear_stranger(const Hello &message, ConstBytes raw);
-    void refuse(Status status);
+    void refuse(Status status, std::string_view words = {});  // else those of the status
     Path path(const Lane &lane) const;
     void look_for_neighbour();
     void ask_for_lanes(uint8_t which);

@@ -73,6 +73,20 @@ bool Handshake::hear_lane(const Hello &message, ConstBytes raw) const {
     return equal(message.proof, right);
 }
 
+// Hello and reply say whether there is a key; who refuses a hello has read it.
+std::string_view Handshake::why_unproved(const Hello &message) const {
+    const bool own = !self_.key.empty();
+    bool theirs = own;
+    if (message.kind == HelloKind::hello || message.kind == HelloKind::reply)
+        theirs = message.identity.keyed;
+    else if (message.kind == HelloKind::refuse && reply_.empty())
+        theirs = !own;
+    if (own != theirs)
+        return own ? "this engine has a key, and the peer has none"
+                   : "the peer has a key, and this engine has none";
+    return own ? "the peer has another key" : "the proof does not hold; neither engine has a key";
+}
+
 void Handshake::resume(const Hello &hello, ConstBytes heard, ConstBytes said) {
     hello_.assign(heard.begin(), heard.end());
     reply_.assign(said.begin(), said.end());

@@ -49,6 +49,8 @@ public:
     // XFER_OK if the message is the one that is due and holds; else why the connection ends.
     Status hear(const Hello &message, ConstBytes raw);
     bool hear_lane(const Hello &message, ConstBytes raw) const;
+    // Why there was no proof: of XFER_EAUTH, from a message that hear() refused or a refuse.
+    std::string_view why_unproved(const Hello &message) const;
 
     const Identity &peer() const { return peer_; }
     const Terms &peer_terms() const { return peer_terms_; }

@@ -9,6 +9,7 @@
 #include "core/engine.h"
 #include "core/link_move.h"
 #include "core/shard.h"
+#include "wire/short_name.h"
 
 namespace xfer {
 
@@ -94,6 +95,10 @@ void Shard::leave_half_open(HalfOpenPlace &place) {
 }
 
 void Shard::stranger_gone(Connection &stranger) {
+    if (stranger.why.status == XFER_EAUTH)
+        log().info("engine {}: a connection from {} was refused: {}",
+                   short_name(engine.identity().id), stranger.control().link->remote(),
+                   stranger.why.message);
     bury(stranger);
 }
 
@@ -122,7 +127,7 @@ void Shard::admit_lane(Connection &stranger, const Hello &message, ConstBytes ra
     if (!live || live->sequence != message.identity.sequence ||
         live->handshake.peer().incarnation != message.identity.incarnation ||
         !live->join_lane(stranger, message, raw))
-        return stranger.refuse(XFER_EAUTH);
+        return stranger.refuse(XFER_EAUTH, "a lane of no connection that is known here");
     stranger.control().state = Lane::State::down;
     stranger.close({kDuplicate, 0, 0, "joined"});
 }

@@ -286,6 +286,49 @@ static void test_last_error(void **state) {
     json_decref(root);
 }
 
+/* No key, a key that the other has not, and another key are told apart, by each side in its own
+ * words: by who dials in the last error, by who is dialed in the log. */
+static const char *_Atomic expected; /* in the log */
+static _Atomic int logged;
+
+static void on_refusal(uint32_t level, const char *line, uint64_t user) {
+    (void)level, (void)user;
+    if (strstr(line, "was refused") != NULL && strstr(line, expected) != NULL) logged = 1;
+}
+
+static void test_keys(void **state) {
+    static const uint8_t one[32] = "an open secret of thirty-two b.";
+    static const uint8_t other[32] = "an open secret of thirty-two c.";
+    static const char here[] = "this engine has a key, and the peer has none";
+    static const char there[] = "the peer has a key, and this engine has none";
+    const struct {
+        const uint8_t *own, *theirs;
+        const char *told, *logged; /* who dials hears the other's proof first, and just hangs up */
+    } cases[] = {
+        {one, NULL, here, there}, {NULL, one, there, here}, {one, other, "another key", NULL}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        xfer_engine_options_t options = host_options(*state);
+        options.key = cases[i].theirs;
+        options.key_length = cases[i].theirs == NULL ? 0 : 32;
+        options.on_log = on_refusal;
+        options.log_level = XFER_LOG_INFO;
+        Host *server = host_open_with(*state, &options);
+        host_listen(server, "tcp://127.0.0.1:0");
+        options = host_options(*state);
+        options.key = cases[i].own;
+        options.key_length = cases[i].own == NULL ? 0 : 32;
+        Host *client = host_open_with(*state, &options);
+        expected = cases[i].logged == NULL ? "" : cases[i].logged;
+        logged = 0;
+        assert_status(connect_now(client, open_ep(client, server->uri), 3000), XFER_EAUTH);
+        json_t *root = describe(client);
+        const char *message = text(get(root, "last_error"), "message");
+        if (strstr(message, cases[i].told) == NULL) fail_msg("case %zu: %s", i, message);
+        json_decref(root);
+        if (cases[i].logged != NULL) wait_atomic(&logged, 1, kPatience);
+    }
+}
+
 /* ---- callbacks that block ---- */
 
 static _Atomic int warnings, blocked, told;
@@ -341,7 +384,8 @@ static void test_callback_blocks(void **state) {
 static const struct CMUnitTest tests[] = {
     EACH_MODE(test_over_sockets),         EACH_DISPATCH(test_shared_memory),
     EACH_DISPATCH(test_within_a_process), ONE_MODE(test_regions_and_grants),
-    EACH_MODE(test_last_error),           TEST(test_callback_blocks),
+    EACH_MODE(test_last_error),           EACH_MODE(test_keys),
+    TEST(test_callback_blocks),
 };
 
 TEST_MAIN_AFTER(tests, peer_role("made", serve_made))

@@ -112,7 +112,14 @@ TEST_CASE("a key that only one side has is refused by both") {
         CAPTURE(dialer);
         const std::optional<Secret> key(secret(7));
         Meeting meeting(dialer ? key : std::nullopt, dialer ? std::nullopt : key);
-        CHECK(tell(meeting.accepted, meeting.dialed.hello({})) == XFER_EAUTH);
+        const Buffer hello = meeting.dialed.hello({});
+        CHECK(tell(meeting.accepted, hello) == XFER_EAUTH);
+        const std::string_view here = "this engine has a key, and the peer has none",
+                               there = "the peer has a key, and this engine has none";
+        CHECK(meeting.accepted.why_unproved(*decode_hello(hello)) == (dialer ? there : here));
+        Hello refusal;
+        refusal.kind = HelloKind::refuse;
+        CHECK(meeting.dialed.why_unproved(refusal) == (dialer ? here : there));
 
         // A peer that would answer all the same.
         Meeting same(dialer ? std::nullopt : key, dialer ? std::nullopt : key);
@@ -127,11 +134,14 @@ TEST_CASE("another key is refused by who hears its proof first") {
     Meeting meeting(secret(7), secret(8));
     meeting.greet();
     CHECK(tell(meeting.dialed, meeting.reply) == XFER_EAUTH);
+    CHECK(meeting.dialed.why_unproved(*decode_hello(meeting.reply)) == "the peer has another key");
     // A dialer that goes on without having checked.
     Meeting right(secret(7), secret(7));
     right.greet();
     REQUIRE(tell(right.dialed, right.reply) == XFER_OK);
-    CHECK(tell(meeting.accepted, right.dialed.proof({}, {})) == XFER_EAUTH);
+    const Buffer proof = right.dialed.proof({}, {});
+    CHECK(tell(meeting.accepted, proof) == XFER_EAUTH);
+    CHECK(meeting.accepted.why_unproved(*decode_hello(proof)) == "the peer has another key");
 }
 
 TEST_CASE("one flipped bit of any message before ready is noticed") {
