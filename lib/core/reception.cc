@@ -127,7 +127,7 @@ void Shard::admit_lane(Connection &stranger, const Hello &message, ConstBytes ra
     if (!live || live->sequence != message.identity.sequence ||
         live->handshake.peer().incarnation != message.identity.incarnation ||
         !live->join_lane(stranger, message, raw))
-        return stranger.refuse(XFER_EAUTH, "a lane of no connection that is known here");
+        return stranger.refuse(XFER_EAUTH, "a lane that no connection here takes");
     stranger.control().state = Lane::State::down;
     stranger.close({kDuplicate, 0, 0, "joined"});
 }

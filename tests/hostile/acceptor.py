@@ -142,9 +142,9 @@ class Acceptor:
         self.sock.sendall(data)
 
 
-def visit(lab, acceptor, limit=LIMIT, found=OK, got=OK, put=OK, identity=""):
+def visit(lab, acceptor, limit=LIMIT, found=OK, got=OK, put=OK, identity="-", patient=0):
     """What the client says of its visit; the statuses that are expected are one, or several."""
-    told = lab.client.ask(f"{acceptor.uri} {limit} {identity}", "visit")
+    told = lab.client.ask(f"{acceptor.uri} {limit} {identity} {patient}", "visit")
     for name, wanted in (("found", found), ("got", got), ("put", put)):
         wanted = wanted if isinstance(wanted, tuple) else (wanted,)
         check(told[name] in wanted, f"{name}: {told[name]} in place of {wanted}")

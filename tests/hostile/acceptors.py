@@ -12,9 +12,9 @@ from lab import check, raw_message, reset, same, vector
 ETIMEDOUT, ESTALE, ECHECKSUM = -18, wire.ESTALE, wire.ECHECKSUM
 
 
-def broken(lab, identity="", found=ETIMEDOUT, limit=150, **steps):
+def broken(lab, identity="-", found=ETIMEDOUT, limit=150, patient=0, **steps):
     """One with whom no connection becomes ready."""
-    return visit(lab, with_steps(lab, **steps), limit, found, identity=identity)
+    return visit(lab, with_steps(lab, **steps), limit, found, identity=identity, patient=patient)
 
 
 @vector
@@ -117,7 +117,8 @@ def refusals_of_every_kind(lab):
 def readies_that_are_malformed(lab):
     for changes in ({"ops": 0}, {"tok": bytes(15)}, {"blob": bytes(1025)}, {"lis": ["a b"]}, {"lis": ["x"] * 9},
                     {"sil": -1}, {"tra": [1]}):
-        told = broken(lab, limit=100, welcome=lambda self, changes=changes: Acceptor.welcome(self, **changes))
+        told = broken(lab, limit=100, patient=5000,
+                      welcome=lambda self, changes=changes: Acceptor.welcome(self, **changes))
         same(told["connected"], EPROTO, f"the status of the first attempt, with {changes}")
 
 

@@ -63,11 +63,13 @@ static int is_whole(uint64_t from, uint64_t to) {
     return 1;
 }
 
-static void visit(xfer_engine_t *engine, const char *uri, uint32_t limit, const char *identity) {
+static void visit(xfer_engine_t *engine, const char *uri, uint32_t limit, uint32_t patient,
+                  const char *identity) {
     xfer_id_t expected = {.incarnation = 0};
     for (unsigned i = 0; i < 16 && strlen(identity) == 32; ++i)
         if (sscanf(identity + 2 * i, "%2hhx", &expected.bytes[i]) != 1) exit(2);
-    xfer_ep_options_t options = {.size = sizeof options, .peer = *identity ? &expected : NULL};
+    xfer_ep_options_t options = {.size = sizeof options,
+                                 .peer = strlen(identity) == 32 ? &expected : NULL};
     xfer_lookup_options_t patience = {.size = sizeof patience, .timeout_ms = limit};
     xfer_op_options_t deadline = {.size = sizeof deadline, .timeout_ms = limit};
     xfer_ep_t *ep = NULL;
@@ -76,7 +78,7 @@ static void visit(xfer_engine_t *engine, const char *uri, uint32_t limit, const 
     refill();
     must(xfer_ep_open(engine, uri, &options, &ep, NULL), uri);
     connected = 1;
-    must(xfer_ep_connect(ep, limit, 0), "connect");
+    must(xfer_ep_connect(ep, patient, 0), "connect");
     must(xfer_ep_lookup(ep, "vault", &patience, 0), "lookup");
     xfer_status_t found = wait_for(engine, XFER_EVENT_LOOKUP, &ref), got = 0, put = 0;
     if (found == XFER_OK) {
@@ -93,8 +95,8 @@ static void visit(xfer_engine_t *engine, const char *uri, uint32_t limit, const 
         put = xfer_put(ep, bytes, &ref, PUT_AT, BYTES, 0, &deadline);
         if (put == XFER_OK) put = wait_for(engine, XFER_EVENT_PUT, NULL);
     }
-    if (connected == 1) wait_for(engine, XFER_EVENT_CONNECT, NULL);
     const uint64_t took = milliseconds() - began;
+    if (connected == 1) wait_for(engine, XFER_EVENT_CONNECT, NULL);
     must(xfer_ep_close(ep), "close");
     wait_for(engine, XFER_EVENT_CLOSED, NULL);
     printf("visit connected %" PRId32 " found %" PRId32 " got %" PRId32 " put %" PRId32
@@ -120,9 +122,12 @@ int main(int argc, char **argv) {
     printf("%s\n", own);
     for (char line[512]; fgets(line, sizeof line, stdin);) {
         char uri[256] = "", identity[33] = "";
-        uint32_t limit = 0;
-        if (sscanf(line, "%255s %" SCNu32 " %32s", uri, &limit, identity) < 2) return 2;
-        visit(engine, uri, limit, identity);
+        uint32_t limit = 0, patient = 0; /* with a connection: 0: limit */
+        const int words =
+            sscanf(line, "%255s %" SCNu32 " %32s %" SCNu32, uri, &limit, identity, &patient);
+        if (words < 2) return 2;
+        if (patient == 0) patient = limit;
+        visit(engine, uri, limit, patient, identity);
     }
     must(xfer_engine_join(engine), "join");
     return 0;
