@@ -96,7 +96,7 @@ enum {
     XFER_EOVERLOAD = -32,    /* the peer sheds load */
     XFER_EREVOKED = -33,     /* the grant was revoked or its lease ended */
     XFER_ENOFILES = -34,     /* out of file descriptors */
-    XFER_EIO = -35,          /* the operating system refused; see native_code */
+    XFER_EIO = -35,          /* the operating system refused, as of memory that is not mapped; see native_code */
     XFER_ENOSPC = -36,       /* the caller's buffer is too small */
     XFER_EINTERNAL = -37     /* a defect of this library */
 };
@@ -409,7 +409,8 @@ typedef struct xfer_grant_options {
  *          is wrong, or no transport serves that kind), XFER_ETOOBIG (too many regions), XFER_ENOMEM.
  * Thread: any.
  * In callback: yes.
- * Ownership: the memory is borrowed until the CLOSED event of the region. */
+ * Ownership: the memory is borrowed until the CLOSED event of the region. What peers ask of memory that was unmapped
+ *            before fails with XFER_EIO; the log names the region. */
 XFER_API xfer_status_t xfer_region_open(xfer_engine_t *engine, const xfer_region_options_t *options, void *address,
                                         uint64_t length, xfer_region_t **region, xfer_error_t *err);
 

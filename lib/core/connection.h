@@ -51,6 +51,7 @@ public:
     Status on_reach(const Access &access, Reach &out) override;
     void on_served(Dir dir, uint64_t bytes) override;
     void on_quiet(Target target) override;
+    void on_unmapped(Target target) override;
     void on_unseen(NotificationId notification, uint64_t key) override;
     void on_down(const Failure &why) override;
 

@@ -295,13 +295,9 @@ void Flow::noted(const Frame &frame) {
 // ---- the end
 
 void Flow::fail(Transfer &transfer, Op &op, Status status) {
-    transfer.fail_entries(op, status);
+    transfer.fail(op, status);
     if (status == XFER_EPEERLOST && op.sent && op.dir == Dir::put) transfer.maybe_applied = true;
-    if (transfer.status == XFER_OK) {
-        transfer.status = status;
-        transfer.origin = status == XFER_EPEERLOST ? XFER_ORIGIN_NONE : XFER_ORIGIN_PEER;
-    }
-    if (status == XFER_EPEERLOST)
+    if (status == XFER_EPEERLOST || op.unmapped)
         stop(transfer);
     else
         transfer.remotes[transfer.list.remote(op.begin)].refused = status;

@@ -25,7 +25,7 @@ void Lane::open() {
 
 void Lane::post(Op &op) {
     op.lane = this;
-    op.sent = op.canceled = false;
+    op.sent = op.canceled = op.unmapped = false;
     op.moved = Moved::frames;
     ++ops;
     bytes += op.bytes;
@@ -95,6 +95,10 @@ void Lane::on_served(Dir dir, uint64_t moved) {
 
 void Lane::on_quiet(Target target) {
     connection.on_quiet(target);
+}
+
+void Lane::on_unmapped(Target target) {
+    connection.serving.unmapped(target);
 }
 
 void Lane::on_unseen(NotificationId notification, uint64_t key) {

@@ -2,6 +2,7 @@
 #include "core/region.h"
 
 #include "core/engine.h"
+#include "util/mapped.h"
 #include "util/memory.h"
 
 namespace xfer {
@@ -46,6 +47,13 @@ Status Region::reach(const Access &asked, Reach &out) const {
     out.fd = whole.own->fd();
     out.offset = static_cast<uint64_t>(base - whole.base);
     return XFER_OK;
+}
+
+bool Region::is_there(uint64_t now) {
+    if (kind != XFER_MEM_HOST || seen_mapped_.load(std::memory_order_relaxed) == now) return true;
+    if (!is_mapped(base, length)) return false;
+    seen_mapped_.store(now, std::memory_order_relaxed);
+    return true;
 }
 
 RemoteRegion Region::describe() const {

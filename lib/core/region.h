@@ -84,6 +84,8 @@ public:
                  std::vector<iovec> &out) const;
     Status reach(const Access &access, Reach &out) const;
     RemoteRegion describe() const;  // what its ref says
+    // False: the application has unmapped it. The system is asked once in each turn of a loop.
+    bool is_there(uint64_t now);
     bool is_grant() const { return parent.get() != nullptr; }
     void told() override;
     void on_timer(Timer &timer) override;  // the lease has ended
@@ -100,8 +102,9 @@ public:
     std::vector<uint8_t> blob;
     std::unique_ptr<SharedMemory> own;  // of one that was made here
 
-    std::atomic<bool> closed{false};  // the user called close
-    std::atomic<bool> ended{false};   // closing has begun, by the user or by the engine's end
+    std::atomic<bool> closed{false};    // the user called close
+    std::atomic<bool> ended{false};     // closing has begun, by the user or by the engine's end
+    std::atomic<bool> reported{false};  // that it is not mapped any more
     // What may still touch the memory: shards, lanes that send from it, and grants.
     std::atomic<uint32_t> users{0};
 
@@ -110,6 +113,9 @@ public:
     std::atomic<uint32_t> lease_ms{0};                // 0: none; the first shard renews it
     Timer lease{*this};                               // on the first shard's loop
     std::unique_ptr<RegionChange[]> comings, goings;  // for each shard
+
+private:
+    std::atomic<uint64_t> seen_mapped_{0};  // in the turn of that time
 };
 
 }  // namespace xfer

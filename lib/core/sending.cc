@@ -5,6 +5,7 @@
 #include "core/engine.h"
 #include "core/flow.h"
 #include "core/shard.h"
+#include "util/mapped.h"
 #include "util/memory.h"
 #include "wire/crc32c.h"
 
@@ -146,6 +147,7 @@ Status Sending::access(Dir dir, const Access &asked, std::span<const WirePiece> 
     for (const WirePiece &piece : pieces)
         if (piece.offset > letter.length || piece.length > letter.length - piece.offset)
             return XFER_ERANGE;
+    if (!is_mapped(letter.data, letter.length)) return XFER_EIO;
     for (const WirePiece &piece : pieces)
         out.push_back({const_cast<uint8_t *>(letter.data) + piece.offset, piece.length});
     transfer->letter.pulled = true;

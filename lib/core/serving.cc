@@ -4,9 +4,11 @@
 #include <algorithm>
 
 #include "core/connection.h"
+#include "core/engine.h"
 #include "core/peer.h"
 #include "core/shard.h"
 #include "util/memory.h"
+#include "wire/short_name.h"
 
 namespace xfer {
 
@@ -17,6 +19,10 @@ Status Serving::access(Dir dir, const Access &asked, std::span<const WirePiece> 
     Status status = region                     ? region->check(dir, asked, pieces, out)
                     : asked.region & kGrantBit ? XFER_EREVOKED
                                                : XFER_ESTALE;
+    if (status == XFER_OK && !region->is_there(connection_.shard.now())) {
+        unmapped(asked.target());
+        status = XFER_EIO;
+    }
     if (status == XFER_OK && asked.notification)
         status = connection_.notified.touch(asked.notification, asked.notification_key);
     if (status == XFER_OK) return status;
@@ -34,7 +40,26 @@ Status Serving::reach(const Access &asked, Reach &out) {
 Status Serving::pull(Dir dir, const Access &asked, std::span<const WirePiece> pieces,
                      std::vector<iovec> &out) {
     if (connection_.peer->live() != &connection_) return XFER_ESTALE;
-    return connection_.peer->flow.sending.access(dir, asked, pieces, out);
+    const Status status = connection_.peer->flow.sending.access(dir, asked, pieces, out);
+    if (status == XFER_EIO) unmapped(asked.target());
+    return status;
+}
+
+// Once for each region: how often peers ask for it is theirs to say.
+void Serving::unmapped(Target target) {
+    Shard &shard = connection_.shard;
+    shard.counters.errors[-XFER_EIO].add();
+    const auto id = target.region();
+    Region *region = id ? shard.find_region(*id) : nullptr;
+    if (!region) return;
+    Region &whole = region->is_grant() ? *region->parent : *region;
+    if (whole.reported.exchange(true)) return;
+    shard.log().warn(
+        "engine {}: region \"{}\": memory of it, {} bytes at {:#x}, is not mapped any more though "
+        "it "
+        "is open; what peers ask of it fails with XFER_EIO",
+        short_name(shard.engine.identity().id), whole.name, whole.length,
+        reinterpret_cast<uint64_t>(whole.base));
 }
 
 void Serving::lookup(uint64_t seq, std::string_view name, bool wait) {

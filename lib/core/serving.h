@@ -21,6 +21,7 @@ public:
     Status reach(const Access &access, Reach &out);
     Status access(Dir dir, const Access &access, std::span<const WirePiece> pieces,
                   std::vector<iovec> &out);
+    void unmapped(Target target);  // what the peer asked for is not there
     void lookup(uint64_t seq, std::string_view name, bool wait);
     void forget(uint64_t seq);
     void added(Region &region);    // somebody may wait for its name

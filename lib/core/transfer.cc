@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/transfer.h"
 
+#include <cerrno>
+
 #include "core/engine.h"
 #include "core/flow.h"
 #include "core/shard.h"
@@ -40,6 +42,18 @@ void Transfer::begin(uint64_t now) {
 void Transfer::begin_anew() {
     notification = 0;
     closed_notification = noted = answered = false;
+}
+
+void Transfer::fail(const Op &op, Status why) {
+    fail_entries(op, why);
+    if (status != XFER_OK) return;
+    status = why;
+    if (op.unmapped) {
+        origin = XFER_ORIGIN_OS;
+        native = EFAULT;
+    } else if (why != XFER_EPEERLOST) {
+        origin = XFER_ORIGIN_PEER;
+    }
 }
 
 void Transfer::fail_entries(const Op &op, Status why) {

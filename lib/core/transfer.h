@@ -92,6 +92,7 @@ public:
     Timer timer;
 
     void begin(uint64_t now);
+    void fail(const Op &op, Status why);  // its first failure is what it ends with
     void fail_entries(const Op &op, Status why);
     void fail_entries(uint64_t first, uint64_t last, Status why);
     void begin_anew();       // nothing of it was ever sent

@@ -52,6 +52,7 @@ struct Op : ListNode<InTransfer>, ListNode<InLink> {
     bool last = false;      // of its transfer: the answer is wanted at once
     bool sent = false;      // the peer may have seen some of it
     bool canceled = false;  // local memory must not be touched any more
+    bool unmapped = false;  // local memory is not there: whatever the answer, it has failed
     Moved moved = Moved::frames;
     bool checked = false;  // with a checksum, where the link can lose something on the way
     uint32_t bytes = 0;
@@ -99,6 +100,8 @@ public:
     // A peer's request was applied or answered.
     virtual void on_served(Dir dir, uint64_t bytes) = 0;
     virtual void on_quiet(Target target) = 0;  // what retire() had to wait for has ended
+    // Memory of the region or message, which the peer reads or writes, is not mapped any more.
+    virtual void on_unmapped(Target target) = 0;
     // Before on_down: puts of that notification were copied by the neighbour itself, or were about
     // to be.
     virtual void on_unseen(NotificationId notification, uint64_t key) = 0;

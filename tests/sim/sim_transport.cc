@@ -47,6 +47,7 @@ public:
     Status on_reach(const Access &, Reach &) override { return XFER_EACCESS; }
     void on_served(Dir, uint64_t) override {}
     void on_quiet(Target) override {}
+    void on_unmapped(Target) override {}
     void on_unseen(NotificationId, uint64_t) override {}
 
 private:

@@ -84,6 +84,10 @@ public:
         note();
         quiet.push_back(target.wire());
     }
+    void on_unmapped(Target target) override {
+        CHECK(!down);
+        unmapped.push_back(target.wire());
+    }
     void on_unseen(NotificationId notification, uint64_t key) override {
         note();
         unseen.push_back({notification.value, key});
@@ -97,7 +101,7 @@ public:
     std::vector<std::vector<uint8_t>> hellos;
     std::vector<Control> controls;
     std::vector<Done> done;
-    std::vector<uint64_t> quiet;
+    std::vector<uint64_t> quiet, unmapped;
     std::vector<std::pair<uint64_t, uint64_t>> unseen;
     std::optional<Failure> down;
     uint64_t served = 0, served_put = 0, served_get = 0, accesses = 0;

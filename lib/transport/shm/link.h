@@ -84,6 +84,7 @@ private:
     Status on_reach(const Access &, Reach &) override { return XFER_ESTALE; }
     void on_served(Dir dir, uint64_t bytes) override;
     void on_quiet(Target target) override;
+    void on_unmapped(Target target) override { sink_->on_unmapped(target); }
     void on_unseen(NotificationId, uint64_t) override {}
     void on_down(const Failure &why) override;
 

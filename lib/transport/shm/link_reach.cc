@@ -96,7 +96,7 @@ void ShmLink::show(const Word &asked) {
 bool ShmLink::post(Op &op) {
     if (count_ == max_ops_) return false;
     if (copies(op)) {
-        op.sent = op.canceled = false;
+        op.sent = op.canceled = op.unmapped = false;
         posted_.push_back(op);
     } else if (!give_to_rings(op, false)) {
         return false;
@@ -133,7 +133,7 @@ void ShmLink::flush() {
 void ShmLink::copy_all() {
     bool rings = false;
     while (Op *op = posted_.pop_front()) {
-        if (stage_ == Stage::frames && reached_->copy(*op, buffers_.pieces)) {
+        if ((stage_ == Stage::frames && reached_->copy(*op, buffers_.pieces)) || op->unmapped) {
             done_.push_back(*op);
             continue;
         }
@@ -166,7 +166,7 @@ void ShmLink::told() {
     while (Op *op = canceled_.pop_front())
         on_done(*op, op->canceled ? XFER_ECANCELED : XFER_EPEERLOST);
     while (Op *op = done_.pop_front())
-        on_done(*op, XFER_OK);
+        on_done(*op, op->unmapped ? XFER_EIO : XFER_OK);
 }
 
 // ---- the end of a region, and of all of them

@@ -12,6 +12,7 @@
 
 #include "transport/shm/claim.h"
 #include "transport/shm/streaming.h"
+#include "util/mapped.h"
 #include "util/unseen.h"
 #include "xfer/xfer.h"
 
@@ -224,7 +225,7 @@ bool Reached::copy_here(const Op &op, const Region &region, const std::vector<Pi
     return true;
 }
 
-bool Reached::copy_there(const Op &op, const Region &region, const std::vector<Piece> &pieces) {
+bool Reached::copy_there(Op &op, const Region &region, const std::vector<Piece> &pieces) {
     local_.clear();
     remote_.clear();
     for (const Piece &piece : pieces) {
@@ -236,7 +237,11 @@ bool Reached::copy_there(const Op &op, const Region &region, const std::vector<P
     const auto call = op.dir == Dir::put ? ::process_vm_writev : ::process_vm_readv;
     const ssize_t moved =
         call(door_.pid(), local_.data(), local_.size(), remote_.data(), remote_.size(), 0);
-    return moved == static_cast<ssize_t>(op.bytes);
+    if (moved == static_cast<ssize_t>(op.bytes)) return true;
+    // Whose memory the kernel could not reach it does not say. Of the neighbour's its owner tells.
+    for (const Piece &piece : pieces)
+        op.unmapped |= !is_mapped(reinterpret_cast<void *>(piece.local), piece.length);
+    return false;
 }
 
 }  // namespace xfer::shm

@@ -48,7 +48,7 @@ private:
     bool note(const Op &op);
     Moved way_of(const Region &region) const;
     bool copy_here(const Op &op, const Region &region, const std::vector<Piece> &pieces);
-    bool copy_there(const Op &op, const Region &region, const std::vector<Piece> &pieces);
+    bool copy_there(Op &op, const Region &region, const std::vector<Piece> &pieces);
     void forget_beyond();
 
     const Door &door_;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/shm/ring_carrier.h"
 
+#include <algorithm>
 #include <cerrno>
 
+#include "util/mapped.h"
 #include "util/unseen.h"
 
 namespace xfer::shm {
@@ -11,6 +13,15 @@ namespace {
 
 // A loop that never sleeps would look at idle rings for ever.
 constexpr uint32_t kFruitless = 1'000;
+
+// As the kernel tells it of a socket; asked where that costs little beside the copy.
+constexpr size_t kLarge = 32 * 1024;
+
+bool all_mapped(std::span<const iovec> vectors) {
+    return std::all_of(vectors.begin(), vectors.end(), [](const iovec &vector) {
+        return vector.iov_len < kLarge || is_mapped(vector.iov_base, vector.iov_len);
+    });
+}
 
 }  // namespace
 
@@ -33,6 +44,10 @@ ssize_t RingCarrier::write(std::span<const iovec> from) {
         errno = room ? EBADMSG : hung_up_ ? EPIPE : EAGAIN;
         return -1;
     }
+    if (!all_mapped(from)) {
+        errno = EFAULT;
+        return -1;
+    }
     const uint64_t bytes = writer_.write(from, room);
     if (writer_.must_ring()) door_.ring();
     return static_cast<ssize_t>(bytes);
@@ -45,6 +60,10 @@ ssize_t RingCarrier::read(std::span<const iovec> into) {
     if (there == 0 && last) return 0;
     if (there == 0 || !reader_.sane(there)) {
         errno = there == 0 ? EAGAIN : EBADMSG;
+        return -1;
+    }
+    if (!all_mapped(into)) {
+        errno = EFAULT;
         return -1;
     }
     const uint64_t bytes = reader_.read(into, there);

@@ -38,6 +38,7 @@ struct Burst {
     struct Part {
         Op *op;                           // null: an answer
         uint64_t region;                  // of an answer
+        bool checked;                     // an answer with a checksum
         size_t begin, end;                // in bytes of the burst
         size_t first_vector, end_vector;  // of its payload
     };
@@ -49,6 +50,7 @@ struct Burst {
     size_t vector_at = 0;   // the first with bytes left
     size_t started_at = 0;  // the first part of which nothing left
     size_t part_at = 0;     // the first part that has not left whole
+    bool singly = false;    // vector by vector: some memory of it is not there
 
     uint8_t *add_head(size_t size);
     void add_payload(const void *base, size_t size);

@@ -164,7 +164,7 @@ void StreamLink::push() {
         carrier_->want(ears);
         loop_.defer(*this);
     }
-    if (sender_.has_quiet()) loop_.defer(*this);
+    if (sender_.has_quiet() || sender_.has_unmapped()) loop_.defer(*this);
 }
 
 // Who asks and does not read what it is answered is not heard until it does.
@@ -220,6 +220,7 @@ void StreamLink::tell() {
     if (sender_.has_quiet())
         for (const Target target : sender_.take_quiet())
             both_.sink->on_quiet(target);
+    if (const auto target = sender_.take_unmapped()) both_.sink->on_unmapped(*target);
     both_.window.deliver_canceled(*both_.sink);
 }
 

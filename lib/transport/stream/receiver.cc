@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "util/mapped.h"
 #include "util/unseen.h"
 #include "wire/hello.h"
 
@@ -42,6 +43,7 @@ Receiver::Read Receiver::read(Carrier &carrier, uint64_t &last_heard, uint64_t n
         const ssize_t received = carrier.read(both_.buffers.vectors);
         if (received < 0 && errno == EINTR) continue;
         if (received < 0 && errno == EAGAIN) break;
+        if (received < 0 && errno == EFAULT && lose_memory()) continue;
         if (received <= 0) {
             failure_ = received < 0 ? os_failure(errno, "receiving")
                                     : Failure{XFER_EPEERLOST, XFER_ORIGIN_NONE, 0,
@@ -305,11 +307,32 @@ void Receiver::copy_staged() {
     while (rest > 0) {
         const iovec &vector = staging.into[staging.into_at];
         size_t bytes = std::min(rest, vector.iov_len);
+        if (!is_there(vector.iov_base, bytes) && lose_memory()) return copy_staged();
         if (bytes > 0) std::memcpy(vector.iov_base, staging.data(), bytes);
         staging.begin += bytes;
         rest -= bytes;
         advance(bytes);
     }
+}
+
+// The kernel tells of its own copies. That the memory of a peer's put is mapped was asked of its
+// owner just now; of ours it is asked where that costs little beside the copy.
+bool Receiver::is_there(const void *address, size_t bytes) {
+    return payload_ != Payload::data || bytes_ < kBulk || is_mapped(address, bytes);
+}
+
+// Where the payload belongs is no memory any more: that request fails, and the stream goes on
+// behind it. False: nobody's payload is at fault.
+bool Receiver::lose_memory() {
+    if (payload_ == Payload::none || discard_) return false;
+    discard_ = true;
+    if (payload_ == Payload::data) {
+        op_->unmapped = true;
+    } else {
+        refused_ = XFER_EIO;
+        both_.sink->on_unmapped(Target::from_wire(frame_.region));
+    }
+    return true;
 }
 
 // So many bytes are in place.

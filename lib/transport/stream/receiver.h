@@ -51,10 +51,12 @@ private:
 
     void begin_payload(Payload payload, uint32_t bytes);
     void copy_staged();
+    bool is_there(const void *address, size_t bytes);
     void advance(size_t bytes);
     void finish_payload();
     bool intact() const;
     size_t receive_vectors();
+    bool lose_memory();
     void make_room();
     bool broken(Status status, const char *message);
 

@@ -53,6 +53,7 @@ void Burst::clear() {
     vectors.clear();
     parts.clear();
     head_used = bytes = sent = vector_at = started_at = part_at = 0;
+    singly = false;
 }
 
 // ---- building ----
@@ -131,8 +132,8 @@ void Sender::add_answer(const Answer &answer) {
     size_t first = burst_->vectors.size();
     for (const iovec &range : both_.answers.front_ranges())
         burst_->add_payload(range.iov_base, range.iov_len);
-    burst_->parts.push_back(
-        {nullptr, answer.region, begin, burst_->bytes, first, burst_->vectors.size()});
+    burst_->parts.push_back({nullptr, answer.region, answer.checked, begin, burst_->bytes, first,
+                             burst_->vectors.size()});
 }
 
 void Sender::add_operation(Op &op) {
@@ -182,7 +183,7 @@ void Sender::add_operation(Op &op) {
     if (put)
         for (const Piece &piece : pieces)
             burst_->add_payload(reinterpret_cast<const void *>(piece.local), piece.length);
-    burst_->parts.push_back({&op, 0, begin, burst_->bytes, first, burst_->vectors.size()});
+    burst_->parts.push_back({&op, 0, false, begin, burst_->bytes, first, burst_->vectors.size()});
 }
 
 // ---- sending ----
@@ -199,14 +200,15 @@ Sender::Sent Sender::send(Carrier &carrier) {
                 break;
             }
         }
-        const size_t some = std::min<size_t>(burst_->vectors.size() - burst_->vector_at, IOV_MAX);
-        const bool whole = burst_->vector_at + some == burst_->vectors.size();
+        const size_t rest = burst_->vectors.size() - burst_->vector_at;
+        const size_t some = burst_->singly ? 1 : std::min<size_t>(rest, IOV_MAX);
+        const bool whole = some == rest;
         const ssize_t sent = carrier.write({burst_->vectors.data() + burst_->vector_at, some});
         if (sent < 0) {
             if (errno == EINTR) continue;
             if (errno == EAGAIN) return Sent::blocked;
+            if (errno == EFAULT && step_over()) continue;
             error_ = errno;
-            if (error_ == EFAULT) blame_burst();
             break;
         }
         turn += static_cast<size_t>(sent);
@@ -219,11 +221,20 @@ Sender::Sent Sender::send(Carrier &carrier) {
     return Sent::failed;
 }
 
-// Memory of the user that is not there: the operations of this burst count as sent, so that they
-// end with this connection instead of ending the next one too.
-void Sender::blame_burst() {
-    for (const Burst::Part &part : burst_->parts)
-        if (part.op && part.end > burst_->sent) part.op->sent = true;
+// Some memory of the burst is not there. Which, its vectors tell when they go one by one; zeros go
+// in its stead, as the frame was begun. A put fails whatever its answer is, and a checksum tells
+// the peer. What else a get is answered with the peer would take for the region's: false.
+bool Sender::step_over() {
+    if (!std::exchange(burst_->singly, true)) return true;
+    for (const Burst::Part &part : burst_->parts) {
+        if (burst_->vector_at < part.first_vector || burst_->vector_at >= part.end_vector) continue;
+        blank(part);
+        if (part.op) return part.op->unmapped = true;
+        unmapped_ = Target::from_wire(part.region);
+        if (!part.checked) errno = EFAULT;
+        return part.checked;
+    }
+    return false;
 }
 
 void Sender::advance(size_t bytes) {
@@ -273,11 +284,13 @@ void Sender::abandon() {
 void Sender::blank(const Op &op) {
     if (!burst_) return;
     for (size_t i = burst_->part_at; i < burst_->parts.size(); ++i) {
-        const Burst::Part &part = burst_->parts[i];
-        if (part.op != &op) continue;
-        for (size_t at = std::max(part.first_vector, burst_->vector_at); at < part.end_vector; ++at)
-            burst_->vectors[at].iov_base = const_cast<uint8_t *>(kZeros);
+        if (burst_->parts[i].op == &op) blank(burst_->parts[i]);
     }
+}
+
+void Sender::blank(const Burst::Part &part) {
+    for (size_t at = std::max(part.first_vector, burst_->vector_at); at < part.end_vector; ++at)
+        burst_->vectors[at].iov_base = const_cast<uint8_t *>(kZeros);
 }
 
 bool Sender::retire(Target target) {

@@ -3,6 +3,9 @@
 // headers in a buffer, payloads where they are. A burst leaves whole before the next one is made.
 #pragma once
 
+#include <optional>
+#include <utility>
+
 #include "transport/stream/carrier.h"
 #include "transport/stream/duplex.h"
 #include "wire/limits.h"
@@ -35,6 +38,9 @@ public:
     bool retire(Target target);
     bool has_quiet() const { return !quiet_.empty(); }
     std::vector<Target> take_quiet() { return std::move(quiet_); }
+    // Memory of a peer's get was not there. Where nothing tells the peer so, error() is EFAULT.
+    std::optional<Target> take_unmapped() { return std::exchange(unmapped_, std::nullopt); }
+    bool has_unmapped() const { return unmapped_.has_value(); }
     void abandon();  // nothing leaves any more
 
 private:
@@ -46,7 +52,8 @@ private:
     void add_answer(const Answer &answer);
     void add_operation(Op &op);
     void advance(size_t bytes);
-    void blame_burst();
+    bool step_over();
+    void blank(const Burst::Part &part);
     void fail_without_memory();  // nothing leaves any more
     void release();
 
@@ -57,6 +64,7 @@ private:
     std::unique_ptr<Burst> burst_;
     std::vector<Target> leaving_;  // retired, of which the burst still has something
     std::vector<Target> quiet_;
+    std::optional<Target> unmapped_;
     int error_ = 0;
 };
 

@@ -6,7 +6,7 @@ namespace xfer::stream {
 void Window::post(Op &op) {
     op.seq = 0;
     op.sent = false;
-    op.canceled = false;
+    op.canceled = op.unmapped = false;
     posted_.push_back(op);
     ++count_;
 }
@@ -27,6 +27,7 @@ bool Window::withdraw(Op &op) {
 }
 
 void Window::finish(Op &op, Status status, LinkSink &sink) {
+    if (op.unmapped && !op.canceled && status != XFER_EPEERLOST) status = XFER_EIO;
     op.ListNode<InLink>::unlink();
     --count_;
     sink.on_done(op, status);

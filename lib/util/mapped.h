@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether memory is there. Thread: any.
+#pragma once
+
+#include <cstdint>
+
+namespace xfer {
+
+// False if a page of it is not mapped now. One system call, whatever the length.
+bool is_mapped(const void *address, uint64_t length);
+
+}  // namespace xfer
