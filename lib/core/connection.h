@@ -111,9 +111,9 @@ public:
     void retire(Region &region);
     void discard(NotificationId notification);
     bool retire(Transfer &send);  // true: none of its bytes are on their way out
-    bool join_lane(Connection &stranger, const Hello &message,
-                   ConstBytes raw);  // takes its link, or refuses
-    uint64_t beat(uint64_t now);     // heartbeat: silence, idleness; when to look again
+    // Takes its link; else why not.
+    std::string_view join_lane(Connection &stranger, const Hello &message, ConstBytes raw);
+    uint64_t beat(uint64_t now);  // heartbeat: silence, idleness; when to look again
     bool idle() const;
     bool may_go() const;  // nothing is under way here, and it can come back
     void offer_end();
@@ -164,6 +164,8 @@ private:
     void say(ConstBytes words);
     void hear(Lane &lane, const Hello &message, ConstBytes raw);
     void hear_stranger(const Hello &message, ConstBytes raw);
+    std::string_view why_no_lane(const Connection &stranger, const Hello &message,
+                                 ConstBytes raw) const;       // empty: it may join
     void refuse(Status status, std::string_view words = {});  // else those of the status
     Path path(const Lane &lane) const;
     void look_for_neighbour();

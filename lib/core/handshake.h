@@ -17,6 +17,7 @@ public:
     EngineId id{};
     uint64_t incarnation = 0;
     Secret key;
+    bool keyed() const { return !key.empty(); }
     void (*random)(void *context, Bytes out) = nullptr;
     void *random_context = nullptr;
 

@@ -139,15 +139,24 @@ void Connection::on_lanes(const Frame &ask) {
 
 // ---- joining
 
-bool Connection::join_lane(Connection &stranger, const Hello &message, ConstBytes raw) {
-    // In whatever order they arrive.
+// Lanes arrive in any order.
+std::string_view Connection::why_no_lane(const Connection &stranger, const Hello &message,
+                                         ConstBytes raw) const {
+    const bool near = message.lane == kNearLane;
+    if (side == Side::ours) return "this side dialed that connection, and opens its lanes";
+    if (!handshake.hear_lane(message, raw)) return "the proof of the lane does not hold";
+    if (!usable()) return "that connection is about to end";
+    if (message.lane > kMaxLanes && !near) return "no lane has that number";
+    if (near != stranger.lanes_[0]->link->near()) return "not the transport of that lane";
     const bool taken = std::any_of(lanes_.begin(), lanes_.end(),
                                    [&](const auto &lane) { return lane->number == message.lane; });
+    return taken ? "that connection has a lane of that number" : "";
+}
+
+std::string_view Connection::join_lane(Connection &stranger, const Hello &message, ConstBytes raw) {
+    const std::string_view why_not = why_no_lane(stranger, message, raw);
+    if (!why_not.empty()) return why_not;
     const bool near = message.lane == kNearLane;
-    if (!usable() || side == Side::ours || taken || (message.lane > kMaxLanes && !near) ||
-        near != stranger.control().link->near())
-        return false;
-    if (!handshake.hear_lane(message, raw)) return false;
     Hello welcome;
     welcome.kind = HelloKind::lane_ready;
     welcome.lane = message.lane;
@@ -161,11 +170,11 @@ bool Connection::join_lane(Connection &stranger, const Hello &message, ConstByte
         lane.state = Lane::State::joining;
         near_ = Near::joining;
         lane.start();
-        return true;
+        return {};
     }
     lane.open();
     pump_soon();
-    return true;
+    return {};
 }
 
 // We dialed it, and are let in.

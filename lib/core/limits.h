@@ -62,6 +62,9 @@ constexpr uint64_t kStrangerNs = 5'000 * kNsPerMs;  // to prove itself
 constexpr uint64_t kHalfOpenGraceNs = 100 * kNsPerMs;
 constexpr uint64_t kPressureEndsNs = 1'000 * kNsPerMs;  // after the last that was turned away
 constexpr uint64_t kPressureLogNs = 60'000 * kNsPerMs;  // between two lines about it
+// About half-open connections that were refused: lines in an interval, which others can provoke.
+constexpr uint32_t kRefusalLines = 10;
+constexpr uint64_t kRefusalLogNs = 60'000 * kNsPerMs;
 constexpr uint64_t kWordsNs = 100'000;  // a loop stays awake for the next words of a handshake
 constexpr uint64_t kBackoffFirstNs =
     20 * kNsPerMs;  // after the first failed attempt, doubled up to

@@ -95,11 +95,27 @@ void Shard::leave_half_open(HalfOpenPlace &place) {
 }
 
 void Shard::stranger_gone(Connection &stranger) {
-    if (stranger.why.status == XFER_EAUTH)
-        log().info("engine {}: a connection from {} was refused: {}",
-                   short_name(engine.identity().id), stranger.control().link->remote(),
-                   stranger.why.message);
+    report_refusal(stranger);
     bury(stranger);
+}
+
+// Who dials with another key learns it from our reply, and hangs up without a word.
+void Shard::report_refusal(const Connection &stranger) {
+    const bool hung_up = stranger.why.status == XFER_EPEERLOST && engine.self().keyed() &&
+                         !stranger.handshake.said().empty();
+    if (stranger.why.status != XFER_EAUTH && !hung_up) return;
+    if (!log().enabled(XFER_LOG_INFO)) return;
+    const auto left_out = refusals_.admit(now());
+    if (!left_out) return;
+    const std::string_view told = hung_up
+                                      ? "was ended by the peer before it proved that it has the "
+                                        "key; it may have another one"
+                                      : "was refused";
+    log().info("engine {}: a connection from {} {}: {}", short_name(engine.identity().id),
+               stranger.lanes()[0]->link->remote(), told, stranger.why.message);
+    if (*left_out)
+        log().info("engine {}: {} more such connections were not logged",
+                   short_name(engine.identity().id), *left_out);
 }
 
 void Shard::admit(Connection &stranger, const Hello &proof, ConstBytes raw) {
@@ -124,10 +140,12 @@ void Shard::admit_lane(Connection &stranger, const Hello &message, ConstBytes ra
     if (&home != this) return move_stranger(stranger, home, raw);
     Peer *peer = find_peer(message.identity.id);
     Connection *live = peer ? peer->live() : nullptr;
-    if (!live || live->sequence != message.identity.sequence ||
-        live->handshake.peer().incarnation != message.identity.incarnation ||
-        !live->join_lane(stranger, message, raw))
-        return stranger.refuse(XFER_EAUTH, "a lane that no connection here takes");
+    const Identity &claimed = message.identity;
+    const bool known = live && live->sequence == claimed.sequence &&
+                       live->handshake.peer().incarnation == claimed.incarnation;
+    const std::string_view why_not =
+        known ? live->join_lane(stranger, message, raw) : "a lane of a connection that is not here";
+    if (!why_not.empty()) return stranger.refuse(XFER_EAUTH, why_not);
     stranger.control().state = Lane::State::down;
     stranger.close({kDuplicate, 0, 0, "joined"});
 }

@@ -15,11 +15,13 @@
 #include "core/crossing.h"
 #include "core/half_open.h"
 #include "core/last_error.h"
+#include "core/limits.h"
 #include "core/mailbox.h"
 #include "core/peer.h"
 #include "core/region.h"
 #include "core/sieve.h"
 #include "util/log.h"
+#include "util/log_limit.h"
 
 namespace xfer {
 
@@ -171,6 +173,7 @@ private:
     std::unique_ptr<Connection> unpack(LinkMove &move);
     void move_stranger(Connection &stranger, Shard &home, ConstBytes heard);
     void report_pressure();
+    void report_refusal(const Connection &stranger);
 
     Mailbox mailbox_;
     RegionTable regions_;
@@ -183,6 +186,7 @@ private:
     OwningList<Peer, InShard> dead_peers_;
     std::vector<Ref<Endpoint>> moving_;    // room for those that leave with a connection
     List<Endpoint, Lingering> lingering_;  // closed but for operations on their way here
+    LogLimit refusals_{kRefusalLines, kRefusalLogNs};
     std::unique_ptr<HalfOpen> half_open_;
     std::vector<uint8_t> refusal_;
     std::vector<std::unique_ptr<Listener>> listeners_;

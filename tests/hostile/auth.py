@@ -258,6 +258,35 @@ def a_member_without_its_key_and_the_reverse(lab):
         same([program.stop() for program in (insecure, client, member)], [0, 0, 0], "how they ended")
 
 
+@vector
+def what_the_log_says_of_strangers_is_bounded(lab):
+    server = Program(*lab.server.process.args, HOSTILE_LOG="1")
+
+    def attempt():
+        one = Careless(server.address, lab.key)
+        one.greet()
+        return one
+
+    def logged(words):
+        line = " ".join(server.wait("log"))
+        check(words in line, line)
+
+    try:
+        # As who has another key, and checks the reply's proof.
+        attempt().drop()
+        logged("it may have another one")
+        for number in range(30):
+            one = attempt()
+            one.lanes[0].send(terms() + ZEROS)
+            lab.refused(EAUTH, wire.read_message, one.lanes[0].socket, READY)
+            if number < 9:
+                logged("was refused: handshake: the peer has another key")
+        server.report()
+        same([line for line in server.said if line[0] == "log"], [], "what was logged past the limit")
+    finally:
+        same(server.stop(), 0, "how the server ended")
+
+
 # What is told before the proof.
 
 @vector

@@ -54,8 +54,9 @@ def listen():
 class Program:
     """A child process, and the lines that it prints."""
 
-    def __init__(self, *command):
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    def __init__(self, *command, **environment):
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        env={**os.environ, **environment})
         self.uri = self.process.stdout.readline().decode().strip()
         host, _, port = self.uri.removeprefix("tcp://").rpartition(":")
         self.address = host, int(port)

@@ -4,8 +4,8 @@
 import os
 
 import initiator as wire
-from initiator import ACK, EAUTH, EPROTO, LANE, LANE_READY, Frame
-from lab import raw_message, same, vector
+from initiator import ACK, EAUTH, EPROTO, LANE, LANE_READY, Frame, Initiator
+from lab import Program, check, raw_message, same, vector
 
 KEYED = True
 
@@ -131,6 +131,38 @@ def a_lane_of_nobody(lab):
     refused(lab, words(connection, inc=connection.incarnation + 1))
     refused(lab, words(connection, seq=2))
     lab.is_up(connection)
+
+
+@vector
+def what_the_log_says_of_lanes_that_are_not_taken(lab):
+    for key in (lab.key, None):
+        server = Program(lab.server.process.args[0], *([key] if key else []), HOSTILE_LOG="1")
+
+        def says(data, words):
+            lane = wire.Lane(server.address)
+            lab.opened.append(lane.socket.close)
+            lane.send(data)
+            lab.refused(EAUTH, wire.read_message, lane.socket, LANE_READY)
+            logged = " ".join(server.wait("log"))
+            check(logged.endswith(words), logged)
+            check("key" not in logged, logged)
+
+        try:
+            connection = Initiator(server.address, key).open()
+            lab.opened.append(connection.drop)
+            says(words(connection, id=os.urandom(16)), "a lane of a connection that is not here")
+            says(words(connection, seq=2), "a lane of a connection that is not here")
+            says(words(connection, token=bytes(16)), "the proof of the lane does not hold")
+            says(words(connection, 17), "no lane has that number")
+            says(words(connection, 255), "not the transport of that lane")
+            taken = wire.Lane(server.address)
+            lab.opened.append(taken.socket.close)
+            taken.send(words(connection))
+            wire.read_message(taken.socket, LANE_READY)
+            says(words(connection), "that connection has a lane of that number")
+            connection.drop()
+        finally:
+            same(server.stop(), 0, "how the server ended")
 
 
 @vector

@@ -8,7 +8,7 @@
  * posts a receive from any, "drop TAG COUNT" as many without room, and "send TAG LENGTH FLAGS"
  * sends to the peer that came last. It ends with its input.
  *
- * Usage: [HOSTILE_IO_THREADS=N] hostile_server [KEY]
+ * Usage: [HOSTILE_IO_THREADS=N] [HOSTILE_LOG=1] hostile_server [KEY]
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -44,6 +44,13 @@ static void on_event(const xfer_event_t *event, uint64_t user) {
     }
     if (event->kind == XFER_EVENT_CLOSED && event->object == mapped) printf("closed\n");
     if (event->kind == XFER_EVENT_PEER) last_peer = event->ep;
+}
+
+/* HOSTILE_LOG: what is said of connections that were not let in. */
+static void on_log(uint32_t level, const char *text, uint64_t user) {
+    (void)level;
+    (void)user;
+    if (strstr(text, "a connection from") || strstr(text, "not logged")) printf("log %s\n", text);
 }
 
 static xfer_region_t *lend(xfer_engine_t *engine, const char *name, uint32_t access, void *address,
@@ -82,6 +89,10 @@ int main(int argc, char **argv) {
                                      .on_event = on_event,
                                      .blob = "an engine's blob",
                                      .blob_length = 16};
+    if (getenv("HOSTILE_LOG")) {
+        options.on_log = on_log;
+        options.log_level = XFER_LOG_INFO;
+    }
     const char *threads = getenv("HOSTILE_IO_THREADS");
     if (threads) options.io_threads = (uint32_t)atoi(threads);
     if (argc > 1) {

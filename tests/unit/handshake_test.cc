@@ -144,6 +144,26 @@ TEST_CASE("another key is refused by who hears its proof first") {
     CHECK(meeting.accepted.why_unproved(*decode_hello(proof)) == "the peer has another key");
 }
 
+TEST_CASE("where neither has a key a proof that is none is not told as a missing key") {
+    Meeting meeting;
+    meeting.greet();
+    REQUIRE(tell(meeting.dialed, meeting.reply) == XFER_OK);
+    Buffer proof = meeting.dialed.proof({}, {});
+    flip_last(proof);
+    CHECK(tell(meeting.accepted, proof) == XFER_EAUTH);
+    const std::string_view words = "the proof does not hold; neither engine has a key";
+    CHECK(meeting.accepted.why_unproved(*decode_hello(proof)) == words);
+
+    Meeting other;
+    other.greet();
+    flip_last(other.reply);
+    CHECK(tell(other.dialed, other.reply) == XFER_EAUTH);
+    CHECK(other.dialed.why_unproved(*decode_hello(other.reply)) == words);
+    Hello refusal;
+    refusal.kind = HelloKind::refuse;
+    CHECK(meeting.dialed.why_unproved(refusal) == words);
+}
+
 TEST_CASE("one flipped bit of any message before ready is noticed") {
     Meeting meeting(secret(7), secret(7));
     meeting.greet();
