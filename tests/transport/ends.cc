@@ -24,8 +24,7 @@ std::string way() {
 
 std::vector<uint8_t> some_hello() {
     Hello hello;
-    hello.kind = HelloKind::refuse;
-    hello.status = XFER_EAUTH;
+    hello.kind = HelloKind::lane_ready;  // the last of a handshake
     return encode_hello(hello);
 }
 

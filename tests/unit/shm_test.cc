@@ -47,11 +47,16 @@ struct Accepting : AcceptSink {
     std::vector<std::unique_ptr<Link>> links;
 };
 
-std::vector<uint8_t> words(HelloKind kind = HelloKind::refuse) {
+std::vector<uint8_t> words(HelloKind kind = HelloKind::lane_ready) {
     Hello hello;
     hello.kind = kind;
     hello.status = XFER_EAUTH;
-    return encode_hello(hello);
+    hello.identity.sequence = 1;
+    hello.lane = 1;
+    std::vector<uint8_t> bytes = encode_hello(hello);
+    auto header = decode_hello_header(bytes.data());
+    if (kHelloHeader + header->length > bytes.size()) append_proof(bytes, {});
+    return bytes;
 }
 
 struct Neighbours {
@@ -200,7 +205,8 @@ struct RawOwner {
     std::unique_ptr<Door> door;
     std::unique_ptr<Segment> segment = std::move(*Segment::make());
 
-    explicit RawOwner(bool starts = true) {
+    // `last`: the kind of the message that brings the segment.
+    explicit RawOwner(bool starts = true, HelloKind last = HelloKind::lane_ready) {
         const Uri at{.scheme = "shm", .host = "owner-" + std::to_string(::getpid()), .path = {}};
         Fd listener = listen_elsewhere("xfer-" + at.host);
         auto made = transport->connect(at, here);
@@ -210,8 +216,8 @@ struct RawOwner {
         link->send_hello(words());
         REQUIRE(turn_until(*loop, [&] { return here.up; }));
         REQUIRE(hears().bytes == words());
-        REQUIRE(door->send(words(), std::array{segment->descriptor()}) == 0);
-        REQUIRE(turn_until(*loop, [&] { return here.hellos.size() == 1; }));
+        REQUIRE(door->send(words(last), std::array{segment->descriptor()}) == 0);
+        REQUIRE(turn_until(*loop, [&] { return here.hellos.size() == 1 || here.down; }));
         if (!starts) return;
         link->start(64, 64);
         link->hear();
@@ -618,6 +624,23 @@ TEST_CASE("who has not been answered yet brings no memory along") {
         raw.accepted().send_hello(words());
         raw.accepted().start(64, 64);
         CHECK(raw.ends());
+    }
+}
+
+TEST_CASE("a segment that comes with another message than the last ends the link") {
+    for (const HelloKind kind : {HelloKind::hello, HelloKind::reply, HelloKind::proof,
+                                 HelloKind::refuse, HelloKind::lane}) {
+        CAPTURE(static_cast<int>(kind));
+        RawOwner raw(false, kind);
+        REQUIRE(raw.here.down);
+        CHECK(raw.here.down->status == XFER_EPROTO);
+        CHECK(std::string_view(raw.here.down->message).ends_with("not with the last message"));
+        CHECK(raw.here.hellos.empty());
+    }
+    for (const HelloKind kind : {HelloKind::ready, HelloKind::lane_ready}) {
+        CAPTURE(static_cast<int>(kind));
+        RawOwner raw(true, kind);
+        CHECK(!raw.here.down);
     }
 }
 

@@ -24,6 +24,12 @@ bool is_hello(ConstBytes bytes) {
                   : header.error().status == XFER_EVERSION;  // who is told why
 }
 
+// The acceptor's last message, and no other.
+bool brings_segment(ConstBytes hello) {
+    auto header = decode_hello_header(hello.data());
+    return header && (header->kind == HelloKind::ready || header->kind == HelloKind::lane_ready);
+}
+
 }  // namespace
 
 ShmLink::ShmLink(Loop &loop, const Log &log, stream::Buffers &buffers, std::string remote)
@@ -87,8 +93,10 @@ void ShmLink::hear(Packet &packet) {
     if (stage_ != Stage::hello || !is_hello(packet.bytes))
         return close({XFER_EPROTO, XFER_ORIGIN_NONE, 0, remote_ + ": words that nobody says"});
     if (!packet.fds.empty() && spoke_) {  // not from who has not been answered yet
-        if (segment_)
-            return close({XFER_EPROTO, XFER_ORIGIN_NONE, 0, remote_ + ": a second segment"});
+        if (segment_ || !brings_segment(packet.bytes))
+            return close({XFER_EPROTO, XFER_ORIGIN_NONE, 0,
+                          remote_ + (segment_ ? ": a second segment"
+                                              : ": a segment, and not with the last message")});
         auto segment = Segment::take(std::move(packet.fds));
         if (!segment) return close(segment.error());
         join(std::move(*segment), Side::initiator);
