@@ -157,7 +157,8 @@ typedef struct xfer_id {
     uint64_t incarnation;
 } xfer_id_t;
 
-/* The kind of an event. Origin of PEER_DOWN: PEER, a goodbye; OS, ETIMEDOUT if silent, or a reset; NONE, no goodbye. */
+/* The kind of an event. Origin of PEER_DOWN, and of what ends XFER_EPEERLOST with that connection: PEER, a goodbye; OS,
+ * ETIMEDOUT if silent, or a reset; NONE, no goodbye. */
 enum {
     XFER_EVENT_PUT = 1,          /* an xfer_put ended */
     XFER_EVENT_GET = 2,          /* an xfer_get ended */

@@ -72,7 +72,10 @@ public:
     std::optional<Moved> last_moved;
 
 private:
+    void finish(Op &op, Status status);
+
     List<Op, InLink> refused_;  // at most one a turn: the lane has no room from then on
+    List<Op, InLink> lost_;     // with the link; they end with the connection, which knows why
 };
 
 class Connection final : public TimerSink, public Task, public ListNode<InHolder> {

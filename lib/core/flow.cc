@@ -122,7 +122,7 @@ void Flow::recover(Transfer &transfer, Connection &lost) {
     transfer.begin_anew();
     transfer.ListNode<InQueue>::unlink();
     if (!touched) return held_.push_back(transfer);
-    if (transfer.status == XFER_OK) transfer.status = XFER_EPEERLOST;
+    transfer.lose(lost.why);
     stop(transfer);
     if (transfer.inflight_count == 0) complete(transfer);
 }

@@ -38,14 +38,17 @@ void Lane::post(Op &op) {
 }
 
 bool Lane::cancel(Op &op) {
-    for (const Op &refused : refused_)
-        if (&refused == &op) return op.canceled = true;
+    for (auto *ops : {&refused_, &lost_})
+        for (const Op &other : *ops)
+            if (&other == &op) return op.canceled = true;
     return link->cancel(op);
 }
 
 void Lane::give_back() {
     while (Op *op = refused_.pop_front())
-        on_done(*op, op->canceled ? XFER_ECANCELED : XFER_EPEERLOST);
+        finish(*op, op->canceled ? XFER_ECANCELED : XFER_EPEERLOST);
+    while (Op *op = connection.closing() ? lost_.pop_front() : nullptr)
+        finish(*op, XFER_EPEERLOST);  // also if canceled: it may have left
     if (state == State::ready && max_ops == 0)
         link->close({XFER_EPROTO, XFER_ORIGIN_NONE, 0, "a lane that takes no operations"});
 }
@@ -62,7 +65,13 @@ void Lane::on_control(const Frame &frame, ConstBytes body) {
     connection.in_turn([&] { connection.on_control(*this, frame, body); });
 }
 
+// What is lost with a link waits for the end of the connection, which another lane may explain.
 void Lane::on_done(Op &op, Status status) {
+    if (status == XFER_EPEERLOST && !connection.closing()) return lost_.push_back(op);
+    finish(op, status);
+}
+
+void Lane::finish(Op &op, Status status) {
     --ops;
     bytes -= op.bytes;
     if (status == XFER_OK) {

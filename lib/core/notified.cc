@@ -116,6 +116,10 @@ void Notified::raise(std::unique_ptr<Notification> notification, Status status) 
     if (!in_memory([&] { ep = somebody(); }) || !ep)
         return had_->one();  // nobody is there to be told: we close, or lack memory
     notification->address(*ep, status);
+    if (status == XFER_EPEERLOST) {
+        notification->event.origin = connection_.why.origin;
+        notification->event.native_code = connection_.why.native;
+    }
     shard.tell(*notification.release());
 }
 

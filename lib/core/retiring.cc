@@ -90,7 +90,7 @@ void Connection::on_quiet(Target target) {
 // taken its place its links may not be down yet: what was pulled can still be on its way out.
 void Flow::lose(Transfer &transfer, Connection &lost) {
     const bool sends = transfer.role == Transfer::Role::sends;
-    if (transfer.status == XFER_OK) transfer.status = XFER_EPEERLOST;
+    transfer.lose(lost.why);
     transfer.maybe_applied = sends && !transfer.letter.answered;
     stop(transfer);
     if (sends) transfer.fencing = transfer.letter.answered = true;  // no other word is waited for

@@ -3,6 +3,7 @@
 
 #include <cerrno>
 
+#include "core/connection.h"
 #include "core/engine.h"
 #include "core/flow.h"
 #include "core/shard.h"
@@ -46,14 +47,18 @@ void Transfer::begin_anew() {
 
 void Transfer::fail(const Op &op, Status why) {
     fail_entries(op, why);
+    if (why == XFER_EPEERLOST) return lose(static_cast<Lane *>(op.lane)->connection.why);
     if (status != XFER_OK) return;
     status = why;
-    if (op.unmapped) {
-        origin = XFER_ORIGIN_OS;
-        native = EFAULT;
-    } else if (why != XFER_EPEERLOST) {
-        origin = XFER_ORIGIN_PEER;
-    }
+    origin = op.unmapped ? XFER_ORIGIN_OS : XFER_ORIGIN_PEER;
+    if (op.unmapped) native = EFAULT;
+}
+
+void Transfer::lose(const Failure &why) {
+    if (status != XFER_OK) return;
+    status = XFER_EPEERLOST;
+    origin = why.origin;
+    native = why.native;
 }
 
 void Transfer::fail_entries(const Op &op, Status why) {

@@ -93,6 +93,7 @@ public:
 
     void begin(uint64_t now);
     void fail(const Op &op, Status why);  // its first failure is what it ends with
+    void lose(const Failure &why);        // the connection has ended, for that reason
     void fail_entries(const Op &op, Status why);
     void fail_entries(uint64_t first, uint64_t last, Status why);
     void begin_anew();       // nothing of it was ever sent

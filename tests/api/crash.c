@@ -86,6 +86,9 @@ static void test_killed_and_restarted(void **state) {
         assert_completion(&event);
         if (event.status == XFER_EPEERLOST) {
             assert_true((event.flags & XFER_MAYBE_APPLIED) != 0);
+            assert_int_equal(event.origin, down.origin);
+            assert_int_equal(event.native_code, down.native_code);
+            assert_true(event.origin != XFER_ORIGIN_PEER && event.native_code != ETIMEDOUT);
             lost++;
         } else if (event.status != XFER_OK) {
             assert_status(event.status, XFER_ESTALE);
@@ -164,14 +167,31 @@ static void test_restarted_without_id(void **state) {
     assert_prepared_works(&survivor, &ref);
 }
 
-/* One that closes its engine says goodbye. */
+/* One that closes its engine says goodbye, also to what is under way. */
 static void test_goodbye(void **state) {
+    enum { kTimes = 64 };
     Pair pair;
-    pair_open(&pair, *state, 64);
+    pair_open(&pair, *state, kLength);
+    uint8_t *local = test_memory(kLength);
+    xfer_batch_t *batch;
+    assert_status(xfer_batch_open(pair.ep, NULL, &batch, NULL), XFER_OK);
+    for (int i = 0; i < kTimes; i++)
+        assert_status(xfer_batch_put(batch, local, &pair.ref, 0, kLength), XFER_OK);
+    assert_status(xfer_batch_submit(batch, 1, NULL), XFER_OK);
+    const uint64_t end = now_ms() + kPatience;
+    while (host_stats(pair.server).served_put == 0) {
+        assert_true(now_ms() < end);
+        turn(1);
+    }
     host_end(pair.server);
     xfer_event_t down = wait_event(pair.client, XFER_EVENT_PEER_DOWN, ANY_USER, kPatience);
     assert_int_equal(down.origin, XFER_ORIGIN_PEER);
     assert_int_equal(down.native_code, down.status);
+    xfer_event_t event = wait_event(pair.client, XFER_EVENT_BATCH, 1, kPatience);
+    assert_completion(&event);
+    assert_status(event.status, XFER_EPEERLOST);
+    assert_int_equal(event.origin, XFER_ORIGIN_PEER);
+    assert_int_equal(event.native_code, down.native_code);
 }
 
 /* Not dead, only cut off for a while: the same incarnation, so that refs and prepared batches go

@@ -260,6 +260,8 @@ static void test_heartbeat(void **state) {
     assert_int_equal(down.native_code, ETIMEDOUT);
     xfer_event_t event = wait_event(stopped.client, XFER_EVENT_PUT, 1, kPatience);
     assert_status(event.status, XFER_EPEERLOST);
+    assert_int_equal(event.origin, XFER_ORIGIN_OS);
+    assert_int_equal(event.native_code, ETIMEDOUT);
     assert_completion(&event);
     assert_true((event.flags & XFER_MAYBE_APPLIED) != 0);
     assert_works_again(&stopped);

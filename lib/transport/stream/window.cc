@@ -44,7 +44,8 @@ bool Window::acknowledged(uint64_t seq, LinkSink &sink) {
 
 bool Window::refused(uint64_t seq, Status status, LinkSink &sink) {
     if (asked_.empty() || seq != asked_.front().seq || seq > left_) return false;
-    finish(asked_.front(), status, sink);
+    // That a connection is lost its own end tells.
+    finish(asked_.front(), status == XFER_EPEERLOST ? XFER_EPROTO : status, sink);
     return true;
 }
 
