@@ -271,8 +271,9 @@ static void wait_begun(void) {
 }
 
 static void test_initiator_dies(void **state) {
-    /* Every other time it dies at the beginning of a batch, else anywhere, which may be between two:
-     * there a loaded machine leaves it most of the time. Until it was often enough in the middle. */
+    /* Every other time it dies at the beginning of a batch, else anywhere, which may be between
+     * two: there a loaded machine leaves it most of the time. Until it was often enough in the
+     * middle. */
     const int wanted = quick() ? 1 : 3;
     int failed = 0;
     for (int round = 0; failed < wanted; round++) {
