@@ -119,8 +119,8 @@ public:
     // Something is due before `until`: a loop of our own looks for it instead of going to sleep,
     // which would cost both sides a wake-up.
     virtual void expect(uint64_t until) = 0;
-    virtual std::unique_ptr<Watch> watch(
-        int fd, WatchSink &sink) = 0;          // null: not on this loop, or no memory
+    // Null: the kernel can't watch it, or has no memory for it.
+    virtual std::unique_ptr<Watch> watch(int fd, WatchSink &sink, uint32_t wanted) = 0;
     virtual void look_at(Poller &poller) = 0;  // in every turn, until it dozes
     virtual std::unique_ptr<Resolving> resolve(const std::string &host, ResolveSink &sink) = 0;
     virtual void set_wake_sink(WakeSink &sink) = 0;

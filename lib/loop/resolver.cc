@@ -85,7 +85,7 @@ private:
 class Resolver::Socket final : private WatchSink {
 public:
     Socket(Resolver &resolver, ares_socket_t fd)
-        : resolver_(resolver), fd_(fd), watch_(resolver.loop_.watch(fd, *this)) {}
+        : resolver_(resolver), fd_(fd), watch_(resolver.loop_.watch(fd, *this, 0)) {}
     // False: the loop can't watch one more descriptor.
     bool want(uint32_t readiness) {
         if (watch_) watch_->want(readiness);

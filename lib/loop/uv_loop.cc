@@ -8,7 +8,6 @@
 #include <cerrno>
 
 #include "loop/resolver.h"
-#include "loop/uv_poll.h"
 
 namespace xfer {
 
@@ -47,7 +46,6 @@ public:
         loop_.lock_.lock();
         loop_.owner_.store(std::this_thread::get_id(), std::memory_order_relaxed);
         loop_.asleep_.store(false, std::memory_order_relaxed);
-        loop_.in_callback_ = true;
         loop_.now_ = uv_hrtime();
     }
     Callback(const Callback &) = delete;
@@ -55,7 +53,6 @@ public:
     ~Callback() {
         // An own loop only sleeps after on_prepare; of the caller's we do not know when it does.
         if (!loop_.own_ && !loop_.closing_) loop_.before_sleep();
-        loop_.in_callback_ = false;
         loop_.owner_.store(std::thread::id(), std::memory_order_relaxed);
         loop_.lock_.unlock();
     }
@@ -80,25 +77,37 @@ Result<std::unique_ptr<UvLoop>> UvLoop::own(uint32_t spin_us) {
 Result<std::unique_ptr<UvLoop>> UvLoop::embedded(uv_loop_t *uv) {
     std::unique_ptr<UvLoop> loop(new UvLoop);
     loop->uv_ = uv;
-    loop->home_ = std::this_thread::get_id();
     return open(std::move(loop));
 }
 
 Result<std::unique_ptr<UvLoop>> UvLoop::open(std::unique_ptr<UvLoop> loop) {
-    int error = uv_async_init(loop->uv_, &loop->async_, on_async);  // the only one that can fail
-    if (error) return uv_failure(error, "uv_async_init");
-    loop->can_ring_ = true;
-    uv_prepare_init(loop->uv_, &loop->prepare_);
-    uv_check_init(loop->uv_, &loop->check_);
-    uv_timer_init(loop->uv_, &loop->timer_);
-    uv_idle_init(loop->uv_, &loop->idle_);
-    loop->prepare_.data = loop->check_.data = loop->timer_.data = loop->idle_.data = loop.get();
-    loop->async_.data = loop.get();
-    loop->open_ = 5;
-    uv_prepare_start(&loop->prepare_, on_prepare);
-    uv_check_start(&loop->check_, on_check);
-    loop->now_ = uv_hrtime();
-    return loop;
+    Failure why = loop->open_handles();
+    if (why.status == XFER_OK) return loop;
+    abandon(std::move(loop));
+    return why;
+}
+
+Failure UvLoop::open_handles() {
+    if (int error = uv_async_init(uv_, &async_, on_async))
+        return uv_failure(error, "uv_async_init");
+    opened(async_);
+    can_ring_ = true;
+    if (Failure why = watched_.open(); why.status != XFER_OK) return why;
+    if (int error = uv_poll_init(uv_, &poll_, watched_.fd()))
+        return uv_failure(error, "uv_poll_init");
+    opened(poll_);
+    uv_prepare_init(uv_, &prepare_);
+    uv_check_init(uv_, &check_);
+    uv_timer_init(uv_, &timer_);
+    uv_idle_init(uv_, &idle_);
+    opened(prepare_), opened(check_), opened(timer_), opened(idle_);
+    uv_poll_start(&poll_, UV_READABLE, on_set);
+    // libuv tells the kernel of descriptors when it looks for events: fd() needs them there.
+    if (own_) uv_run(uv_, UV_RUN_NOWAIT);
+    uv_prepare_start(&prepare_, on_prepare);
+    uv_check_start(&check_, on_check);
+    now_ = uv_hrtime();
+    return {};
 }
 
 UvLoop::~UvLoop() {
@@ -126,8 +135,7 @@ void UvLoop::close(LoopClosedSink &sink) {
 
 void UvLoop::close_handles() {
     resolver_.reset();
-    XFER_CHECK(watching_ == 0);
-    apply_changes();
+    XFER_CHECK(watched_.empty());
     closing_ = true;
     asleep_.store(false);
     {
@@ -135,28 +143,30 @@ void UvLoop::close_handles() {
         can_ring_ = false;
     }
     for (uv_handle_t *handle :
-         {reinterpret_cast<uv_handle_t *>(&async_), reinterpret_cast<uv_handle_t *>(&prepare_),
-          reinterpret_cast<uv_handle_t *>(&check_), reinterpret_cast<uv_handle_t *>(&timer_),
-          reinterpret_cast<uv_handle_t *>(&idle_)})
-        uv_close(handle, on_closed);
+         {reinterpret_cast<uv_handle_t *>(&poll_), reinterpret_cast<uv_handle_t *>(&async_),
+          reinterpret_cast<uv_handle_t *>(&prepare_), reinterpret_cast<uv_handle_t *>(&check_),
+          reinterpret_cast<uv_handle_t *>(&timer_), reinterpret_cast<uv_handle_t *>(&idle_)})
+        if (handle->data) uv_close(handle, on_closed);
 }
 
-void UvLoop::handle_closed() {
-    if (--open_ > 0) return;
-    if (abandoned_)
-        delete this;
-    else if (closed_sink_)
-        closed_sink_->on_loop_closed();  // may destroy this
+void UvLoop::on_closed(uv_handle_t *handle) {
+    UvLoop &loop = *static_cast<UvLoop *>(handle->data);
+    if (--loop.open_ > 0) return;
+    if (loop.abandoned_)
+        delete &loop;
+    else if (loop.closed_sink_)
+        loop.closed_sink_->on_loop_closed();  // may destroy it
 }
 
 void UvLoop::forked() {
     // Threads of the parent that held the locks do not exist here.
     new (&lock_) std::mutex;
     new (&ring_lock_) std::mutex;
-    driven_ = in_callback_ = quiet_ = false;
+    driven_ = false;
     owner_.store(std::thread::id());
     set_.reset();
     timer_fd_.reset();
+    watched_.forked();
     if (own_) uv_loop_fork(uv_);  // what it cannot make anew stays closed
 }
 
@@ -164,19 +174,15 @@ void UvLoop::forked() {
 
 void UvLoop::on_prepare(uv_prepare_t *handle) {
     UvLoop &loop = *static_cast<UvLoop *>(handle->data);
-    if (loop.quiet_) return;
     Callback callback(loop);
     loop.drain();
     if (loop.closing_) return;
-    loop.apply_changes();
     if (loop.own_) loop.before_sleep();
     loop.slept_ = uv_backend_timeout(loop.uv_) != 0 && (!loop.own_ || loop.sleep_ == Sleep::kYes);
 }
 
 void UvLoop::on_check(uv_check_t *handle) {
     UvLoop &loop = *static_cast<UvLoop *>(handle->data);
-    loop.unregistered_ = false;  // the poll just before this told the kernel
-    if (loop.quiet_) return;
     Callback callback(loop);
     if (loop.slept_) loop.wakeups_.fetch_add(1, std::memory_order_relaxed);
     loop.slept_ = false;
@@ -185,34 +191,23 @@ void UvLoop::on_check(uv_check_t *handle) {
 
 void UvLoop::on_timer(uv_timer_t *handle) {
     UvLoop &loop = *static_cast<UvLoop *>(handle->data);
-    if (loop.quiet_) {
-        loop.told_ = kNever;
-        return;
-    }
     Callback callback(loop);
     loop.told_ = kNever;
     loop.drain();
 }
 
-void UvLoop::on_poll(uv_poll_t *handle, int status, int events) {
-    UvPoll &poll = *static_cast<UvPoll *>(handle->data);
-    UvLoop &loop = poll.loop;
-    if (loop.quiet_) {
-        if (status < 0) loop.restart(poll);
-        return;
+// The lock is free between two of them, for the threads that wait for it.
+void UvLoop::on_set(uv_poll_t *handle, int, int) {
+    UvLoop &loop = *static_cast<UvLoop *>(handle->data);
+    {
+        Callback callback(loop);
+        loop.watched_.collect();
     }
-    Callback callback(loop);
-    uint32_t ready = 0;
-    if (status < 0) {
-        loop.restart(poll);
-        ready = kReadable | kWritable;  // the user's system call finds out what is wrong
+    for (bool more = true; more;) {
+        Callback callback(loop);
+        more = loop.watched_.deliver();
+        loop.ran_ |= more;
     }
-    if (events & UV_READABLE) ready |= kReadable;
-    if (events & UV_WRITABLE) ready |= kWritable;
-    if (status == 0) ready &= poll.wanted;  // it may have been paused since
-    if (!ready || !poll.wanted) return;
-    loop.ran_ = true;
-    poll.sink->on_ready(ready);  // may end this watch
 }
 
 // The ring only ends the sleep: on_check, which follows, takes the wake.
@@ -226,6 +221,7 @@ void UvLoop::on_async(uv_async_t *) {}
 // set it is doing the same, and the loop's exchange in take_wake(), coming after ours, also shows
 // it all that happened before ours.
 void UvLoop::before_sleep() {
+    watched_.apply_changes();
     tell_timer();
     if (!own_ || sleep_ == Sleep::kYes) {
         doze();
@@ -239,8 +235,7 @@ void UvLoop::before_sleep() {
 
 bool UvLoop::pending() const {
     const bool wait = !own_ || sleep_ == Sleep::kYes || !driven_;
-    return woken_.load() || stopping_.load() || !tasks_.empty() || !changed_.empty() ||
-           !dead_.empty() || (wait && !polled_.empty());
+    return woken_.load() || stopping_.load() || !tasks_.empty() || (wait && !polled_.empty());
 }
 
 void UvLoop::tell_timer() {
@@ -318,6 +313,10 @@ void UvLoop::disarm(Timer &timer) {
     timers_.disarm(timer);
 }
 
+std::unique_ptr<Watch> UvLoop::watch(int fd, WatchSink &sink, uint32_t wanted) {
+    return watched_.watch(fd, sink, wanted);
+}
+
 void UvLoop::defer(Task &task) {
     if (!task.linked()) tasks_.push_back(task);
 }
@@ -370,8 +369,10 @@ UvLoop::Inside::~Inside() {
     loop_.owner_.store(std::thread::id(), std::memory_order_relaxed);
     if (loop_.own_ && !loop_.driven_) loop_.settle_locked();
     // A loop that is not asleep comes by on_prepare, which waits for our lock, before it sleeps.
-    else if (loop_.asleep_.load() && (loop_.pending() || loop_.timers_.next_due() < loop_.told_))
-        loop_.ring();
+    else if (loop_.asleep_.load()) {
+        loop_.watched_.apply_changes();
+        if (loop_.pending() || loop_.timers_.next_due() < loop_.told_) loop_.ring();
+    }
     loop_.lock_.unlock();
 }
 

@@ -4,9 +4,9 @@
 //
 // Who may touch what. Our code on a loop always runs under the loop's lock: every callback of libuv
 // takes it, and other threads come in between callbacks with Inside. libuv itself is only touched
-// from its callbacks and, while nobody drives the loop, from settle() (an embedded loop: from all
-// of its thread); what Inside wants of libuv is written down and told to it by the next callback.
-// So a watch, a timer or a task takes effect before the loop sleeps, whoever asked for it.
+// from its callbacks (an embedded loop: from all of its thread): it knows one timer, one descriptor
+// (that of the EpollSet), and a bell. So a watch, a timer or a task takes effect before the loop
+// sleeps, whoever asked for it.
 #pragma once
 
 #include <uv.h>
@@ -17,6 +17,7 @@
 #include <string>
 #include <thread>
 
+#include "loop/epoll_set.h"
 #include "loop/loop.h"
 #include "loop/timer_heap.h"
 #include "util/fd.h"
@@ -26,8 +27,6 @@
 namespace xfer {
 
 class Resolver;
-struct UvPoll;
-struct UvPollChanged;
 
 class LoopClosedSink {
 public:
@@ -81,7 +80,7 @@ public:
 
     // Any thread: inside the loop for a while, between its callbacks. What was asked of the loop
     // meanwhile takes effect at leaving. Entering when the thread is inside already changes
-    // nothing. A watch on an embedded loop may only be destroyed on that loop's thread.
+    // nothing.
     class Inside {
     public:
         explicit Inside(UvLoop &loop);
@@ -103,20 +102,24 @@ public:
     void disarm(Timer &timer) override;
     void defer(Task &task) override;
     void expect(uint64_t until) override { expected_ = std::max(expected_, until); }
-    std::unique_ptr<Watch> watch(int fd, WatchSink &sink) override;
+    std::unique_ptr<Watch> watch(int fd, WatchSink &sink, uint32_t wanted) override;
     void look_at(Poller &poller) override;
     std::unique_ptr<Resolving> resolve(const std::string &host, ResolveSink &sink) override;
     void set_wake_sink(WakeSink &sink) override;
     void wake() override;
 
 private:
-    friend struct UvPoll;
-    friend class UvWatch;
     class Callback;
     enum class Sleep { kNo, kYes };
 
     UvLoop();
     static Result<std::unique_ptr<UvLoop>> open(std::unique_ptr<UvLoop> loop);
+    Failure open_handles();
+    template <typename Handle>
+    void opened(Handle &handle) {
+        handle.data = this;
+        ++open_;
+    }
 
     void begin_driving();
     void end_driving();
@@ -135,42 +138,30 @@ private:
     void tell_timer();
     void ring();
 
-    // The caller's loop may be touched by its thread at any time, our own only by its callbacks.
-    bool may_touch_uv() const { return own_ ? in_callback_ : home_ == std::this_thread::get_id(); }
-    bool introduce(UvPoll &poll);
-    bool start(UvPoll &poll);
-    void want(UvPoll &poll, uint32_t readiness);
-    void restart(UvPoll &poll);
-    void unwatch(UvPoll &poll);
-    void apply_changes();
     void settle_locked();
     void close_handles();
-    void handle_closed();
 
     static void on_prepare(uv_prepare_t *handle);
     static void on_check(uv_check_t *handle);
     static void on_timer(uv_timer_t *handle);
     static void on_async(uv_async_t *handle);
-    static void on_poll(uv_poll_t *handle, int status, int events);
-    static void on_poll_closed(uv_handle_t *handle);
+    static void on_set(uv_poll_t *handle, int status, int events);
     static void on_closed(uv_handle_t *handle);
 
     uv_loop_t own_loop_;
     uv_loop_t *uv_ = nullptr;
-    uv_prepare_t prepare_;
-    uv_check_t check_;
-    uv_timer_t timer_;  // for the first of timers_, or limit_
-    uv_idle_t idle_;    // active while the loop must not sleep
-    uv_async_t async_;
+    // Without data: not opened.
+    uv_prepare_t prepare_{};
+    uv_check_t check_{};
+    uv_timer_t timer_{};  // for the first of timers_, or limit_
+    uv_idle_t idle_{};    // active while the loop must not sleep
+    uv_async_t async_{};
+    uv_poll_t poll_{};  // of watched_
 
     bool own_ = false;
-    std::thread::id home_;      // of an embedded loop
-    bool driven_ = false;       // a thread is in run() or turn()
-    bool in_callback_ = false;  // libuv may be touched
-    bool quiet_ = false;        // in settle(): libuv runs, we do not
+    bool driven_ = false;  // a thread is in run() or turn()
     bool closing_ = false;
     bool abandoned_ = false;
-    bool unregistered_ = true;  // started what libuv has not told the kernel yet, such as async_
     bool slept_ = false;
     bool eager_ = false;  // does not sleep after something ran
     bool ran_ = false;
@@ -182,13 +173,11 @@ private:
     uint64_t limit_ = kNever;  // of this turn()
     uint64_t told_ = kNever;   // when timer_ fires
     size_t open_ = 0;          // handles that libuv knows
-    size_t watching_ = 0;
 
     TimerHeap timers_;
     List<Task> tasks_;
     List<Poller, InPolled> polled_;
-    List<UvPoll, UvPollChanged> changed_;  // wanted and started differ
-    List<UvPoll, UvPollChanged> dead_;     // to be closed
+    EpollSet watched_;
     WakeSink *wake_sink_ = nullptr;
     LoopClosedSink *closed_sink_ = nullptr;
     std::unique_ptr<Resolver> resolver_;

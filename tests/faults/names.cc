@@ -63,8 +63,7 @@ long try_case(long nth) {
     std::unique_ptr<Watch> watch;
     {
         UvLoop::Inside inside(**loop);
-        watch = (*loop)->watch(server.fd(), replies);
-        watch->want(kReadable);
+        watch = (*loop)->watch(server.fd(), replies, kReadable);
     }
     const std::string servers = server.address();
     std::unique_ptr<Resolver> resolver;

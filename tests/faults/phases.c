@@ -58,13 +58,13 @@ static void run_open(const Mode *mode, const Fault *fault) {
     check_error(status, &err, "xfer_engine_open");
     if (status != XFER_OK) {
         if (host.engine != NULL) fail_case("a failed open leaves a handle");
-        /* What libuv keeps for a process is made in any first attempt. */
-        if (!compare_memory) before.descriptors = resources().descriptors;
         if (mode->dispatch == XFER_DISPATCH_LOOP) {
             /* What was on the caller's loop goes away in its next turns. */
             loop_end(&host);
             loop_make(&host, mode);
         }
+        /* What libuv keeps for a process is made in any first attempt. */
+        if (!compare_memory) before.descriptors = resources().descriptors;
         check_resources(&before, false, "after the failed open");
         must(host_try(&host, NULL), "the next xfer_engine_open");
     }

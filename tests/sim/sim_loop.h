@@ -86,7 +86,7 @@ public:
     void arm(Timer &timer, uint64_t due) override;
     void disarm(Timer &timer) override;
     void defer(Task &task) override;
-    std::unique_ptr<Watch> watch(int, WatchSink &) override { return nullptr; }
+    std::unique_ptr<Watch> watch(int, WatchSink &, uint32_t) override { return nullptr; }
     void look_at(Poller &) override {}  // nobody else writes memory here
     std::unique_ptr<Resolving> resolve(const std::string &host, ResolveSink &sink) override;
     void expect(uint64_t) override {}

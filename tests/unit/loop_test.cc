@@ -107,8 +107,7 @@ TEST_CASE("a timer that arms itself for now does not starve the loop") {
     {
         UvLoop::Inside inside(*loop);
         loop->arm(again.timer, 1);
-        watch = loop->watch(sockets[0].get(), ready);
-        watch->want(kReadable);
+        watch = loop->watch(sockets[0].get(), ready, kReadable);
     }
     REQUIRE(write(sockets[1].get(), "x", 1) == 1);
     loop->run();
@@ -153,9 +152,8 @@ TEST_CASE("a watch reports what is wanted, level-triggered, and can be paused") 
     std::unique_ptr<Watch> watch;
     {
         UvLoop::Inside inside(*loop);
-        watch = loop->watch(sockets[0].get(), ready);
+        watch = loop->watch(sockets[0].get(), ready, kReadable);
         REQUIRE(watch);
-        watch->want(kReadable);
     }
     loop->turn(0);
     CHECK(seen.empty());
@@ -188,18 +186,34 @@ TEST_CASE("the end of the other side is reported, whatever was wanted") {
         std::unique_ptr<Watch> watch;
         {
             UvLoop::Inside inside(*loop);
-            watch = loop->watch(sockets[0].get(), ready);
-            watch->want(wanted);
+            watch = loop->watch(sockets[0].get(), ready, wanted);
         }
         REQUIRE(write(sockets[0].get(), "x", 1) == 1);
         sockets[1].reset();  // with a byte unread: ECONNRESET
         loop->turn(kSecond);
         CHECK(seen == 1);
-        loop->turn(kSecond);  // still, after libuv stopped it because of the error
+        loop->turn(kSecond);  // still
         CHECK(seen == 2);
         UvLoop::Inside inside(*loop);
         watch.reset();
     }
+}
+
+TEST_CASE("a paused watch does not keep the loop awake when the other side ends") {
+    auto loop = own();
+    auto sockets = pair();
+    OnReady ready([&](uint32_t) { CHECK(false); });
+    std::unique_ptr<Watch> watch;
+    {
+        UvLoop::Inside inside(*loop);
+        watch = loop->watch(sockets[0].get(), ready, 0);
+    }
+    REQUIRE(write(sockets[0].get(), "x", 1) == 1);
+    sockets[1].reset();
+    loop->turn(20 * kMs);
+    CHECK(loop->wakeups() <= 3);
+    UvLoop::Inside inside(*loop);
+    watch.reset();
 }
 
 TEST_CASE("a watch may be destroyed by its own callback, its number be watched again at once") {
@@ -215,14 +229,12 @@ TEST_CASE("a watch may be destroyed by its own callback, its number be watched a
         sockets[0].reset();
         REQUIRE(dup2(others[0].get(), number) == number);
         sockets[0] = Fd(number);
-        watch = loop->watch(number, second);
+        watch = loop->watch(number, second, kReadable);
         REQUIRE(watch);
-        watch->want(kReadable);
     });
     {
         UvLoop::Inside inside(*loop);
-        watch = loop->watch(sockets[0].get(), first);
-        watch->want(kReadable);
+        watch = loop->watch(sockets[0].get(), first, kReadable);
     }
     REQUIRE(write(sockets[1].get(), "x", 1) == 1);
     REQUIRE(write(others[1].get(), "x", 1) == 1);
@@ -237,7 +249,7 @@ TEST_CASE("what cannot be watched is not") {
     OnReady ready([](uint32_t) {});
     Fd file(memfd_create("file", MFD_CLOEXEC));  // epoll refuses regular files
     std::unique_ptr<Watch> watch;
-    OnTask task([&] { watch = loop->watch(file.get(), ready), loop->stop(); });
+    OnTask task([&] { watch = loop->watch(file.get(), ready, kReadable), loop->stop(); });
     {
         UvLoop::Inside inside(*loop);
         loop->defer(task);
@@ -329,7 +341,11 @@ TEST_CASE("what other threads ask for inside takes effect although the loop slee
         CHECK(loop->on_thread());
         UvLoop::Inside nested(*loop);
         CHECK(nested);
-        watch = loop->watch(sockets[0].get(), ready);
+        watch = loop->watch(sockets[0].get(), ready, 0);
+    }
+    usleep(5000);
+    {
+        UvLoop::Inside inside(*loop);
         watch->want(kReadable);
     }
     REQUIRE(write(sockets[1].get(), "x", 1) == 1);
@@ -352,6 +368,95 @@ TEST_CASE("what other threads ask for inside takes effect although the loop slee
     }
     loop->stop();
     thread.join();
+}
+
+TEST_CASE("a descriptor may be closed by any thread as soon as its watch is gone") {
+    auto loop = own();
+    std::thread thread([&] { loop->run(); });
+    OnReady ready([](uint32_t) {});
+    OnReady never([](uint32_t) { CHECK(false); });
+    constexpr size_t kWatches = 200;  // the kernel is told of them for a while
+    for (int round = 0; round < 100; ++round) {
+        std::vector<std::array<Fd, 2>> sockets;
+        std::vector<std::unique_ptr<Watch>> watches;
+        for (size_t i = 0; i < kWatches; ++i) {
+            sockets.push_back(pair());
+            REQUIRE(write(sockets[i][1].get(), "x", 1) == 1);
+        }
+        {
+            UvLoop::Inside inside(*loop);
+            for (auto &one : sockets)
+                watches.push_back(loop->watch(one[0].get(), ready, kReadable));
+        }
+        auto quiet = pair();
+        if (round % 2) std::this_thread::yield();
+        for (size_t i = kWatches; i-- > 0;) {
+            UvLoop::Inside inside(*loop);
+            watches[i].reset();
+            const int number = sockets[i][0].get();
+            if (i % 2) {
+                sockets[i][0].reset();
+                continue;
+            }
+            // Another socket of the same number, which never becomes readable.
+            REQUIRE(dup2(quiet[0].get(), number) == number);
+            watches[i] = loop->watch(number, never, kReadable);
+            REQUIRE(watches[i]);
+        }
+        UvLoop::Inside inside(*loop);
+        watches.clear();
+    }
+    loop->stop();
+    thread.join();
+}
+
+TEST_CASE("what one callback ends is not called any more, though it was ready, too") {
+    auto loop = own();
+    constexpr size_t kPairs = 100;  // more than are collected at once
+    std::vector<std::array<Fd, 2>> sockets;
+    std::vector<std::unique_ptr<Watch>> watches(kPairs);
+    int called = 0;
+    OnReady first([&](uint32_t) {
+        ++called;
+        for (auto &watch : watches)
+            watch.reset();
+    });
+    {
+        UvLoop::Inside inside(*loop);
+        for (auto &watch : watches) {
+            sockets.push_back(pair());
+            REQUIRE(write(sockets.back()[1].get(), "x", 1) == 1);
+            watch = loop->watch(sockets.back()[0].get(), first, kReadable);
+            REQUIRE(watch);
+        }
+    }
+    loop->turn(kSecond);
+    loop->turn(0);
+    CHECK(called == 1);
+}
+
+TEST_CASE("however many are ready, each has its turn") {
+    auto loop = own();
+    constexpr int kPairs = 200;
+    std::vector<std::array<Fd, 2>> sockets;
+    std::vector<std::unique_ptr<OnReady>> sinks;
+    std::vector<std::unique_ptr<Watch>> watches;
+    std::vector<int> called(kPairs);
+    {
+        UvLoop::Inside inside(*loop);
+        for (int i = 0; i < kPairs; ++i) {
+            sockets.push_back(pair());
+            REQUIRE(write(sockets.back()[1].get(), "x", 1) == 1);
+            sinks.push_back(std::make_unique<OnReady>([&called, i](uint32_t) { ++called[i]; }));
+            watches.push_back(loop->watch(sockets.back()[0].get(), *sinks.back(), kReadable));
+        }
+    }
+    for (int turns = 0; turns < 10; ++turns)
+        loop->turn(kSecond);
+    for (int times : called)
+        CHECK(times > 0);
+    UvLoop::Inside inside(*loop);
+    watches.clear();
 }
 
 TEST_CASE("an idle loop does not wake up, and a busy one that spins does not sleep") {
@@ -453,8 +558,7 @@ TEST_CASE("the descriptor of a loop is readable when, and only when, a turn woul
         std::unique_ptr<Watch> watch;
         {
             UvLoop::Inside inside(*loop);
-            watch = loop->watch(sockets[0].get(), ready);
-            watch->want(kReadable);
+            watch = loop->watch(sockets[0].get(), ready, kReadable);
         }
         CHECK(!readable(*fd));
         REQUIRE(write(sockets[1].get(), "x", 1) == 1);
@@ -534,8 +638,7 @@ TEST_CASE("a descriptor that is asked for late knows of what was there before") 
     }
     SUBCASE("a socket") {
         UvLoop::Inside inside(*loop);
-        watch = loop->watch(sockets[0].get(), ready);
-        watch->want(kReadable);
+        watch = loop->watch(sockets[0].get(), ready, kReadable);
         REQUIRE(write(sockets[1].get(), "x", 1) == 1);
     }
     auto fd = loop->fd();
@@ -559,8 +662,7 @@ TEST_CASE("a loop that always has work of its own looks at its descriptors all t
     std::unique_ptr<Watch> watch;
     {
         UvLoop::Inside inside(*loop);
-        watch = loop->watch(sockets[0].get(), ready);
-        watch->want(kReadable);
+        watch = loop->watch(sockets[0].get(), ready, kReadable);
         loop->defer(task);
     }
     REQUIRE(write(sockets[1].get(), "x", 1) == 1);
@@ -612,8 +714,7 @@ TEST_CASE(
     loop->set_wake_sink(wake);
     {
         UvLoop::Inside inside(*loop);
-        watch = loop->watch(sockets[0].get(), ready);
-        watch->want(kReadable);
+        watch = loop->watch(sockets[0].get(), ready, kReadable);
         loop->arm(timer.timer, loop->now() + 5 * kMs);
     }
     while (closed.count == 0)
@@ -637,8 +738,7 @@ TEST_CASE("a child of fork parts with the loop without harm to the parent's") {
     std::unique_ptr<Watch> watch;
     {
         UvLoop::Inside inside(*loop);
-        watch = loop->watch(sockets[0].get(), ready);
-        watch->want(kReadable);
+        watch = loop->watch(sockets[0].get(), ready, kReadable);
     }
     loop->turn(0);
     pid_t child = fork();
@@ -656,4 +756,46 @@ TEST_CASE("a child of fork parts with the loop without harm to the parent's") {
     CHECK(seen == 1);
     UvLoop::Inside inside(*loop);
     watch.reset();
+}
+
+TEST_CASE("the caller's loop in a child of fork hears nothing of the parent's descriptors") {
+    uv_loop_t uv;
+    REQUIRE(uv_loop_init(&uv) == 0);
+    auto made = UvLoop::embedded(&uv);
+    REQUIRE(made);
+    auto loop = std::move(*made);
+    auto sockets = pair();
+    int seen = 0;
+    OnReady ready([&](uint32_t) { ++seen; });
+    std::unique_ptr<Watch> watch;
+    {
+        UvLoop::Inside inside(*loop);
+        watch = loop->watch(sockets[0].get(), ready, kReadable);
+    }
+    uv_run(&uv, UV_RUN_NOWAIT);
+    pid_t child = fork();
+    if (child == 0) {
+        loop->forked();
+        bool good = uv_loop_fork(&uv) == 0 && write(sockets[1].get(), "x", 1) == 1;
+        for (int i = 0; i < 3; ++i)
+            uv_run(&uv, UV_RUN_NOWAIT);
+        good &= seen == 0 && !readable(uv_backend_fd(&uv));
+        watch.reset();
+        _exit(good ? 0 : 1);
+    }
+    int status = 1;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    CHECK(status == 0);
+    uv_run(&uv, UV_RUN_NOWAIT);
+    CHECK(seen > 0);
+    OnClosed closed;
+    {
+        UvLoop::Inside inside(*loop);
+        watch.reset();
+        loop->close(closed);
+    }
+    while (closed.count == 0)
+        uv_run(&uv, UV_RUN_ONCE);
+    loop.reset();
+    CHECK(uv_loop_close(&uv) == 0);
 }

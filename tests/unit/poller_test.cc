@@ -22,9 +22,8 @@ constexpr uint64_t kMs = kNsPerMs;
 struct Word final : Poller, WatchSink {
     explicit Word(UvLoop &on) : loop(on) {
         UvLoop::Inside inside(loop);
-        watch = loop.watch(bell.get(), *this);
+        watch = loop.watch(bell.get(), *this, kReadable);
         REQUIRE(watch);
-        watch->want(kReadable);
         loop.look_at(*this);
     }
     void write() {

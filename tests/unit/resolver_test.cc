@@ -93,8 +93,7 @@ TEST_CASE("a name server is asked for both families, and its refusal has a name"
     std::unique_ptr<Watch> watch;
     {
         UvLoop::Inside inside(*loop);
-        watch = loop->watch(server.fd(), replies);
-        watch->want(kReadable);
+        watch = loop->watch(server.fd(), replies, kReadable);
         resolver = std::make_unique<Resolver>(*loop, server.address());
         first = resolver->ask("here.test.", here);
         second = resolver->ask("nowhere.test.", nowhere);

@@ -46,9 +46,8 @@ ShmLink::~ShmLink() {
 Failure ShmLink::carry(Fd fd, bool dialed) {
     door_ = Door(std::move(fd));
     if (Failure why = door_.meet(); why.status != XFER_OK) return why;
-    watch_ = loop_.watch(door_.fd(), *this);
+    watch_ = loop_.watch(door_.fd(), *this, kReadable);
     if (!watch_) return {XFER_ENOMEM, XFER_ORIGIN_NONE, 0, "the loop takes no more descriptors"};
-    watch_->want(kReadable);
     last_heard_ = loop_.now();
     dialed_ = dialed;
     if (dialed) loop_.defer(*this);

@@ -59,10 +59,11 @@ void StreamLink::dial_next() {
             continue;
         }
         dial_->fd = std::move(*fd);
-        dial_->watch = loop_.watch(dial_->fd.get(), *this);
-        // On one host the kernel is done already, and libuv needs not be asked.
-        if (dial_->watch && writable(dial_->fd.get())) return loop_.defer(*this);
-        if (dial_->watch) return dial_->watch->want(kWritable);
+        // On one host it is connected already: its first readiness is that of the connection.
+        const bool there = writable(dial_->fd.get());
+        dial_->watch = loop_.watch(dial_->fd.get(), *this, there ? kReadable : kWritable);
+        if (dial_->watch && there) return loop_.defer(*this);
+        if (dial_->watch) return;
         dial_->last = {XFER_ENOMEM, XFER_ORIGIN_NONE, 0,
                        remote_ + ": the loop takes no more descriptors"};
     }
@@ -94,7 +95,7 @@ void StreamLink::connected() {
 }
 
 bool StreamLink::carry(Fd fd, std::string remote, ConstBytes unread) {
-    std::unique_ptr<Watch> watch = loop_.watch(fd.get(), *this);
+    std::unique_ptr<Watch> watch = loop_.watch(fd.get(), *this, kReadable);
     if (!watch) return false;
     carry(std::make_unique<SocketCarrier>(std::move(fd), std::move(watch)), std::move(remote));
     receiver_.put_unread(unread);

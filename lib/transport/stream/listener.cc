@@ -40,8 +40,7 @@ StreamListener::~StreamListener() {
 
 bool StreamListener::begin() {
     takes_words_ = is_stream(fd_.get());
-    watch_ = loop_.watch(fd_.get(), *this);
-    if (watch_) watch_->want(kReadable);
+    watch_ = loop_.watch(fd_.get(), *this, kReadable);
     return watch_ != nullptr;
 }
 
