@@ -518,7 +518,8 @@ XFER_API xfer_status_t xfer_ep_open(xfer_engine_t *engine, const char *uri, cons
 /* Keeps the handle of a PEER event past its PEER_DOWN; from then on it is like one that was opened, IDLE if the peer is
  * down. One whose connection ended because nobody used it is down when it has not come back within idle_ms.
  * Returns: XFER_OK; XFER_EINVAL if it is the caller's already.
- * Thread: any, until the callback of the PEER_DOWN event has returned; in POLL until the next poll begins.
+ * Thread: any, until the callback of the PEER_DOWN event, or of the engine's CLOSED, has returned; in POLL until the
+ *         next poll begins.
  * In callback: yes.
  * Ownership: the handle is the caller's until xfer_ep_close. */
 XFER_API xfer_status_t xfer_ep_keep(xfer_ep_t *ep);

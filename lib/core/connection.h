@@ -94,7 +94,9 @@ public:
 
     // ---- once it is live
     bool usable() const { return live_ && !closing_ && !leaving_; }
-    bool takes_new() const { return usable() && !peer_drains_; }
+    // Not once an end drains, nor once we have said that we are done: what comes to us later waits
+    // for a connection of its own.
+    bool takes_new() const { return usable() && !peer_drains_ && !done_said_; }
     void drain();  // tells the peer, and tells it again when nothing of ours is under way
     Lane &control() { return *lanes_[0]; }
     // Which lane carries what; core/lanes.cc.

@@ -301,8 +301,10 @@ Status Engine::join() {
         delivery_.wait_ended();
     join_threads();
     // What is left of the shards refuses the calls of handles that were not closed yet.
-    for (auto &shard : shards_)
+    for (auto &shard : shards_) {
         shard->transports.clear();
+        shard->release_handles();
+    }
     turned_ = nullptr;
     loops_.clear();
     delivery_.release();

@@ -94,7 +94,9 @@ void Shard::finish_close(Endpoint &ep) {
     ep.state.store(XFER_EP_CLOSED);
     if (!ep.of_user.load()) {
         if (peer) greet_again(*peer);
-        return ep.release();
+        if (ep.closed.load()) return ep.release();
+        // The engine closes, and the user, who was told of no end, may be using the handle.
+        return lent_.push_back(ep);
     }
     xfer_event_t &event = ep.closed_event.event;
     event.kind = XFER_EVENT_CLOSED;
@@ -222,6 +224,11 @@ void Shard::deliver() {
         engine.dispatch(node);
     }
     if (!outbox_.empty()) loop.defer(*this);
+}
+
+void Shard::release_handles() {
+    while (Endpoint *ep = lent_.pop_front())
+        ep->release();
 }
 
 void Shard::hand_over_events() {

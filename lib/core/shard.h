@@ -57,6 +57,7 @@ public:
     void add(Region &region, RegionTable::Places &places);
     void remove(Region &region);
     void begin_close();
+    void release_handles();  // those that nobody can use any more: the engine's CLOSED was told
     void begin_drain(uint64_t limit);  // in nanoseconds from now, 0: none
 
     // ---- the loop: for what lives on it
@@ -186,6 +187,7 @@ private:
     OwningList<Peer, InShard> dead_peers_;
     std::vector<Ref<Endpoint>> moving_;    // room for those that leave with a connection
     List<Endpoint, Lingering> lingering_;  // closed but for operations on their way here
+    List<Endpoint, Lingering> lent_;       // closed, of PEER events without a PEER_DOWN
     LogLimit refusals_{kRefusalLines, kRefusalLogNs};
     std::unique_ptr<HalfOpen> half_open_;
     std::vector<uint8_t> refusal_;

@@ -156,6 +156,30 @@ static void test_rolling_restart(void **state) {
     assert_true(well < kPuts);
 }
 
+/* By another address the peer is met again while the drain has nothing to wait for on the
+ * connection that there is: what was accepted for it goes well. */
+static void test_met_again_while_draining(void **state) {
+    for (int round = 0; round < 10; round++) {
+        Pair pair;
+        pair_open(&pair, *state, kLength);
+        uint8_t *local = test_memory(kLength);
+        char other[256];
+        assert_status(
+            xfer_engine_listen(pair.server->engine, "tcp://127.0.0.1:0", other, sizeof other, NULL),
+            XFER_OK);
+        xfer_ep_t *again = open_ep(pair.client, other);
+        for (uint64_t i = 0; i < 4; i++)
+            assert_status(xfer_put(again, local, &pair.ref, 0, kLength, i, NULL), XFER_OK);
+        assert_status(xfer_engine_drain(pair.client->engine, 0, 7), XFER_OK);
+        for (uint64_t i = 0; i < 4; i++)
+            assert_status(wait_event(pair.client, XFER_EVENT_PUT, i, kPatience).status, XFER_OK);
+        assert_status(drained(pair.client, 7), XFER_OK);
+        host_end(pair.client);
+        host_end(pair.server);
+        close_shells();
+    }
+}
+
 /* Both at once, with work on both sides. */
 static void test_both(void **state) {
     Pair pair;
@@ -222,6 +246,7 @@ static const struct CMUnitTest tests[] = {
     EACH_MODE(test_rolling_restart),
     EACH_MODE(test_one_of_two_handles_closes),
     EACH_DISPATCH(test_cancel_while_draining),
+    EACH_MODE(test_met_again_while_draining),
     EACH_MODE(test_both),
     EACH_DISPATCH(test_limit),
     EACH_MODE(test_closed_meanwhile),

@@ -129,12 +129,48 @@ static void test_two(void **state) {
     assert_status(xfer_engine_join(server), XFER_OK);
 }
 
+/* A peer that is there when the engine closes gets no PEER_DOWN: its handle lives until CLOSED. */
+static void test_engine_closes(void **state) {
+    open_server(*state);
+    Host *client = host_open(THREAD_MODE);
+    xfer_ep_t *ep = open_ep(client, uri), *theirs = NULL;
+    assert_status(xfer_notify(ep, 5, 1, NULL), XFER_OK);
+    bool told = false, closed = false;
+    for (uint64_t end = now_ms() + kPatience; !told && now_ms() < end;) {
+        poll_once();
+        for (uint32_t i = 0; i < count; i++) {
+            if (events[i].kind == XFER_EVENT_PEER) theirs = events[i].ep;
+            told |= events[i].kind == XFER_EVENT_NOTIFY;
+        }
+        turn(1);
+    }
+    assert_true(told && theirs != NULL);
+    assert_status(xfer_engine_close(server), XFER_OK);
+    for (uint64_t end = now_ms() + kPatience; !closed && now_ms() < end;) {
+        let_loops_turn();
+        poll_once();
+        uint32_t is = 0;
+        assert_status(xfer_ep_state(theirs, &is), XFER_OK);
+        assert_status(xfer_ep_keep(theirs), XFER_ECLOSED);
+        for (uint32_t i = 0; i < count; i++) {
+            assert_int_not_equal(events[i].kind, XFER_EVENT_PEER_DOWN);
+            closed |= events[i].kind == XFER_EVENT_CLOSED && events[i].object == (void *)server;
+        }
+    }
+    assert_true(closed);
+    assert_status(xfer_engine_join(server), XFER_OK);
+    host_end(client);
+}
+
 static const struct CMUnitTest tests[] = {
     MODE_TEST(test_lives_until_the_next_poll, 7, "poll/1"),
     MODE_TEST(test_lives_until_the_next_poll, 8, "poll/2"),
     MODE_TEST(test_kept_after_its_end, 7, "poll/1"),
     MODE_TEST(test_kept_after_its_end, 8, "poll/2"),
     MODE_TEST(test_two, 7, "poll/1"),
+    MODE_TEST(test_engine_closes, 6, "poll/none"),
+    MODE_TEST(test_engine_closes, 7, "poll/1"),
+    MODE_TEST(test_engine_closes, 8, "poll/2"),
 };
 
 TEST_MAIN(tests)

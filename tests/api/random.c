@@ -2,7 +2,9 @@
  *
  * Random programs: one to four threads make calls, legal and not, on two engines of random modes
  * that talk over TCP. Whatever they do, every accepted call gets its one event and a refused one
- * none, nothing is told of what has ended, every status is a listed one, and all of it ends.
+ * none, nothing is told of what has ended, what is told of can be used, a drain waits for what is
+ * under way, nothing is lost to a connection that nobody ended, every status is a listed one, and
+ * all of it ends.
  *
  * A failure prints its seed; XFER_TEST_SEED=n runs that script alone. Threads interleave as they
  * like, so one run of a seed may not show what another did.
@@ -29,6 +31,7 @@ typedef struct Object {
 Side sides[kEngines];
 static Op ops[kMaxOps];
 static _Atomic uint32_t op_count;
+static _Atomic uint64_t call_clock;
 static pthread_mutex_t objects_mutex = PTHREAD_MUTEX_INITIALIZER;
 static Object objects[kMaxObjects];
 static int object_count;
@@ -66,10 +69,10 @@ uint8_t *script_memory(uint64_t length) {
     return blocks[at] = calloc(1, length);
 }
 
-uint32_t begin(uint32_t kind, uint32_t ep, bool exact) {
+uint32_t begin(uint32_t kind, uint32_t side, uint32_t ep, bool exact) {
     uint32_t at = ++op_count;
     if (at >= kMaxOps) abort();
-    ops[at] = (Op){.kind = kind, .ep = ep, .exact = exact};
+    ops[at] = (Op){.kind = kind, .side = side, .ep = ep, .exact = exact, .asked = ++call_clock};
     return at;
 }
 
@@ -82,7 +85,7 @@ static void check_listed(xfer_status_t status, const char *call) {
 
 void end(uint32_t word, xfer_status_t status, const char *call) {
     check_listed(status, call);
-    ops[word].accepted = status == XFER_OK;
+    if (status == XFER_OK) ops[word].accepted = ++call_clock;
 }
 
 void plain(xfer_status_t status, const char *call) {
@@ -113,6 +116,30 @@ void end_object(const void *object, xfer_status_t status, const char *call) {
 
 /* ---- events ---- */
 
+/* What was accepted before the drain has ended. Not so a receive, which waits for what will not be
+ * sent any more until the engine is closed. */
+static void take_drained(const Op *drain) {
+    for (uint32_t i = 1; i <= op_count; i++) {
+        const Op *op = &ops[i];
+        const bool drained = op->kind != XFER_EVENT_CLOSED && op->kind != XFER_EVENT_REVOKED &&
+                             op->kind != XFER_EVENT_RECV;
+        if (op->side != drain->side || !op->exact || !drained) continue;
+        const uint64_t accepted = op->accepted;
+        if (accepted != 0 && accepted < drain->asked && op->events == 0)
+            broken("DRAINED before the event %u of an earlier call", op->kind);
+    }
+}
+
+/* Nobody is killed here: a connection is lost only to an engine that closes. One that drains ends
+ * its own work, and the peer's but for what the peer asked of its application. */
+static void check_lost(const Op *op) {
+    const bool moves =
+        op->kind == XFER_EVENT_PUT || op->kind == XFER_EVENT_GET || op->kind == XFER_EVENT_BATCH;
+    if (sides[0].closing || sides[1].closing) return;
+    if (moves || !sides[1 - op->side].draining)
+        broken("event %u: XFER_EPEERLOST, and no engine had been closed", op->kind);
+}
+
 static void take_word(const xfer_event_t *event) {
     if (event->user == 0 || event->user > op_count) {
         broken("event %u for user %llu", event->kind, (unsigned long long)event->user);
@@ -128,6 +155,8 @@ static void take_word(const xfer_event_t *event) {
     if (++op->events != 1) broken("two events of kind %u for one call", event->kind);
     if (op->ep != 0 && ops[op->ep].events != 0)
         broken("event %u after the CLOSED of its endpoint", event->kind);
+    if (event->status == XFER_EPEERLOST) check_lost(op);
+    if (event->kind == XFER_EVENT_DRAINED && event->status == XFER_OK) take_drained(op);
 }
 
 static void take(Side *side, const xfer_event_t *event) {
@@ -145,10 +174,22 @@ static void take(Side *side, const xfer_event_t *event) {
     }
 }
 
+/* The handle of a peer that came to us can be used until the next poll, or the end of the callback.
+ */
+static void use_handle(const Side *side, const xfer_event_t *event) {
+    uint32_t state;
+    const bool theirs = event->kind == XFER_EVENT_NOTIFY || event->kind == XFER_EVENT_PEER ||
+                        event->kind == XFER_EVENT_PEER_UP || event->kind == XFER_EVENT_PEER_DOWN;
+    if (!theirs || event->ep == NULL || event->user != 0 || side->closed) return;
+    xfer_status_t status = xfer_ep_state(event->ep, &state);
+    if (status != XFER_OK) broken("the handle of event %u: status %d", event->kind, (int)status);
+}
+
 static void on_event(const xfer_event_t *event, uint64_t user) {
     Side *side = &sides[user];
     pthread_mutex_lock(&side->hold);
     take(side, event);
+    use_handle(side, event);
     pthread_mutex_unlock(&side->hold);
 }
 
@@ -184,6 +225,8 @@ static void poll_side(Side *side) {
           "xfer_engine_poll");
     for (uint32_t i = 0; i < count; i++)
         take(side, &events[i]);
+    for (uint32_t i = 0; i < count; i++)
+        use_handle(side, &events[i]);
     pthread_mutex_unlock(&side->hold);
     plain(xfer_engine_fd(side->engine, &fd), "xfer_engine_fd");
     if (count == 0) poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, 5);
@@ -261,8 +304,9 @@ static void close_left(Worker *worker) {
 static void check_all(void) {
     for (uint32_t i = 1; i <= op_count; i++) {
         const Op *op = &ops[i];
-        if (op->events > op->accepted || (op->exact && op->events != op->accepted))
-            broken("call %u (event kind %u): accepted %d, events %d", i, op->kind, op->accepted,
+        const int accepted = op->accepted != 0;
+        if (op->events > accepted || (op->exact && op->events != accepted))
+            broken("call %u (event kind %u): accepted %d, events %d", i, op->kind, accepted,
                    op->events);
     }
     for (int i = 0; i < object_count; i++)
@@ -275,14 +319,18 @@ static void run_script(void) {
     static const uint32_t threads[] = {XFER_NONE, 1, 2};
     uint64_t state = seed;
     op_count = 0;
+    call_clock = 0;
     object_count = 0;
     block_count = 0;
     memset(objects, 0, sizeof objects);
     memset(workers, 0, sizeof workers);
+    pthread_mutexattr_t recursive;
+    pthread_mutexattr_init(&recursive);
+    pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
     for (int i = 0; i < kEngines; i++) {
         sides[i] = (Side){.dispatch = 1 + (uint32_t)(next(&state) % 3),
                           .io_threads = threads[next(&state) % 3]};
-        pthread_mutex_init(&sides[i].hold, NULL);
+        pthread_mutex_init(&sides[i].hold, &recursive);
         pthread_create(&sides[i].driver, NULL, drive, &sides[i]);
         wait_for(&sides[i].ready, "open");
     }
@@ -296,8 +344,10 @@ static void run_script(void) {
     for (uint32_t i = 0; i < count; i++)
         pthread_join(workers[i].thread, NULL);
     if (next(&state) % 2) usleep((useconds_t)(next(&state) % 3000));
-    for (int i = 0; i < kEngines; i++)
+    for (uint32_t i = 0; i < kEngines; i++) {
+        sides[i].closing = 1;
         plain(xfer_engine_close(sides[i].engine), "xfer_engine_close");
+    }
     for (int i = 0; i < kEngines; i++)
         wait_for(&sides[i].closed, "CLOSED of an engine");
     for (int i = 0; i < kEngines; i++)

@@ -16,10 +16,12 @@ enum { kEngines = 2, kMaxWorkers = 4, kSlots = 4, kMaxOps = 8192, kBlock = 4096 
 /* One call that promises an event, or a handle that is told its own word. The place in the table,
  * from 1, is its user word. */
 typedef struct Op {
-    uint32_t kind;        /* of the event */
-    uint32_t ep;          /* the word of its endpoint, 0: none */
-    bool exact;           /* an accepted call gets its event, not only at most one */
-    _Atomic int accepted; /* the call returned XFER_OK */
+    uint32_t kind;             /* of the event */
+    uint32_t ep;               /* the word of its endpoint, 0: none */
+    uint32_t side;             /* of the engine */
+    bool exact;                /* an accepted call gets its event, not only at most one */
+    uint64_t asked;            /* when the call was made, by a clock that counts calls */
+    _Atomic uint64_t accepted; /* when it had returned XFER_OK; 0: it has not */
     _Atomic int events;
 } Op;
 
@@ -29,8 +31,10 @@ typedef struct Side {
     char uri[256];
     uv_loop_t loop;
     pthread_t driver;
-    pthread_mutex_t hold; /* no event is delivered, so no handle ends, while it is held */
+    pthread_mutex_t
+        hold; /* recursive: no event is delivered, so no handle ends, while it is held */
     _Atomic int ready, closed, joined;
+    _Atomic int draining, closing; /* from before the call */
     uint64_t last_sequence;
 } Side;
 
@@ -55,8 +59,8 @@ extern Side sides[kEngines];
 uint32_t draw(Worker *worker, uint32_t below);
 /* Memory that lives until the script is over. */
 uint8_t *script_memory(uint64_t length);
-/* A word for a call that is about to be made; 0 if the table is full. */
-uint32_t begin(uint32_t kind, uint32_t ep, bool exact);
+/* A word for a call that is about to be made on the engine of that side. */
+uint32_t begin(uint32_t kind, uint32_t side, uint32_t ep, bool exact);
 /* What the call returned. */
 void end(uint32_t word, xfer_status_t status, const char *call);
 void end_object(const void *object, xfer_status_t status, const char *call);

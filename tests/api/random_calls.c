@@ -109,7 +109,7 @@ static void region_grant(Worker *worker) {
     if (region->handle == NULL || grant->handle != NULL) return;
     some_range(worker, &options.offset, &options.length);
     options.lease_ms = leases[draw(worker, 4)];
-    uint32_t word = begin(XFER_EVENT_REVOKED, 0, true);
+    uint32_t word = begin(XFER_EVENT_REVOKED, side, 0, true);
     options.user = word;
     xfer_ref_t ref;
     xfer_status_t status = xfer_region_grant(region->handle, &options, &ref);
@@ -148,7 +148,7 @@ static void ep_open(Worker *worker) {
     uint32_t side = side_of(worker);
     Handle *ep = slot(worker, worker->eps[side]);
     if (ep->handle != NULL) return;
-    uint32_t word = begin(XFER_EVENT_CLOSED, 0, true);
+    uint32_t word = begin(XFER_EVENT_CLOSED, side, 0, true);
     xfer_ep_options_t options = {.size = sizeof options, .user = word};
     xfer_id_t id;
     if (draw(worker, 8) == 0 && xfer_engine_id(sides[1 - side].engine, &id) == XFER_OK)
@@ -192,8 +192,8 @@ static uint64_t message_length(Worker *worker) {
         some_range(worker, &offset, &length);                         \
         (void)ref, (void)options, (void)offset, (void)length;         \
         if (ep->handle == NULL) return;                               \
-        uint32_t word = begin(kind, ep->word, true);                  \
-        if (word != 0) end(word, __VA_ARGS__, #name);                 \
+        uint32_t word = begin(kind, side, ep->word, true);            \
+        end(word, __VA_ARGS__, #name);                                \
     }
 
 EP_CALL(put, XFER_EVENT_PUT,
@@ -214,7 +214,7 @@ static void recv_any(Worker *worker) {
     uint32_t side = side_of(worker);
     OpOptions room;
     const xfer_op_options_t *options = op_options(worker, &room);
-    uint32_t word = begin(XFER_EVENT_RECV, 0, true);
+    uint32_t word = begin(XFER_EVENT_RECV, side, 0, true);
     end(word,
         xfer_recv(sides[side].engine, NULL, script_memory(256), 256, draw(worker, 4), 3, word,
                   options),
@@ -223,11 +223,12 @@ static void recv_any(Worker *worker) {
 
 static void ep_lookup(Worker *worker) {
     static const char *const names[] = {"a", "b", "c", "d", "e", "f", "none", ""};
-    Handle *ep = slot(worker, worker->eps[side_of(worker)]);
+    uint32_t side = side_of(worker);
+    Handle *ep = slot(worker, worker->eps[side]);
     xfer_lookup_options_t options = {
         .size = sizeof options, .wait = draw(worker, 4) == 0, .timeout_ms = timeout(worker)};
     if (ep->handle == NULL) return;
-    uint32_t word = begin(XFER_EVENT_LOOKUP, ep->word, true);
+    uint32_t word = begin(XFER_EVENT_LOOKUP, side, ep->word, true);
     end(word, xfer_ep_lookup(ep->handle, names[draw(worker, 8)], &options, word), "xfer_ep_lookup");
 }
 
@@ -322,14 +323,15 @@ static void batch_lists(Worker *worker) {
 
 /* Twice at times: the second is refused, or the first has ended already. */
 static void batch_submit(Worker *worker) {
-    Handle *batch = slot(worker, worker->batches[side_of(worker)]);
+    uint32_t side = side_of(worker);
+    Handle *batch = slot(worker, worker->batches[side]);
     if (batch->handle == NULL) return;
     for (uint32_t i = 0; i <= draw(worker, 3); i++) {
         xfer_submit_options_t options = {.size = sizeof options,
                                          .timeout_ms = timeout(worker),
                                          .flags = draw(worker, 8),
                                          .notify_key = draw(worker, 4)};
-        uint32_t word = begin(XFER_EVENT_BATCH, batch->word, true);
+        uint32_t word = begin(XFER_EVENT_BATCH, side, batch->word, true);
         end(word, xfer_batch_submit(batch->handle, word, &options), "xfer_batch_submit");
     }
 }
@@ -361,7 +363,7 @@ static void counter_open(Worker *worker) {
     uint32_t side = side_of(worker);
     Handle *counter = slot(worker, worker->counters[side]);
     if (counter->handle != NULL) return;
-    uint32_t word = begin(XFER_EVENT_COUNTER, 0, false);
+    uint32_t word = begin(XFER_EVENT_COUNTER, side, 0, false);
     end(word,
         xfer_counter_open(sides[side].engine, draw(worker, 4), draw(worker, 3), word,
                           (xfer_counter_t **)&counter->handle, NULL),
@@ -395,13 +397,30 @@ static void constants(Worker *worker) {
 }
 
 static void engine_drain(Worker *worker) {
-    uint32_t word = begin(XFER_EVENT_DRAINED, 0, true);
-    end(word, xfer_engine_drain(sides[side_of(worker)].engine, timeout(worker), word),
-        "xfer_engine_drain");
+    uint32_t side = side_of(worker);
+    sides[side].draining = 1;
+    uint32_t word = begin(XFER_EVENT_DRAINED, side, 0, true);
+    end(word, xfer_engine_drain(sides[side].engine, timeout(worker), word), "xfer_engine_drain");
+}
+
+/* While much is under way by several handles, of which one is closed; the loops that wait for a
+ * callback to return see it all at once. */
+static void drain_busy(Worker *worker) {
+    for (int side = 0; side < kEngines; side++)
+        pthread_mutex_lock(&sides[side].hold);
+    for (uint32_t i = draw(worker, 200); i > 0; i--)
+        (draw(worker, 2) ? put : get)(worker);
+    engine_drain(worker);
+    for (uint32_t i = draw(worker, 4); i > 0; i--)
+        ep_close(worker);
+    for (int side = 0; side < kEngines; side++)
+        pthread_mutex_unlock(&sides[side].hold);
 }
 
 static void engine_close(Worker *worker) {
-    plain(xfer_engine_close(sides[side_of(worker)].engine), "xfer_engine_close");
+    uint32_t side = side_of(worker);
+    sides[side].closing = 1;
+    plain(xfer_engine_close(sides[side].engine), "xfer_engine_close");
 }
 
 /* ---- what must always be refused ---- */
@@ -473,6 +492,7 @@ const CallRow calls[] = {
     {"engine_look", 20, engine_look},
     {"constants", 5, constants},
     {"engine_drain", 1, engine_drain},
+    {"drain_busy", 1, drain_busy},
     {"engine_close", 1, engine_close},
     {"wrong_handles", 40, wrong_handles},
 };
