@@ -132,12 +132,13 @@ static void take_drained(const Op *drain) {
 
 /* Nobody is killed here: a connection is lost only to an engine that closes. One that drains ends
  * its own work, and the peer's but for what the peer asked of its application. */
-static void check_lost(const Op *op) {
+static void check_lost(const Op *op, const xfer_event_t *event) {
     const bool moves =
         op->kind == XFER_EVENT_PUT || op->kind == XFER_EVENT_GET || op->kind == XFER_EVENT_BATCH;
-    if (sides[0].closing || sides[1].closing) return;
+    if (sides[0].closing || sides[1].closing || sides[op->side].met_others) return;
     if (moves || !sides[1 - op->side].draining)
-        broken("event %u: XFER_EPEERLOST, and no engine had been closed", op->kind);
+        broken("event %u: XFER_EPEERLOST (origin %u, native %d), and no engine had been closed",
+               op->kind, event->origin, event->native_code);
 }
 
 static void take_word(const xfer_event_t *event) {
@@ -155,12 +156,21 @@ static void take_word(const xfer_event_t *event) {
     if (++op->events != 1) broken("two events of kind %u for one call", event->kind);
     if (op->ep != 0 && ops[op->ep].events != 0)
         broken("event %u after the CLOSED of its endpoint", event->kind);
-    if (event->status == XFER_EPEERLOST) check_lost(op);
+    if (event->status == XFER_EPEERLOST) check_lost(op, event);
     if (event->kind == XFER_EVENT_DRAINED && event->status == XFER_OK) take_drained(op);
+}
+
+static void take_up(Side *side, const xfer_event_t *event) {
+    xfer_id_t id;
+    const Side *peer = side == &sides[0] ? &sides[1] : &sides[0];
+    if (xfer_engine_id(peer->engine, &id) != XFER_OK ||
+        memcmp(&id, event->data, sizeof id.bytes) != 0)
+        side->met_others = 1;
 }
 
 static void take(Side *side, const xfer_event_t *event) {
     check_listed(event->status, "an event");
+    if (event->kind == XFER_EVENT_PEER_UP) take_up(side, event);
     if (side->closed) broken("event %u after the engine's CLOSED", event->kind);
     if (event->sequence != ++side->last_sequence) broken("the sequence has a gap");
     if (event->kind == XFER_EVENT_CLOSED && event->object == (void *)side->engine) {

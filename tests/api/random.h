@@ -35,6 +35,7 @@ typedef struct Side {
         hold; /* recursive: no event is delivered, so no handle ends, while it is held */
     _Atomic int ready, closed, joined;
     _Atomic int draining, closing; /* from before the call */
+    _Atomic int met_others;        /* of another process, which had found the port in use again */
     uint64_t last_sequence;
 } Side;
 
