@@ -147,6 +147,7 @@ bool Peer::settle(Connection &connection, const Identity &identity, ConstBytes r
     // All that a move takes is made before anything moves.
     std::unique_ptr<LinkMove> move = shard.pack(connection, identity, raw, eps_);
     for (Endpoint &ep : eps_) {
+        if (ep.closing) continue;  // its end, which may wait for a receive, is told by this loop
         if (ep.uri != connection.uri && id) continue;
         if (ep.expected && *ep.expected != identity.id)
             end_all(ep, XFER_EIDENTITY);
