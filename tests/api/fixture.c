@@ -32,9 +32,12 @@ static pthread_t test_thread;
 static _Atomic uint64_t recorded;    /* events, of all hosts */
 static _Thread_local bool in_uv_run; /* the one place where a LOOP callback may come from */
 
+/* Memory of a test, between guard bytes that nothing may write to. */
+enum { kGuard = 64, kGuardByte = 0xa5 };
 typedef struct Block {
     struct Block *next;
-    void *memory;
+    uint8_t *memory;
+    uint64_t length;
 } Block;
 static Block *blocks;
 
@@ -52,11 +55,21 @@ uint64_t now_ms(void) {
 void *test_memory(uint64_t length) {
     Block *block = malloc(sizeof *block);
     assert_non_null(block);
-    block->memory = calloc(1, length == 0 ? 1 : length);
+    block->memory = calloc(1, length + 2 * kGuard);
     assert_non_null(block->memory);
+    block->length = length;
+    memset(block->memory, kGuardByte, kGuard);
+    memset(block->memory + kGuard + length, kGuardByte, kGuard);
     block->next = blocks;
     blocks = block;
-    return block->memory;
+    return block->memory + kGuard;
+}
+
+static bool is_guarded(const Block *block) {
+    const uint8_t *behind = block->memory + kGuard + block->length;
+    for (int i = 0; i < kGuard; i++)
+        if (block->memory[i] != kGuardByte || behind[i] != kGuardByte) return false;
+    return true;
 }
 
 /* ---- recording ---- */
@@ -399,11 +412,14 @@ int fixture_teardown(void **state) {
         free_host(hosts);
         hosts = next;
     }
+    bool guarded = true;
     while (blocks != NULL) {
         Block *next = blocks->next;
+        guarded &= is_guarded(blocks);
         free(blocks->memory);
         free(blocks);
         blocks = next;
     }
+    if (!guarded) fail_msg("memory around that of the test was written to");
     return 0;
 }

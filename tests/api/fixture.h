@@ -112,7 +112,8 @@ struct Host {
 int fixture_setup(void **state);
 int fixture_teardown(void **state);
 
-/* Zeroed memory that lives until the teardown of this test, after all hosts ended. */
+/* Zeroed memory that lives until the teardown of this test, after all hosts ended. The bytes around
+ * it are looked at then: one that was written to fails the test. */
 void *test_memory(uint64_t length);
 /* True when the environment asks for fewer rounds. */
 bool quick(void);
