@@ -3,7 +3,8 @@
  * Whom hostile acceptors attack: an engine that dials. For each line of input, `URI MILLISECONDS
  * [ID]`, it looks "vault" up there, gets the first 4,096 bytes and puts as many to another place,
  * and tells how each of the three ended, how long it all took, whether the bytes are those of the
- * vault, and whether memory around them changed. The first line that it prints is its own URI.
+ * vault, and whether memory around them changed, which is looked at after every completion. It
+ * lends "members" to an honest peer. The first line that it prints is its own URI.
  *
  * Usage: hostile_client [KEY]
  */
@@ -85,6 +86,7 @@ static void visit(xfer_engine_t *engine, const char *uri, uint32_t limit, uint32
         got = xfer_get(ep, memory + WORDS, &ref, 0, BYTES, 0, &deadline);
         if (got == XFER_OK) got = wait_for(engine, XFER_EVENT_GET, NULL);
     }
+    int around = is_whole(0, WORDS) && is_whole(2 * WORDS, 3 * WORDS);
     int same = found == XFER_OK && got == XFER_OK;
     for (uint64_t i = 0; i < WORDS; ++i)
         same = same && memory[WORDS + i] == pattern(OFFSET / 8 + i);
@@ -99,12 +101,12 @@ static void visit(xfer_engine_t *engine, const char *uri, uint32_t limit, uint32
     if (connected == 1) wait_for(engine, XFER_EVENT_CONNECT, NULL);
     must(xfer_ep_close(ep), "close");
     wait_for(engine, XFER_EVENT_CLOSED, NULL);
+    around = around && is_whole(0, WORDS) && is_whole(2 * WORDS, 3 * WORDS);
     printf("visit connected %" PRId32 " found %" PRId32 " got %" PRId32 " put %" PRId32
            " took %" PRIu64
            " same %d around %d"
            " fds %" PRIu64 "\n",
-           connected, found, got, put, took, same,
-           is_whole(0, WORDS) && is_whole(2 * WORDS, 3 * WORDS), descriptors());
+           connected, found, got, put, took, same, around, descriptors());
 }
 
 int main(int argc, char **argv) {
@@ -119,6 +121,11 @@ int main(int argc, char **argv) {
     must(xfer_engine_open(&options, &engine, NULL), "open");
     char own[256];
     must(xfer_engine_listen(engine, "tcp://127.0.0.1:0", own, sizeof own, NULL), "listen");
+    xfer_region_options_t lent = {
+        .size = sizeof lent, .access = XFER_READ | XFER_WRITE, .name = "members"};
+    xfer_region_t *region = NULL;
+    void *members = NULL;
+    must(xfer_region_alloc(engine, &lent, 1 << 16, &members, &region, NULL), "members");
     printf("%s\n", own);
     for (char line[512]; fgets(line, sizeof line, stdin);) {
         char uri[256] = "", identity[33] = "";

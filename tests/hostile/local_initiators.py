@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hostile local peers as initiators: what they share with an engine of the library holds anything at any time. During
-each vector an honest local peer puts, gets and verifies."""
+"""Hostile local peers as initiators: what they share with an engine of the library holds anything at any time."""
 
+import errno
 import fcntl
 import os
 import signal
@@ -10,12 +10,12 @@ import time
 
 import initiator as wire
 import local
-from companion import BYTES, OFFSET, attack
 from initiator import EPEERLOST, Frame, Initiator
-from lab import SOON, check, same
+from lab import SOON, Skipped, check, same, vector
 from local import CLAIM, NOTED, READ, SHOW, SLEEPS, SLOT_COUNT, SLOTS, SPAN, WAITS, WRITTEN, control_packet
 
 NOBODY = 65534
+ASIDE = 2 << 20  # of the desk, behind what the honest peer of the lab writes
 
 
 def near(lab):
@@ -79,7 +79,7 @@ def child_that_claims(lab):
 
 # Rings.
 
-@attack
+@vector
 def indices_of_the_rings_that_are_nonsense(lab):
     for index in (1, local.RING_BYTES, 1 << 40, 1 << 63):  # past what there can be
         connection, lane = near(lab)
@@ -92,7 +92,7 @@ def indices_of_the_rings_that_are_nonsense(lab):
         lab.ended(connection)
 
 
-@attack
+@vector
 def indices_of_the_rings_that_go_back(lab):
     connection, lane = near(lab)
     is_up(connection)
@@ -101,21 +101,21 @@ def indices_of_the_rings_that_go_back(lab):
     lab.ended(connection)
 
 
-@attack
+@vector
 def frames_that_come_byte_by_byte_and_never_whole(lab):
     connection, lane = near(lab)
     for byte in Frame(wire.PING, 4711).pack():
         lane.send(bytes([byte]))
     while 4711 not in connection.pongs:
         connection.turn()
-    put = lab.put(ref=lab.desk, pieces=((OFFSET + BYTES, 4096),), data=bytes(4096)).pack()
+    put = lab.put(ref=lab.desk, pieces=((ASIDE, 4096),), data=bytes(4096)).pack()
     for size in (1, 31, 33, 60, 4000):
         near(lab)[1].send(put[:size])
 
 
-@attack
+@vector
 def bytes_that_change_while_they_are_read(lab):
-    frame = lab.put(ref=lab.desk, pieces=((OFFSET + BYTES, 64),), data=bytes(64)).pack()
+    frame = lab.put(ref=lab.desk, pieces=((ASIDE, 64),), data=bytes(64)).pack()
     for _ in range(5):
         connection, lane = near(lab)
         at = lane.written_bytes
@@ -126,7 +126,7 @@ def bytes_that_change_while_they_are_read(lab):
         connection.drop()
 
 
-@attack
+@vector
 def flags_of_sleepers_that_change_at_will(lab):
     connection, lane = near(lab)
     for i in range(2000):
@@ -146,7 +146,42 @@ def flags_of_sleepers_that_change_at_will(lab):
 
 # Claims, slots and stamps.
 
-@attack
+@vector
+def leases_on_memory_that_is_shown(lab):
+    lab.server.say("map read")
+    lab.server.wait("mapped")
+    connection, lane = near(lab)
+    see, taken = lane.see, []
+
+    def take_leases(ref, fields, fds):
+        for fd in fds:
+            held = os.dup(fd)
+            lab.opened.append(lambda: os.close(held))
+            for kind in (fcntl.F_RDLCK, fcntl.F_WRLCK):  # kernels differ in what they grant
+                try:
+                    fcntl.fcntl(held, fcntl.F_SETLEASE, kind)
+                    taken.append(kind)
+                except OSError as why:
+                    same(why.errno, errno.EAGAIN, "why a lease is refused")
+        return see(ref, fields, fds)
+    lane.see = take_leases
+    handler = signal.signal(signal.SIGIO, signal.SIG_IGN)  # told when somebody opens the file; it is kept
+    try:
+        lane.show(connection.lookup(b"mapped"))
+        print(f"{len(taken)} leases are granted", flush=True)
+        other, others_lane = near(lab)
+        ref = other.lookup(b"mapped")
+        check(others_lane.show(ref), "the region is not shown to another peer")
+        same(other.get(ref, [(0, 4096)]), bytes(4096), "what another peer gets")
+        lab.member.goes_on()
+        lab.server.say("unmap")
+        closes(lab)
+        lab.close_all()
+    finally:
+        signal.signal(signal.SIGIO, handler)
+
+
+@vector
 def a_claim_that_is_never_lowered(lab):
     connection, lane, shown = shows(lab)
     lane.mine[CLAIM] = shown.stamp
@@ -158,7 +193,7 @@ def a_claim_that_is_never_lowered(lab):
     closes(lab)
 
 
-@attack
+@vector
 def a_claim_of_a_process_that_is_killed(lab):
     lab.server.say("map")
     lab.server.wait("mapped")
@@ -169,7 +204,7 @@ def a_claim_of_a_process_that_is_killed(lab):
     closes(lab)
 
 
-@attack
+@vector
 def a_claim_of_a_process_that_is_stopped(lab):
     lab.server.say("map")
     lab.server.wait("mapped")
@@ -182,7 +217,7 @@ def a_claim_of_a_process_that_is_stopped(lab):
     closes(lab)
 
 
-@attack
+@vector
 def claims_of_what_is_over_or_was_never_there(lab):
     connection, lane, shown = shows(lab)
     lab.server.say("unmap")
@@ -198,7 +233,7 @@ def claims_of_what_is_over_or_was_never_there(lab):
     is_up(connection)
 
 
-@attack
+@vector
 def slots_of_the_owner_that_are_written_over(lab):
     for value in (0, 1, (1 << 64) - 1):
         connection, lane, shown = shows(lab)
@@ -209,7 +244,7 @@ def slots_of_the_owner_that_are_written_over(lab):
         is_up(connection)
 
 
-@attack
+@vector
 def a_table_of_notifications_that_is_full_of_nonsense(lab):
     for numbers in (range(1, SPAN + 1), range((1 << 64) - SPAN, 1 << 64), range(1 << 63, (1 << 63) + SPAN)):
         before = lab.server.report()["connections"]
@@ -248,7 +283,7 @@ def memory(size, seals):
     return fd
 
 
-@attack
+@vector
 def descriptors_that_nobody_asked_for(lab):
     connection, lane = near(lab)
     ref = connection.lookup(b"desk")
@@ -265,7 +300,7 @@ def descriptors_that_nobody_asked_for(lab):
         os.close(fd)
 
 
-@attack
+@vector
 def more_descriptors_than_are_taken(lab):
     connection, lane = near(lab)
     with open("/dev/null", "rb") as null:
@@ -273,7 +308,7 @@ def more_descriptors_than_are_taken(lab):
     lab.ended(connection)
 
 
-@attack
+@vector
 def packets_that_nobody_says(lab):
     for packet in (b"\2", b"12", bytes(95), bytes(97), bytes(8192), bytes(8193), control_packet(0), control_packet(5),
                    control_packet((1 << 64) - 1), wire.message(wire.HELLO, {})):
@@ -282,7 +317,7 @@ def packets_that_nobody_says(lab):
         lab.ended(connection)
 
 
-@attack
+@vector
 def packets_before_the_lane_is_ready(lab):
     uri = next(uri for uri in lab.connect().listens if uri.startswith("shm://"))
     for packet in (local.WAKE_UP, control_packet(SHOW), bytes(16), bytes(8193), b"XFER"):
@@ -292,7 +327,7 @@ def packets_before_the_lane_is_ready(lab):
         lab.hung_up(lane)
 
 
-@attack
+@vector
 def words_that_are_not_due(lab):
     connection, lane = near(lab)
     for kind in (local.SHOWN, local.HIDE, local.DROP):
@@ -302,7 +337,7 @@ def words_that_are_not_due(lab):
     is_up(connection)
 
 
-@attack
+@vector
 def a_flood_of_questions_whose_answers_nobody_reads(lab):
     _, lane = near(lab)
     lane.socket.settimeout(SOON)
@@ -314,10 +349,10 @@ def a_flood_of_questions_whose_answers_nobody_reads(lab):
     check(False, "the server takes any number of questions")
 
 
-@attack
+@vector
 def another_user(lab):
     if os.geteuid() != 0:
-        return print("left out: only root can be another user", flush=True)
+        raise Skipped("only root can be another user")
     uri = next(uri for uri in lab.connect().listens if uri.startswith("shm://"))
     child = os.fork()
     if child == 0:

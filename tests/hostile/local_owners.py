@@ -11,8 +11,7 @@ import time
 import initiator as wire
 import local
 from acceptor import LENGTH, LIMIT, OK, Acceptor, visit
-from companion import attack
-from lab import SOON, check, same
+from lab import SOON, check, same, vector
 from local import SHOW, SHOWN, SLOTS, control_packet
 
 MAPPING = 11  # of memory that may be written
@@ -139,7 +138,7 @@ def owner_attack(function):
         while held() != before:
             check(time.monotonic() < until, "the client holds more descriptors than before")
     run.__name__ = function.__name__
-    return attack(run)
+    return vector(run)
 
 
 def works(lab, **steps):

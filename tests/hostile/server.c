@@ -2,11 +2,12 @@
  *
  * What hostile peers attack: an engine that listens on loopback and lends "vault", whose bytes and
  * what lies on both sides of it never change, "sealed", which may only be read, and "desk", which
- * honest peers write to. The first line that it prints is its URI. It answers each line "report"
- * with one of numbers; "open" and "close" lend a region "later" and take it back, "map" and "unmap"
- * one "mapped" of memory that local peers map, whose end is told; "recv TAG ROOM"
- * posts a receive from any, "drop TAG COUNT" as many without room, and "send TAG LENGTH FLAGS"
- * sends to the peer that came last. It ends with its input.
+ * honest peers write to, and "members", which no vector touches. The first line that it prints is
+ * its URI. It answers each line "report" with one of numbers; "open" and "close" lend a region
+ * "later" and take it back, "map" and "unmap" one "mapped" of memory that local peers map, whose
+ * end is told, "map read" one that may only be read; "recv TAG ROOM" posts a receive from any,
+ * "drop TAG COUNT" as many without room, and "send TAG LENGTH FLAGS" sends to the peer that came
+ * last. It ends with its input.
  *
  * Usage: [HOSTILE_IO_THREADS=N] [HOSTILE_LOG=1] hostile_server [KEY]
  */
@@ -65,12 +66,13 @@ static xfer_region_t *lend(xfer_engine_t *engine, const char *name, uint32_t acc
     return region;
 }
 
-static xfer_region_t *map(xfer_engine_t *engine) {
-    xfer_region_options_t options = {
-        .size = sizeof options, .access = XFER_READ | XFER_WRITE, .name = "mapped"};
+/* Lends memory that local peers map. */
+static xfer_region_t *map(xfer_engine_t *engine, const char *name, uint32_t access,
+                          uint64_t length) {
+    xfer_region_options_t options = {.size = sizeof options, .access = access, .name = name};
     xfer_region_t *region = NULL;
     void *address = NULL;
-    must(xfer_region_alloc(engine, &options, 1 << 20, &address, &region, NULL), "alloc");
+    must(xfer_region_alloc(engine, &options, length, &address, &region, NULL), "alloc");
     return region;
 }
 
@@ -107,7 +109,8 @@ int main(int argc, char **argv) {
     xfer_region_t *regions[] = {
         lend(engine, "vault", XFER_READ | XFER_WRITE, (char *)memory + GUARD, VAULT),
         lend(engine, "sealed", XFER_READ, sealed, sizeof sealed),
-        lend(engine, "desk", XFER_READ | XFER_WRITE, desk, sizeof desk)};
+        lend(engine, "desk", XFER_READ | XFER_WRITE, desk, sizeof desk),
+        map(engine, "members", XFER_READ | XFER_WRITE, 1 << 16)};
     char uri[256];
     must(xfer_engine_listen(engine, "tcp://127.0.0.1:0", uri, sizeof uri, NULL), "listen");
     printf("%s\n", uri);
@@ -118,8 +121,10 @@ int main(int argc, char **argv) {
         if (strcmp(line, "open\n") == 0)
             region = lend(engine, "later", XFER_READ | XFER_WRITE, later, sizeof later);
         if (strcmp(line, "close\n") == 0) must(xfer_region_close(region), "close");
-        if (strcmp(line, "map\n") == 0) {
-            mapped = map(engine);
+        const int read_only = strcmp(line, "map read\n") == 0;
+        if (read_only || strcmp(line, "map\n") == 0) {
+            const uint32_t access = read_only ? XFER_READ : XFER_READ | XFER_WRITE;
+            mapped = map(engine, "mapped", access, 1 << 20);
             printf("mapped\n");
         }
         if (strcmp(line, "unmap\n") == 0) must(xfer_region_close(mapped), "close");
