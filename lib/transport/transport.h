@@ -134,10 +134,10 @@ public:
     virtual void start(uint32_t max_ops, uint32_t serve_ops) = 0;
     virtual void hear() = 0;  // and from now on the peer is heard
 
-    virtual bool send(const Frame &frame,
-                      ConstBytes body) = 0;  // false: too much is waiting already
-    virtual bool post(Op &op) = 0;           // false: full until some on_done, or it is down
-    virtual void flush() = 0;                // sends what was posted
+    // False: too much is waiting already. A link that ends forgets what it takes; its end tells.
+    virtual bool send(const Frame &frame, ConstBytes body) = 0;
+    virtual bool post(Op &op) = 0;  // false: full until some on_done, or it is down
+    virtual void flush() = 0;       // sends what was posted
     // Withdraws. True: local memory is quiet now, and `canceled` says so; on_done still comes, when
     // nothing of it can land any more. False: it is in use, for a short time at most: the link ends
     // that, if it must by its own end, and on_done tells it.
