@@ -83,6 +83,7 @@ void Connection::send_proof(const Statement &statement, RequestList &waiting) {
         note(request);
     }
     say(handshake.proof(statement, std::move(questions)));
+    proved_ = true;
 }
 
 void Connection::send_ready(const Statement &statement) {
@@ -184,18 +185,25 @@ void Connection::refuse(Status status, std::string_view words) {
     close({status, 0, 0, std::string("handshake: ").append(words)});
 }
 
+// To a peer that has our proof the connection may be live already, while its answer is on the way.
+void Connection::say_goodbye(Status why) {
+    Frame bye;
+    bye.type = FrameType::bye;
+    bye.status = why < 0 ? why : XFER_ECLOSED;
+    if (live_) return void(voice_->link->send(bye, {}));
+    if (!proved_ || why != XFER_ECLOSED) return;
+    uint8_t head[Frame::kSize];
+    encode(bye, head);
+    control().link->send_hello(head);
+}
+
 void Connection::close(const Failure &reason) {
     if (closing_) return;
     closing_ = true;
     leave_half_open();
     why = reason;
-    if (live_) {
-        Frame bye;
-        bye.type = FrameType::bye;
-        bye.status = reason.status < 0 ? reason.status : XFER_ECLOSED;
-        const bool said = in_memory([&] { voice_->link->send(bye, {}); });
-        static_cast<void>(said);  // its end says enough
-    }
+    const bool said = in_memory([&] { say_goodbye(reason.status); });
+    static_cast<void>(said);  // its end says enough
     for (auto &lane : lanes_)
         if (lane->link && lane->state != Lane::State::down)
             lane->link->close(reason);

@@ -167,6 +167,7 @@ private:
     friend class Shard;
     friend class Peer;
     void say(ConstBytes words);
+    void say_goodbye(Status why);
     void hear(Lane &lane, const Hello &message, ConstBytes raw);
     void hear_stranger(const Hello &message, ConstBytes raw);
     std::string_view why_no_lane(const Connection &stranger, const Hello &message,
@@ -215,6 +216,7 @@ private:
     uint64_t pinged_ = 0;
     uint64_t rested_ = 0;  // silence until then was agreed on
     bool live_ = false, closing_ = false, ended_ = false;
+    bool proved_ = false;                           // we have said our proof
     bool leaving_ = false;                          // we offered to end an idle connection
     bool drain_said_ = false, done_said_ = false;   // ours
     bool peer_drains_ = false, peer_done_ = false;  // the peer's

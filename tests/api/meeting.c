@@ -3,6 +3,7 @@
  * How two engines meet: both at once, many threads at once, with and without the key, and with an
  * identity that was or was not expected. */
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -324,6 +325,25 @@ static void test_address_of_a_member(void **state) {
     assert_int_equal(host_stats(client).connects, 0);
 }
 
+/* Who leaves in peace while the two meet is not lost: the owner may have a connection already. */
+static void test_leaves_while_meeting(void **state) {
+    Host *server = host_open(*state);
+    host_listen(server, "tcp://127.0.0.1:0");
+    for (int round = 0; round < 60; round++) {
+        Host *client = host_open(THREAD_MODE);
+        assert_status(xfer_notify(open_ep(client, server->uri), 1, 1, NULL), XFER_OK);
+        usleep((useconds_t)(rand() % 400));
+        host_end(client);
+        turn(0);
+        close_shells();
+    }
+    wait_connections(server, 0);
+    const size_t met = count_events(server, XFER_EVENT_PEER_UP, ANY_USER);
+    for (size_t i = 0; i < met; i++)
+        assert_status(wait_event(server, XFER_EVENT_PEER_DOWN, ANY_USER, kPatience).status,
+                      XFER_ECLOSED);
+}
+
 /* ---- many ---- */
 
 static void test_storm(void **state) {
@@ -361,6 +381,7 @@ static const struct CMUnitTest tests[] = {
     EACH_MODE(test_served_by_who_came),
     EACH_DISPATCH(test_address_of_another),
     EACH_DISPATCH(test_address_of_a_member),
+    EACH_MODE(test_leaves_while_meeting),
     EACH_MODE(test_storm),
 };
 

@@ -318,6 +318,7 @@ void SimLink::finish_incoming() {
     case Head::hello: {
         auto parsed = decode_hello_header(head.bytes.data());
         if (parsed && parsed->kind == HelloKind::lane) control_ = false;
+        if (max_ops_ > 0) return sink_->on_control(*decode_frame(head.bytes.data()), {});
         return sink_->on_hello(head.bytes);
     }
     case Head::control:
