@@ -20,6 +20,8 @@ public:
     virtual ssize_t write(std::span<const iovec> from) = 0;
     virtual ssize_t read(std::span<const iovec> into) = 0;
     virtual void want(uint32_t readiness) = 0;  // from now on; see Watch
+    // What is written from here on may wait for end(), and go with it.
+    virtual void cork() {}
     // Nothing is read any more; what was written still arrives.
     virtual void end() = 0;
     virtual Fd release() = 0;  // for another loop; null: it can't go there

@@ -327,6 +327,9 @@ void StreamLink::break_off(const Failure &why) {
 
 void StreamLink::close(const Failure &why) {
     if (both_.stage == Stage::closing || both_.stage == Stage::over) return;
+    // A refusal and the end are one packet: who has not proved itself costs as little as it can.
+    // Who has may be sending, which turns the end into a reset, and that drops what has not left.
+    if (both_.stage == Stage::hello && carrier_) carrier_->cork();
     both_.stage = Stage::closing;
     why_ = why;
     loop_.defer(*this);

@@ -25,7 +25,8 @@ msghdr message_of(std::span<const iovec> vectors) {
 ssize_t SocketCarrier::write(std::span<const iovec> from) {
     const Unseen copies;
     const msghdr message = message_of(from);
-    return ::sendmsg(fd_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    const int more = corked_ ? MSG_MORE : 0;
+    return ::sendmsg(fd_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT | more);
 }
 
 ssize_t SocketCarrier::read(std::span<const iovec> into) {

@@ -17,12 +17,14 @@ public:
     ssize_t write(std::span<const iovec> from) override;
     ssize_t read(std::span<const iovec> into) override;
     void want(uint32_t readiness) override { watch_->want(readiness); }
+    void cork() override { corked_ = true; }
     void end() override;
     Fd release() override;
 
 private:
     Fd fd_;
     std::unique_ptr<Watch> watch_;
+    bool corked_ = false;
 };
 
 }  // namespace xfer::stream
