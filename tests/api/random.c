@@ -171,6 +171,9 @@ static void take_up(Side *side, const xfer_event_t *event) {
 static void take(Side *side, const xfer_event_t *event) {
     check_listed(event->status, "an event");
     if (event->kind == XFER_EVENT_PEER_UP) take_up(side, event);
+    if (event->kind == XFER_EVENT_PEER_DOWN && event->status == XFER_EPEERLOST && !side->met_others)
+        broken("a connection was lost (origin %u, native %d), and nobody was killed", event->origin,
+               event->native_code);
     if (side->closed) broken("event %u after the engine's CLOSED", event->kind);
     if (event->sequence != ++side->last_sequence) broken("the sequence has a gap");
     if (event->kind == XFER_EVENT_CLOSED && event->object == (void *)side->engine) {
@@ -267,11 +270,22 @@ static void *drive(void *data) {
     return NULL;
 }
 
+static void print_engine(const Side *side) {
+    static char text[1 << 16];
+    size_t needed;
+    print_message("dispatch %u, io_threads %u, closed %d\n", side->dispatch, side->io_threads,
+                  side->closed);
+    if (xfer_engine_describe(side->engine, text, sizeof text, &needed) == XFER_OK)
+        print_message("%s\n", text);
+}
+
 static void wait_for(_Atomic int *value, const char *what) {
     for (uint64_t limit = now_ms() + kEndMs; *value == 0; usleep(200)) {
         if (now_ms() < limit) continue;
         print_message("seed %llu: %s did not happen in %d ms (%s)\n", (unsigned long long)seed,
                       what, kEndMs, first_broken);
+        for (int i = 0; i < kEngines; i++)
+            print_engine(&sides[i]);
         abort(); /* threads hang: nothing can be put in order */
     }
 }
