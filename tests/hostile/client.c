@@ -136,6 +136,7 @@ int main(int argc, char **argv) {
         if (patient == 0) patient = limit;
         visit(engine, uri, limit, patient, identity);
     }
+    must(xfer_region_close(region), "close");
     must(xfer_engine_join(engine), "join");
     return 0;
 }
