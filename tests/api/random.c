@@ -72,7 +72,12 @@ uint8_t *script_memory(uint64_t length) {
 uint32_t begin(uint32_t kind, uint32_t side, uint32_t ep, bool exact) {
     uint32_t at = ++op_count;
     if (at >= kMaxOps) abort();
-    ops[at] = (Op){.kind = kind, .side = side, .ep = ep, .exact = exact, .asked = ++call_clock};
+    Op *op = &ops[at]; /* others may look whether it was accepted */
+    op->kind = kind;
+    op->side = side;
+    op->ep = ep;
+    op->exact = exact;
+    op->asked = ++call_clock;
     return at;
 }
 
@@ -121,11 +126,11 @@ void end_object(const void *object, xfer_status_t status, const char *call) {
 static void take_drained(const Op *drain) {
     for (uint32_t i = 1; i <= op_count; i++) {
         const Op *op = &ops[i];
+        const uint64_t accepted = op->accepted; /* until then it may be half written */
+        if (accepted == 0 || accepted >= drain->asked) continue;
         const bool drained = op->kind != XFER_EVENT_CLOSED && op->kind != XFER_EVENT_REVOKED &&
                              op->kind != XFER_EVENT_RECV;
-        if (op->side != drain->side || !op->exact || !drained) continue;
-        const uint64_t accepted = op->accepted;
-        if (accepted != 0 && accepted < drain->asked && op->events == 0)
+        if (op->side == drain->side && op->exact && drained && op->events == 0)
             broken("DRAINED before the event %u of an earlier call", op->kind);
     }
 }
@@ -346,6 +351,7 @@ static void run_script(void) {
     call_clock = 0;
     object_count = 0;
     block_count = 0;
+    memset(ops, 0, sizeof ops);
     memset(objects, 0, sizeof objects);
     memset(workers, 0, sizeof workers);
     pthread_mutexattr_t recursive;
