@@ -125,12 +125,12 @@ Region *Engine::find_entered(std::string_view name) {
     return at == names_.end() ? nullptr : regions_.at(at->second).get();
 }
 
-Status Engine::end_region(Region &region, Status why) {
+Status Engine::end_region(Region &region) {
     std::lock_guard lock(registry_mutex_);
     if (region.ended.load()) return XFER_ECLOSED;
     for (Region &grant : region.grants)
         leave(grant, XFER_ECLOSED);
-    leave(region, why);
+    leave(region, XFER_OK);
     return XFER_OK;
 }
 

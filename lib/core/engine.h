@@ -71,7 +71,8 @@ public:
     Status grant(Region &parent, const xfer_grant_options_t &options, RemoteRegion &ref);
     Status renew(Region &parent, const RemoteRegion &ref, uint32_t lease_ms);
     Status revoke(Region &parent, const RemoteRegion &ref);
-    Status end_region(Region &region, Status why = XFER_OK);
+    Status end_region(Region &region);
+    void end_lease(Region &grant);
     Single *take_single();
     void give_single(Single &single);
     void close_silently(Endpoint &ep);

@@ -11,6 +11,7 @@ public:
     Renewal(Region &grant, uint32_t lease_ms) : grant_(grant), lease_ms_(lease_ms) {}
     void arrive(Shard &shard) override {
         grant_->lease_ms = lease_ms_;
+        grant_->renewals.fetch_sub(1);
         if (!grant_->ended.load()) shard.lease(*grant_);
         delete this;
     }
@@ -53,9 +54,17 @@ Status Engine::renew(Region &parent, const RemoteRegion &ref, uint32_t lease_ms)
     Region *grant = find_grant(parent, ref);
     if (!grant) return XFER_EREVOKED;
     auto *renewal = new Renewal(*grant, lease_ms == XFER_NONE ? 0 : lease_ms);
+    grant->renewals.fetch_add(1);
     if (first_shard().enqueue(*renewal)) return XFER_OK;
+    grant->renewals.fetch_sub(1);
     delete renewal;
     return XFER_EREVOKED;
+}
+
+// One that was renewed in time goes on, also while the word of it is on its way to the loop.
+void Engine::end_lease(Region &grant) {
+    std::lock_guard lock(registry_mutex_);
+    if (!grant.ended.load() && grant.renewals.load() == 0) leave(grant, XFER_ETIMEDOUT);
 }
 
 Status Engine::revoke(Region &parent, const RemoteRegion &ref) {

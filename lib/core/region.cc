@@ -73,7 +73,7 @@ void Region::told() {
 }
 
 void Region::on_timer(Timer &) {
-    engine.end_region(*this, XFER_ETIMEDOUT);
+    engine.end_lease(*this);
 }
 
 RegionTable::Places::Places(Region &region) {

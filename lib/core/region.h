@@ -111,6 +111,7 @@ public:
     Ref<Region> parent;                               // of a grant
     List<Region, InGrants> grants;                    // under the lock of the engine's registry
     std::atomic<uint32_t> lease_ms{0};                // 0: none; the first shard renews it
+    std::atomic<uint32_t> renewals{0};                // accepted, and on their way to it
     Timer lease{*this};                               // on the first shard's loop
     std::unique_ptr<RegionChange[]> comings, goings;  // for each shard
 
