@@ -226,7 +226,7 @@ void Engine::close_silently(Endpoint &ep) {
 // ---- events
 
 bool Engine::dispatches_on(const Shard &) const {
-    return seams_.loop || delivery_.mode() == Delivery::Mode::with_io;
+    return delivery_.mode() == Delivery::Mode::with_io;
 }
 
 void Engine::dispatch(EventNode &node) {

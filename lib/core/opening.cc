@@ -104,16 +104,18 @@ void Engine::await_neighbours() {
 
 Failure Engine::start() {
     UvLoop *driven = nullptr;
-    const uint32_t count = std::max(options_.io_threads, 1u);
+    const auto simulated = static_cast<uint32_t>(seams_.loops.size());
+    const uint32_t count = simulated ? simulated : std::max(options_.io_threads, 1u);
     closings_ = std::make_unique<Closing[]>(count);
     shards_left_ = count;
     loops_.reserve(count);
     shards_.reserve(count);
     threads_.reserve(count);
-    if (seams_.loop) {
-        make_shard(*seams_.loop, 0);
+    if (simulated) {
+        for (Loop *loop : seams_.loops)
+            make_shard(*loop, static_cast<uint32_t>(shards_.size()));
         await_neighbours();
-        return {};
+        return options_.dispatch == XFER_DISPATCH_POLL ? delivery_.open(nullptr) : Failure{};
     }
     for (uint32_t i = 0; i < count; ++i) {
         const bool embedded = options_.io_threads == 0 && options_.dispatch == XFER_DISPATCH_LOOP;

@@ -13,14 +13,6 @@ namespace {
 
 constexpr uint64_t kTags = 3;
 
-template <typename Options>
-Options options_of(uint32_t timeout_ms) {
-    Options options{};
-    options.size = sizeof options;
-    options.timeout_ms = timeout_ms;
-    return options;
-}
-
 }  // namespace
 
 uint64_t Scenario::some_length() {
@@ -64,6 +56,7 @@ bool Scenario::add_entry(Life &life, size_t to, bool put, Operation &operation, 
     entry.at = at;
     entry.length = length;
     operation.to = lent.owner;
+    operation.lent = &lent;
     operation.to_self = to == life.node;
     if (put) {
         if (lent.fixed || lent.next + length > lent.length) return false;
@@ -145,85 +138,12 @@ void Scenario::act_get_all(Life &life, Life::Ep &ep, const Life::Held &ref) {
     Operation &operation = model.begin(Operation::single, life.number, length);
     operation.ep = ep.number;
     operation.to = ref.lent->owner;
+    operation.lent = ref.lent;
     operation.entries.push_back({false, 0, length, nullptr, ref.lent->content});
     const auto options = options_of<xfer_op_options_t>(some_timeout(operation));
     life.took(
         operation, &ep,
         xfer_get(ep.handle, operation.buffer, &ref.ref, 0, length, operation.number, &options));
-}
-
-void Scenario::act_batch(Life &life) {
-    size_t to = 0;
-    const Life::Held *ref = some_ref(life, !one_in(4), to);
-    if (!ref) return act_question(life, Act::lookup);
-    const uint64_t count = one_in(6) ? 1 + random(60) : 1 + random(5);
-    std::vector<uint64_t> lengths;
-    uint64_t room = 0;
-    for (uint64_t i = 0; i < count; ++i) {
-        lengths.push_back(count > 5 ? random(3'000) : some_length());
-        room += lengths.back() + 1;
-    }
-    if (room > 1'500'000) return;
-    Life::Ep *ep = life.ep_to(to);
-    if (!ep) return;
-    Life::Batch batch;
-    batch.node = to;
-    if (xfer_batch_open(ep->handle, nullptr, &batch.handle, nullptr) != XFER_OK) return;
-    Operation &operation = model.begin(Operation::batch, life.number, room);
-    operation.ep = ep->number;
-    uint64_t at = 0;
-    const bool mixed = one_in(3);
-    for (const uint64_t length : lengths) {
-        const bool put = mixed ? one_in(2) : !ref->lent->fixed;
-        uint64_t offset = 0;
-        if (!add_entry(life, to, put, operation, at, length, *ref, offset)) continue;
-        uint8_t *local = operation.buffer + at;
-        const xfer_status_t status =
-            put ? xfer_batch_put(batch.handle, local, &ref->ref, offset, length)
-                : xfer_batch_get(batch.handle, local, &ref->ref, offset, length);
-        at += length + 1;
-        if (status != XFER_OK) operation.entries.pop_back();
-    }
-    submit(life, batch, operation);
-    life.batches.push_back(batch);
-}
-
-void Scenario::submit(Life &life, Life::Batch &batch, Operation &operation) {
-    auto options = options_of<xfer_submit_options_t>(some_timeout(operation));
-    operation.notifies = one_in(3);
-    operation.ordered = one_in(5);
-    if (operation.notifies) options.flags |= XFER_SUBMIT_NOTIFY;
-    if (operation.ordered) options.flags |= XFER_SUBMIT_ORDERED;
-    if (operation.notifies && swarm.counts && one_in(2))
-        operation.key = kSharedKey + random(kSharedKeys);
-    if (swarm.sums && one_in(4)) {
-        options.flags |= XFER_SUBMIT_CHECKSUM;
-        operation.checked = true;
-    }
-    options.notify_key = operation.key ? operation.key : operation.number;
-    batch.last = operation.number;
-    Life::Ep *ep = nullptr;
-    for (Life::Ep &mine : life.eps)
-        if (mine.number == operation.ep) ep = &mine;
-    life.took(operation, ep, xfer_batch_submit(batch.handle, operation.number, &options));
-}
-
-// Only what surely lands no more may be sent again by a test that judges bytes.
-void Scenario::act_resubmit(Life &life) {
-    if (life.batches.empty()) return;
-    const size_t index = random(life.batches.size());
-    Life::Batch &batch = life.batches[index];
-    const Operation *last = model.find(batch.last);
-    if (one_in(4)) {
-        note([&] { return life.name() + " closes a batch"; });
-        xfer_batch_close(batch.handle);
-        life.batches.erase(life.batches.begin() + static_cast<ptrdiff_t>(index));
-        return;
-    }
-    if (!last->ended || !(last->flags & XFER_FENCED)) return;
-    Operation &operation = model.again(*last);
-    operation.grant = last->grant;
-    submit(life, batch, operation);
 }
 
 // The only engine that this can be about; 0: there are, or were, others.
@@ -335,8 +255,17 @@ void Scenario::act_cancel(Life &life) {
         return void(xfer_recv_cancel(life.engine, operation.number));
     for (const Life::Batch &batch : life.batches)
         if (batch.last == operation.number) return void(xfer_batch_cancel(batch.handle));
-    for (const Life::Ep &ep : life.eps)
-        if (ep.number == operation.ep) return void(xfer_cancel(ep.handle, operation.number));
+    if (const Life::Ep *ep = life.ep_by(operation.ep)) xfer_cancel(ep->handle, operation.number);
+}
+
+void Scenario::act_keep(Life &life) {
+    if (life.visitors.empty()) return;
+    const size_t index = random(life.visitors.size());
+    const Life::Ep &visitor = life.visitors[index];
+    if (!visitor.expected) return;  // it is told in a moment who that is
+    if (xfer_ep_close(visitor.handle) != XFER_EINVAL)
+        model.violated(life.name() + " closes a handle that is not its own");
+    if (one_in(2)) life.keep(index);
 }
 
 void Scenario::act_region(Life &life, bool open) {
@@ -374,6 +303,8 @@ void Scenario::act_grant(Life &life) {
                friend_of_it->name();
     });
     grant.lent = &model.grant(lent, lent.next, length, options.user);
+    grant.lent->lease = options.lease_ms * kNsPerMs;
+    grant.lent->lease_from = world.now();
     lent.next += length;
     life.grants.push_back(grant);
     friend_of_it->held.push_back({grant.ref, grant.lent, true});
@@ -382,11 +313,25 @@ void Scenario::act_grant(Life &life) {
 void Scenario::act_revoke(Life &life) {
     if (life.grants.empty()) return;
     const Life::Grant &grant = life.grants[random(life.grants.size())];
-    note([&] { return life.name() + " revokes a grant"; });
-    if (one_in(4))
-        xfer_region_renew(grant.region, &grant.ref, static_cast<uint32_t>(1 + random(2'000)));
-    else
-        xfer_region_revoke(grant.region, &grant.ref);
+    Lent &lent = *grant.lent;
+    const bool over = lent.over || lent.revoke_called, may_be = over || lent.lapsed(world.now());
+    xfer_status_t status = XFER_OK;
+    const bool renews = one_in(4);
+    if (renews) {
+        auto lease_ms = static_cast<uint32_t>(1 + random(2'000));
+        if (swarm.spans && one_in(4)) lease_ms = 0;  // it has no end any more
+        status = xfer_region_renew(grant.region, &grant.ref, lease_ms);
+        if (status == XFER_OK) lent.lease = lease_ms * kNsPerMs, lent.lease_from = world.now();
+    } else {
+        status = xfer_region_revoke(grant.region, &grant.ref);
+        lent.revoke_called |= status == XFER_OK;
+    }
+    note([&] {
+        return life.name() + (renews ? " renews" : " revokes") +
+               " a grant: " + xfer_status_name(status);
+    });
+    const bool right = status == XFER_OK ? !over : status == XFER_EREVOKED && may_be;
+    if (!right) model.violated(life.name() + ": a grant answers " + xfer_status_name(status));
 }
 
 }  // namespace xfer

@@ -56,9 +56,7 @@ void Scenario::act_read_closing() {
 void Scenario::act_freeze() {
     Life *life = any();
     if (!life) return;
-    life->frozen = true;
-    life->frozen_at = world.now();
-    world.freeze(life->loop);
+    life->freeze();
     const uint64_t time = 1 + random(swarm.fault_max);
     note([&] {
         return life->name() + " is stopped for " + std::to_string(time / kNsPerMs) + " ms";
@@ -73,9 +71,7 @@ void Scenario::act_freeze() {
 void Scenario::thaw(Life &life) {
     if (!life.frozen) return;
     note([&] { return life.name() + " goes on"; });
-    life.frozen = false;
-    life.who().frozen += world.now() - life.frozen_at;
-    world.thaw(life.loop);
+    life.thaw();
 }
 
 void Scenario::act_crash() {

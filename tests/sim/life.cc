@@ -10,7 +10,13 @@
 namespace xfer {
 
 Life::Life(Scenario &scenario, size_t at, const EngineId &identity, bool accepts)
-    : all(scenario), node(at), loop(scenario.world), id(identity), listens(accepts) {
+    : all(scenario), node(at), process(scenario.net.new_process()), id(identity), listens(accepts) {
+    number = process->number;
+    const bool polls = all.swarm.polls && all.world.random(2);
+    const uint64_t count = polls ? 1 + all.world.random(all.swarm.loops) : 1;
+    for (uint64_t i = 0; i < count; ++i)
+        loops.push_back(std::make_unique<SimLoop>(all.world));
+    if (polls) poller = std::make_unique<SimLoop>(all.world);
     open_engine();
     char bound[256];
     if (listens && xfer_engine_listen(engine, all.uri(node).c_str(), bound, sizeof bound, nullptr))
@@ -23,12 +29,13 @@ Life::Life(Scenario &scenario, size_t at, const EngineId &identity, bool accepts
 void Life::open_engine() {
     const Swarm &swarm = all.swarm;
     Options options;
-    options.dispatch = XFER_DISPATCH_LOOP;
-    options.io_threads = 1;
+    options.dispatch = poller ? XFER_DISPATCH_POLL : XFER_DISPATCH_LOOP;
+    options.io_threads = static_cast<uint32_t>(loops.size());
     options.insecure = true;
-    options.on_event = [](const xfer_event_t *event, uint64_t self) {
-        reinterpret_cast<Life *>(self)->on_event(*event);
-    };
+    if (!poller)
+        options.on_event = [](const xfer_event_t *event, uint64_t self) {
+            reinterpret_cast<Life *>(self)->on_event(*event);
+        };
     options.user = reinterpret_cast<uint64_t>(this);
     options.stall_ms = swarm.stall_ms, options.connect_ms = swarm.connect_ms;
     options.heartbeat_ms = swarm.heartbeat_ms, options.idle_ms = swarm.idle_ms;
@@ -47,15 +54,14 @@ void Life::open_engine() {
         };
     }
     Seams seams;
-    seams.loop = &loop;
+    for (const auto &loop : loops)
+        seams.loops.push_back(loop.get());
     seams.context = this;
-    seams.transports = [](void *self, Loop &) {
+    seams.transports = [](void *self, Loop &loop) {
         auto &life = *static_cast<Life *>(self);
-        auto made = std::make_unique<SimTransport>(life.all.net, life.loop);
-        life.transport = made.get();
-        life.number = made->number;
         std::vector<std::unique_ptr<Transport>> list;
-        list.push_back(std::move(made));
+        list.push_back(std::make_unique<SimTransport>(life.all.net, static_cast<SimLoop &>(loop),
+                                                      life.process));
         return list;
     };
     seams.random = [](void *self, Bytes out) {
@@ -70,6 +76,7 @@ void Life::open_engine() {
     who().number = number;
     who().id = id;
     who().node = node;
+    who().late = poller && all.swarm.poll_max;
     who().incarnation = identity.incarnation;
     all.incarnations[identity.incarnation] = number;
 }
@@ -93,6 +100,13 @@ Who &Life::who() const {
 // ---- calls
 
 Life::Ep *Life::ep_to(size_t to, bool fresh) {
+    if (!fresh && all.swarm.keeps && all.world.random(3) == 0)
+        for (Ep &ep : visitors)
+            if (ep.node == to && ep.expected == all.id_of(to)) return &ep;
+    return own_ep_to(to, fresh);
+}
+
+Life::Ep *Life::own_ep_to(size_t to, bool fresh) {
     if (!fresh)
         for (Ep &ep : eps)
             if (ep.node == to && (!ep.expected || *ep.expected == all.id_of(to))) return &ep;
@@ -124,11 +138,40 @@ Life::Ep *Life::open_ep(size_t to, const std::optional<EngineId> &expected) {
     return &eps.back();
 }
 
+Life::Ep *Life::ep_by(uint64_t word) {
+    for (std::vector<Ep> *list : {&eps, &visitors})
+        for (Ep &ep : *list)
+            if (ep.number == word) return &ep;
+    return nullptr;
+}
+
+Life::Ep *Life::ep_of(const xfer_ep_t *handle) {
+    for (std::vector<Ep> *list : {&eps, &visitors})
+        for (Ep &ep : *list)
+            if (ep.handle == handle) return &ep;
+    return nullptr;
+}
+
+// From then on it is like one that was opened.
+void Life::keep(size_t visitor) {
+    Ep ep = visitors[visitor];
+    if (eps.size() >= 24) return;
+    const xfer_status_t status = xfer_ep_keep(ep.handle);
+    all.note([&] { return name() + " keeps its peer's handle: " + xfer_status_name(status); });
+    if (status == XFER_ECLOSED && !acts()) return;
+    if (status != XFER_OK || xfer_ep_keep(ep.handle) != XFER_EINVAL)
+        return all.model.violated(name() + ": a handle is not to be kept, or twice");
+    visitors.erase(visitors.begin() + static_cast<ptrdiff_t>(visitor));
+    ep.kept = true;
+    eps.push_back(ep);
+    ++all.net.met["kept"];
+}
+
 void Life::close_ep(size_t index) {
     const Ep ep = eps[index];
     eps.erase(eps.begin() + static_cast<ptrdiff_t>(index));
     all.note([&] { return name() + " closes its endpoint to " + all.uri(ep.node); });
-    xfer_ep_close(ep.handle);
+    if (xfer_ep_close(ep.handle) == XFER_OK) closing_eps_[ep.handle] = ep.number;
     tracked_.erase(ep.handle);
 }
 
@@ -180,7 +223,7 @@ void Life::close() {
 // What is left of it runs on with all its links gone, so that it ends in order; nobody hears it.
 void Life::crash(bool told) {
     all.note([&] { return name() + (told ? " is killed" : " dies without a word"); });
-    all.net.kill(*transport, told);
+    all.net.kill(*process, told);
     all.model.died(who());
     all.thaw(*this);
     const bool was_closing = std::exchange(who().closing, true);
@@ -201,6 +244,7 @@ bool Life::took(Operation &operation, Ep *ep, xfer_status_t status) {
     ++all.net.met[std::string("refused ") + xfer_status_name(status)];
     if (status == XFER_EAGAIN && ep) {
         ep->room_owed = true;
+        ++ep->refusals;
         if (all.model.open_on(ep->number, number) < all.swarm.max_operations)
             all.model.violated(name() + " refuses for want of room, and there is room");
     }
@@ -209,7 +253,45 @@ bool Life::took(Operation &operation, Ep *ep, xfer_status_t status) {
     return false;
 }
 
+void Life::freeze() {
+    frozen = true;
+    frozen_at = all.world.now();
+    for (const auto &loop : loops)
+        all.world.freeze(*loop);
+    if (poller) all.world.freeze(*poller);
+}
+
+void Life::thaw() {
+    frozen = false;
+    who().frozen += all.world.now() - frozen_at;
+    for (const auto &loop : loops)
+        all.world.thaw(*loop);
+    if (poller) all.world.thaw(*poller);
+}
+
 // ---- events
+
+void Life::poll_soon() {
+    if (!poller || will_poll_ || ended_) return;
+    if (reinterpret_cast<Engine *>(engine)->delivery().queued() == 0) return;
+    will_poll_ = true;
+    const uint64_t delay = all.swarm.poll_max ? all.world.random(all.swarm.poll_max) : 0;
+    all.world.post(*poller, delay, [this] {
+        will_poll_ = false;
+        poll();
+    });
+}
+
+void Life::poll() {
+    std::array<xfer_event_t, 64> events{};
+    uint32_t count = 0;
+    const auto max = static_cast<uint32_t>(1 + all.world.random(events.size()));
+    const xfer_status_t status =
+        xfer_engine_poll(engine, events.data(), sizeof events[0], max, 0, &count);
+    if (status != XFER_OK || count > max) all.model.violated(name() + " can't be polled");
+    for (uint32_t i = 0; i < count; ++i)
+        on_event(events[i]);
+}
 
 void Life::on_event(const xfer_event_t &event) {
     if (event.sequence != ++sequence_) all.model.violated(name() + ": a hole in the sequence");
@@ -230,13 +312,13 @@ void Life::on_event(const xfer_event_t &event) {
     case XFER_EVENT_CLOSED:
         return on_closed(event);
     case XFER_EVENT_REVOKED:
-        if (Lent *lent = all.model.find_lent(number, event.user)) all.model.returned(*lent);
+        if (Lent *lent = all.model.find_lent(number, event.user)) all.model.revoked(event, *lent);
         std::erase_if(grants, [&](const Grant &grant) { return grant.lent->id == event.user; });
         return;
     case XFER_EVENT_COUNTER:
         return all.model.counted(event, who());
     case XFER_EVENT_ROOM:
-        return on_room(event.user);
+        return on_room(event);
     case XFER_EVENT_REGION_GONE: {
         xfer_ref_info_t info;
         xfer_ref_info(static_cast<const xfer_ref_t *>(event.data), &info, sizeof info);
@@ -265,8 +347,23 @@ void Life::on_operation(const xfer_event_t &event) {
             all.model.violated(name() + " found a region of an engine that was not expected");
         if (held.size() < 32) held.push_back(got);
     }
+    if (operation && event.kind == XFER_EVENT_BATCH) check_entries(event, *operation);
     all.model.ended(event, who());
     if (operation && event.status == XFER_OK) all.keep_stable(*operation);
+}
+
+void Life::check_entries(const xfer_event_t &event, const Operation &operation) {
+    for (const Batch &batch : batches) {
+        if (batch.last != operation.number) continue;
+        const size_t count = operation.entries.size();
+        std::vector<xfer_status_t> statuses(count + 1);
+        if (xfer_batch_entries(batch.handle, 1, count, statuses.data()) != XFER_ERANGE)
+            all.model.violated(name() + ": a batch has more entries than it was given");
+        if (xfer_batch_entries(batch.handle, 0, count, statuses.data()) != XFER_OK)
+            all.model.violated(name() + ": a batch does not tell of its entries");
+        statuses.resize(count);
+        all.model.entries_told(event, operation, statuses);
+    }
 }
 
 // A connection that came about at this very moment is the one that is told. But a handle that comes
@@ -275,30 +372,60 @@ void Life::on_operation(const xfer_event_t &event) {
 void Life::on_peer(const xfer_event_t &event) {
     if (event.kind == XFER_EVENT_PEER_UP) {
         const auto *peer = static_cast<const xfer_id_t *>(event.data);
-        for (const Ep &ep : eps)
-            if (ep.number == event.user && ep.expected &&
-                !std::equal(ep.expected->begin(), ep.expected->end(), peer->bytes))
-                all.model.violated(name() + " is connected with an engine that was not expected");
+        Ep *ep = ep_of(event.ep);
+        if (ep && ep->expected &&
+            !std::equal(ep->expected->begin(), ep->expected->end(), peer->bytes))
+            all.model.violated(name() + " is connected with an engine that was not expected");
         Tracked &tracked = tracked_[event.ep];
         tracked.peer = all.incarnations[peer->incarnation];
-        const std::vector<uint64_t> &starts = transport->generations[tracked.peer];
+        const std::vector<uint64_t> &starts = process->generations[tracked.peer];
         const auto first = std::find(starts.begin(), starts.end(), all.world.now());
-        tracked.generation =
-            first == starts.end() ? 0 : static_cast<uint64_t>(first - starts.begin()) + 1;
+        tracked.generation = first == starts.end() || who().late
+                                 ? 0
+                                 : static_cast<uint64_t>(first - starts.begin()) + 1;
         tracked.since = all.world.now();
+        if (ep && !ep->expected) on_visitor(event, *ep);
     } else if (event.kind == XFER_EVENT_PEER) {
         tracked_.erase(event.ep);
+        Ep ep;
+        ep.number = all.next_word(), ep.handle = event.ep;
+        visitors.push_back(ep);
     } else if (event.kind == XFER_EVENT_PEER_DOWN) {
         const Tracked &tracked = tracked_[event.ep];
         const bool passing = tracked.generation > 0 && tracked.since == all.world.now();
         all.model.peer_down(number, tracked.peer, tracked.generation - (passing ? 1 : 0));
         tracked_.erase(event.ep);
         ++all.net.met["peer down"];
+        for (size_t i = 0; i < visitors.size(); ++i) {
+            if (visitors[i].handle != event.ep) continue;
+            const bool last = all.swarm.keeps && all.world.random(4) == 0;  // and still in time
+            if (last) keep(i);
+            if (!last || eps.empty() || eps.back().handle != event.ep)
+                visitors.erase(visitors.begin() + static_cast<ptrdiff_t>(i));
+            return;
+        }
     }
+}
+
+// Now it is told who that is.
+void Life::on_visitor(const xfer_event_t &event, Ep &ep) {
+    const bool mine = std::any_of(eps.begin(), eps.end(),
+                                  [&](const Ep &each) { return each.handle == ep.handle; });
+    if (mine) return;  // opened, and whoever answers is meant
+    const Who &peer = all.model.who(tracked_[event.ep].peer);
+    for (const Ep &each : eps)
+        if (each.kept && each.expected == peer.id)
+            all.model.violated(name() + " is given a handle for whom it has kept one");
+    ep.expected = peer.id, ep.node = peer.node;
+    if (!all.swarm.keeps || all.world.random(6)) return;
+    for (size_t i = 0; i < visitors.size(); ++i)
+        if (visitors[i].handle == event.ep) return keep(i);
 }
 
 void Life::on_closed(const xfer_event_t &event) {
     tracked_.erase(event.ep);  // another handle may get its address
+    if (const auto closed = closing_eps_.extract(event.ep); !closed.empty())
+        all.model.closed(closed.mapped(), who());
     if (event.object == engine || event.ep) return;
     const auto closing = closing_areas_.find(event.object);
     Lent *lent = nullptr;
@@ -316,13 +443,15 @@ void Life::on_closed(const xfer_event_t &event) {
     all.model.returned(*lent);
 }
 
-void Life::on_room(uint64_t user) {
+void Life::on_room(const xfer_event_t &event) {
     ++all.net.met["room"];
-    for (Ep &ep : eps) {
-        if (ep.number != user) continue;
-        if (!ep.room_owed) all.model.violated(name() + ": room that nobody asked for");
-        ep.room_owed = false;
-    }
+    Ep *ep = ep_of(event.ep);
+    if (!ep) return;
+    ++ep->rooms;
+    // One that is told late may be of an earlier refusal than the last.
+    const bool asked = who().late ? ep->rooms <= ep->refusals : ep->room_owed;
+    if (!asked) all.model.violated(name() + ": room that nobody asked for");
+    ep->room_owed = false;
 }
 
 }  // namespace xfer

@@ -24,7 +24,9 @@ public:
         xfer_ep_t *handle = nullptr;
         size_t node = 0;
         bool room_owed = false;
+        uint64_t refusals = 0, rooms = 0;
         std::optional<EngineId> expected;
+        bool kept = false;  // of a PEER event
     };
     struct Area {
         xfer_region_t *handle = nullptr;
@@ -49,6 +51,10 @@ public:
         xfer_batch_t *handle = nullptr;
         uint64_t last = 0;  // its last operation
         size_t node = 0;
+        uint64_t ep = 0;
+        xfer_ref_t ref{};  // that its entries name, if it can be rebound
+        Lent *lent = nullptr;
+        bool granted = false;
     };
 
     Life(Scenario &all, size_t node, const EngineId &id, bool listens);
@@ -60,6 +66,9 @@ public:
     Who &who() const;
     std::string name() const { return "e" + std::to_string(number); }
     Ep *ep_to(size_t to, bool fresh = false);
+    Ep *own_ep_to(size_t to, bool fresh = false);  // not one that goes with its peer
+    Ep *ep_by(uint64_t number);                    // null: it was closed
+    void keep(size_t visitor);
     Ep *open_ep(size_t to, const std::optional<EngineId> &expected);
     void close_ep(size_t index);
     bool open_area(const std::string &called, uint64_t length, uint32_t access,
@@ -67,14 +76,18 @@ public:
     void close_area(size_t index);
     void close();  // the engine, as its user does
     void crash(bool told);
+    void poll_soon();  // where the application polls, and something waits
+    void freeze();
+    void thaw();
     bool ended() const { return ended_; }
     // The status of a call that may be refused for want of room; whether it was accepted.
     bool took(Operation &operation, Ep *ep, xfer_status_t status);
 
     Scenario &all;
     const size_t node;
-    SimLoop loop;
-    SimTransport *transport = nullptr;  // the engine's
+    std::vector<std::unique_ptr<SimLoop>> loops;
+    std::unique_ptr<SimLoop> poller;  // its thread that polls, if it has one
+    std::shared_ptr<SimProcess> process;
     uint32_t number = 0;
     EngineId id;
     xfer_engine_t *engine = nullptr;
@@ -82,6 +95,7 @@ public:
     bool checksum = false;  // an option of the engine
     uint64_t frozen_at = 0, close_called = 0;
     std::vector<Ep> eps;
+    std::vector<Ep> visitors;  // handles of PEER events, which are the engine's
     std::vector<Area> areas;
     std::vector<Grant> grants;
     std::vector<Held> held;
@@ -90,11 +104,15 @@ public:
 
 private:
     void open_engine();
+    void poll();
     void on_event(const xfer_event_t &event);
     void on_operation(const xfer_event_t &event);
     void on_peer(const xfer_event_t &event);
+    void on_visitor(const xfer_event_t &event, Ep &ep);
     void on_closed(const xfer_event_t &event);
-    void on_room(uint64_t user);
+    void on_room(const xfer_event_t &event);
+    void check_entries(const xfer_event_t &event, const Operation &operation);
+    Ep *ep_of(const xfer_ep_t *handle);
 
     // Of a handle, its own or the engine's: who is there now, and since which connection.
     struct Tracked {
@@ -104,8 +122,9 @@ private:
     };
     std::map<const void *, Tracked> tracked_;
     std::map<const void *, Lent *> closing_areas_;
+    std::map<const void *, uint64_t> closing_eps_;  // their numbers
     uint64_t sequence_ = 0;
-    bool ended_ = false;
+    bool ended_ = false, will_poll_ = false;
 };
 
 }  // namespace xfer

@@ -139,6 +139,7 @@ Operation &Model::again(const Operation &before) {
     operation.length = before.length;
     operation.entries = before.entries;
     operation.to_self = before.to_self;
+    operation.lent = before.lent;
     for (Entry &entry : operation.entries)
         entry.landed = 0;
     by_buffer_[reinterpret_cast<Address>(operation.buffer)] = &operation;
@@ -214,6 +215,7 @@ void Model::ended(const xfer_event_t &event, Who &by) {
             (event.flags & XFER_MAYBE_APPLIED ? " maybe" : "")];
     check_flags(*operation);
     check_time(*operation, by);
+    check_reason(*operation);
     check_rest(*operation);
     if (operation->kind == Operation::receive)
         received(event, *operation, by);
@@ -273,6 +275,26 @@ void Model::check_time(const Operation &operation, const Who &by) {
     const uint64_t frozen = by.frozen - operation.frozen;
     if (now > operation.submitted + operation.timeout + frozen + kSlack)
         violated(named(operation) + " ends long after its deadline");
+}
+
+// Memory is refused only if it was taken back, or if who asks for it may still be connected with
+// the engine that was there before its owner.
+void Model::check_reason(const Operation &operation) {
+    const xfer_status_t status = operation.status;
+    const bool moves = operation.kind == Operation::single || operation.kind == Operation::batch;
+    if (!moves || !operation.lent) return;
+    if (status == XFER_EACCESS || status == XFER_ERANGE)
+        violated(named(operation) + " is refused what it was given");
+    if (status != XFER_ESTALE && status != XFER_EREVOKED) return;
+    const Lent &lent = *operation.lent;
+    const Who &owner = who_[lent.owner];
+    const bool taken = lent.close_called || lent.revoke_called || lent.lapsed(net_.world.now()) ||
+                       (lent.whole && lent.whole->close_called);
+    const bool only = std::none_of(who_.begin(), who_.end(), [&](const auto &at) {
+        return at.second.node == owner.node && at.first != lent.owner;
+    });
+    if (!taken && !owner.dead && !owner.closing && only)
+        violated(named(operation) + " is refused memory that is still lent");
 }
 
 // The bytes are where they belong at this moment.
@@ -346,7 +368,7 @@ void Model::check_end() {
             check_buffer(operation);
         if (operation.owed && !operation.told && !operation.key && !who_[operation.to].dead)
             violated(named(operation) + " ended well, and its owner was never told");
-        if (operation.ordered && operation.left) check_ordered(operation);
+        if (operation.ordered && operation.left && !by.late) check_ordered(operation);
         const bool received = operation.received_by != 0;
         if (operation.kind == Operation::send && operation.status == XFER_OK && operation.sync &&
             !received && operation.to && !who_[operation.to].dead)

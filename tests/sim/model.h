@@ -33,6 +33,7 @@ struct Who {
     size_t node = 0;
     uint64_t frozen = 0;  // ns so far
     bool closing = false, dead = false;
+    bool late = false;  // it hears of events some time after they came about
 };
 
 // Memory that an engine has lent.
@@ -46,6 +47,9 @@ struct Lent {
     const uint8_t *content = nullptr;  // and equal to this
     bool close_called = false, over = false;
     const Lent *whole = nullptr;  // of a grant: the region
+    bool revoke_called = false;
+    uint64_t lease = 0, lease_from = 0;  // of a grant, ns; 0: it has none
+    bool lapsed(uint64_t now) const { return lease && now >= lease_from + lease; }
     std::unique_ptr<uint8_t, void (*)(void *)> memory{nullptr, nullptr};
 };
 
@@ -67,6 +71,7 @@ struct Operation {
     uint8_t *buffer = nullptr;
     uint64_t length = 0;
     std::vector<Entry> entries;
+    const Lent *lent = nullptr;  // that it moves bytes of
     const Lent *grant = nullptr;
     uint64_t submitted = 0, timeout = 0;  // ns
     uint64_t frozen = 0;                  // what its engine had been by then
@@ -122,6 +127,8 @@ public:
     Lent *find_lent(uint32_t owner, uint64_t id);
     bool grants_over(const Lent &lent) const;
     void returned(Lent &lent);  // the event that it is quiet was told
+    void revoked(const xfer_event_t &event, Lent &grant);
+    const Lent *overdue();  // that was closed, revoked or has lapsed, and nobody is told
 
     Operation &begin(Operation::Kind kind, uint32_t from, uint64_t length);
     Operation &again(const Operation &before);  // a batch that is submitted once more
@@ -130,6 +137,9 @@ public:
     void submitted(Operation &operation);
     Operation *find(uint64_t number);
     void ended(const xfer_event_t &event, Who &by);
+    void entries_told(const xfer_event_t &event, const Operation &operation,
+                      const std::vector<xfer_status_t> &statuses);
+    void closed(uint64_t ep, const Who &at);  // its endpoint
     void notified(const xfer_event_t &event, Who &at);
     const Operation *untold() const;  // that was announced where somebody is there to be told
     void peer_down(uint32_t at, uint32_t from, uint64_t generation);
@@ -165,6 +175,7 @@ private:
     void check_rest(const Operation &operation);
     void check_flags(const Operation &operation);
     void check_time(const Operation &operation, const Who &by);
+    void check_reason(const Operation &operation);
     void check_success(Operation &operation);
     void received(const xfer_event_t &event, Operation &receive, const Who &by);
     void check_buffer(const Operation &operation);

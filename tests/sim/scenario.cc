@@ -37,6 +37,7 @@ Scenario::Scenario(uint64_t seed, bool trace, bool plain)
 }
 
 Scenario::~Scenario() {
+    crowds_.clear();
     nodes_.clear();
     ghosts_.clear();
 }
@@ -84,9 +85,10 @@ size_t Scenario::other_node(const Life &life) {
 
 // Attempts that are refused come at growing distances.
 void Scenario::on_dial(SimTransport &from, const std::string &to, int how) {
+    if (!home_.count(from.number)) return;  // of a crowd
     Dialed &dials = dialed[{from.number, to}];
     size_t connections = 0;
-    for (const auto &[peer, starts] : from.generations)
+    for (const auto &[peer, starts] : from.process->generations)
         connections += starts.size();
     if (how == 1 || connections != dials.connections) {
         dials.refused = 0;
@@ -107,6 +109,7 @@ void Scenario::step(Act act) {
     if (act == Act::freeze) return act_freeze();
     if (act == Act::crash) return act_crash();
     if (act == Act::restart) return act_restart();
+    if (act == Act::crowd) return act_crowd();
     if (act == Act::read_closing) return act_read_closing();
     if (act >= Act::cut_pair && act <= Act::refuse) return act_on_pair(act);
     Life *life = any();
@@ -135,6 +138,14 @@ void Scenario::step(Act act) {
         return act_stranger(*life);
     case Act::flood:
         return act_flood(*life);
+    case Act::keep:
+        return act_keep(*life);
+    case Act::rebind:
+        return act_rebind(*life);
+    case Act::reset:
+        return act_reset(*life);
+    case Act::look:
+        return act_look(*life);
     case Act::cancel:
         return act_cancel(*life);
     case Act::open_ep:
@@ -169,13 +180,22 @@ std::string Scenario::run() {
     }
     if (model.fault.empty()) calm();
     if (model.fault.empty()) find_each_other();
+    if (model.fault.empty() && swarm.crowds) press();
     if (model.fault.empty()) end();
     if (model.fault.empty()) model.check_end();
     return model.fault;
 }
 
 bool Scenario::settle(const std::function<bool()> &done, uint64_t limit) {
-    world.run_until([&] { return !model.fault.empty() || done(); }, limit);
+    const auto look = [&] {
+        for (auto &node : nodes_)
+            if (node.life) node.life->poll_soon();
+        for (auto &ghost : ghosts_)
+            ghost->poll_soon();
+        if (world.raced()) model.violated("a loop is used from another one");
+        return !model.fault.empty() || done();
+    };
+    world.run_until(look, limit);
     return model.fault.empty() && done();
 }
 
@@ -205,6 +225,10 @@ void Scenario::calm() {
         model.violated(model.pending_one() + " does not end, though canceled");
     if (!settle([&] { return !model.untold(); }, kTellNs) && model.fault.empty())
         model.violated(describe(*model.untold()) + " was begun at its owner, who is not told");
+    if (!settle([&] { return !model.overdue(); }, kTellNs) && model.fault.empty())
+        model.violated("e" + std::to_string(model.overdue()->owner) +
+                       " takes memory back, and is not told");
+    if (model.fault.empty()) check_stats();
     for (auto &node : nodes_)
         for (const Life::Ep &ep : node.life ? node.life->eps : std::vector<Life::Ep>())
             if (ep.room_owed && !node.life->who().closing)
@@ -251,7 +275,7 @@ void Scenario::find_each_other() {
         if (!owner || !owner->acts() || !owner->listens) continue;
         const bool there = std::any_of(owner->areas.begin(), owner->areas.end(),
                                        [](const auto &area) { return area.name == "r"; });
-        Life::Ep *ep = node.life->ep_to(to);
+        Life::Ep *ep = node.life->own_ep_to(to);
         if (!there || !ep) continue;
         Operation &operation = model.begin(Operation::question, node.life->number, 0);
         auto options = xfer_lookup_options_t{};

@@ -9,11 +9,20 @@
 #include <string>
 #include <vector>
 
+#include "crowd.h"
 #include "life.h"
 #include "model.h"
 #include "swarm.h"
 
 namespace xfer {
+
+template <typename Options>
+Options options_of(uint32_t timeout_ms) {
+    Options options{};
+    options.size = sizeof options;
+    options.timeout_ms = timeout_ms;
+    return options;
+}
 
 class Scenario {
 public:
@@ -80,6 +89,18 @@ private:
     void act_single(Life &life, bool put);
     void act_get_all(Life &life, Life::Ep &ep, const Life::Held &ref);
     void act_batch(Life &life);
+    Operation &fill(Life &life, const Life::Batch &batch, const std::vector<uint64_t> &lengths);
+    bool is_idle(Life &life, const Life::Batch &batch);
+    void act_reset(Life &life);
+    void act_rebind(Life &life);
+    void check_rebinds(Life &life, const Life::Batch &batch, const Life &owner,
+                       const xfer_ref_t &to);
+    void act_keep(Life &life);
+    void act_crowd();
+    Crowd &crowd_before(Life &life, uint32_t count);
+    void check_half_open();
+    void press();
+    void act_look(Life &life);
     void submit(Life &life, Life::Batch &batch, Operation &operation);
     void act_resubmit(Life &life);
     void act_send(Life &life);
@@ -103,6 +124,8 @@ private:
     void act_crash();
 
     void calm();
+    void check_stats();
+    void check_stats(Life &life);
     void receive_all();
     void end();
     void find_each_other();
@@ -111,7 +134,8 @@ private:
     uint64_t last_word_ = 1ull << 40;
     std::vector<Node> nodes_;
     std::vector<std::unique_ptr<Life>> ghosts_;  // crashed or closed
-    std::map<uint32_t, size_t> home_;            // node, by life
+    std::vector<std::unique_ptr<Crowd>> crowds_;
+    std::map<uint32_t, size_t> home_;  // node, by life
     std::vector<Stable> stable_;
 };
 

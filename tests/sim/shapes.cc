@@ -18,6 +18,7 @@ struct Shape {
     uint64_t length = 0;
     uint64_t local_stride = 0, remote_stride = 0;         // of strides,
     std::vector<uint64_t> local_pages, remote_pages;      // or of pages,
+    bool spans = false;                                   // or of spans
     uint64_t bases = 1, local_base = 0, remote_base = 0;  // and from one base to the next
     std::vector<Block> blocks;
     uint64_t local_bytes = 0, remote_bytes = 0;
@@ -74,9 +75,34 @@ Shape some_pages(SimWorld &world) {
     return shape;
 }
 
+// So many places of equal length, in any order on both sides.
+Shape some_spans(SimWorld &world) {
+    Shape shape;
+    shape.spans = true;
+    const bool many = world.random(4) == 0;
+    shape.length = 1 + world.random(many ? 60 : 3'000);
+    const uint64_t count = 1 + world.random(many ? 700 : 12);
+    const std::vector<uint64_t> local = numbers(world, count), remote = numbers(world, count);
+    const uint64_t gap = world.random(3);
+    for (uint64_t i = 0; i < count; ++i)
+        shape.blocks.push_back({local[i] * shape.length, remote[i] * (shape.length + gap)});
+    measure(shape);
+    return shape;
+}
+
+xfer_status_t add_spans(xfer_batch_t *batch, uint32_t op, const Shape &shape, const uint8_t *local,
+                        const xfer_ref_t &ref, uint64_t offset) {
+    std::vector<xfer_span_t> spans;
+    for (const Block &block : shape.blocks)
+        spans.push_back(
+            {reinterpret_cast<uint64_t>(local) + block.local, offset + block.remote, shape.length});
+    return xfer_batch_add_spans(batch, op, &ref, spans.data(), sizeof spans[0], spans.size());
+}
+
 xfer_status_t add(xfer_batch_t *batch, bool put, const Shape &shape, const uint8_t *local,
                   const xfer_ref_t &ref, uint64_t offset) {
     const uint32_t op = put ? XFER_OP_PUT : XFER_OP_GET;
+    if (shape.spans) return add_spans(batch, op, shape, local, ref, offset);
     if (shape.local_pages.empty()) {
         xfer_strided_t strided{};
         strided.size = sizeof strided;
@@ -112,16 +138,20 @@ void Scenario::act_shape(Life &life) {
     const Life::Held *ref = some_ref(life, !one_in(3), to);
     if (!ref) return act_question(life, Act::lookup);
     Lent &lent = *ref->lent;
-    const Shape shape = one_in(2) ? some_strides(world) : some_pages(world);
+    const Shape shape = swarm.spans && one_in(2) ? some_spans(world)
+                        : one_in(2)              ? some_strides(world)
+                                                 : some_pages(world);
     const bool put = !lent.fixed;
     if (shape.remote_bytes >= lent.length - (put ? lent.next : 0)) return;
     Life::Ep *ep = life.ep_to(to);
     Life::Batch batch;
     batch.node = to;
+    batch.ref = ref->ref, batch.lent = &lent, batch.granted = ref->granted;
     if (!ep || xfer_batch_open(ep->handle, nullptr, &batch.handle, nullptr) != XFER_OK) return;
     Operation &operation = model.begin(Operation::batch, life.number, shape.local_bytes);
-    operation.ep = ep->number;
+    operation.ep = batch.ep = ep->number;
     operation.to = lent.owner;
+    operation.lent = &lent;
     operation.to_self = to == life.node;
     if (ref->granted) operation.grant = &lent;
     const uint64_t offset = put ? lent.next : random(lent.length - shape.remote_bytes);

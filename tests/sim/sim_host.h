@@ -54,7 +54,7 @@ struct Host {
             std::copy(id.begin(), id.end(), options.id.begin());
         }
         Seams seams;
-        seams.loop = &loop;
+        seams.loops = {&loop};
         seams.context = this;
         seams.transports = [](void *self, Loop &) {
             auto &host = *static_cast<Host *>(self);

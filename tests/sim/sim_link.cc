@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim_link.h"
 
+#include <sys/eventfd.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -17,27 +19,70 @@ constexpr uint64_t kHeadBytes = 64;  // what a frame takes on the wire beside it
 }  // namespace
 
 SimLink::SimLink(SimTransport &transport, std::string remote)
-    : transport_(transport),
+    : transport_(&transport),
       net_(transport.net),
       remote_(std::move(remote)),
       number_(++net_.last_link) {
     net_.links[number_] = this;
 }
 
+// The old one is destroyed later; from here on it is nobody's.
+SimLink::SimLink(SimLink &from, SimTransport &transport)
+    : transport_(&transport),
+      net_(from.net_),
+      remote_(from.remote_),
+      number_(std::exchange(from.number_, 0)),
+      there_(from.there_),
+      other_(std::exchange(from.other_, nullptr)),
+      copy_(from.copy_),
+      queue_(std::move(from.queue_)),
+      last_due_(from.last_due_),
+      free_at_(from.free_at_),
+      under_way_(from.under_way_),
+      heard_(from.heard_),
+      late_(from.late_),
+      unheard_(std::move(from.unheard_)),
+      lost_(from.lost_),
+      pumping_(from.pumping_),
+      control_(from.control_) {
+    net_.links[number_] = this;
+    if (other_) other_->other_ = this;
+}
+
 SimLink::~SimLink() {
-    net_.links.erase(number_);
+    if (number_) net_.links.erase(number_);
     if (other_) other_->other_ = nullptr;
 }
 
-void SimLink::pair(SimLink &a, SimLink &b) {
-    a.other_ = &b, a.there_ = b.transport_.number;
-    b.other_ = &a, b.there_ = a.transport_.number;
+// In the place of a socket it has a descriptor that nothing comes by.
+LinkTicket SimLink::detach() {
+    XFER_CHECK(!closing_ && max_ops_ == 0 && posted_.empty());
+    LinkTicket ticket;
+    ticket.fd = Fd(::eventfd(0, EFD_CLOEXEC));
+    XFER_CHECK(ticket.fd);
+    ticket.remote = remote_;
+    net_.detached[ticket.fd.get()].reset(new SimLink(*this, *transport_));
+    return ticket;
 }
 
-void SimLink::later(uint64_t delay, std::function<void()> call) {
-    net_.world.post(transport_.loop, delay,
-                    [&net = net_, number = number_, call = std::move(call)] {
-                        if (net.links.count(number)) call();
+void SimLink::set_sink(LinkSink &sink) {
+    sink_ = &sink;
+    hear_waiting();
+    if (untold_) later(0, [](SimLink &link) { link.ended(*link.untold_); });
+}
+
+void SimLink::pair(SimLink &a, SimLink &b) {
+    a.other_ = &b, a.there_ = b.transport_->number;
+    b.other_ = &a, b.there_ = a.transport_->number;
+}
+
+void SimLink::later(uint64_t delay, std::function<void(SimLink &)> call) {
+    net_.world.post(transport_->loop, delay,
+                    [&net = net_, number = number_, at = transport_, call = std::move(call)] {
+                        const auto found = net.links.find(number);
+                        if (found == net.links.end()) return;
+                        SimLink &link = *found->second;
+                        link.transport_ == at ? call(link) : link.later(0, call);
                     });
 }
 
@@ -61,7 +106,7 @@ void SimLink::send_hello(ConstBytes bytes) {
 
 void SimLink::start(uint32_t max_ops, uint32_t) {
     max_ops_ = max_ops;
-    std::vector<uint64_t> &generations = transport_.generations[there_];
+    std::vector<uint64_t> &generations = transport_->process->generations[there_];
     if (control_) generations.push_back(net_.world.now());
     generation_ = generations.size();
     deaf_ = true;
@@ -69,12 +114,16 @@ void SimLink::start(uint32_t max_ops, uint32_t) {
 
 void SimLink::hear() {
     deaf_ = false;
+    hear_waiting();
+}
+
+void SimLink::hear_waiting() {
     if (unheard_.empty()) return;
-    later(0, [this] {
-        while (!unheard_.empty() && !deaf_) {
-            const Part part = std::move(unheard_.front());
-            unheard_.pop_front();
-            take(part);
+    later(0, [](SimLink &link) {
+        while (link.sink_ && !link.unheard_.empty() && !link.deaf_) {
+            const Part part = std::move(link.unheard_.front());
+            link.unheard_.pop_front();
+            link.take(part);
         }
     });
 }
@@ -119,9 +168,9 @@ void SimLink::pump() {
     }
     if (closing_ || !may_leave() || now >= free_at_ || pumping_) return;
     pumping_ = true;
-    later(free_at_ - now, [this] {
-        pumping_ = false;
-        pump();
+    later(free_at_ - now, [](SimLink &link) {
+        link.pumping_ = false;
+        link.pump();
     });
 }
 
@@ -151,7 +200,7 @@ void SimLink::leave_part(uint64_t room) {
     dispatch(std::move(part));
     if (!retired) return;
     quiet_.push_back(region);
-    later(0, [this] { tell_quiet(); });
+    later(0, [](SimLink &link) { link.tell_quiet(); });
 }
 
 void SimLink::begin(Leaving &item) {
@@ -211,9 +260,9 @@ void SimLink::copy_payload(Leaving &item, std::vector<uint8_t> &out, uint64_t by
 
 // When what leaves now arrives; kNever: it does not.
 uint64_t SimLink::travel() {
-    const SimWay &way = net_.way(transport_.number, there_);
+    const SimWay &way = net_.way(transport_->number, there_);
     const uint64_t now = net_.world.now();
-    if (net_.silent || way.silent_until == kNever || transport_.dead) lost_ = true;
+    if (net_.silent || way.silent_until == kNever || transport_->process->dead) lost_ = true;
     if (lost_ || !other_) return kNever;
     const uint64_t from = std::max(now, way.silent_until);
     last_due_ = std::max(from + net_.delay() + late_, last_due_ + 1);
@@ -222,7 +271,7 @@ uint64_t SimLink::travel() {
 
 void SimLink::dispatch(Part part) {
     const uint64_t bytes = kHeadBytes + part.payload.size();
-    const uint64_t slow = net_.way(transport_.number, there_).bytes_per_second;
+    const uint64_t slow = net_.way(transport_->number, there_).bytes_per_second;
     const uint64_t rate = slow ? slow : net_.bytes_per_second;
     free_at_ = std::max(free_at_, net_.world.now()) + bytes * 1'000'000'000 / rate;
     under_way_ += bytes;
@@ -230,14 +279,14 @@ void SimLink::dispatch(Part part) {
         const auto twin = net_.links.find(copy_);
         copy_ = 0;
         if (twin != net_.links.end())
-            twin->second->later(net_.delay(), [to = twin->second, part] { to->arrived(part); });
+            twin->second->later(net_.delay(), [part](SimLink &to) { to.arrived(part); });
     }
     const uint64_t due = travel();
     if (due == kNever) return;
-    other_->later(due, [to = other_, net = &net_, from = number_, part = std::move(part), bytes] {
+    other_->later(due, [net = &net_, from = number_, part = std::move(part), bytes](SimLink &to) {
         const auto sender = net->links.find(from);
         if (sender != net->links.end()) sender->second->credit(bytes);
-        to->arrived(part);
+        to.arrived(part);
     });
 }
 
@@ -246,14 +295,14 @@ void SimLink::dispatch(Part part) {
 void SimLink::credit(uint64_t bytes) {
     const bool full = under_way_ >= net_.window;
     under_way_ -= bytes;
-    if (full && under_way_ < net_.window) later(0, [this] { pump(); });
+    if (full && under_way_ < net_.window) later(0, [](SimLink &link) { link.pump(); });
 }
 
 // ---- the way in
 
 void SimLink::arrived(const Part &part) {
-    if (closing_ || !sink_ || transport_.dead) return;
-    if (deaf_ || !unheard_.empty()) return unheard_.push_back(part);
+    if (closing_ || transport_->process->dead) return;
+    if (!sink_ || deaf_ || !unheard_.empty()) return unheard_.push_back(part);
     take(part);
 }
 
@@ -275,7 +324,7 @@ void SimLink::begin_incoming(const Head &head) {
         in_.head.status = sink_->on_access(head.dir, head.access, head.pieces, in_.ranges);
         in_.discard = in_.head.status != XFER_OK;
         if (!in_.discard && head.access.notification && net_.observer)
-            net_.observer->announced(head.access.notification_key, transport_.number);
+            net_.observer->announced(head.access.notification_key, transport_->number);
     } else if (head.kind == Head::answer && head.payload) {
         Op &op = asked_.front();
         in_.discard = op.canceled;
@@ -301,7 +350,7 @@ void SimLink::place(const std::vector<uint8_t> &payload) {
         auto *to = static_cast<uint8_t *>(range.iov_base) + skip;
         std::memcpy(to, payload.data() + at, some);
         if (net_.observer && in_.head.kind == Head::request)
-            net_.observer->lands(in_.head.operation, transport_.number, there_, generation_, to,
+            net_.observer->lands(in_.head.operation, transport_->number, there_, generation_, to,
                                  some);
         else if (net_.observer)
             net_.observer->writes(to);
@@ -323,7 +372,7 @@ void SimLink::finish_incoming() {
     }
     case Head::control:
         if (head.frame.type == FrameType::notify && net_.observer)
-            net_.observer->announced(head.frame.region, transport_.number);
+            net_.observer->announced(head.frame.region, transport_->number);
         return sink_->on_control(head.frame, head.bytes);
     case Head::end:
         return close({XFER_EPEERLOST, 0, 0, "the peer closed the connection"});
@@ -366,7 +415,8 @@ void SimLink::done(Op &op, Status status) {
 bool SimLink::cancel(Op &op) {
     if (op.sent && net_.chance(net_.busy_one_in)) {
         ++net_.met["busy when canceled"];
-        later(net_.world.random(kBusyMostNs), [this, seq = op.seq] { end_busy(seq); });
+        later(net_.world.random(kBusyMostNs),
+              [seq = op.seq](SimLink &link) { link.end_busy(seq); });
         return false;
     }
     op.canceled = true;
@@ -378,9 +428,9 @@ bool SimLink::cancel(Op &op) {
     }
     op.ListNode<InLink>::unlink();
     withdrawn_.push_back(op);
-    later(0, [this] {
-        while (!withdrawn_.empty())
-            done(withdrawn_.front(), XFER_ECANCELED);
+    later(0, [](SimLink &link) {
+        while (!link.withdrawn_.empty())
+            link.done(link.withdrawn_.front(), XFER_ECANCELED);
     });
     return true;
 }
@@ -424,7 +474,9 @@ void SimLink::discard(NotificationId notification) {
 void SimLink::cut() {
     if (other_) other_->other_ = nullptr;
     other_ = nullptr;
-    later(net_.delay(), [this] { close({XFER_EPEERLOST, 0, 0, "the wire broke"}); });
+    later(net_.delay(), [](SimLink &link) {
+        link.close({XFER_EPEERLOST, 0, 0, "the wire broke"});
+    });
 }
 
 // At the latest before the end.
@@ -438,7 +490,7 @@ void SimLink::close(const Failure &why) {
     closing_ = true;
     if (net_.linger_max == 0) return last_words(why);
     ++net_.met["lingering end"];
-    later(net_.world.random(net_.linger_max), [this, why] { last_words(why); });
+    later(net_.world.random(net_.linger_max), [why](SimLink &link) { link.last_words(why); });
 }
 
 // What waits leaves as far as the peer takes it; what was posted and has not begun does not.
@@ -456,17 +508,20 @@ void SimLink::last_words(const Failure &why) {
     end.head = std::make_shared<const Head>();
     end.last = true;
     dispatch(std::move(end));
-    later(0, [this, why] {
-        tell_quiet();
-        while (!withdrawn_.empty())
-            done(withdrawn_.front(), XFER_ECANCELED);
-        while (!asked_.empty())
-            done(asked_.front(), XFER_EPEERLOST);
-        while (!posted_.empty())
-            done(posted_.front(), XFER_EPEERLOST);
-        max_ops_ = 0;
-        sink_->on_down(why);
-    });
+    later(0, [why](SimLink &link) { link.ended(why); });
+}
+
+void SimLink::ended(const Failure &why) {
+    if (!sink_) return void(untold_ = why);
+    tell_quiet();
+    while (!withdrawn_.empty())
+        done(withdrawn_.front(), XFER_ECANCELED);
+    while (!asked_.empty())
+        done(asked_.front(), XFER_EPEERLOST);
+    while (!posted_.empty())
+        done(posted_.front(), XFER_EPEERLOST);
+    max_ops_ = 0;
+    sink_->on_down(why);
 }
 
 }  // namespace xfer

@@ -5,6 +5,7 @@
 
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,11 +19,11 @@ public:
     ~SimLink() override;
     static void pair(SimLink &a, SimLink &b);
 
-    void set_sink(LinkSink &sink) override { sink_ = &sink; }
+    void set_sink(LinkSink &sink) override;
     std::string remote() const override { return remote_; }
     bool near() const override { return remote_.starts_with("shm:"); }
     void send_hello(ConstBytes bytes) override;
-    LinkTicket detach() override { return {}; }
+    LinkTicket detach() override;
     void start(uint32_t max_ops, uint32_t serve_ops) override;
     void hear() override;
     bool send(const Frame &frame, ConstBytes body) override;
@@ -37,13 +38,14 @@ public:
     // The wire breaks: this end notices after a while.
     void cut();
     // Calls on this end's loop, unless the link is gone by then.
-    void later(uint64_t delay, std::function<void()> call);
+    void later(uint64_t delay, std::function<void(SimLink &)> call);
+    void move_to(SimTransport &transport) { transport_ = &transport; }
     void up();
     void be_late(uint64_t by) { late_ = by; }
     void be_lost() { lost_ = true; }  // nothing that is sent from here arrives any more
     void copy_to(SimLink &other) { copy_ = other.number_; }
     uint32_t there() const { return there_; }
-    SimTransport &transport() { return transport_; }
+    SimTransport &transport() { return *transport_; }
 
 private:
     // What leaves in its order, as the other end sees it.
@@ -101,11 +103,15 @@ private:
     void last_words(const Failure &why);
     void done(Op &op, Status status);
 
-    SimTransport &transport_;
+    SimLink(SimLink &from, SimTransport &transport);  // goes on in its place
+    void hear_waiting();
+    void ended(const Failure &why);
+
+    SimTransport *transport_;
     SimNet &net_;
     const std::string remote_;
-    const uint64_t number_;
-    uint32_t there_ = 0;  // the number of the other's transport
+    uint64_t number_;
+    uint32_t there_ = 0;  // the number of the other's process
     SimLink *other_ = nullptr;
     LinkSink *sink_ = nullptr;
     uint64_t copy_ = 0;  // a link that hears our first words as well
@@ -120,8 +126,9 @@ private:
     uint64_t heard_ = 0;
     uint64_t late_ = 0;
     uint64_t generation_ = 0;
-    std::vector<uint64_t> quiet_;  // retired regions of which nothing is on its way out any more
-    std::deque<Part> unheard_;     // has come, while this end is deaf
+    std::vector<uint64_t> quiet_;    // retired regions of which nothing is on its way out any more
+    std::deque<Part> unheard_;       // has come, while this end is deaf or between two loops
+    std::optional<Failure> untold_;  // it ended there
     bool closing_ = false, lost_ = false, pumping_ = false, deaf_ = false;
     bool control_ = true;  // not a data lane
 };

@@ -52,7 +52,9 @@ void SimWorld::step() {
     ++events_;
     for (uint64_t part : {due, uint64_t{node.mapped().loop}, std::get<2>(node.key())})
         digest_ = (digest_ ^ part) * 0x100000001b3 + 1;
+    running_ = node.mapped().loop;
     node.mapped().call();
+    running_ = 0;
 }
 
 void SimWorld::cancel(uint32_t loop, const Key &key) {
@@ -98,6 +100,7 @@ SimLoop::~SimLoop() {
 }
 
 void SimLoop::arm(Timer &timer, uint64_t due) {
+    used();
     disarm(timer);
     timer.due = due;
     timer.slot = ++armed_;
@@ -109,6 +112,7 @@ void SimLoop::arm(Timer &timer, uint64_t due) {
 
 void SimLoop::disarm(Timer &timer) {
     if (!timer.armed()) return;
+    used();
     auto at = timers_.find(std::exchange(timer.slot, Timer::kFree));
     world_.cancel(number_, at->second);
     timers_.erase(at);
@@ -117,6 +121,7 @@ void SimLoop::disarm(Timer &timer) {
 // Tasks of one loop run in order, as on the real one, and at the time they were deferred; what else
 // is due then may come before or after.
 void SimLoop::defer(Task &task) {
+    used();
     if (!task.linked()) tasks_.push_back(task);
     if (std::exchange(will_run_tasks_, true)) return;
     world_.add(number_, now(), [this] { run_tasks(); });

@@ -45,6 +45,9 @@ public:
     bool run_until(const std::function<bool()> &done, uint64_t limit);
     void run_for(uint64_t time);
 
+    // Whether a loop was used while another one ran: with threads that is a race.
+    bool raced() const { return raced_; }
+
     // Of all that happened so far, in order: equal for equal runs.
     uint64_t digest() const { return digest_; }
     uint64_t events() const { return events_; }
@@ -71,6 +74,8 @@ private:
     uint64_t standing_ = 0;  // events since the clock moved
     uint64_t digest_ = 0;
     uint32_t loops_ = 0;
+    uint32_t running_ = 0;  // the loop whose event is called, 0: none
+    bool raced_ = false;
     std::map<Key, Event> queue_;
     std::map<uint32_t, std::map<Key, Event>> frozen_;  // what came due, by loop
 };
@@ -97,6 +102,7 @@ private:
     friend class SimWorld;
     class Question;
     void run_tasks();
+    void used() { world_.raced_ |= world_.running_ && world_.running_ != number_; }
 
     SimWorld &world_;
     const uint32_t number_;

@@ -64,7 +64,8 @@ void double_dial(SimTransport &owner, AcceptSink &accept, SimLink &end, const st
     SimNet &net = owner.net;
     ++net.met["doubled dial"];
     net.note("a dial arrives twice");
-    second->later(net.delay() + net.world.random(2'000 * kNsPerMs), [second] { second->cut(); });
+    second->later(net.delay() + net.world.random(2'000 * kNsPerMs),
+                  [](SimLink &link) { link.cut(); });
     owner.net.world.post(
         owner.loop, 0,
         [&accept, source, twin = std::make_shared<std::unique_ptr<SimLink>>(std::move(twin))] {
@@ -88,8 +89,21 @@ Result<std::unique_ptr<Link>> SimTransport::connect(const Uri &uri, LinkSink &si
     link->set_sink(sink);
     SimLink *end = link.get();
     if (net.on_dial) net.on_dial(*this, text, 0);
-    end->later(net.delay(), [this, end, text] { dialed(*end, text); });
+    end->later(net.delay(), [this, text](SimLink &dialing) { dialed(dialing, text); });
     return std::unique_ptr<Link>(std::move(link));
+}
+
+// What was on its way to another loop and did not come to it ends without a word.
+SimTransport::~SimTransport() {
+    std::erase_if(net.detached, [this](const auto &at) { return &at.second->transport() == this; });
+}
+
+std::unique_ptr<Link> SimTransport::adopt(LinkTicket ticket) {
+    auto held = net.detached.extract(ticket.fd.get());
+    XFER_CHECK(!held.empty());
+    held.mapped()->move_to(*this);
+    ++net.met["link moved to another loop"];
+    return std::move(held.mapped());
 }
 
 void SimTransport::dialed(SimLink &end, const std::string &uri) {
@@ -97,7 +111,7 @@ void SimTransport::dialed(SimLink &end, const std::string &uri) {
     SimTransport *owner = at == net.listeners.end() ? nullptr : at->second.first;
     const SimWay &there = net.way(number, owner ? owner->number : 0);
     const bool by_dice = net.chance(net.refuse_one_in);
-    if (!owner || dead || net.closed.count(uri) || there.refused || by_dice) {
+    if (!owner || process->dead || net.closed.count(uri) || there.refused || by_dice) {
         ++net.met[by_dice ? "refused" : "nobody there"];
         if (net.on_dial) net.on_dial(*this, uri, -1);
         return end.close({XFER_EUNREACHABLE, 0, 0, "refused"});
@@ -108,9 +122,9 @@ void SimTransport::dialed(SimLink &end, const std::string &uri) {
     if (silent == kNever) return;
     if (silent > net.world.now())
         return end.later(silent - net.world.now() + net.delay(),
-                         [this, &end, uri] { dialed(end, uri); });
+                         [this, uri](SimLink &dialing) { dialed(dialing, uri); });
     AcceptSink &accept = *at->second.second;
-    const Source source{Source::Kind::ipv4, number};
+    const Source from{Source::Kind::ipv4, source};
     const std::string name =
         end.near() ? uri : "tcp://10.0.0.1:" + std::to_string(1024 + net.last_link % 60000);
     auto far = std::make_unique<SimLink>(*owner, name);
@@ -121,7 +135,7 @@ void SimTransport::dialed(SimLink &end, const std::string &uri) {
         far->be_late(net.world.random(net.late_max));
     }
     if (net.on_dial) net.on_dial(*this, uri, 1);
-    if (!accept.admits(source)) {
+    if (!accept.admits(from)) {
         ++net.met["turned away"];
         new TurnedAway(std::move(far), accept.refusal());
         return end.up();
@@ -129,14 +143,17 @@ void SimTransport::dialed(SimLink &end, const std::string &uri) {
     const bool twice = net.chance(net.double_one_in);
     net.world.post(
         owner->loop, 0,
-        [&accept, source, far = std::make_shared<std::unique_ptr<SimLink>>(std::move(far))] {
-            accept.on_accept(std::move(*far), source);
+        [&accept, from, far = std::make_shared<std::unique_ptr<SimLink>>(std::move(far))] {
+            accept.on_accept(std::move(*far), from);
         });
-    if (twice) double_dial(*owner, accept, end, name, source);
+    if (twice) double_dial(*owner, accept, end, name, from);
     end.up();
 }
 
 // ---- the net
+
+SimNet::SimNet(SimWorld &w) : world(w) {}
+SimNet::~SimNet() = default;
 
 const SimWay &SimNet::way(uint32_t from, uint32_t to) const {
     static const SimWay open;
@@ -156,13 +173,14 @@ void SimNet::cut(uint32_t a, uint32_t b) {
     }
 }
 
-void SimNet::kill(SimTransport &transport, bool told) {
-    transport.dead = true;
-    std::erase_if(listeners, [&](const auto &at) { return at.second.first == &transport; });
+void SimNet::kill(SimProcess &process, bool told) {
+    process.dead = true;
+    std::erase_if(listeners,
+                  [&](const auto &at) { return at.second.first->number == process.number; });
     for (auto &[number, link] : links) {
-        if (&link->transport() == &transport || (told && link->there() == transport.number))
+        if (link->transport().number == process.number || (told && link->there() == process.number))
             link->cut();
-        else if (link->there() == transport.number)
+        else if (link->there() == process.number)
             link->be_lost();
     }
 }

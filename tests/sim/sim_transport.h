@@ -53,9 +53,19 @@ struct SimWay {
     bool refused = false;           // dials
 };
 
+// One process of that world, whatever number of loops it has.
+struct SimProcess {
+    explicit SimProcess(uint32_t given) : number(given) {}
+    const uint32_t number;
+    bool dead = false;
+    // When connections went live, by the number of the other process.
+    std::map<uint32_t, std::vector<uint64_t>> generations;
+};
+
 class SimNet {
 public:
-    explicit SimNet(SimWorld &w) : world(w) {}
+    explicit SimNet(SimWorld &w);
+    ~SimNet();
 
     // What may go wrong, from now on.
     uint64_t delay_min = 20'000, delay_max = 200'000;  // ns, one way
@@ -75,12 +85,15 @@ public:
     // with a request that it has begun; 0: never.
     uint64_t busy_one_in = 0;
     uint64_t linger_max = 0;  // ns: what waits on a link that is closed leaves up to so much later
-    std::map<std::pair<uint32_t, uint32_t>, SimWay> ways;  // by number of transport, from and to
+    std::map<std::pair<uint32_t, uint32_t>, SimWay> ways;  // by number of process, from and to
 
     void cut_all();  // every link breaks; the ends notice one by one
     void cut(uint32_t a, uint32_t b);
     // Nothing of it is heard any more, nor does it hear anything; `told`: its peers' links end.
-    void kill(SimTransport &transport, bool told);
+    void kill(SimProcess &process, bool told);
+    std::shared_ptr<SimProcess> new_process() {
+        return std::make_shared<SimProcess>(++last_process_);
+    }
     uint64_t delay() { return delay_min + world.random(delay_max - delay_min + 1); }
     bool chance(uint64_t one_in) { return one_in && world.random(one_in) == 0; }
     const SimWay &way(uint32_t from, uint32_t to) const;
@@ -92,31 +105,36 @@ public:
     SimObserver *observer = nullptr;
     std::map<std::string, std::pair<SimTransport *, AcceptSink *>> listeners;
     std::map<uint64_t, SimLink *> links;  // by number: iteration must not depend on addresses
+    std::map<int, std::unique_ptr<SimLink>> detached;  // on their way between loops, by descriptor
     uint64_t last_link = 0;
-    uint32_t last_transport = 0;
     uint64_t dials = 0;
     std::map<std::string, uint64_t> met;  // how often each fault came
     // What became of a dial: 0 it is made, 1 it came through, -1 it was refused.
     std::function<void(SimTransport &, const std::string &uri, int how)> on_dial;
+
+private:
+    uint32_t last_process_ = 0;
 };
 
 class SimTransport final : public Transport {
 public:
-    SimTransport(SimNet &net, SimLoop &loop) : net(net), loop(loop), number(++net.last_transport) {}
+    SimTransport(SimNet &net, SimLoop &loop) : SimTransport(net, loop, net.new_process()) {}
+    SimTransport(SimNet &net, SimLoop &loop, std::shared_ptr<SimProcess> owner)
+        : net(net), loop(loop), process(std::move(owner)), number(process->number) {}
+    ~SimTransport() override;
     std::string_view name() const override { return "sim"; }
     bool serves(const Uri &uri) const override {
         return uri.scheme == "tcp" || (uri.scheme == "shm" && net.neighbours);
     }
     Result<std::unique_ptr<Listener>> listen(const Uri &uri, AcceptSink &sink) override;
     Result<std::unique_ptr<Link>> connect(const Uri &uri, LinkSink &sink) override;
-    std::unique_ptr<Link> adopt(LinkTicket) override { return nullptr; }  // there is one loop only
+    std::unique_ptr<Link> adopt(LinkTicket ticket) override;
 
     SimNet &net;
     SimLoop &loop;
-    const uint32_t number;
-    bool dead = false;
-    // When connections went live, by the number of the other's transport.
-    std::map<uint32_t, std::vector<uint64_t>> generations;
+    const std::shared_ptr<SimProcess> process;
+    const uint32_t number;     // the process's
+    uint32_t source = number;  // the address that its dials come from
 
 private:
     void dialed(SimLink &end, const std::string &uri);

@@ -41,7 +41,7 @@ public:
         options.idle_ms = 300'000, options.max_operations = 64;
         options.max_connections = max_connections;
         Seams seams;
-        seams.loop = &loop_;
+        seams.loops = {&loop_};
         seams.context = this;
         seams.transports = [](void *self, Loop &) {
             auto &node = *static_cast<Node *>(self);

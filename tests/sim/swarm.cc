@@ -15,11 +15,13 @@ constexpr const char *kNames[kActs] = {
     "open ep", "close ep",      "open region", "close region", "grant",  "revoke",
     "drain",   "close engine",  "restart",     "crash",        "freeze", "cut pair",
     "cut all", "silence",       "half-open",   "slow",         "refuse", "read closing",
-    "counter", "close counter", "shape",       "stranger",     "flood"};
+    "counter", "close counter", "shape",       "stranger",     "flood",  "keep",
+    "rebind",  "reset",         "look",        "crowd"};
 
 // How often each is drawn beside the others, where a seed has it at all.
-constexpr uint32_t kWeights[kActs] = {40, 20, 24, 10, 20, 24, 8, 10, 4, 3, 2, 12, 4, 2, 2,  2, 6, 5,
-                                      1,  1,  3,  2,  2,  4,  2, 3,  3, 3, 2, 8,  8, 2, 20, 8, 6};
+constexpr uint32_t kWeights[kActs] = {40, 20, 24, 10, 20, 24, 8, 10, 4, 3, 2, 12, 4, 2,
+                                      2,  2,  6,  5,  1,  1,  3, 2,  2, 4, 2, 3,  3, 3,
+                                      2,  8,  8,  2,  20, 8,  6, 8,  8, 8, 4, 6};
 
 }  // namespace
 
@@ -78,7 +80,7 @@ Swarm::Swarm(SimWorld &world, bool plain) {
 
 // Behind all that was drawn before it was there.
 void Swarm::draw_later(SimWorld &world) {
-    for (size_t i = kPlainActs; i < kActs; ++i)
+    for (size_t i = kPlainActs; i < kLaterActs; ++i)
         if (world.random(2)) weights[i] = 1 + static_cast<uint32_t>(world.random(kWeights[i]));
     counts = weights[static_cast<size_t>(Act::counter)] != 0;
     expects = world.random(2) != 0;
@@ -89,6 +91,20 @@ void Swarm::draw_later(SimWorld &world) {
     // Not by the dice: four seeds of five stay what they were.
     if (world.seed() % 5 == 0) linger_max = 50 * kNsPerMs;
     if (world.seed() % 7 == 4) busy_one_in = 1 + world.random(4);
+    if (world.seed() % 2 == 0) draw_last(world);
+}
+
+// In every other seed: those that are odd stay what they were.
+void Swarm::draw_last(SimWorld &world) {
+    for (size_t i = kLaterActs; i < kLastActs; ++i)
+        if (world.random(2)) weights[i] = 1 + static_cast<uint32_t>(world.random(kWeights[i]));
+    keeps = weights[static_cast<size_t>(Act::keep)] != 0;
+    spans = world.random(2) != 0;
+    polls = world.random(2) != 0;
+    if (world.random(2)) poll_max = 1 + world.random(20 * kNsPerMs);
+    if (polls && world.random(3)) loops = 2 + static_cast<uint32_t>(world.random(2));
+    crowds = world.random(6) == 0;
+    if (crowds) weights[static_cast<size_t>(Act::crowd)] = 6;
 }
 
 Act Swarm::draw(SimWorld &world) const {

@@ -46,10 +46,17 @@ enum class Act : uint8_t {
     shape,
     stranger,
     flood,
+    keep,
+    rebind,
+    reset,
+    look,
+    crowd,
     count
 };
 constexpr size_t kActs = static_cast<size_t>(Act::count);
 constexpr size_t kPlainActs = static_cast<size_t>(Act::read_closing);
+constexpr size_t kLaterActs = static_cast<size_t>(Act::keep);
+constexpr size_t kLastActs = static_cast<size_t>(Act::crowd);
 const char *name_of(Act act);
 
 struct Swarm {
@@ -66,9 +73,15 @@ struct Swarm {
     uint32_t lanes = 1, stall_ms = 0, connect_ms = 0, heartbeat_ms = 0, idle_ms = 0;
     uint32_t max_operations = 64, timeout_ms = 0;
     bool keyed = false, sums = false;
-    bool counts = false;   // notifications of different operations may have one key
-    bool near = false;     // engines meet as neighbours too
-    bool expects = false;  // endpoints may be given the id of their peer
+    bool counts = false;    // notifications of different operations may have one key
+    bool near = false;      // engines meet as neighbours too
+    bool expects = false;   // endpoints may be given the id of their peer
+    bool crowds = false;    // connections come that never prove who they are
+    bool spans = false;     // batches may be made of spans
+    uint32_t loops = 1;     // of an engine, at most
+    bool polls = false;     // some applications poll
+    uint64_t poll_max = 0;  // ns, until they do
+    bool keeps = false;     // applications use and keep the handles of PEER events
 
     // The net.
     uint64_t delay_max = 0, cut_one_in = 0, refuse_one_in = 0, late_one_in = 0, double_one_in = 0;
@@ -83,6 +96,7 @@ struct Swarm {
 
 private:
     void draw_later(SimWorld &world);
+    void draw_last(SimWorld &world);
 };
 
 }  // namespace xfer

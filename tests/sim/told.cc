@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the applications of owners are told of the operations of others.
 #include <algorithm>
+#include <cstring>
 
 #include "model.h"
+#include "util/status.h"
 
 namespace xfer {
 
@@ -48,6 +50,64 @@ void Model::announced(uint64_t key, uint32_t owner) {
     Operation *operation = find(key);
     if (!operation) return violated("a notification is announced that nobody made");
     operation->announced_at = owner;
+}
+
+// ---- memory
+
+// A grant ends by its owner's word, with its region, or when its lease is over.
+void Model::revoked(const xfer_event_t &event, Lent &grant) {
+    const bool by_word = event.status == XFER_OK && grant.revoke_called;
+    const bool by_time = event.status == XFER_ETIMEDOUT && grant.lapsed(net_.world.now());
+    const bool by_end =
+        event.status == XFER_ECLOSED && (grant.whole->close_called || who_[grant.owner].closing);
+    if (!by_word && !by_time && !by_end)
+        violated("e" + std::to_string(grant.owner) +
+                 ": a grant ends without a reason: " + xfer_status_name(event.status));
+    returned(grant);
+}
+
+const Lent *Model::overdue() {
+    for (const auto &lent : lent_) {
+        const Who &owner = who_[lent->owner];
+        if (lent->over || owner.dead || owner.closing) continue;
+        const bool with_whole = lent->whole && lent->whole->close_called;
+        if (lent->close_called || lent->revoke_called || with_whole ||
+            lent->lapsed(net_.world.now()))
+            return lent.get();
+    }
+    return nullptr;
+}
+
+// ---- endpoints
+
+void Model::closed(uint64_t ep, const Who &at) {
+    for (const auto &[number, operation] : all_)
+        if (operation->ep == ep && operation->from == at.number && operation->submitted &&
+            !operation->ended)
+            violated(named(*operation) + " has not ended, and its endpoint is told closed");
+}
+
+// ---- entries
+
+void Model::entries_told(const xfer_event_t &event, const Operation &operation,
+                         const std::vector<xfer_status_t> &statuses) {
+    const auto failed = std::find_if(statuses.begin(), statuses.end(),
+                                     [](xfer_status_t status) { return status != XFER_OK; });
+    if (failed != statuses.end()) {
+        ++met()["entry failed"];
+        if (event.status == XFER_OK)
+            violated(named(operation) + " ends well, and an entry of it does not");
+        if (event.index != static_cast<uint64_t>(failed - statuses.begin()))
+            violated(named(operation) + " tells another entry than the first that failed");
+    }
+    for (size_t i = 0; i < statuses.size(); ++i) {
+        const Entry &entry = operation.entries[i];
+        if (statuses[i] != XFER_OK) continue;
+        const bool all_there =
+            entry.put ? operation.to_self || entry.landed == entry.length
+                      : std::memcmp(operation.buffer + entry.at, entry.expected, entry.length) == 0;
+        if (!all_there) violated(named(operation) + ": an entry ends well, and is not there");
+    }
 }
 
 // ---- counters

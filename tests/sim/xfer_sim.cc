@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random scenarios in the simulated world, by seed; tests/sim/README.md tells more.
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -36,6 +38,8 @@ const char kHelp[] =
     "\n"
     "With XFER_TEST_QUICK in the environment, --seeds and --seconds do a tenth.\n"
     "A violation is told in one line, seed=N: what; then the exit status is 1.\n";
+
+constexpr rlim_t kDescriptors = 320;
 
 struct Wanted {
     uint64_t first = 0, last = 0;
@@ -152,6 +156,14 @@ void on_abort(int signal) {
     ::raise(signal);
 }
 
+// How many connections may be half-open follows from it: the same everywhere, and soon full.
+void limit_descriptors() {
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+    limit.rlim_cur = std::min<rlim_t>(limit.rlim_cur, kDescriptors);
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 double now() {
     using namespace std::chrono;
     return duration_cast<std::chrono::duration<double>>(steady_clock::now().time_since_epoch())
@@ -199,6 +211,7 @@ private:
 
 int main(int argc, char **argv) {
     const Wanted wanted = parse(argc, argv);
+    limit_descriptors();
     for (const int signal : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE})
         std::signal(signal, on_abort);
     if (wanted.first != wanted.last)
