@@ -30,7 +30,7 @@ Status start_recv(xfer_engine_t *engine_handle, xfer_ep_t *ep_handle, void *buff
     receive->event.kind = XFER_EVENT_RECV;
     receive->event.user = user;
     receive->event.ep = ep_handle;
-    if (!engine->begin_receive(ep)) return ep && ep->ended.load() ? XFER_ECLOSED : XFER_EAGAIN;
+    if (Status status = engine->begin_receive(ep); status != XFER_OK) return status;
     Receive *posted = receive.release();
     if (engine->first_shard().post(*posted)) return XFER_OK;
     receive.reset(posted);

@@ -23,11 +23,25 @@ void CancelRequest::arrive(Shard &shard) {
     engine_->cancel_requests().give_back(*this);
 }
 
-CancelRequests::CancelRequests(Engine &engine)
-    : engine_(engine), pool_(std::make_unique<CancelRequest[]>(kCancelRequests)) {
+CancelRequests::CancelRequests(Engine &engine) : engine_(engine) {
+    grow();  // for cancels that find nothing
+}
+
+void CancelRequests::grow() {
+    blocks_.push_back(std::make_unique<CancelRequest[]>(kCancelRequests));
     for (uint32_t i = 0; i < kCancelRequests; ++i) {
-        pool_[i].pooled_ = true;
-        free_.push_back(pool_[i]);
+        CancelRequest &request = blocks_.back()[i];
+        request.pooled_ = true;
+        free_.push_back(request);
+    }
+}
+
+void CancelRequests::cover(uint64_t operations) {
+    if (operations <= covered_.load(std::memory_order_relaxed)) return;
+    const std::lock_guard lock(mutex_);
+    while (covered_.load(std::memory_order_relaxed) < operations) {
+        grow();
+        covered_.fetch_add(kCancelRequests, std::memory_order_relaxed);
     }
 }
 

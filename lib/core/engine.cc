@@ -8,6 +8,7 @@
 #include "core/limits.h"
 #include "transport/builtin.h"
 #include "util/local_address.h"
+#include "util/memory.h"
 
 namespace xfer {
 
@@ -184,7 +185,9 @@ Single *Engine::take_single() {
         std::lock_guard lock(singles_mutex_);
         if (Transfer *single = free_singles_.pop_front()) return static_cast<Single *>(single);
     }
-    return new Single(*this);
+    auto made = std::make_unique<Single>(*this);
+    cancel_requests_.cover(singles_.load() + receives_.load());
+    return made.release();
 }
 
 void Engine::give_single(Single &single) {
@@ -200,18 +203,20 @@ void Engine::give_single(Single &single) {
     ep->release();
 }
 
-bool Engine::begin_receive(Endpoint *named) {
-    if (receives_.fetch_add(1) >= kMaxReceives) {
-        receives_.fetch_sub(1);
-        return false;
+Status Engine::begin_receive(Endpoint *named) {
+    const uint32_t receives = receives_.fetch_add(1) + 1;
+    Status status = receives > kMaxReceives ? XFER_EAGAIN : XFER_OK;
+    const auto cover = [&] { cancel_requests_.cover(singles_.load() + receives); };
+    if (status == XFER_OK && !in_memory(cover)) status = XFER_ENOMEM;
+    if (status == XFER_OK && named) {
+        named->had_receives.store(true);
+        named->receives.fetch_add(1);
+        if (!named->ended.load()) return XFER_OK;
+        named->receives.fetch_sub(1);
+        status = XFER_ECLOSED;
     }
-    if (!named) return true;
-    named->had_receives.store(true);
-    named->receives.fetch_add(1);
-    if (!named->ended.load()) return true;
-    named->receives.fetch_sub(1);
-    receives_.fetch_sub(1);
-    return false;
+    if (status != XFER_OK) receives_.fetch_sub(1);
+    return status;
 }
 
 void Engine::receive_ended() {

@@ -81,6 +81,14 @@ OpCounters &Transfer::counters(TrafficCounters &traffic) const {
     return event.kind == XFER_EVENT_GET ? traffic.get : traffic.batch;
 }
 
+Single::Single(Engine &owner) : engine(owner) {
+    engine.single_made();
+}
+
+Single::~Single() {
+    engine.single_gone();
+}
+
 void Single::told() {
     engine.give_single(*this);
 }

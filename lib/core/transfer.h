@@ -136,7 +136,8 @@ private:
 
 class Single final : public Transfer {
 public:
-    explicit Single(Engine &owner) : engine(owner) {}
+    explicit Single(Engine &owner);
+    ~Single();
     void told() override;  // back to the engine's pool
     Engine &engine;
 };

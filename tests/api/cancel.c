@@ -5,7 +5,7 @@
 
 #include "fixture.h"
 
-enum { kReceives = 60000, kLength = 4 << 20 };
+enum { kReceives = 60000, kPuts = 10, kLength = 4 << 20 };
 
 static void wait_count(Host *host, uint32_t type, size_t wanted) {
     uint64_t end = now_ms() + kPatience;
@@ -16,7 +16,7 @@ static void wait_count(Host *host, uint32_t type, size_t wanted) {
 }
 
 /* One by one, the youngest first: each costs what it finds, not what there is, and meanwhile the
- * connection goes on. */
+ * connection serves others. */
 static void test_many_receives(void **state) {
     Pair pair;
     pair_open(&pair, *state, 4096);
@@ -26,20 +26,25 @@ static void test_many_receives(void **state) {
                                 i % 5 ? UINT64_MAX : 0xff, i, NULL),
                       XFER_OK);
     for (uint64_t i = kReceives; i-- > 0;) {
+        if (i % (kReceives / kPuts) == 0)
+            assert_status(xfer_put(pair.ep, local, &pair.ref, 0, 8, i, NULL), XFER_OK);
         if (i % 2)
             assert_status(xfer_cancel(pair.ep, i), XFER_OK);
         else
             assert_status(xfer_recv_cancel(pair.client->engine, i), XFER_OK);
     }
     wait_count(pair.client, XFER_EVENT_RECV, kReceives);
+    wait_count(pair.client, XFER_EVENT_PUT, kPuts);
     pthread_mutex_lock(&pair.client->mutex);
-    size_t canceled = 0;
+    size_t canceled = 0, put = 0;
     for (size_t i = 0; i < pair.client->seen_count; i++) {
         const xfer_event_t *event = &pair.client->seen[i].event;
         canceled += event->kind == XFER_EVENT_RECV && event->status == XFER_ECANCELED;
+        put += event->kind == XFER_EVENT_PUT && event->status == XFER_OK;
     }
     pthread_mutex_unlock(&pair.client->mutex);
     assert_int_equal(canceled, kReceives);
+    assert_int_equal(put, kPuts);
     assert_int_equal(count_events(pair.client, XFER_EVENT_PEER_DOWN, ANY_USER), 0);
     assert_status(put_now(pair.client, pair.ep, local, &pair.ref, 0, 8), XFER_OK);
 }

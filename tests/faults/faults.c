@@ -222,12 +222,7 @@ static void test_pulled(void **state) {
     run_traffic(&phase_pulled, 3, -1);
 }
 
-static void test_full(void **state) {
-    (void)state;
-#ifdef __SANITIZE_ADDRESS__
-    print_message("skip: UBSan needs descriptors to look at an object\n");
-    skip();
-#endif
+static void run_alone(void (*run_one)(const Mode *mode)) {
     for (int i = 0; i < kModeCount; i++) {
         int status = 0;
         fflush(NULL);
@@ -235,12 +230,26 @@ static void test_full(void **state) {
         assert_true(pid >= 0);
         if (pid == 0) {
             alarm(kCaseSeconds);
-            run_full(&modes[i]);
+            run_one(&modes[i]);
             exit(0);
         }
         assert_int_equal(waitpid(pid, &status, 0), pid);
         if (status != 0) fail_msg("%s: wait status %d", modes[i].name, status);
     }
+}
+
+static void test_full(void **state) {
+    (void)state;
+#ifdef __SANITIZE_ADDRESS__
+    print_message("skip: UBSan needs descriptors to look at an object\n");
+    skip();
+#endif
+    run_alone(run_full);
+}
+
+static void test_cancel(void **state) {
+    (void)state;
+    run_alone(run_cancel);
 }
 
 static const struct CMUnitTest tests[] = {
@@ -250,7 +259,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_connect_poll),   cmocka_unit_test(test_message),
     cmocka_unit_test(test_withdraw),       cmocka_unit_test(test_named),
     cmocka_unit_test(test_notify),         cmocka_unit_test(test_retire),
-    cmocka_unit_test(test_pulled),
+    cmocka_unit_test(test_pulled),         cmocka_unit_test(test_cancel),
 };
 
 /* One case, in this process, so that a debugger sees it: the words are those of show(). */

@@ -26,6 +26,8 @@ void phase_disarm(void);
 
 /* A listener without descriptors; see full.c. */
 void run_full(const Mode *mode);
+/* Cancels while no allocation may happen; see cancel.c. */
+void run_cancel(const Mode *mode);
 
 /* Runs one case in this process. `warm`: after a whole life without faults, so that what is made
  * once for a process is there, and allocations can be compared, too. */
