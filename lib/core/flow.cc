@@ -220,7 +220,6 @@ void Flow::done(Op &op, Status status) {
     if (!transfer) return shard_.give_op(op);
     op.ListNode<InTransfer>::unlink();
     if (--transfer->inflight_count == 0) count_inflight(*transfer, false);
-    transfer->progress = shard_.now();
     if (transfer->fencing && !op.canceled && transfer->inflight_count) fence(*transfer);
     // These can't go on elsewhere.
     const bool begun = transfer->notifies ? transfer->answered : transfer->letter.number != 0;
@@ -229,6 +228,7 @@ void Flow::done(Op &op, Status status) {
         if (!transfer->ListNode<InQueue>::linked()) queue_of(*transfer).push_front(*transfer);
         return;
     }
+    transfer->progress = shard_.now();  // not when it never left: a link may refuse it for ever
     transfer->answered = true;
     // What was blanked on its way out has another sum than it left with.
     if (op.canceled && (status == XFER_OK || status == XFER_ECHECKSUM))

@@ -141,7 +141,7 @@ bool SimLink::send(const Frame &frame, ConstBytes body) {
 }
 
 bool SimLink::post(Op &op) {
-    if (count_ >= max_ops_) return false;
+    if (count_ >= max_ops_ || count_ >= net_.takes_ops) return false;
     ++count_;
     posted_.push_back(op);
     return true;

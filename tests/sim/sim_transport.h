@@ -84,6 +84,8 @@ public:
     // A link still uses the local memory of what is canceled, to its end, as a network card does
     // with a request that it has begun; 0: never.
     uint64_t busy_one_in = 0;
+    // Operations that a link takes at most, whatever its peers have agreed on.
+    uint64_t takes_ops = UINT64_MAX;
     uint64_t linger_max = 0;  // ns: what waits on a link that is closed leaves up to so much later
     std::map<std::pair<uint32_t, uint32_t>, SimWay> ways;  // by number of process, from and to
 
