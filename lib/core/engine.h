@@ -27,8 +27,8 @@ namespace xfer {
 
 // What the tests replace to run the same engine in a simulated world. All empty in production.
 struct Seams {
-    // These drive everything. One dispatches as well, as XFER_DISPATCH_LOOP without I/O threads
-    // does; with several, or where the engine is polled, events wait for the poll.
+    // These drive everything, and dispatch as well, as XFER_DISPATCH_LOOP without I/O threads does;
+    // where the engine is polled, events wait for the poll.
     std::vector<Loop *> loops;
     std::vector<std::unique_ptr<Transport>> (*transports)(void *context, Loop &loop) = nullptr;
     void (*random)(void *context, Bytes out) = nullptr;

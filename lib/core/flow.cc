@@ -54,6 +54,7 @@ void Flow::turn_has_come(Transfer &transfer) {
     transfer.progress = shard_.now();
     ready_.push_back(transfer);
     start_ready();
+    if (connection_) connection_->pump_soon();  // what it waited for may have been another flow's
 }
 
 void Flow::start_ready() {

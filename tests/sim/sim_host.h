@@ -30,12 +30,13 @@ struct World {
     SimWorld world;
     SimNet net;
     uint32_t lanes = 1, idle_ms = 300'000;
+    uint32_t loops = 1;  // of engines that come from now on
 };
 
 // One engine, with the events that it told.
 struct Host {
     Host(World &w, std::string listen_at, std::vector<uint8_t> id = {})
-        : world(w), loop(w.world), uri(std::move(listen_at)) {
+        : world(w), loop(w.world), process(w.net.new_process()), uri(std::move(listen_at)) {
         Options options;
         options.dispatch = XFER_DISPATCH_LOOP;
         options.io_threads =
@@ -55,11 +56,16 @@ struct Host {
         }
         Seams seams;
         seams.loops = {&loop};
+        for (uint32_t i = 1; i < world.loops; ++i) {
+            others.push_back(std::make_unique<SimLoop>(world.world));
+            seams.loops.push_back(others.back().get());
+        }
         seams.context = this;
-        seams.transports = [](void *self, Loop &) {
+        seams.transports = [](void *self, Loop &driver) {
             auto &host = *static_cast<Host *>(self);
             std::vector<std::unique_ptr<Transport>> list;
-            list.push_back(std::make_unique<SimTransport>(host.world.net, host.loop));
+            list.push_back(std::make_unique<SimTransport>(
+                host.world.net, static_cast<SimLoop &>(driver), host.process));
             return list;
         };
         seams.random = [](void *self, Bytes out) {
@@ -149,6 +155,8 @@ struct Host {
 
     World &world;
     SimLoop loop;
+    std::vector<std::unique_ptr<SimLoop>> others;
+    const std::shared_ptr<SimProcess> process;
     const std::string uri;
     xfer_engine_t *engine = nullptr;
     xfer_region_t *region = nullptr;

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Engines with two loops. The first byte of an identity says which of them its peer belongs to.
+#include "sim_host.h"
+#include "sim_link.h"
+
+using namespace xfer;
+
+namespace {
+
+constexpr uint64_t kBytes = 200'000;
+
+const std::vector<uint8_t> kOfFirstLoop(16, 2), kOfSecondLoop(16, 3);
+
+void submit_ordered(Host &host, xfer_ep_t *ep, const void *from, uint64_t user,
+                    xfer_batch_t **batch) {
+    REQUIRE(xfer_batch_open(ep, nullptr, batch, nullptr) == XFER_OK);
+    REQUIRE(xfer_batch_put(*batch, from, &host.ref, 0, 8) == XFER_OK);
+    xfer_submit_options_t options{};
+    options.size = sizeof options;
+    options.flags = XFER_SUBMIT_ORDERED;
+    host.expect(user);
+    REQUIRE(xfer_batch_submit(*batch, user, &options) == XFER_OK);
+}
+
+}  // namespace
+
+TEST_CASE("an endpoint moves to the loop of its peer, with what waits by it") {
+    with_seeds(100, [](World &world) {
+        Host b(world, kB, kOfSecondLoop);
+        world.loops = 2;
+        Host a(world, kA);
+        xfer_ep_t *ep = a.open(kB);
+        std::vector<uint8_t> from(100, 1), into(100);
+        a.expect(1), a.expect(2), a.expect(3), b.expect(1);
+        REQUIRE(xfer_ep_lookup(ep, "memory", nullptr, 1) == XFER_OK);
+        REQUIRE(xfer_send(ep, from.data(), from.size(), 0, 2, nullptr) == XFER_OK);
+        REQUIRE(xfer_recv(a.engine, ep, into.data(), into.size(), 0, 0, 3, nullptr) == XFER_OK);
+        REQUIRE(xfer_recv(b.engine, nullptr, into.data(), into.size(), 0, 0, 1, nullptr) ==
+                XFER_OK);
+        CHECK(a.wait(1) == XFER_OK);
+        CHECK(a.wait(2) == XFER_OK);
+        CHECK(b.wait(1) == XFER_OK);
+        CHECK(world.net.met["link moved to another loop"] > 0);
+        xfer_ep_close(ep);  // and so ends what waits on the other loop
+        a.eps.clear();
+        CHECK(a.wait(3) == XFER_ECANCELED);
+        CHECK(!world.world.raced());
+    });
+}
+
+// The peer's connection is superseded, and what was under way on it is still in use there, when
+// another engine answers at its address, whose loop is another.
+TEST_CASE("what stays behind when an endpoint moves ends on the loop that it moved to") {
+    with_seeds(100, [](World &world) {
+        Host b(world, kB, kOfFirstLoop);
+        world.loops = 2;
+        Host a(world, kA);
+        xfer_ep_t *back = b.open(kA);
+        REQUIRE(b.lookup(back, 1) == XFER_OK);
+        xfer_ep_t *ep = a.open(kB);
+        REQUIRE(a.lookup(ep, 1) == XFER_OK);
+        const std::vector<uint8_t> from(kBytes, 1);
+        world.net.bytes_per_second = 1'000'000;
+        world.net.part_max = 4'000;
+        a.expect(2);
+        REQUIRE(xfer_put(ep, from.data(), &a.ref, 0, kBytes, 2, nullptr) == XFER_OK);
+        REQUIRE(world.world.run_until([&] { return b.memory[0] == 1; }, kSecond));
+        for (auto &[number, link] : world.net.links)
+            if (link->transport().number == b.process->number) link->cut();
+        REQUIRE(world.world.run_until([&] { return b.downs > 0; }, kSecond));
+        world.net.linger_max = 5 * kSecond;  // the superseded one ends late
+        b.expect(3);
+        REQUIRE(xfer_ep_connect(back, 0, 3) == XFER_OK);
+        CHECK(b.wait(3) == XFER_OK);
+        world.net.linger_max = 0;
+        xfer_batch_t *batch = nullptr;
+        submit_ordered(a, ep, from.data(), 4, &batch);
+        world.world.run_for(kNsPerMs);
+        world.net.kill(*b.process, true);
+        world.loops = 1;
+        Host heir(world, kB, kOfSecondLoop);
+        std::vector<uint64_t> ended;
+        a.on_done = [&](const xfer_event_t &event) { ended.push_back(event.user); };
+        CHECK(a.wait(2) == XFER_EPEERLOST);
+        CHECK(a.wait(4, 10 * kSecond) == XFER_ESTALE);
+        CHECK(ended == std::vector<uint64_t>{2, 4});
+        CHECK(!world.world.raced());
+        xfer_batch_close(batch);
+        a.on_done = nullptr;
+    });
+}
