@@ -251,6 +251,7 @@ void Scenario::act_cancel(Life &life) {
     if (open.empty()) return;
     const Operation &operation = *open[random(open.size())];
     note([&] { return life.name() + " cancels " + describe(operation); });
+    model.withdraw(operation.number);
     if (operation.kind == Operation::receive)
         return void(xfer_recv_cancel(life.engine, operation.number));
     for (const Life::Batch &batch : life.batches)

@@ -80,6 +80,7 @@ void Scenario::act_resubmit(Life &life) {
     const Operation *last = model.find(batch.last);
     if (one_in(4)) {
         note([&] { return life.name() + " closes a batch"; });
+        model.withdraw(batch.last);
         xfer_batch_close(batch.handle);
         life.batches.erase(life.batches.begin() + static_cast<ptrdiff_t>(index));
         return;

@@ -171,6 +171,7 @@ void Life::close_ep(size_t index) {
     const Ep ep = eps[index];
     eps.erase(eps.begin() + static_cast<ptrdiff_t>(index));
     all.note([&] { return name() + " closes its endpoint to " + all.uri(ep.node); });
+    all.model.withdraw_all(ep.number, number);
     if (xfer_ep_close(ep.handle) == XFER_OK) closing_eps_[ep.handle] = ep.number;
     tracked_.erase(ep.handle);
 }
@@ -398,10 +399,12 @@ void Life::on_peer(const xfer_event_t &event) {
         ++all.net.met["peer down"];
         for (size_t i = 0; i < visitors.size(); ++i) {
             if (visitors[i].handle != event.ep) continue;
+            const uint64_t word = visitors[i].number;
             const bool last = all.swarm.keeps && all.world.random(4) == 0;  // and still in time
             if (last) keep(i);
-            if (!last || eps.empty() || eps.back().handle != event.ep)
-                visitors.erase(visitors.begin() + static_cast<ptrdiff_t>(i));
+            if (last && !eps.empty() && eps.back().handle == event.ep) return;
+            all.model.withdraw_all(word, number);
+            visitors.erase(visitors.begin() + static_cast<ptrdiff_t>(i));
             return;
         }
     }

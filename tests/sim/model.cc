@@ -199,6 +199,15 @@ std::string Model::pending_one() const {
 
 // ---- events
 
+void Model::withdraw(uint64_t number) {
+    if (Operation *operation = find(number)) operation->withdrawn = true;
+}
+
+void Model::withdraw_all(uint64_t ep, uint32_t from) {
+    for (auto &[number, operation] : all_)
+        if (operation->ep == ep && operation->from == from) operation->withdrawn = true;
+}
+
 void Model::ended(const xfer_event_t &event, Who &by) {
     Operation *operation = find(event.user);
     if (!operation) return violated("an event for what was never submitted");
@@ -215,7 +224,7 @@ void Model::ended(const xfer_event_t &event, Who &by) {
             (event.flags & XFER_MAYBE_APPLIED ? " maybe" : "")];
     check_flags(*operation);
     check_time(*operation, by);
-    check_reason(*operation);
+    check_reason(*operation, by);
     check_rest(*operation);
     if (operation->kind == Operation::receive)
         received(event, *operation, by);
@@ -277,10 +286,16 @@ void Model::check_time(const Operation &operation, const Who &by) {
         violated(named(operation) + " ends long after its deadline");
 }
 
-// Memory is refused only if it was taken back, or if who asks for it may still be connected with
-// the engine that was there before its owner.
-void Model::check_reason(const Operation &operation) {
+// Nothing is canceled that nobody withdraws, but what a peer does not receive, and a receive from
+// anybody, which ends with the handle that it pulls its message by. Memory is refused
+// only if it was taken back, or if who asks for it may still be connected with the engine that was
+// there before its owner.
+void Model::check_reason(const Operation &operation, const Who &by) {
     const xfer_status_t status = operation.status;
+    const bool by_any = operation.kind == Operation::receive && operation.ep == 0;
+    if (status == XFER_ECANCELED && !operation.withdrawn && !by.closing && !by_any &&
+        operation.kind != Operation::send)
+        violated(named(operation) + " is canceled, and nobody has asked for that");
     const bool moves = operation.kind == Operation::single || operation.kind == Operation::batch;
     if (!moves || !operation.lent) return;
     if (status == XFER_EACCESS || status == XFER_ERANGE)

@@ -82,7 +82,8 @@ struct Operation {
     uint64_t left_at = 0, ended_at = 0;
     bool notifies = false, ordered = false, sync = false, to_self = false;
     bool ended = false, left = false;
-    bool owed = false;  // the owner will tell its application, unless it dies
+    bool withdrawn = false;  // canceled, or what it was begun with was closed
+    bool owed = false;       // the owner will tell its application, unless it dies
     xfer_status_t status = XFER_OK;
     uint32_t flags = 0;
     std::set<const void *> chunks;
@@ -136,6 +137,8 @@ public:
     void refused(Operation &operation);         // its call was: nothing of it may be heard
     void submitted(Operation &operation);
     Operation *find(uint64_t number);
+    void withdraw(uint64_t number);
+    void withdraw_all(uint64_t ep, uint32_t from);
     void ended(const xfer_event_t &event, Who &by);
     void entries_told(const xfer_event_t &event, const Operation &operation,
                       const std::vector<xfer_status_t> &statuses);
@@ -175,7 +178,7 @@ private:
     void check_rest(const Operation &operation);
     void check_flags(const Operation &operation);
     void check_time(const Operation &operation, const Who &by);
-    void check_reason(const Operation &operation);
+    void check_reason(const Operation &operation, const Who &by);
     void check_success(Operation &operation);
     void received(const xfer_event_t &event, Operation &receive, const Who &by);
     void check_buffer(const Operation &operation);

@@ -217,8 +217,10 @@ void Scenario::calm() {
     for (const auto &[number, operation] : model.operations()) {
         const auto &life = nodes_[home_.at(operation->from)].life;
         if (operation->kind == Operation::receive && !operation->ended && life &&
-            life->number == operation->from)
+            life->number == operation->from) {
+            model.withdraw(number);
             xfer_recv_cancel(life->engine, number);
+        }
     }
     if (!settle([&] { return model.pending(true) == 0; }, kSecond + swarm.stall_ms * kNsPerMs) &&
         model.fault.empty())
