@@ -28,7 +28,7 @@ Failure malformed_answer() {
 
 void Connection::note(Request &request) {
     request.seq = ++last_question_;
-    request.asked = shard.now();
+    request.asked = shard.loop.clock();
     request.on = this;
     asked_.push_back(request);
     shard.beat_soon();
@@ -113,7 +113,7 @@ void Connection::on_pong(const Frame &frame) {
     }
     for (Request &request : asked_)
         if (request.seq == frame.seq && request.type() == XFER_EVENT_PROBE) {
-            rtt_ns = shard.now() - request.asked;
+            rtt_ns = shard.loop.clock() - request.asked;
             request.event.bytes = rtt_ns;
             request.ep->rtt_ns.set(rtt_ns);
             return peer->finish(request, XFER_OK);

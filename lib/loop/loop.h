@@ -113,6 +113,7 @@ class Loop {
 public:
     virtual ~Loop() = default;
     virtual uint64_t now() = 0;                        // of this turn
+    virtual uint64_t clock() = 0;                      // of this moment
     virtual void arm(Timer &timer, uint64_t due) = 0;  // an armed timer is moved
     virtual void disarm(Timer &timer) = 0;             // an unarmed one is left alone
     virtual void defer(Task &task) = 0;                // a deferred one stays where it is

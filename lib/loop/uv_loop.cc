@@ -306,6 +306,10 @@ void UvLoop::doze() {
 
 // ---- what the engine asks ----
 
+uint64_t UvLoop::clock() {
+    return uv_hrtime();
+}
+
 void UvLoop::arm(Timer &timer, uint64_t due) {
     timers_.arm(timer, due);
 }

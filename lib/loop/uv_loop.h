@@ -98,6 +98,7 @@ public:
     };
 
     uint64_t now() override { return now_; }
+    uint64_t clock() override;
     void arm(Timer &timer, uint64_t due) override;
     void disarm(Timer &timer) override;
     void defer(Task &task) override;

@@ -88,6 +88,7 @@ public:
     SimWorld &world() { return world_; }
 
     uint64_t now() override { return world_.now(); }
+    uint64_t clock() override { return world_.now(); }
     void arm(Timer &timer, uint64_t due) override;
     void disarm(Timer &timer) override;
     void defer(Task &task) override;

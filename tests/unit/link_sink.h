@@ -155,10 +155,10 @@ inline std::vector<uint8_t> pattern(size_t size, uint32_t seed) {
     return bytes;
 }
 
-// Turns the loop until `condition` holds; false after five seconds without.
+// Turns the loop until `condition` holds; false after a minute without.
 template <typename Condition>
 bool turn_until(UvLoop &loop, Condition condition) {
-    const uint64_t limit = 5'000 * kNsPerMs;
+    const uint64_t limit = 60'000 * kNsPerMs;
     const uint64_t begin = loop.now();
     while (!condition()) {
         if (loop.now() - begin > limit) return false;
