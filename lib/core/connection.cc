@@ -187,14 +187,11 @@ void Connection::refuse(Status status, std::string_view words) {
 
 // To a peer that has our proof the connection may be live already, while its answer is on the way.
 void Connection::say_goodbye(Status why) {
+    if (!live_ && (!proved_ || why != XFER_ECLOSED)) return;
     Frame bye;
     bye.type = FrameType::bye;
     bye.status = why < 0 ? why : XFER_ECLOSED;
-    if (live_) return void(voice_->link->send(bye, {}));
-    if (!proved_ || why != XFER_ECLOSED) return;
-    uint8_t head[Frame::kSize];
-    encode(bye, head);
-    control().link->send_hello(head);
+    voice_->link->send(bye, {});
 }
 
 void Connection::close(const Failure &reason) {
@@ -228,12 +225,13 @@ void Connection::on_lane_down(Lane &lane, const Failure &reason) {
 }
 
 // Lanes end in any order: what the peer says on the control channel, or the end of that, tells why,
-// and is read first. A lane that failed alone ends the connection when the time is over.
+// and is read first, also on a lane whose answer has not been read yet. A lane that failed alone
+// ends the connection when the time is over.
 bool Connection::waits_for_last_words(const Lane &lane, const Failure &reason) {
     const uint32_t heard = heard_shift_ ? kNearLane : 0;
     if (!live_ || lane.number == heard || reason.status != XFER_EPEERLOST) return false;
     const bool open = std::any_of(lanes_.begin(), lanes_.end(), [&](const auto &other) {
-        return other->number == heard && other->state == Lane::State::ready;
+        return other->number == heard && other->state != Lane::State::down;
     });
     if (!open) return false;
     if (!last_words_.armed()) {

@@ -135,6 +135,7 @@ public:
     virtual void hear() = 0;  // and from now on the peer is heard
 
     // False: too much is waiting already. A link that ends forgets what it takes; its end tells.
+    // Before start() only a bye, of an initiator that leaves.
     virtual bool send(const Frame &frame, ConstBytes body) = 0;
     virtual bool post(Op &op) = 0;  // false: full until some on_done, or it is down
     virtual void flush() = 0;       // sends what was posted

@@ -33,5 +33,7 @@ constexpr uint32_t kMaxInline = 4088;       // payload of a message that travels
 constexpr uint64_t kControlPause = 64 * 1024;
 constexpr uint64_t kMaxControlWaiting = 16 * 1024 * 1024;
 constexpr uint64_t kUnreadMs = 5'000;  // without a byte that leaves: the peer does not read
+// How long the end of a link waits until its bye has arrived, and how often it looks whether.
+constexpr uint64_t kLingerMs = 1'000, kLingerLookMs = 10;
 
 }  // namespace xfer

@@ -123,8 +123,9 @@ int Door::receive(Packet &packet) {
     message.msg_control = control;
     message.msg_controllen = sizeof control;
     ssize_t size;
+    // A reset (the other end was closed with packets unread) is told once, before what was sent.
     while ((size = ::recvmsg(fd_.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC)) < 0)
-        if (errno != EINTR) return errno;
+        if (errno != EINTR && errno != ECONNRESET) return errno;
     packet.bytes.resize(static_cast<size_t>(size));
     for (cmsghdr *at = CMSG_FIRSTHDR(&message); at; at = CMSG_NXTHDR(&message, at)) {
         if (at->cmsg_level != SOL_SOCKET || at->cmsg_type != SCM_RIGHTS) continue;

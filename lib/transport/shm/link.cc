@@ -16,6 +16,8 @@ namespace {
 
 // Read before others have their turn.
 constexpr int kPacketsPerTurn = 32;
+// For what was left in the rings, until somebody listens.
+constexpr uint64_t kUnheardNs = 200 * kNsPerMs;
 
 bool is_hello(ConstBytes bytes) {
     if (bytes.size() < kHelloHeader) return false;
@@ -41,6 +43,7 @@ ShmLink::ShmLink(Loop &loop, const Log &log, stream::Buffers &buffers, std::stri
 
 ShmLink::~ShmLink() {
     loop_.disarm(claims_);
+    loop_.disarm(unheard_);
 }
 
 Failure ShmLink::carry(Fd fd, bool dialed) {
@@ -79,17 +82,28 @@ void ShmLink::read() {
 void ShmLink::hung_up(int error) {
     hung_up_ = true;
     watch_->want(0);
-    if (rings_ && heard_) return rings_->hang_up();  // what it has written comes first
-    if (stage_ != Stage::hello && stage_ != Stage::frames) return;
-    Failure why = os_failure(error, remote_ + ": the door");
-    why.status = XFER_EPEERLOST;
-    close(why);
+    gone_ = os_failure(error, remote_ + ": the door");
+    gone_.status = XFER_EPEERLOST;
+    // What it has written comes first, also if nobody listens yet: it may say that it moves here on
+    // another lane, which is read later.
+    if (rings_ && (heard_ || rings_->unread())) {
+        rings_->hang_up();
+        if (!heard_) loop_.arm(unheard_, loop_.now() + kUnheardNs);
+    } else if (stage_ == Stage::hello || stage_ == Stage::frames) {
+        close(gone_);
+    }
 }
 
 void ShmLink::hear(Packet &packet) {
-    const auto word = stage_ == Stage::hello ? std::nullopt : decode_word(packet.bytes);
-    if (word) return hear(*word, std::move(packet.fds));
-    if (stage_ != Stage::hello || !is_hello(packet.bytes))
+    if (stage_ == Stage::hello) return hear_hello(packet);
+    if (stage_ != Stage::frames) return;
+    if (const auto word = decode_word(packet.bytes)) return hear(*word, std::move(packet.fds));
+    if (const auto bye = decode_bye(packet.bytes)) return sink_->on_control(*bye, {});
+    close({XFER_EPROTO, XFER_ORIGIN_NONE, 0, remote_ + ": words that nobody says"});
+}
+
+void ShmLink::hear_hello(Packet &packet) {
+    if (!is_hello(packet.bytes))
         return close({XFER_EPROTO, XFER_ORIGIN_NONE, 0, remote_ + ": words that nobody says"});
     if (!packet.fds.empty() && spoke_) {  // not from who has not been answered yet
         if (segment_ || !brings_segment(packet.bytes))
@@ -184,10 +198,16 @@ void ShmLink::start(uint32_t max_ops, uint32_t serve_ops) {
 void ShmLink::hear() {
     if (stage_ != Stage::frames) return;
     heard_ = true;
+    loop_.disarm(unheard_);
     frames_->hear();
 }
 
 bool ShmLink::send(const Frame &frame, ConstBytes body) {
+    if (stage_ == Stage::hello) {  // a bye, before there are rings
+        uint8_t head[Frame::kSize];
+        encode(frame, head);
+        send_hello(head);
+    }
     return stage_ != Stage::frames || frames_->send(frame, body);
 }
 

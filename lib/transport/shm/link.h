@@ -53,6 +53,7 @@ private:
     void run() override;
     void read();
     void hear(Packet &packet);
+    void hear_hello(Packet &packet);
     void say();
     void hung_up(int error);
     void join(std::unique_ptr<Segment> segment, Side side);
@@ -102,6 +103,8 @@ private:
     bool spoke_ = false;            // in the handshake
     bool heard_ = false;            // frames may come
     bool hung_up_ = false;          // the neighbour has
+    Failure gone_;                  // how
+    Timer unheard_{*this};          // it left words for who does not listen yet
     uint64_t last_heard_ = 0;
     Failure why_;
 

@@ -213,7 +213,8 @@ void ShmLink::look_again(bool first) {
     next_look_ns_ = std::min(2 * next_look_ns_, kLastLookNs);
 }
 
-void ShmLink::on_timer(Timer &) {
+void ShmLink::on_timer(Timer &timer) {
+    if (&timer == &unheard_) return close(gone_);
     if (stage_ == Stage::closing && !rings_) return finish();
     settle(door_.gone());
 }

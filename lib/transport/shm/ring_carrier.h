@@ -17,6 +17,8 @@ public:
     // The neighbour is gone: what it has written is read, and then comes the end.
     void hang_up();
 
+    bool unread() { return reader_.there() > 0; }
+
     ssize_t write(std::span<const iovec> from) override;
     ssize_t read(std::span<const iovec> into) override;
     void want(uint32_t readiness) override;

@@ -8,6 +8,7 @@
 
 #include "util/status.h"
 #include "wire/bytes.h"
+#include "wire/frame.h"
 #include "wire/ids.h"
 
 namespace xfer::shm {
@@ -44,6 +45,13 @@ inline std::optional<Word> decode_word(ConstBytes bytes) {
     if (bytes.size() != sizeof word) return std::nullopt;
     std::memcpy(&word, bytes.data(), sizeof word);
     return word;
+}
+
+// An initiator that leaves before it has the rings says its bye here.
+inline std::optional<Frame> decode_bye(ConstBytes bytes) {
+    if (bytes.size() != Frame::kSize) return std::nullopt;
+    auto frame = decode_frame(bytes.data());
+    return frame && frame->type == FrameType::bye ? frame : std::nullopt;
 }
 
 }  // namespace xfer::shm

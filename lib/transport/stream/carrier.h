@@ -22,7 +22,9 @@ public:
     virtual void want(uint32_t readiness) = 0;  // from now on; see Watch
     // What is written from here on may wait for end(), and go with it.
     virtual void cork() {}
-    // Nothing is read any more; what was written still arrives.
+    // False: end() could lose some of what was written, as the peer's host has not said to have it.
+    virtual bool delivered() const { return true; }
+    // Nothing is read any more.
     virtual void end() = 0;
     virtual Fd release() = 0;  // for another loop; null: it can't go there
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/stream/link.h"
 
+#include <array>
 #include <cerrno>
 #include <utility>
 
@@ -10,6 +11,12 @@
 #include "util/uri.h"
 
 namespace xfer::stream {
+
+namespace {
+
+constexpr int kDropsPerTurn = 64;  // of what comes for a link that ends
+
+}  // namespace
 
 StreamLink::StreamLink(Loop &loop, const Log &log, Buffers &buffers)
     : loop_(loop), log_(log), both_(buffers) {}
@@ -114,6 +121,7 @@ void StreamLink::carry(std::unique_ptr<Carrier> carrier, std::string remote) {
 // ---- a turn ----
 
 void StreamLink::on_ready(uint32_t readiness) {
+    if (lingers_until_) return linger();
     const bool done = in_memory([&] {
         if (both_.stage == Stage::dialing) return connected();
         if (readiness & kReadable) read();
@@ -128,13 +136,18 @@ void StreamLink::give_up() {
     close(no_memory());
 }
 
-void StreamLink::read() {
-    if (!both_.hears()) return;
+// False: there is more.
+bool StreamLink::read() {
+    if (!both_.hears()) return true;
     in_turn_ = true;
     Receiver::Read read = receiver_.read(*carrier_, last_heard_, loop_.now());
     in_turn_ = false;
-    if (read == Receiver::Read::ended) return break_off(receiver_.failure());
-    if (receiver_.idle()) both_.answers.hurry();
+    if (read == Receiver::Read::ended) {
+        break_off(receiver_.failure());
+    } else if (receiver_.idle()) {
+        both_.answers.hurry();
+    }
+    return read != Receiver::Read::more;
 }
 
 // What has come before and could not be looked at.
@@ -188,6 +201,7 @@ void StreamLink::pace() {
 }
 
 void StreamLink::on_timer(Timer &) {
+    if (lingers_until_) return linger();
     close({XFER_EPEERLOST, XFER_ORIGIN_NONE, 0,
            remote_ + ": the peer does not read its control channel"});
 }
@@ -199,7 +213,7 @@ void StreamLink::send_soon() {
 void StreamLink::run() {
     if (!in_memory([&] { take_turn(); })) give_up();
     tell();
-    if (both_.stage == Stage::closing) finish();
+    if (both_.stage == Stage::closing && !lingers_until_) finish();
 }
 
 void StreamLink::take_turn() {
@@ -211,7 +225,7 @@ void StreamLink::take_turn() {
         Failure why = os_failure(sender_.error(), remote_ + ": sending");
         if (why.status != XFER_ENOMEM) why.status = XFER_EPEERLOST;
         both_.paused = false;
-        read();
+        while (both_.hears() && !read()) {}
         close(why);
     }
 }
@@ -260,8 +274,9 @@ void StreamLink::hear() {
 // ---- frames and operations ----
 
 bool StreamLink::send(const Frame &frame, ConstBytes body) {
-    if (both_.stage != Stage::frames) return true;
+    if (both_.stage != Stage::frames && both_.stage != Stage::hello) return true;
     XFER_CHECK(body.size() == frame.length && body.size() <= kMaxControl);
+    says_bye_ = frame.type == FrameType::bye && frame.status != XFER_EPEERLOST;
     uint8_t head[Frame::kSize];
     encode(frame, head);
     bool taken = false;
@@ -328,8 +343,7 @@ void StreamLink::break_off(const Failure &why) {
 void StreamLink::close(const Failure &why) {
     if (both_.stage == Stage::closing || both_.stage == Stage::over) return;
     // A refusal and the end are one packet: who has not proved itself costs as little as it can.
-    // Who has may be sending, which turns the end into a reset, and that drops what has not left.
-    if (both_.stage == Stage::hello && carrier_) carrier_->cork();
+    if (both_.stage == Stage::hello && carrier_ && !says_bye_) carrier_->cork();
     both_.stage = Stage::closing;
     why_ = why;
     loop_.defer(*this);
@@ -339,12 +353,39 @@ void StreamLink::finish() {
     log_.debug("{}: closed: {}", remote_, why_.message);
     dial_.reset();
     loop_.disarm(unread_);
-    if (carrier_) {
-        both_.answers.hurry();
-        sender_.send(*carrier_);
-        carrier_->end();
-        carrier_.reset();
+    both_.answers.hurry();
+    lingers_until_ = loop_.now() + (says_bye_ ? kLingerMs * kNsPerMs : 0);
+    linger();
+}
+
+// What comes for a socket that was closed is answered with a reset, which drops a bye that has not
+// arrived: its peer would take a clean end for a crash. So all that was begun leaves, and the peer
+// has it or hangs up, before the socket is closed.
+void StreamLink::linger() {
+    const auto sent = carrier_ ? sender_.send(*carrier_) : Sender::Sent::failed;
+    const bool arrived = sent == Sender::Sent::all && carrier_->delivered();
+    if (sent == Sender::Sent::failed || arrived || loop_.now() >= lingers_until_ || !drop_arrived())
+        return end();
+    carrier_->want(sent == Sender::Sent::all ? kReadable : kReadable | kWritable);
+    loop_.arm(unread_, loop_.now() + kLingerLookMs * kNsPerMs);
+}
+
+// A peer that waits for us to read might not read itself. False: it has hung up.
+bool StreamLink::drop_arrived() {
+    std::array<uint8_t, 32 * 1024> nowhere;
+    const iovec into{nowhere.data(), nowhere.size()};
+    for (int i = 0; i < kDropsPerTurn; ++i) {
+        const ssize_t dropped = carrier_->read({&into, 1});
+        if (dropped < 0 && errno == EAGAIN) break;
+        if (dropped == 0 || (dropped < 0 && errno != EINTR)) return false;
     }
+    return true;
+}
+
+void StreamLink::end() {
+    loop_.disarm(unread_);
+    if (carrier_) carrier_->end();
+    carrier_.reset();
     sender_.abandon();
     both_.stage = Stage::over;
     tell();

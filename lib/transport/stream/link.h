@@ -55,7 +55,7 @@ private:
     void give_up();
     void dial_next();
     void connected();
-    void read();
+    bool read();
     void parse();
     void push();
     void pause();
@@ -64,6 +64,9 @@ private:
     void break_off(const Failure &why);
     void tell();
     void finish();
+    void linger();
+    bool drop_arrived();
+    void end();
 
     Loop &loop_;
     const Log &log_;
@@ -74,9 +77,11 @@ private:
     std::string remote_;
     uint64_t last_heard_ = 0;
     Failure why_;
-    bool in_turn_ = false;  // what is to be sent waits for the end of reading
-    Timer unread_{*this};   // while paused
-    uint64_t left_ = 0;     // of the sender, when that was looked at last
+    bool in_turn_ = false;        // what is to be sent waits for the end of reading
+    bool says_bye_ = false;       // to a peer that may be there
+    uint64_t lingers_until_ = 0;  // once it has closed
+    Timer unread_{*this};         // while paused; between two looks while it lingers
+    uint64_t left_ = 0;           // of the sender, when that was looked at last
 
     // While dialing.
     struct Dial {

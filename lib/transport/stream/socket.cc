@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/stream/socket.h"
 
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 
 #include <cerrno>
 #include <cstring>
@@ -133,6 +135,13 @@ void discard_arrived(int fd) {
     constexpr size_t kAny = 1 << 30;
     const Unseen nowhere;
     ::recv(fd, nullptr, kAny, MSG_TRUNC | MSG_DONTWAIT);
+}
+
+int unacknowledged(int fd) {
+    int protocol = 0, bytes = 0;
+    socklen_t size = sizeof protocol;
+    if (::getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &size) != 0) return 0;
+    return protocol == IPPROTO_TCP && ::ioctl(fd, SIOCOUTQ, &bytes) == 0 ? bytes : 0;
 }
 
 }  // namespace xfer::stream

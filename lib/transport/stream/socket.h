@@ -22,5 +22,7 @@ bool is_stream(int fd);
 
 // Throws away what has arrived, so that closing the socket ends the connection without a reset.
 void discard_arrived(int fd);
+// Bytes that a reset would take back: of TCP, those that the peer's host has not said to have.
+int unacknowledged(int fd);
 
 }  // namespace xfer::stream

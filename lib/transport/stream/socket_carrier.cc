@@ -35,6 +35,10 @@ ssize_t SocketCarrier::read(std::span<const iovec> into) {
     return ::recvmsg(fd_.get(), &message, MSG_DONTWAIT);
 }
 
+bool SocketCarrier::delivered() const {
+    return unacknowledged(fd_.get()) == 0;
+}
+
 void SocketCarrier::end() {
     watch_.reset();
     discard_arrived(fd_.get());

@@ -18,6 +18,7 @@ public:
     ssize_t read(std::span<const iovec> into) override;
     void want(uint32_t readiness) override { watch_->want(readiness); }
     void cork() override { corked_ = true; }
+    bool delivered() const override;
     void end() override;
     Fd release() override;
 
