@@ -5,42 +5,57 @@
 
 /* ---- drawing ---- */
 
-static uint32_t side_of(Worker *worker) {
-    return draw(worker, kEngines);
+uint64_t next_random(uint64_t *state) { /* splitmix64 */
+    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
 }
 
-static Handle *slot(Worker *worker, Handle handles[kSlots]) {
+uint32_t draw(Worker *worker, uint32_t below) {
+    return (uint32_t)(next_random(&worker->state) % below);
+}
+
+uint32_t side_of(Worker *worker) {
+    return worker->side == kBoth ? draw(worker, kEngines) : worker->side;
+}
+
+Handle *slot(Worker *worker, Handle handles[kSlots]) {
     return &handles[draw(worker, kSlots)];
 }
 
-static uint32_t timeout(Worker *worker) {
+uint32_t some_timeout(Worker *worker) {
     static const uint32_t choices[] = {0, 0, 1, 20, 200, 3000000000u, XFER_NONE};
     return choices[draw(worker, sizeof choices / sizeof choices[0])];
 }
 
-/* Options as an older or a newer program would pass them, and now and then a malformed one. */
-typedef union OpOptions {
-    xfer_op_options_t options;
-    uint8_t bytes[128];
-} OpOptions;
-
-static const xfer_op_options_t *op_options(Worker *worker, OpOptions *room) {
+const xfer_op_options_t *op_options(Worker *worker, OpOptions *room) {
     static const uint32_t sizes[] = {8, 16, sizeof(xfer_op_options_t), 128};
     memset(room, 0, sizeof *room);
     if (draw(worker, 3) == 0) return NULL;
     room->options.size = sizes[draw(worker, 4)];
-    room->options.timeout_ms = timeout(worker);
+    room->options.timeout_ms = some_timeout(worker);
     if (draw(worker, 20) == 0) room->options.size = draw(worker, 4);
     if (draw(worker, 20) == 0) room->options.flags = 1u << 31;
     if (draw(worker, 20) == 0) room->bytes[127] = 1;
     return &room->options;
 }
 
+/* What others may take for a ref of this slot. Two processes: it may be met half written. */
+static void show_ref(Worker *worker, uint32_t side, const Handle *handle) {
+    xfer_ref_t *shown = board->sides[side].refs[worker->index];
+    const bool region = handle >= worker->regions[side] && handle < worker->regions[side] + kSlots;
+    const Handle *first = region ? worker->regions[side] : worker->grants[side];
+    shown[(region ? 0 : kSlots) + (handle - first)] = handle->ref;
+}
+
 /* A ref of a region of the other engine, mostly; else of ours, or damaged. */
 static xfer_ref_t some_ref(Worker *worker, uint32_t side) {
-    uint32_t owner = draw(worker, 15) == 0 ? side : 1 - side;
-    Handle(*from)[kSlots] = draw(worker, 4) == 0 ? worker->grants : worker->regions;
-    xfer_ref_t ref = slot(worker, from[owner])->ref;
+    const uint32_t owner = draw(worker, 15) == 0 ? side : 1 - side;
+    const bool away = worker->side != kBoth && owner != worker->side;
+    const uint32_t at = draw(worker, 4) == 0 ? kSlots : 0;
+    const uint32_t thread = away ? draw(worker, kMaxWorkers) : worker->index;
+    xfer_ref_t ref = board->sides[owner].refs[thread][at + draw(worker, kSlots)];
     if (draw(worker, 30) == 0) ref.bytes[draw(worker, sizeof ref.bytes)] ^= 1;
     return ref;
 }
@@ -78,7 +93,9 @@ static void region_open(Worker *worker) {
     xfer_ref_t ref;
     status = xfer_region_ref(region->handle, &ref);
     plain(status, "xfer_region_ref");
-    if (status == XFER_OK) region->ref = ref;
+    if (status != XFER_OK) return;
+    region->ref = ref;
+    show_ref(worker, side, region);
 }
 
 static void region_close(Worker *worker) {
@@ -114,13 +131,16 @@ static void region_grant(Worker *worker) {
     xfer_ref_t ref;
     xfer_status_t status = xfer_region_grant(region->handle, &options, &ref);
     end(word, status, "xfer_region_grant");
-    if (status == XFER_OK) *grant = (Handle){.handle = region->handle, .ref = ref};
+    if (status != XFER_OK) return;
+    *grant = (Handle){.handle = region->handle, .ref = ref};
+    show_ref(worker, side, grant);
 }
 
 static void region_renew(Worker *worker) {
     Handle *grant = slot(worker, worker->grants[side_of(worker)]);
     if (grant->handle != NULL)
-        plain(xfer_region_renew(grant->handle, &grant->ref, timeout(worker)), "xfer_region_renew");
+        plain(xfer_region_renew(grant->handle, &grant->ref, some_timeout(worker)),
+              "xfer_region_renew");
 }
 
 static void region_look(Worker *worker) {
@@ -150,13 +170,25 @@ static void ep_open(Worker *worker) {
     if (ep->handle != NULL) return;
     uint32_t word = begin(XFER_EVENT_CLOSED, side, 0, true);
     xfer_ep_options_t options = {.size = sizeof options, .user = word};
-    xfer_id_t id;
-    if (draw(worker, 8) == 0 && xfer_engine_id(sides[1 - side].engine, &id) == XFER_OK)
-        options.peer = &id;
-    xfer_status_t status = xfer_ep_open(sides[side].engine, sides[1 - side].uri, &options,
+    if (draw(worker, 8) == 0) options.peer = &board->sides[1 - side].id;
+    xfer_status_t status = xfer_ep_open(sides[side].engine, board->sides[1 - side].uri, &options,
                                         (xfer_ep_t **)&ep->handle, NULL);
     end(word, status, "xfer_ep_open");
     ep->word = word;
+}
+
+/* One that came to us and was kept; it is told no word. */
+static void ep_take(Worker *worker) {
+    Side *side = &sides[side_of(worker)];
+    Handle *ep = slot(worker, worker->eps[side - sides]);
+    if (ep->handle != NULL) return;
+    pthread_mutex_lock(&side->hold);
+    if (side->untaken != 0) {
+        const int at = __builtin_ctz(side->untaken);
+        side->untaken &= ~(1u << at);
+        *ep = (Handle){.handle = side->kept[at]};
+    }
+    pthread_mutex_unlock(&side->hold);
 }
 
 static void ep_close(Worker *worker) {
@@ -177,7 +209,7 @@ static void ep_close(Worker *worker) {
 
 /* Some go with their envelope, the others are pulled. */
 static uint64_t message_length(Worker *worker) {
-    return draw(worker, (1 + draw(worker, 2)) * kBlock);
+    return draw(worker, (1 + draw(worker, 2)) * kBlock) * (draw(worker, 8) == 0 ? 16 : 1);
 }
 
 /* Calls of one endpoint, each with a word of its own. */
@@ -189,8 +221,10 @@ static uint64_t message_length(Worker *worker) {
         uint64_t offset, length;                                      \
         xfer_ref_t ref = some_ref(worker, side);                      \
         const xfer_op_options_t *options = op_options(worker, &room); \
+        const uint64_t size = message_length(worker);                 \
         some_range(worker, &offset, &length);                         \
         (void)ref, (void)options, (void)offset, (void)length;         \
+        (void)size;                                                   \
         if (ep->handle == NULL) return;                               \
         uint32_t word = begin(kind, side, ep->word, true);            \
         end(word, __VA_ARGS__, #name);                                \
@@ -201,13 +235,12 @@ EP_CALL(put, XFER_EVENT_PUT,
 EP_CALL(get, XFER_EVENT_GET,
         xfer_get(ep->handle, worker->local[side], &ref, offset, length, word, options))
 EP_CALL(notify, XFER_EVENT_SEND, xfer_notify(ep->handle, draw(worker, 4), word, options))
-EP_CALL(ep_connect, XFER_EVENT_CONNECT, xfer_ep_connect(ep->handle, timeout(worker), word))
-EP_CALL(ep_probe, XFER_EVENT_PROBE, xfer_ep_probe(ep->handle, timeout(worker), word))
+EP_CALL(ep_connect, XFER_EVENT_CONNECT, xfer_ep_connect(ep->handle, some_timeout(worker), word))
+EP_CALL(ep_probe, XFER_EVENT_PROBE, xfer_ep_probe(ep->handle, some_timeout(worker), word))
 EP_CALL(message_send, XFER_EVENT_SEND,
-        xfer_send(ep->handle, worker->local[side], message_length(worker), draw(worker, 4), word,
-                  options))
+        xfer_send(ep->handle, message_to_send(word, size), size, draw(worker, 4), word, options))
 EP_CALL(message_recv, XFER_EVENT_RECV,
-        xfer_recv(sides[side].engine, ep->handle, script_memory(2 * kBlock), 2 * kBlock,
+        xfer_recv(sides[side].engine, ep->handle, message_room(word, 2 * kBlock), 2 * kBlock,
                   draw(worker, 4), draw(worker, 2) ? UINT64_MAX : 0, word, options))
 
 static void recv_any(Worker *worker) {
@@ -216,7 +249,7 @@ static void recv_any(Worker *worker) {
     const xfer_op_options_t *options = op_options(worker, &room);
     uint32_t word = begin(XFER_EVENT_RECV, side, 0, true);
     end(word,
-        xfer_recv(sides[side].engine, NULL, script_memory(256), 256, draw(worker, 4), 3, word,
+        xfer_recv(sides[side].engine, NULL, message_room(word, 256), 256, draw(worker, 4), 3, word,
                   options),
         "xfer_recv");
 }
@@ -226,7 +259,7 @@ static void ep_lookup(Worker *worker) {
     uint32_t side = side_of(worker);
     Handle *ep = slot(worker, worker->eps[side]);
     xfer_lookup_options_t options = {
-        .size = sizeof options, .wait = draw(worker, 4) == 0, .timeout_ms = timeout(worker)};
+        .size = sizeof options, .wait = draw(worker, 4) == 0, .timeout_ms = some_timeout(worker)};
     if (ep->handle == NULL) return;
     uint32_t word = begin(XFER_EVENT_LOOKUP, side, ep->word, true);
     end(word, xfer_ep_lookup(ep->handle, names[draw(worker, 8)], &options, word), "xfer_ep_lookup");
@@ -328,7 +361,7 @@ static void batch_submit(Worker *worker) {
     if (batch->handle == NULL) return;
     for (uint32_t i = 0; i <= draw(worker, 3); i++) {
         xfer_submit_options_t options = {.size = sizeof options,
-                                         .timeout_ms = timeout(worker),
+                                         .timeout_ms = some_timeout(worker),
                                          .flags = draw(worker, 8),
                                          .notify_key = draw(worker, 4)};
         uint32_t word = begin(XFER_EVENT_BATCH, side, batch->word, true);
@@ -398,9 +431,10 @@ static void constants(Worker *worker) {
 
 static void engine_drain(Worker *worker) {
     uint32_t side = side_of(worker);
-    sides[side].draining = 1;
+    board->sides[side].draining = 1;
     uint32_t word = begin(XFER_EVENT_DRAINED, side, 0, true);
-    end(word, xfer_engine_drain(sides[side].engine, timeout(worker), word), "xfer_engine_drain");
+    end(word, xfer_engine_drain(sides[side].engine, some_timeout(worker), word),
+        "xfer_engine_drain");
 }
 
 /* While much is under way by several handles, of which one is closed; the loops that wait for a
@@ -419,7 +453,7 @@ static void drain_busy(Worker *worker) {
 
 static void engine_close(Worker *worker) {
     uint32_t side = side_of(worker);
-    sides[side].closing = 1;
+    board->sides[side].closing = 1;
     plain(xfer_engine_close(sides[side].engine), "xfer_engine_close");
 }
 
@@ -456,6 +490,7 @@ static void wrong_handles(Worker *worker) {
 void prepare(Worker *worker) {
     for (int i = 0; i < 2 * kSlots; i++) {
         region_open(worker);
+        cells_open(worker);
         ep_open(worker);
         batch_open(worker);
     }
@@ -469,7 +504,14 @@ const CallRow calls[] = {
     {"region_look", 20, region_look},
     {"region_revoke", 20, region_revoke},
     {"ep_open", 120, ep_open},
+    {"ep_take", 60, ep_take},
     {"ep_close", 30, ep_close},
+    {"cells_open", 60, cells_open},
+    {"cells_close", 30, cells_close},
+    {"cells_check", 60, cells_check},
+    {"cell_put", 200, cell_put},
+    {"cell_get", 60, cell_get},
+    {"cell_batch", 60, cell_batch},
     {"put", 120, put},
     {"get", 120, get},
     {"notify", 60, notify},
