@@ -68,8 +68,11 @@ void Scenario::submit(Life &life, Life::Batch &batch, Operation &operation) {
     }
     options.notify_key = operation.key ? operation.key : operation.number;
     batch.last = operation.number;
-    life.took(operation, life.ep_by(operation.ep),
-              xfer_batch_submit(batch.handle, operation.number, &options));
+    // A polled engine takes operations on a handle whose end was told, and cancels them in the next
+    // poll.
+    Life::Ep *ep = life.ep_by(operation.ep);
+    operation.withdrawn = !ep;
+    life.took(operation, ep, xfer_batch_submit(batch.handle, operation.number, &options));
 }
 
 // Only what surely lands no more may be sent again by a test that judges bytes.
