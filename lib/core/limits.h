@@ -39,8 +39,9 @@ constexpr uint64_t kNearWindow = 2u << 20;  // of the near lane: what is small w
 constexpr uint64_t kSmall = 64 * 1024;      // batches up to this stay on the control channel
 
 // Messages.
-constexpr uint64_t kMessageWindow = 32 * 1024;    // bytes that the peer may not have looked at yet
-constexpr uint32_t kMaxReceives = 65'536;         // posted and not ended, of one engine
+constexpr uint64_t kMessageWindow = 32 * 1024;  // bytes that the peer may not have looked at yet
+constexpr uint32_t kMaxReceives = 65'536;       // posted and not ended, of one engine
+constexpr uint32_t kRecentEnds = 16;  // of connections, whose cause a receive may still ask for
 constexpr uint64_t kMaxHeldInEngine = 64u << 20;  // of messages that wait, from all peers
 constexpr uint64_t kMaxHeldOfSender = 1u << 20;   // of one of them, over all its connections: twice
                                                   // what one connection may bring along

@@ -108,7 +108,7 @@ void Shard::answer_message(uint64_t connection, uint64_t number, const MessageAn
 // The receive has its message, and the bytes are still with the sender.
 void Shard::pull(Receive &receive) {
     Connection *live = find_live(receive.letter.connection);
-    if (!live || !live->usable()) return receive.end(*this, XFER_EPEERLOST);
+    if (!live || !live->usable()) return lose(receive);
     Endpoint *ep = receive.named ? receive.named.get() : live->peer->spokesman();
     if (!ep && in_memory([&] { greet_again(*live->peer); })) ep = live->peer->spokesman();
     if (!ep) {
@@ -125,6 +125,19 @@ void Shard::pull(Receive &receive) {
     ep->outstanding.fetch_add(1);
     if (receive.named) ep->receives.fetch_sub(1);  // counted as an operation from here on
     live->peer->submit(receive);
+}
+
+void Shard::lose(Receive &receive) {
+    const uint64_t number = receive.letter.connection;
+    const Connection *live = find_live(number);
+    if (live) {
+        receive.event.origin = live->why.origin;
+        receive.event.native_code = live->why.native;
+    } else if (const End &end = ends_[number % kRecentEnds]; end.connection == number) {
+        receive.event.origin = end.origin;
+        receive.event.native_code = end.native;
+    }
+    receive.end(*this, XFER_EPEERLOST);
 }
 
 // ---- endpoints

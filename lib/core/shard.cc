@@ -322,6 +322,8 @@ void Shard::connected(Connection &connection) {
 
 void Shard::disconnected(Connection &connection) {
     live_.erase(connection.number);
+    ends_[connection.number % kRecentEnds] = {connection.number, connection.why.origin,
+                                              connection.why.native};
     store_.remove(*connection.peer);
     if (connection.left_idle()) leaving(false);
     counters.connections.sub();

@@ -4,6 +4,7 @@
 // by the mailbox.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <map>
 #include <memory>
@@ -125,7 +126,8 @@ public:
     void messages_lost(uint64_t connection, std::unique_ptr<MessagesLost> prepared);
     void answer_message(uint64_t connection, uint64_t number, const MessageAnswer &answer);
     void pull(Receive &receive);
-    void learnt(Endpoint &ep);  // who its peer is
+    void lose(Receive &receive);  // the connection of its message has ended, or is about to
+    void learnt(Endpoint &ep);    // who its peer is
     void closed_receives(Endpoint &ep);
     void hand_over_events();  // now, where another loop may tell what must come later
 
@@ -183,6 +185,13 @@ private:
     AddressIndex by_address_;  // of the same peers
     OwningList<Peer, InShard> peers_;
     std::unordered_map<uint64_t, Connection *> live_;  // by number
+    // The latest that ended: a receive may have matched a message of theirs on another loop.
+    struct End {
+        uint64_t connection = 0;
+        uint32_t origin = XFER_ORIGIN_NONE;
+        int32_t native = 0;
+    };
+    std::array<End, kRecentEnds> ends_;  // by number
     OwningList<Connection, InHolder> strangers_, graveyard_;
     OwningList<Peer, InShard> dead_peers_;
     std::vector<Ref<Endpoint>> moving_;    // room for those that leave with a connection

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Messages in the simulated world, under cuts, cancels and deadlines.
 #include <algorithm>
+#include <cerrno>
 
 #include "sim_host.h"
 
@@ -76,6 +77,40 @@ struct Direction {
 };
 
 }  // namespace
+
+TEST_CASE("a receive whose message is lost before its pull tells why") {
+    uint64_t lost = 0;
+    with_seeds(20, [&](World &world) {
+        constexpr uint64_t kLong = 6'000;  // stays with its sender
+        world.net.linger_max = 2 * kSecond;
+        Host a(world, kA), b(world, kB);
+        REQUIRE(b.lookup(b.open(kA), 1) == XFER_OK);
+        const std::vector<uint8_t> data(kLong, 1);
+        std::vector<uint8_t> room(kLong);
+        for (uint64_t i = 0; i < kMessages; ++i) {
+            b.expect(kSends + i);
+            REQUIRE(xfer_send(b.eps[0], data.data(), kLong, 0, kSends + i, nullptr) == XFER_OK);
+        }
+        world.world.run_for(kSecond);
+        world.net.silent = true;
+        // One after the other, so that some match while the connection ends.
+        for (uint64_t i = 0; i < kMessages && a.downs == 0; ++i) {
+            a.expect(kReceives + i);
+            REQUIRE(xfer_recv(a.engine, nullptr, room.data(), kLong, 0, UINT64_MAX, kReceives + i,
+                              nullptr) == XFER_OK);
+            world.world.run_for(kSecond / 10);
+        }
+        world.world.run_for(5 * kSecond);
+        for (const auto &[user, event] : a.done) {
+            if (event.kind != XFER_EVENT_RECV || event.status != XFER_EPEERLOST) continue;
+            CHECK(event.origin == XFER_ORIGIN_OS);
+            CHECK(event.native_code == ETIMEDOUT);
+            ++lost;
+        }
+        world.net.silent = false;
+    });
+    CHECK(lost > 0);
+}
 
 // Success is told by both or, if the sender is cut off, by the receiver alone; what was refused,
 // canceled or expired with the peer's word is received by nobody.
