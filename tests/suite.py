@@ -2,8 +2,8 @@
 """Runs the ctest tests of one folder of a build tree and counts the cases inside them.
 
 Usage: suite.py [--no-rerun] [--logs FOLDER] FOLDER [arguments of ctest]. A cmocka or doctest program counts as its cases,
-anything else as one. Prints what failed, what is flaky, why something was skipped, the figures that tests tell, and last
-`N passed, N failed, N skipped`.
+and so does one whose last line is of the form below; anything else as one. Prints what failed, what is flaky, why
+something was skipped, the figures that tests tell, and last `N passed, N failed, N skipped`.
 
 A test that fails is run again alone, twice. If it passes both times it is flaky, which is no failure: `flaky: NAME` is
 printed, and the log of its failure is kept. Who runs several suites bounds how many may be flaky (tests/run.sh).
@@ -27,9 +27,11 @@ HEAD, TAIL = 40, 40  # lines of a failed test that are shown: from a little befo
 COMPLAINT = re.compile(r"ERROR|FAIL|Sanitizer|Assertion|Error: ")
 
 CASES = {
-    "passed": r"^\[       OK \] |^\[doctest\] test cases: .*\| *(\d+) passed",
-    "failed": r"^\[  FAILED  \] (\d+) test\(s\)|^\[doctest\] test cases: .*\| *(\d+) failed",
-    "skipped": r"^\[  SKIPPED \] (\d+) test\(s\)",
+    "passed": r"^\[       OK \] |^\[doctest\] test cases: .*\| *(\d+) passed"
+              r"|^(\d+) passed, \d+ failed, \d+ skipped\s*\Z",
+    "failed": r"^\[  FAILED  \] (\d+) test\(s\)|^\[doctest\] test cases: .*\| *(\d+) failed"
+              r"|^\d+ passed, (\d+) failed, \d+ skipped\s*\Z",
+    "skipped": r"^\[  SKIPPED \] (\d+) test\(s\)|^\d+ passed, \d+ failed, (\d+) skipped\s*\Z",
 }
 DOCTEST_SKIP = r"^\S+ MESSAGE: skipped"
 
@@ -61,8 +63,8 @@ def outcome(test):
 
 
 def reasons(output):
-    """Why something was skipped: a test says so in a line of its own that begins with "skip"."""
-    found = re.findall(r"^(?:\s*|\S+ MESSAGE: )skip(?:ped|ping)?\b[:, ]*(.+)", output, re.I | re.M)
+    """Why something was skipped: a test says so in a line that begins with "skip", or with "ok" and ends "# SKIP ..."."""
+    found = re.findall(r"^(?:\s*|\S+ MESSAGE: |ok .*# )skip(?:ped|ping)?\b[:, ]*(.+)", output, re.I | re.M)
     return "; ".join(found) or "no reason given"
 
 

@@ -37,6 +37,11 @@ class Counting(unittest.TestCase):
         self.assertEqual(self.count("fail", CMOCKA), (1, 1, 1))
         self.assertEqual(self.count("fail", DOCTEST), (4, 1, 0))
 
+    def test_a_last_line_that_counts(self):
+        self.assertEqual(self.count("run", "ok a\nok b: # SKIP no key\n7 passed, 0 failed, 1 skipped\n"), (7, 0, 1))
+        self.assertEqual(self.count("fail", "not ok a\n7 passed, 2 failed, 0 skipped\n"), (7, 2, 0))
+        self.assertEqual(self.count("run", "7 passed, 0 failed, 1 skipped\nnot the last line\n"), (1, 0, 0))
+
     def test_anything_else_is_one(self):
         self.assertEqual(self.count("run"), (1, 0, 0))
         self.assertEqual(self.count("fail"), (0, 1, 0))
@@ -57,6 +62,7 @@ class Counting(unittest.TestCase):
     def test_reasons(self):
         self.assertEqual(suite.reasons(CMOCKA), "no device")
         self.assertEqual(suite.reasons("skip: go is not installed\n"), "go is not installed")
+        self.assertEqual(suite.reasons("ok b: # SKIP no key\n"), "no key")
         self.assertEqual(suite.reasons("[  SKIPPED ] b\n"), "no reason given")
 
 
