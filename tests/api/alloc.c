@@ -224,5 +224,5 @@ int main(int argc, char **argv) {
         EACH_MODE(test_life),     EACH_MODE(test_hints_are_wishes), ONE_MODE(test_made_as_wished),
         EACH_MODE(test_refusals), EACH_MODE(test_after_the_engine),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_modes(tests, sizeof tests / sizeof *tests);
 }

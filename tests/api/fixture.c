@@ -377,6 +377,25 @@ void test_arguments(int argc, char **argv) {
     if (argc == 2) cmocka_set_test_filter(argv[1]);
 }
 
+static bool is_of_few(const struct CMUnitTest *test) {
+    const Mode *mode = test->initial_state;
+    if (mode < modes || mode >= modes + kModeCount) return true;
+    return mode == &modes[1] || mode == &modes[3] || mode == &modes[6];
+}
+
+int run_modes(const struct CMUnitTest *tests, size_t count) {
+    const char *wanted = getenv("XFER_TEST_MODES");
+    const bool few = wanted != NULL && strcmp(wanted, "few") == 0;
+    struct CMUnitTest *chosen = calloc(count, sizeof *chosen);
+    if (chosen == NULL) return 1;
+    size_t left = 0;
+    for (size_t i = 0; i < count; i++)
+        if (!few || is_of_few(&tests[i])) chosen[left++] = tests[i];
+    const int failed = _cmocka_run_group_tests("tests", chosen, left, NULL, NULL);
+    free(chosen);
+    return failed;
+}
+
 int fixture_setup(void **state) {
     (void)state;
     if (wake_fd < 0) wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

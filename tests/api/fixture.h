@@ -62,15 +62,17 @@ extern const Mode modes[kModeCount];
  */
 #define TEST_MAIN(tests) TEST_MAIN_AFTER(tests, (void)0)
 /* The same, after `first`, such as peer_role(). */
-#define TEST_MAIN_AFTER(tests, first)                     \
-    int main(int argc, char **argv) {                     \
-        int code;                                         \
-        first;                                            \
-        if (peer_main(argc, argv, &code)) return code;    \
-        test_arguments(argc, argv);                       \
-        return cmocka_run_group_tests(tests, NULL, NULL); \
+#define TEST_MAIN_AFTER(tests, first)                             \
+    int main(int argc, char **argv) {                             \
+        int code;                                                 \
+        first;                                                    \
+        if (peer_main(argc, argv, &code)) return code;            \
+        test_arguments(argc, argv);                               \
+        return run_modes(tests, sizeof(tests) / sizeof *(tests)); \
     }
 void test_arguments(int argc, char **argv);
+/* XFER_TEST_MODES=few leaves out all modes but those of EACH_DISPATCH. */
+int run_modes(const struct CMUnitTest *tests, size_t count);
 
 typedef struct Seen {
     xfer_event_t event;

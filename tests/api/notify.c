@@ -421,5 +421,5 @@ int main(int argc, char **argv) {
     peer_role("announce", announce);
     if (peer_main(argc, argv, &code)) return code;
     test_arguments(argc, argv);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_modes(tests, sizeof tests / sizeof *tests);
 }
