@@ -189,7 +189,27 @@ enum {
     XFER_RESTARTED = 8      /* PEER_UP: another incarnation, or another engine at an address; old refs are stale */
 };
 
-/* All that the engine tells the user. 128 bytes. Fields that an event does not name above are zero. */
+/* All that the engine tells the user. 128 bytes. Each event has kind, status and sequence, and of the others:
+ *
+ *   PUT, GET          user, ep, bytes, flags
+ *   BATCH             user, ep, bytes, flags, object; index, if it failed
+ *   SEND              user, ep, bytes, flags; tag, if a message was sent
+ *   RECV              user, bytes, flags; once it has its message: tag, data, and ep, while that handle lives
+ *   LOOKUP            user, ep, flags; data, with XFER_OK
+ *   PROBE             user, ep, flags; bytes, with XFER_OK
+ *   CONNECT           user, ep, flags
+ *   PEER              user, ep
+ *   PEER_UP           user, ep, flags, data
+ *   PEER_DOWN, ROOM   user, ep
+ *   REGION_GONE       user, ep, data
+ *   NOTIFY            user, ep, while that handle lives; tag
+ *   COUNTER           user, object, tag; index: what it has counted
+ *   REVOKED           user, object
+ *   DRAINED           user, object: the engine
+ *   CLOSED            object; of an endpoint also user, ep
+ *
+ * `user` of PEER to NOTIFY is the endpoint's. A failed one has origin and native_code as well, where they are known.
+ * All other fields are zero. */
 typedef struct xfer_event {
     uint32_t kind;
     xfer_status_t status;
@@ -197,7 +217,7 @@ typedef struct xfer_event {
     uint32_t origin;
     int32_t native_code;
     uint32_t reserved0;
-    uint64_t user; /* the word that the operation was given */
+    uint64_t user; /* the word that the operation, or its handle, was given */
     xfer_ep_t *ep;
     void *object;
     uint64_t bytes; /* bytes that are known to have moved */

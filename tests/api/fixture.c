@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "event_table.h"
 #include "peer.h"
 
 const Mode modes[kModeCount] = {
@@ -93,6 +94,12 @@ static void check_rules(Host *host, const xfer_event_t *event) {
     if (host->mode->dispatch == XFER_DISPATCH_THREAD &&
         pthread_equal(pthread_self(), test_thread)) {
         mark_broken(host, "a callback on the thread that calls", event);
+    }
+    const char *field = wrong_field(event);
+    if (field != NULL) {
+        char rule[64];
+        snprintf(rule, sizeof rule, "%s is not what the header's table of events says", field);
+        mark_broken(host, rule, event);
     }
     if (event->user == ANY_USER) mark_broken(host, "a user word that no test gave", event);
     host->last_sequence = event->sequence;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "event_table.h"
 #include "random.h"
 
 enum { kMaxObjects = 4096 };
@@ -191,6 +192,8 @@ static int kept_at(const Side *side, const void *ep) {
 
 void take(Side *side, const xfer_event_t *event) {
     check_listed(event->status, "an event");
+    const char *field = wrong_field(event);
+    if (field != NULL) broken("event %u has a field that its kind has not: %s", event->kind, field);
     if (event->kind == XFER_EVENT_PEER_UP) take_up(side, event);
     if (event->kind == XFER_EVENT_PEER_DOWN && event->status == XFER_EPEERLOST &&
         !side->met_others && !any_killed())
