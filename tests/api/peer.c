@@ -114,6 +114,7 @@ int peer_wait(Peer *peer) {
 void peer_kill(Peer *peer) {
     peer_signal(peer, SIGKILL);
     assert_int_equal(peer_wait(peer), 128 + SIGKILL);
+    if (strncmp(peer->uri, "unix://", 7) == 0) unlink(peer->uri + 7);
 }
 
 void peers_end(void) {
