@@ -106,7 +106,7 @@ typedef struct Handle {
 
 /* What its owner knows of a verified region. */
 typedef struct Owned {
-    void *handle;
+    _Atomic(void *) handle; /* looked at by the callbacks of both engines */
     const uint64_t *words;
     uint8_t *memory; /* NULL: the engine's own */
     Lent *lent;
