@@ -109,13 +109,12 @@ void Shard::answer_message(uint64_t connection, uint64_t number, const MessageAn
 void Shard::pull(Receive &receive) {
     Connection *live = find_live(receive.letter.connection);
     if (!live || !live->usable()) return lose(receive);
-    Endpoint *ep = receive.named ? receive.named.get() : live->peer->spokesman();
-    if (!ep && in_memory([&] { greet_again(*live->peer); })) ep = live->peer->spokesman();
-    if (!ep) {
+    Endpoint *ep = receive.named.get();
+    if (!ep && !in_memory([&] { ep = &live->peer->unnamed(); })) {
         live->incoming.taken(receive.letter.number, XFER_ENOMEM);
         return receive.end(*this, XFER_ENOMEM);
     }
-    if (ep->closing || ep->peer != live->peer) {
+    if (closing_ || ep->closing || ep->peer != live->peer) {
         live->incoming.taken(receive.letter.number, XFER_ECANCELED);
         return receive.end(*this, XFER_ECANCELED);
     }

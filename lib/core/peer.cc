@@ -31,6 +31,7 @@ Peer::~Peer() {
     if (redial_.armed()) shard.loop.disarm(redial_);
     if (away_.armed()) shard.loop.disarm(away_);
     if (dialing_) shard.dial_ended(*this);
+    if (unnamed_) unnamed_->peer = nullptr;
     give_slot();
 }
 
@@ -87,6 +88,7 @@ void Peer::attempt_over() {
 void Peer::close(const Failure &why) {
     shard.loop.disarm(redial_);
     shard.loop.disarm(away_);
+    if (unnamed_) flow.end_all(unnamed_.get(), XFER_ECANCELED);
     for (Connection &connection : connections_)
         connection.close(why);
     shard.review(*this);
@@ -346,6 +348,15 @@ bool Peer::busy() {
 
 Endpoint *Peer::spokesman() {
     return eps_.empty() ? nullptr : &eps_.front();
+}
+
+Endpoint &Peer::unnamed() {
+    if (!unnamed_) {
+        unnamed_ = Ref<Endpoint>::adopt(new Endpoint(shard.engine, "", 0));
+        unnamed_->shard.store(&shard);
+        unnamed_->peer = this;
+    }
+    return *unnamed_;
 }
 
 void Peer::tell_gone(ConstBytes ref) {

@@ -94,6 +94,8 @@ public:
     void drain();
     bool busy();            // something is under way, or a connection is there
     Endpoint *spokesman();  // whose events tell what concerns all handles of the peer
+    // Not a handle: receives from any peer pull by it, so that no handle's end is theirs.
+    Endpoint &unnamed();
 
     void ask_waiting();  // what was asked while no connection took it
 
@@ -117,6 +119,7 @@ private:
     void stayed_away();
 
     List<Endpoint, InPeer> eps_;
+    Ref<Endpoint> unnamed_;
     RequestList requests_;  // not asked yet
     PeerState state_;
     OwningList<Connection, InHolder> connections_;

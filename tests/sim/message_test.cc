@@ -112,6 +112,32 @@ TEST_CASE("a receive whose message is lost before its pull tells why") {
     CHECK(lost > 0);
 }
 
+TEST_CASE("a receive from any peer outlives the handles of its peer") {
+    uint64_t pulled = 0;
+    with_seeds(20, [&](World &world) {
+        constexpr uint64_t kLong = 8u << 20;
+        Host a(world, kA), b(world, kB);
+        REQUIRE(a.lookup(a.open(kB), 1) == XFER_OK);
+        REQUIRE(b.lookup(b.open(kA), 1) == XFER_OK);
+        const std::vector<uint8_t> data(kLong, 1);
+        std::vector<uint8_t> room(kLong);
+        a.expect(kReceives);
+        b.expect(kSends);
+        REQUIRE(xfer_recv(a.engine, nullptr, room.data(), kLong, 0, 0, kReceives, nullptr) ==
+                XFER_OK);
+        REQUIRE(xfer_send(b.eps[0], data.data(), kLong, 0, kSends, nullptr) == XFER_OK);
+        world.world.run_for(kNsPerMs);
+        if (!a.done.count(kReceives) && room[0] == 1) ++pulled;
+        xfer_ep_close(a.eps[0]);
+        a.eps.clear();
+        world.world.run_for(10 * kSecond);
+        CHECK(a.done[kReceives].status == XFER_OK);
+        CHECK(b.done[kSends].status == XFER_OK);
+        CHECK(room == data);
+    });
+    CHECK(pulled > 0);
+}
+
 // Success is told by both or, if the sender is cut off, by the receiver alone; what was refused,
 // canceled or expired with the peer's word is received by nobody.
 TEST_CASE("messages under cuts, cancels and deadlines") {

@@ -286,14 +286,12 @@ void Model::check_time(const Operation &operation, const Who &by) {
         violated(named(operation) + " ends long after its deadline");
 }
 
-// Nothing is canceled that nobody withdraws, but what a peer does not receive, and a receive from
-// anybody, which ends with the handle that it pulls its message by. Memory is refused
+// Nothing is canceled that nobody withdraws, but what a peer does not receive. Memory is refused
 // only if it was taken back, or if who asks for it may still be connected with the engine that was
 // there before its owner.
 void Model::check_reason(const Operation &operation, const Who &by) {
     const xfer_status_t status = operation.status;
-    const bool by_any = operation.kind == Operation::receive && operation.ep == 0;
-    if (status == XFER_ECANCELED && !operation.withdrawn && !by.closing && !by_any &&
+    if (status == XFER_ECANCELED && !operation.withdrawn && !by.closing &&
         operation.kind != Operation::send)
         violated(named(operation) + " is canceled, and nobody has asked for that");
     const bool moves = operation.kind == Operation::single || operation.kind == Operation::batch;
