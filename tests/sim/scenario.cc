@@ -180,6 +180,7 @@ std::string Scenario::run() {
     }
     if (model.fault.empty()) calm();
     if (model.fault.empty()) find_each_other();
+    if (model.fault.empty() && swarm.talks) talk();
     if (model.fault.empty() && swarm.crowds) press();
     if (model.fault.empty()) end();
     if (model.fault.empty()) model.check_end();
@@ -284,8 +285,10 @@ void Scenario::find_each_other() {
         options.size = sizeof options;
         options.timeout_ms = kMeetNs / kNsPerMs;
         if (node.life->took(operation, ep,
-                            xfer_ep_lookup(ep->handle, "r", &options, operation.number)))
+                            xfer_ep_lookup(ep->handle, "r", &options, operation.number))) {
             asked.push_back(&operation);
+            met_.emplace_back(node.life->node, to);
+        }
     }
     std::vector<const Operation *> strangers;
     ask_strangers(strangers);

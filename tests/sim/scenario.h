@@ -100,6 +100,9 @@ private:
     Crowd &crowd_before(Life &life, uint32_t count);
     void check_half_open();
     void press();
+    void talk();
+    void talk_to(Life &life, Life::Ep &ep, Life &owner, const Life::Area &area,
+                 std::vector<const Operation *> &begun);
     void act_look(Life &life);
     void submit(Life &life, Life::Batch &batch, Operation &operation);
     void act_resubmit(Life &life);
@@ -133,7 +136,8 @@ private:
 
     uint64_t last_word_ = 1ull << 40;
     std::vector<Node> nodes_;
-    std::vector<std::unique_ptr<Life>> ghosts_;  // crashed or closed
+    std::vector<std::unique_ptr<Life>> ghosts_;   // crashed or closed
+    std::vector<std::pair<size_t, size_t>> met_;  // nodes: the first has found the second
     std::vector<std::unique_ptr<Crowd>> crowds_;
     std::map<uint32_t, size_t> home_;  // node, by life
     std::vector<Stable> stable_;

@@ -98,6 +98,7 @@ void Swarm::draw_later(SimWorld &world) {
 void Swarm::draw_last(SimWorld &world) {
     for (size_t i = kLaterActs; i < kLastActs; ++i)
         if (world.random(2)) weights[i] = 1 + static_cast<uint32_t>(world.random(kWeights[i]));
+    talks = world.seed() % 4 == 0;
     keeps = weights[static_cast<size_t>(Act::keep)] != 0;
     spans = world.random(2) != 0;
     polls = world.random(2) != 0;

@@ -77,6 +77,7 @@ struct Swarm {
     bool near = false;      // engines meet as neighbours too
     bool expects = false;   // endpoints may be given the id of their peer
     bool crowds = false;    // connections come that never prove who they are
+    bool talks = false;     // engines that have found each other exchange messages
     bool spans = false;     // batches may be made of spans
     uint32_t loops = 1;     // of an engine, at most
     bool polls = false;     // some applications poll
