@@ -265,7 +265,7 @@ void Connection::pump_soon() {
 }
 
 void Connection::on_timer(Timer &timer) {
-    if (&timer == &offer_) return close({XFER_ECLOSED, 0, 0, "idle"});
+    if (&timer == &offer_) return offer_unanswered();
     if (&timer == &last_words_) return close(Failure(why));
     if (&timer == &probe_limit_)
         return close({XFER_EPEERLOST, 0, 0, "an old connection did not answer"});

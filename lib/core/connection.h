@@ -191,6 +191,7 @@ private:
     void leave_when_quiet();
     bool rests() const;
     void set_leaving(bool leaving);
+    void offer_unanswered();
     bool waits_for_last_words(const Lane &lane, const Failure &reason);
     void finish();
     void disarm_timers();
@@ -212,6 +213,7 @@ private:
     uint64_t live_since_ = 0;
     uint64_t last_use_ = 0;
     uint64_t retry_ns_ = 0;  // the peer is busy: not before so long
+    uint64_t offered_ = 0;   // when we last offered to end it
     uint64_t denied_ = 0;    // when the peer did not let it end
     uint64_t pinged_ = 0;
     uint64_t rested_ = 0;  // silence until then was agreed on

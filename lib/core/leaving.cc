@@ -76,11 +76,21 @@ void Connection::set_leaving(bool leaving) {
 
 void Connection::offer_end() {
     set_leaving(true);
-    shard.loop.arm(offer_, shard.now() + kProbeNs);
+    offered_ = shard.now();
+    shard.loop.arm(offer_, offered_ + kProbeNs);
     Frame offer;
     offer.type = FrameType::bye;
     offer.status = XFER_EAGAIN;
     send(offer);
+}
+
+// A peer that has used the connection since then lives, and is in the midst of something: its
+// answer is on its way, and it has as long as any silent peer.
+void Connection::offer_unanswered() {
+    const uint64_t heartbeat = shard.engine.options().heartbeat_ms * kNsPerMs;
+    const uint64_t limit = last_use_ > offered_ ? last_use_ + lost_after(heartbeat) : 0;
+    if (shard.now() < limit) return shard.loop.arm(offer_, limit);
+    close({XFER_ECLOSED, 0, 0, "idle"});
 }
 
 void Connection::touch() {

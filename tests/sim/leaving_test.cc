@@ -145,6 +145,27 @@ TEST_CASE("an offer that is not answered ends the connection, and what came mean
     });
 }
 
+// What we say is late, what the peer says is not.
+TEST_CASE("a peer that uses the connection before it can answer an offer keeps it") {
+    with_seeds(30, [](World &world) {
+        world.idle_ms = 1'000;
+        Host a(world, kA), b(world, kB);
+        REQUIRE(a.lookup(a.open(kB), 1) == XFER_OK);
+        xfer_ep_t *back = b.open(kA);
+        REQUIRE(b.lookup(back, 1) == XFER_OK);
+        const uint64_t ends = a.stats().connection_ends;
+        world.world.run_for(950 * kNsPerMs);
+        const uint64_t late = world.world.now() + 1'000 * kNsPerMs;
+        world.net.ways[{a.process->number, b.process->number}].silent_until = late;
+        world.world.run_for(310 * kNsPerMs);  // it looks four times in a heartbeat: it has offered
+        CHECK(b.lookup(back, 2) == XFER_OK);
+        CHECK(world.world.now() >= late);
+        CHECK(a.stats().connections == 1);
+        CHECK(a.downs + b.downs == 0);
+        CHECK(a.stats().connection_ends == ends);
+    });
+}
+
 TEST_CASE(
     "an idle end is not told, but for the handle that is the engine's: it goes if nobody comes") {
     with_seeds(30, [](World &world) {
