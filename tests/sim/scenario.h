@@ -101,6 +101,7 @@ private:
     void check_half_open();
     void press();
     void talk();
+    bool clogged() const;
     void talk_to(Life &life, Life::Ep &ep, Life &owner, const Life::Area &area,
                  std::vector<const Operation *> &begun);
     void act_look(Life &life);

@@ -45,6 +45,7 @@ public:
     void be_lost() { lost_ = true; }  // nothing that is sent from here arrives any more
     void copy_to(SimLink &other) { copy_ = other.number_; }
     uint32_t there() const { return there_; }
+    uint64_t last_due() const { return last_due_; }
     SimTransport &transport() { return *transport_; }
 
 private:

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "scenario.h"
+#include "sim_link.h"
 #include "wire/bytes.h"
 
 namespace xfer {
@@ -48,8 +49,16 @@ void Scenario::talk_to(Life &life, Life::Ep &ep, Life &owner, const Life::Area &
         begun.push_back(&notify);
 }
 
+// What a slow way took up before it was mended may be on it for as long as operations last.
+bool Scenario::clogged() const {
+    return std::any_of(net.links.begin(), net.links.end(), [&](const auto &entry) {
+        return entry.second->last_due() > world.now() + kSecond / 10;
+    });
+}
+
 void Scenario::talk() {
-    if (one_in(2)) {  // whoever begins something has to dial
+    const bool redial = one_in(2);
+    if (redial || clogged()) {  // whoever begins something has to dial
         net.cut_all();
         settle([] { return false; }, kSecond);
     }
