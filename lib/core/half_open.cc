@@ -18,17 +18,39 @@ size_t HalfOpen::group_of(const Source &source) const {
 }
 
 size_t HalfOpen::largest() const {
-    return static_cast<size_t>(std::max_element(counts_.begin(), counts_.end()) - counts_.begin());
+    const auto block = std::max_element(block_most_.begin(), block_most_.end());
+    const auto first = counts_.begin() + (block - block_most_.begin()) * kBlock;
+    return static_cast<size_t>(std::find(first, first + kBlock, *block) - counts_.begin());
+}
+
+void HalfOpen::count(size_t group, int32_t change) {
+    counts_[group] += static_cast<uint32_t>(change);
+    count_ += static_cast<uint32_t>(change);
+    const size_t block = group / kBlock;
+    const auto first = counts_.begin() + block * kBlock;
+    block_most_[block] = *std::max_element(first, first + kBlock);
 }
 
 bool HalfOpen::admits(const Source &source, uint64_t now) {
-    if (!full()) return true;
+    if (!full() || has_expired(now)) return true;
     const size_t most = largest();
     if (counts_[group_of(source)] + 1 < counts_[most]) return true;
-    if (groups_[most].front().since + kHalfOpenGraceNs <= now) return true;
+    if (groups_[most].front().since + kHalfOpenGraceNs <= now && takes_turn(now)) return true;
     ++turned_away_;
     pressed_ = now;
     return false;
+}
+
+bool HalfOpen::has_expired(uint64_t now) const {
+    return !ages_.empty() && ages_.front().since + kHalfOpenPressedNs <= now;
+}
+
+// As many in the grace as there are places.
+bool HalfOpen::takes_turn(uint64_t now) {
+    const uint64_t full = std::max(paid_until_, now);
+    if (full > now + kHalfOpenBurstNs) return false;
+    paid_until_ = full + kHalfOpenGraceNs / places_;
+    return true;
 }
 
 void HalfOpen::enter(HalfOpenPlace &place, const Source &source, uint64_t now) {
@@ -36,20 +58,20 @@ void HalfOpen::enter(HalfOpenPlace &place, const Source &source, uint64_t now) {
     place.source = source;
     place.since = now;
     groups_[group].push_back(place);
-    ++counts_[group];
-    ++count_;
+    ages_.push_back(place);
+    count(group, 1);
 }
 
 void HalfOpen::leave(HalfOpenPlace &place) {
-    if (!place.linked()) return;
-    place.unlink();
-    --counts_[group_of(place.source)];
-    --count_;
+    if (!place.entered()) return;
+    place.ListNode<InSource>::unlink();
+    place.ListNode<InAge>::unlink();
+    count(group_of(place.source), -1);
 }
 
 HalfOpenPlace *HalfOpen::displace(uint64_t now) {
     if (count_ == 0) return nullptr;
-    HalfOpenPlace &oldest = groups_[largest()].front();
+    HalfOpenPlace &oldest = has_expired(now) ? ages_.front() : groups_[largest()].front();
     leave(oldest);
     ++displaced_;
     pressed_ = now;

@@ -58,9 +58,11 @@ constexpr uint32_t kMaxDialing = 64;  // attempts of an engine under way at once
 
 // Waits.
 constexpr uint64_t kStrangerNs = 5'000 * kNsPerMs;  // to prove itself
-// No newcomer from the same source displaces a half-open connection that is younger: a round trip
-// of a wide network, and the time of a process that is slow to answer.
-constexpr uint64_t kHalfOpenGraceNs = 100 * kNsPerMs;
+// When all places of half-open connections are taken: none that is younger is displaced by a
+// newcomer of its source (a round trip of a wide network, and the time of a process that is slow to
+// answer), one that is older goes first, whatever its source.
+constexpr uint64_t kHalfOpenGraceNs = 150 * kNsPerMs, kHalfOpenPressedNs = 1'000 * kNsPerMs;
+constexpr uint64_t kHalfOpenBurstNs = 5 * kNsPerMs;     // of displacements within a source, at once
 constexpr uint64_t kPressureEndsNs = 1'000 * kNsPerMs;  // after the last that was turned away
 constexpr uint64_t kPressureLogNs = 60'000 * kNsPerMs;  // between two lines about it
 // About half-open connections that were refused: lines in an interval, which others can provoke.

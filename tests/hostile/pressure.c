@@ -186,14 +186,15 @@ static void bare(int argument) {
     }
 }
 
-/* What the attackers cost it; how many it takes in a second. */
-static uint64_t bare_cost(int sockets) {
+/* What the attackers cost it, in us each to *us; how many it takes in a second. */
+static uint64_t bare_cost(int sockets, double *us) {
     const uint64_t taken = shared->taken, cpu = shared->cpu, began = now_ns(CLOCK_MONOTONIC);
     wait_ms(2000);
     const double attempts = (double)(shared->taken - taken);
     const uint64_t rate = (uint64_t)(attempts / ms_since(began) * 1e3);
+    *us = (double)(shared->cpu - cpu) / attempts / 1e3;
     printf("bare loop: %" PRIu64 " attempts/s of %d sockets, %.1f us of CPU each\n", rate, sockets,
-           (double)(shared->cpu - cpu) / attempts / 1e3);
+           *us);
     fflush(stdout);
     return rate;
 }
@@ -318,21 +319,24 @@ static int by_size(const void *a, const void *b) {
     return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b);
 }
 
-/* What the attackers alone cost the engine. */
-static void cost(const char *what) {
+/* What the attackers alone cost the engine, and the bare loop at that rate. */
+static void cost(const char *what, double bare_us) {
     const Report before = report();
     const uint64_t began = now_ns(CLOCK_MONOTONIC);
     wait_ms(2000);
     const Report after = report();
     const double attempts = (double)(after.accepts - before.accepts);
-    printf("%s: %.0f attempts/s, %.0f %% turned away, %.1f us of CPU each, %" PRIu64 " KiB\n", what,
-           attempts / ms_since(began) * 1e3,
-           100 * (double)(after.turned_away - before.turned_away) / attempts,
-           (double)(after.cpu - before.cpu) / attempts / 1e3, after.rss);
+    const double us = (double)(after.cpu - before.cpu) / attempts / 1e3;
+    printf(
+        "%s: %.0f attempts/s, %.0f %% refused, %.1f us of CPU each (%.2f of the bare loop), "
+        "%" PRIu64 " KiB\n",
+        what, attempts / ms_since(began) * 1e3,
+        100 * (double)(after.turned_away - before.turned_away) / attempts, us, us / bare_us,
+        after.rss);
 }
 
-/* Newcomers one after the other, while one inside works. */
-static void newcomers(const char *what, Member *inside, int count) {
+/* Newcomers one after the other, while one inside works. Neither takes longer than `limit_ms`. */
+static void newcomers(const char *what, Member *inside, int count, double limit_ms) {
     double took[NEWCOMERS], longest = 0;
     const Report before = report();
     const uint64_t began = now_ns(CLOCK_MONOTONIC);
@@ -352,11 +356,13 @@ static void newcomers(const char *what, Member *inside, int count) {
     const double attempts = (double)(after.accepts - before.accepts);
     printf(
         "%s: in after %.0f ms (median of %d), %.0f at most; a put and a get inside %.1f ms at "
-        "most; %.0f attempts/s, %.0f %% turned away, %.1f us of CPU each, %" PRIu64 " KiB\n",
+        "most; %.0f attempts/s, %.0f %% refused, %.1f us of CPU each, %" PRIu64 " KiB\n",
         what, took[count / 2], count, took[count - 1], longest, attempts / ms_since(began) * 1e3,
         100 * (double)(after.turned_away - before.turned_away) / attempts,
         (double)(after.cpu - before.cpu) / attempts / 1e3, after.rss);
     fflush(stdout);
+    check(took[count - 1] < limit_ms, "a member was kept out");
+    check(longest < limit_ms, "somebody inside was stalled");
     check(after.pressed, "describe does not tell of the pressure");
     check(after.rss < before.rss + MEMORY_KIB, "memory is not bounded");
 }
@@ -378,10 +384,11 @@ int main(int argc, char **argv) {
 
     attack_from(other, 1u << 30);
     wait_ms(500);
-    const uint64_t rate = bare_cost(sockets);
+    double full_us, half_us;
+    const uint64_t rate = bare_cost(sockets, &full_us);
     attack_from(other, rate / 2);
     wait_ms(500);
-    bare_cost(sockets);
+    bare_cost(sockets, &half_us);
     attack_from(0, 0);
     wait_ms(500);
     kill(loop, SIGKILL);
@@ -400,19 +407,19 @@ int main(int argc, char **argv) {
 
     attack_from(other, rate / 2);
     wait_ms(1000);
-    newcomers("half the rate, from another address", &inside[IDLE], NEWCOMERS);
+    newcomers("half the rate, from another address", &inside[IDLE], NEWCOMERS, 3000);
     check(report().named, "describe does not tell where the pressure comes from");
-    cost("half the rate, nobody else");
+    cost("half the rate, nobody else", half_us);
     attack_from(own, rate / 2);
     wait_ms(1000);
-    newcomers("half the rate, from the same address", &inside[IDLE], NEWCOMERS / 2);
+    newcomers("half the rate, from the same address", &inside[IDLE], NEWCOMERS / 2, PATIENCE_MS);
     attack_from(other, 1u << 30);
     wait_ms(1000);
-    newcomers("full rate, from another address", &inside[IDLE], 5);
+    newcomers("full rate, from another address", &inside[IDLE], 5, 3000);
     attack_from(own, 1u << 30);
     wait_ms(1000);
-    newcomers("full rate, from the same address", &inside[IDLE], 3);
-    cost("full rate, nobody else");
+    newcomers("full rate, from the same address", &inside[IDLE], 3, PATIENCE_MS);
+    cost("full rate, nobody else", full_us);
     kill(attackers, SIGKILL);
     waitpid(attackers, NULL, 0);
 

@@ -71,14 +71,14 @@ TEST_CASE("who comes from elsewhere displaces the oldest of the source with most
     CHECK(door.displaced == oldest);
     CHECK(door.half_open.busiest() == address(1));
     REQUIRE(door.come(address(3)));
-    CHECK(quiet->linked());
+    CHECK(quiet->entered());
     // Up to an equal share.
     uint32_t more = 0;
     while (door.come(address(3)))
         ++more;
     CHECK(more == 1);
     CHECK(door.half_open.most() == 4);
-    CHECK(quiet->linked());
+    CHECK(quiet->entered());
     door.leave_all();
 }
 
@@ -92,7 +92,37 @@ TEST_CASE("of one source each has its time to prove itself") {
     door.now += 1;
     CHECK(door.come(address(1)));
     CHECK(door.displaced == oldest);
-    CHECK(!oldest->linked());
+    CHECK(!oldest->entered());
+    door.leave_all();
+}
+
+// Places that were taken in one burst don't come free in one.
+TEST_CASE("of one source those who displace others are spread over the time of all places") {
+    Door door;
+    while (!door.half_open.full())
+        door.come(address(1));
+    std::vector<uint64_t> taken;
+    for (door.now = kStart + kHalfOpenGraceNs; door.now < kStart + 3 * kHalfOpenGraceNs;
+         door.now += kNsPerMs)
+        if (door.come(address(1))) taken.push_back(door.now);
+    REQUIRE(taken.size() == 2 * kPlaces);
+    for (size_t i = 1; i < taken.size(); ++i)
+        CHECK(taken[i] - taken[i - 1] >= kHalfOpenGraceNs / kPlaces - kHalfOpenBurstNs);
+    door.leave_all();
+}
+
+TEST_CASE("under pressure the oldest of all goes once it had more than enough time") {
+    Door door;
+    HalfOpenPlace *quiet = door.come(address(2));
+    door.now += kNsPerMs;
+    while (!door.half_open.full())
+        door.come(address(1));
+    door.now = kStart + kHalfOpenPressedNs - 1;
+    REQUIRE(door.come(address(3)));
+    CHECK(quiet->entered());
+    door.now += 1;
+    REQUIRE(door.come(address(1)));
+    CHECK(door.displaced == quiet);
     door.leave_all();
 }
 

@@ -85,7 +85,7 @@ namespace xfer::test {
 // ---- fixtures ----
 
 struct Accepting : AcceptSink {
-    bool admits(const Source &) override { return true; }
+    bool admits(const Source &) override { return admitting; }
     ConstBytes refusal() const override { return {}; }
     bool shed() override { return false; }
     void on_accept(std::unique_ptr<Link> link, const Source &) override {
@@ -94,6 +94,7 @@ struct Accepting : AcceptSink {
     }
     RecordingSink &sink;
     std::vector<std::unique_ptr<Link>> links;
+    bool admitting = true;
     explicit Accepting(RecordingSink &sink) : sink(sink) {}
 };
 

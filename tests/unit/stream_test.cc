@@ -281,3 +281,33 @@ TEST_CASE("without descriptors accepting pauses and goes on") {
     calls.accept_error = 0;
     CHECK(base.until([&] { return base.accepting.links.size() == 1; }));
 }
+
+TEST_CASE("those who are turned away share a wake-up, those who are let in wait for none") {
+    Listening base;
+    auto accepts = [&] { return std::exchange(calls.accepts, 0); };
+    auto heard = [&](const Fd &client) {
+        char byte;
+        return ::recv(client.get(), &byte, 1, MSG_DONTWAIT) >= 0 || errno != EAGAIN;
+    };
+    std::deque<Fd> clients;
+    for (bool admitting : {true, false}) {
+        CAPTURE(admitting);
+        base.accepting.admitting = admitting;
+        // A host that is too busy to look again within 2 ms shows nothing; there are many rounds.
+        int at_once = 0, later = 0;
+        for (int round = 0; round < 50; ++round) {
+            const uint64_t began = base.loop->clock();
+            const Fd &first = clients.emplace_back(base.dial_raw());
+            accepts();
+            REQUIRE(base.until([&] { return calls.accepts >= 2; }));
+            const Fd &second = clients.emplace_back(base.dial_raw());
+            accepts();
+            base.loop->turn(0);
+            base.loop->turn(0);
+            if (base.loop->clock() - began < kNsPerMs) ++(accepts() > 0 ? at_once : later);
+            if (!admitting) REQUIRE(base.until([&] { return heard(first) && heard(second); }));
+        }
+        CHECK((admitting ? later : at_once) == 0);
+        CHECK(at_once + later > 0);
+    }
+}

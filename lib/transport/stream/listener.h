@@ -28,6 +28,7 @@ private:
     void accept();
     void turn_away(const Fd &fd);
     void pause(const char *why);
+    void sleep(uint64_t ns);
 
     Loop &loop_;
     const Log &log_;
