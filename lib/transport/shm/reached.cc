@@ -208,7 +208,7 @@ bool Reached::copy(Op &op, std::vector<Piece> &pieces) {
 
 Moved Reached::way_of(const Region &region) const {
     if (!region.here) return Moved::kernel;
-    return door_.pid() == ::getpid() ? Moved::process : Moved::mapped;
+    return region.mapping ? Moved::mapped : Moved::process;
 }
 
 bool Reached::copy_here(const Op &op, const Region &region, const std::vector<Piece> &pieces) {
