@@ -60,7 +60,7 @@ class Engine:
     def close(self) -> None:
         started = lib.xfer_engine_close(self.handle)
         self.end("engine", started, lib.XFER_EVENT_CLOSED, self.handle)
-        check("engine join", lib.xfer_engine_join(self.handle))
+        check("engine join", lib.xfer_engine_join(self.handle, lib.XFER_NONE))
 
 
 def main() -> None:
@@ -76,8 +76,8 @@ def main() -> None:
 
     uri, ep = sys.argv[1].encode() if sys.argv[1:] else bound, ffi.new("xfer_ep_t **")
     check("ep open", lib.xfer_ep_open(client.handle, uri, ffi.NULL, ep, ERROR), ERROR)
-    client.end("connect", lib.xfer_ep_connect(ep[0], 0, 1), lib.XFER_EVENT_CONNECT)
-    started = lib.xfer_ep_lookup(ep[0], NAME, ffi.NULL, 2)
+    client.end("connect", lib.xfer_ep_connect(ep[0], 1, ffi.NULL), lib.XFER_EVENT_CONNECT)
+    started = lib.xfer_ep_lookup(ep[0], NAME, 2, ffi.NULL, ffi.NULL)
     found = client.end("lookup", started, lib.XFER_EVENT_LOOKUP)
     ref = ffi.new("xfer_ref_t *", ffi.cast("xfer_ref_t *", found.data)[0])
 

@@ -80,7 +80,7 @@ int main(void) {
     /* The decode worker finds it. */
     xfer_ep_t *ep = NULL;
     MUST_ERR(xfer_ep_open(decode, uri, NULL, &ep, &error));
-    MUST(xfer_ep_lookup(ep, "kv", NULL, 0));
+    MUST(xfer_ep_lookup(ep, "kv", 0, NULL, NULL));
     xfer_ref_t kv;
     memcpy(&kv, wait_for(decode, XFER_EVENT_LOOKUP).data, sizeof kv);
 
@@ -110,7 +110,7 @@ int main(void) {
                           .base_count = LAYERS};
     xfer_batch_t *batch = NULL;
     MUST_ERR(xfer_batch_open(ep, NULL, &batch, &error));
-    MUST(xfer_batch_add_pages(batch, XFER_OP_GET, &pages));
+    MUST(xfer_batch_add_pages(batch, XFER_OP_GET, &pages, NULL));
 
     /* Submit, and submit again: nothing is prepared a second time. */
     for (unsigned step = 0; step < 2; step++) {
@@ -125,9 +125,9 @@ int main(void) {
 
     MUST(xfer_batch_close(batch));
     MUST(xfer_ep_close(ep));
-    MUST(xfer_engine_join(decode));
+    MUST(xfer_engine_join(decode, XFER_NONE));
     MUST(xfer_region_close(region));
-    MUST(xfer_engine_join(prefill));
+    MUST(xfer_engine_join(prefill, XFER_NONE));
     printf("ok\n");
     return 0;
 }

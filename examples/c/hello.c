@@ -54,7 +54,7 @@ int main(void) {
     MUST_ERR(xfer_ep_open(engine, uri, NULL, &ep, &error));
 
     /* A name becomes a ref, which stands for the owner's memory from here on. */
-    MUST(xfer_ep_lookup(ep, "greeting", NULL, 0));
+    MUST(xfer_ep_lookup(ep, "greeting", 0, NULL, NULL));
     xfer_event_t found = wait_for(engine, XFER_EVENT_LOOKUP);
     xfer_ref_t greeting;
     memcpy(&greeting, found.data, sizeof greeting);
@@ -77,9 +77,9 @@ int main(void) {
 
     /* The end. Closing may come in any order, and join closes by itself what is still open. */
     MUST(xfer_ep_close(ep));
-    MUST(xfer_engine_join(engine));
+    MUST(xfer_engine_join(engine, XFER_NONE));
     MUST(xfer_region_close(region));
-    MUST(xfer_engine_join(owner));
+    MUST(xfer_engine_join(owner, XFER_NONE));
     printf("ok\n");
     return 0;
 }

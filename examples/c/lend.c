@@ -46,7 +46,7 @@ static void *serve(void *argument) {
                                       .lease_ms = 5000,
                                       .user = request};
         xfer_ref_t ref;
-        MUST(xfer_region_grant(prefill->region, &grant, &ref));
+        MUST(xfer_region_grant(prefill->region, &grant, &ref, NULL));
         MUST(xfer_send(asked.ep, &ref, sizeof ref, LENT, 0, NULL));
         next(prefill->engine, XFER_EVENT_SEND);
 
@@ -104,8 +104,8 @@ int main(void) {
     printf("%d requests, each lent its page and gave it back\nok\n", REQUESTS);
 
     MUST(xfer_ep_close(ep));
-    MUST(xfer_engine_join(decode));
+    MUST(xfer_engine_join(decode, XFER_NONE));
     MUST(xfer_region_close(prefill.region));
-    MUST(xfer_engine_join(prefill.engine));
+    MUST(xfer_engine_join(prefill.engine, XFER_NONE));
     return 0;
 }

@@ -90,7 +90,7 @@ int main(void) {
     MUST_ERR(xfer_region_open(owner, &region_options, &counter, sizeof counter, &region, &error));
 
     MUST_ERR(xfer_ep_open(engine, uri, NULL, &job.ep, &error));
-    MUST(xfer_ep_lookup(job.ep, "counter", NULL, 0));
+    MUST(xfer_ep_lookup(job.ep, "counter", 0, NULL, NULL));
 
     uint64_t ticks = 0;
     while (counter < PUTS) {
@@ -110,8 +110,8 @@ int main(void) {
            (unsigned long long)ticks);
 
     /* Join drives what is left of an engine by itself. Handles that outlive it are only freed. */
-    MUST(xfer_engine_join(engine));
-    MUST(xfer_engine_join(owner));
+    MUST(xfer_engine_join(engine, XFER_NONE));
+    MUST(xfer_engine_join(owner, XFER_NONE));
     (void)xfer_ep_close(job.ep);
     (void)xfer_region_close(region);
     close(timer_fd);

@@ -102,14 +102,14 @@ int main(void) {
     xfer_region_t *region = NULL;
     MUST_ERR(xfer_region_open(app.owner, &region_options, owner_memory, SIZE, &region, &error));
     MUST_ERR(xfer_ep_open(app.engine, uri, NULL, &app.ep, &error));
-    MUST(xfer_ep_lookup(app.ep, "memory", NULL, 0));
+    MUST(xfer_ep_lookup(app.ep, "memory", 0, NULL, NULL));
 
     /* The loop is the caller's: it runs until nothing of ours is left in it. */
     uv_run(&loop, UV_RUN_DEFAULT);
     EXPECT(app.closed == 2 && app.puts > 0 && app.ticks >= 50);
 
-    MUST(xfer_engine_join(app.engine));
-    MUST(xfer_engine_join(app.owner));
+    MUST(xfer_engine_join(app.engine, XFER_NONE));
+    MUST(xfer_engine_join(app.owner, XFER_NONE));
     (void)xfer_batch_close(app.batch); /* handles whose engine ended first are only freed */
     (void)xfer_ep_close(app.ep);
     (void)xfer_region_close(region);

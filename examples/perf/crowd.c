@@ -117,7 +117,7 @@ static void meet(struct crowd *crowd, struct member *member, const char *uri) {
     xfer_ep_t **ep = &crowd->eps[crowd->ep_count++];
     xfer_error_t error;
     must(xfer_ep_open(member->engine, uri, NULL, ep, &error), "xfer_ep_open", &error);
-    must(xfer_ep_connect(*ep, 0, 0), "xfer_ep_connect", NULL);
+    must(xfer_ep_connect(*ep, 0, NULL), "xfer_ep_connect", NULL);
 }
 
 struct crowd_figures crowd_meet(struct crowd *crowd) {
@@ -146,7 +146,7 @@ void crowd_close(struct crowd *crowd) {
         must(xfer_engine_close(crowd->members[i].engine), "xfer_engine_close", NULL);
     uv_run(&crowd->loop, UV_RUN_DEFAULT);
     for (uint64_t i = 0; i < engines; i++)
-        must(xfer_engine_join(crowd->members[i].engine), "xfer_engine_join", NULL);
+        must(xfer_engine_join(crowd->members[i].engine, XFER_NONE), "xfer_engine_join", NULL);
     for (uint64_t i = 0; i < crowd->ep_count; i++)
         xfer_ep_close(crowd->eps[i]);
     uv_loop_close(&crowd->loop);

@@ -171,7 +171,7 @@ void client_open(struct client *client, const struct mode *mode, const void *key
 static void start_lookup(struct client *client, const char *uri) {
     xfer_error_t error;
     must(xfer_ep_open(client->engine, uri, NULL, &client->ep, &error), "xfer_ep_open", &error);
-    must(xfer_ep_lookup(client->ep, kRegionName, NULL, 0), "xfer_ep_lookup", NULL);
+    must(xfer_ep_lookup(client->ep, kRegionName, 0, NULL, NULL), "xfer_ep_lookup", NULL);
 }
 
 void client_reach(struct client *client, const char *uri) {
@@ -204,7 +204,7 @@ static void prepare_batches(struct client *client, const struct plan *plan, uint
         must(xfer_batch_open(client->ep, NULL, &run->batches[block], &error), "xfer_batch_open",
              &error);
         must(xfer_batch_add_pages(run->batches[block], plan->get ? XFER_OP_GET : XFER_OP_PUT,
-                                  &table),
+                                  &table, NULL),
              "xfer_batch_add_pages", NULL);
     }
     free(local);
@@ -276,6 +276,6 @@ void client_contact(struct client *client, const char *uri, const struct plan *p
 
 void client_close(struct client *client) {
     xfer_ep_close(client->ep);
-    must(xfer_engine_join(client->engine), "xfer_engine_join", NULL);
+    must(xfer_engine_join(client->engine, XFER_NONE), "xfer_engine_join", NULL);
     sem_destroy(&client->progress);
 }

@@ -53,7 +53,7 @@ static bool describes_near(json_t *engine) {
 }
 
 static bool is_near(struct client *client) {
-    size_t needed = 0;
+    uint64_t needed = 0;
     xfer_engine_describe(client->engine, NULL, 0, &needed);
     size_t capacity = needed + 4096; /* it may have grown meanwhile */
     char *text = malloc(capacity);

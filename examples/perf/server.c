@@ -105,7 +105,7 @@ static void close_engine(struct server *server) {
         atomic_store(&server->ending, true);
         pthread_join(server->poller, NULL);
     }
-    must(xfer_engine_join(server->engine), "xfer_engine_join", NULL);
+    must(xfer_engine_join(server->engine, XFER_NONE), "xfer_engine_join", NULL);
     echo_end(&server->echo);
     xfer_region_close(server->region);
     server->engine = NULL;

@@ -68,7 +68,7 @@ static void one_count(struct one *one, struct crowd_figures *total) {
 
 /* Whom it was never told of is a failure too. */
 static void one_close(struct one *one, struct crowd_figures *total) {
-    must(xfer_engine_join(one->engine), "xfer_engine_join", NULL);
+    must(xfer_engine_join(one->engine, XFER_NONE), "xfer_engine_join", NULL);
     sem_destroy(&one->all_met);
     one->figures.failures += one->expected - (one->met < one->expected ? one->met : one->expected);
     figures_add(total, &one->figures);

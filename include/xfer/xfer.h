@@ -2,19 +2,33 @@
  *
  * libxfer moves bytes between the memories of processes, on one host and across hosts.
  *
- * In the order of life: version, status, engine, region, endpoint, put and get, batch, messages, observation.
+ * Sections: version, status, engine, region, endpoint, put and get, batch, messages, observation.
  *
- * Rules that hold for every function and are not repeated:
- *   - A function returns a status: XFER_OK (0) or a negative number. Counts leave through out-parameters.
- *   - A call that started something and returned XFER_OK gets exactly one completion event; one that returned
- *     an error gets none. No event is delivered from inside the call that caused it.
- *   - Input structs begin with `size`, set to sizeof; every zero field means "default". "None", where a field
- *     allows it, is UINT32_MAX. A longer struct whose tail is not zero is XFER_E2BIG, as is a reserved field.
- *   - Output structs are zero-filled and written up to the size that is passed beside them.
+ * Words:
+ *   owner          the engine whose region a put or get is about
+ *   initiator      the engine that began the operation
+ *   peer           the engine at the other end of an endpoint; a local peer runs on this host, as the same user
+ *   connection     what engines have between them while they know each other; ends and comes back by itself
+ *   incarnation    one life of an engine, from open to join; a restart is another
+ *   quiet          of memory: neither the library nor a peer touches it any more
+ *   held           of a message or notification: kept by the peer's engine until its application takes it
+ *   stall limit    `stall_ms`: how long an operation may go on without any byte of it moving
+ *
+ * Rules, unless a function says otherwise:
+ *   - Any thread may call it, also from within the event callback.
+ *   - It returns a status: XFER_OK (0) or a negative number. Counts leave through out-parameters. Beside the statuses
+ *     that it lists, a call may return XFER_EBADHANDLE, XFER_ECLOSED, XFER_EFORKED, XFER_EINVAL (a pointer that must
+ *     not be NULL is, or a field is wrong), XFER_ENOMEM, and XFER_E2BIG if it takes a struct.
+ *   - Nothing changes hands: what is passed in is copied before the call returns, what comes out is a value.
+ *   - A call that began something and returned XFER_OK gets exactly one completion event; one that returned an error
+ *     gets none. No event is delivered from inside the call that caused it.
+ *   - Input structs begin with `size`, set to sizeof; every zero field means "default". "None", where a field allows
+ *     it, is XFER_NONE. A longer struct whose tail is not zero is XFER_E2BIG, as is a reserved field that is not zero.
+ *   - Output structs are zero-filled, and written up to the size that is passed beside them.
  *   - `err` may be NULL. Otherwise all of it is written, on success too.
- *   - Strings are UTF-8, NUL-terminated, and copied before the call returns.
+ *   - Strings are UTF-8 and NUL-terminated.
  *   - Calls on a handle between its close and its end return XFER_ECLOSED. Closing NULL does nothing.
- *   - New enumerators and events may appear in later versions: ignore what you do not know.
+ *   - Later versions may add enumerators and events: ignore what you do not know.
  */
 #ifndef XFER_XFER_H
 #define XFER_XFER_H
@@ -30,7 +44,7 @@
 #define XFER_API
 #endif
 
-/* "None" in the fields of 32 bits that allow it: no time limit, no thread. */
+/* "None" in fields of 32 bits that allow it: no time limit, no thread. */
 #define XFER_NONE UINT32_MAX
 
 #ifdef __cplusplus
@@ -42,24 +56,18 @@ extern "C" {
 /* ---- version ---- */
 
 /* The version of the library that runs, as XFER_VERSION is that of the header.
- * Returns: 0x00MMmmpp.
- * Thread: any.
- * In callback: yes.
- * Ownership: nothing changes hands. */
+ * Returns: 0x00MMmmpp. */
 XFER_API uint32_t xfer_version(void);
 
 /* The version as text, such as "0.1.0".
- * Returns: a static string.
- * Thread: any.
- * In callback: yes.
- * Ownership: the library's, for ever. */
+ * Returns: a static string. */
 XFER_API const char *xfer_version_string(void);
 
 /* ---- status ---- */
 
 typedef int32_t xfer_status_t;
 
-/* One flat list; a number keeps its meaning for ever and is never used again. */
+/* Numbers keep their meaning for ever and are never used again. */
 enum {
     XFER_OK = 0,
     XFER_EINVAL = -1,        /* an argument is wrong */
@@ -67,7 +75,7 @@ enum {
     XFER_E2BIG = -3,         /* an input struct has fields that this library does not know */
     XFER_ENOMEM = -4,        /* out of memory */
     XFER_EAGAIN = -5,        /* a queue is full now; a room event follows once */
-    XFER_ETOOBIG = -6,       /* past a limit that waiting does not move */
+    XFER_ETOOBIG = -6,       /* exceeds a fixed limit: retrying will not help */
     XFER_EDEGRADED = -7,     /* the path is being rebuilt */
     XFER_EBUSY = -8,         /* in use: a batch in flight, a second poller */
     XFER_ECLOSED = -9,       /* the handle, or its engine, is closed or draining */
@@ -101,7 +109,7 @@ enum {
     XFER_EINTERNAL = -37     /* a defect of this library */
 };
 
-/* Who a native_code comes from. */
+/* Where a native_code comes from. */
 enum {
     XFER_ORIGIN_NONE = 0,
     XFER_ORIGIN_OS = 1,    /* native_code is an errno */
@@ -109,7 +117,7 @@ enum {
     XFER_ORIGIN_CARES = 3, /* a c-ares error */
     XFER_ORIGIN_VERBS = 4,
     XFER_ORIGIN_CUDA = 5,
-    XFER_ORIGIN_PEER = 6 /* the status was decided by the peer; native_code is that of a refused connection */
+    XFER_ORIGIN_PEER = 6 /* the peer decided the status; native_code is that of a refused connection */
 };
 
 /* What went wrong in a call, in detail. 256 bytes for ever; nothing in it needs freeing. */
@@ -122,24 +130,15 @@ typedef struct xfer_error {
 } xfer_error_t;
 
 /* The name of a status, such as "XFER_ESTALE".
- * Returns: a static string, "XFER_EUNKNOWN" for a number that is none.
- * Thread: any.
- * In callback: yes.
- * Ownership: the library's, for ever. */
+ * Returns: a static string, "XFER_EUNKNOWN" for a number that is none. */
 XFER_API const char *xfer_status_name(xfer_status_t status);
 
 /* One sentence about a status.
- * Returns: a static string.
- * Thread: any.
- * In callback: yes.
- * Ownership: the library's, for ever. */
+ * Returns: a static string. */
 XFER_API const char *xfer_status_text(xfer_status_t status);
 
 /* Enumerates every status this library can return, so that bindings can check theirs.
- * Returns: XFER_OK, or XFER_ENOTFOUND past the last index.
- * Thread: any.
- * In callback: yes.
- * Ownership: nothing changes hands. */
+ * Returns: XFER_OK, or XFER_ENOTFOUND past the last index. */
 XFER_API xfer_status_t xfer_status_at(uint32_t index, xfer_status_t *status);
 
 /* ---- engine ---- */
@@ -151,24 +150,24 @@ typedef struct xfer_batch xfer_batch_t;
 typedef struct xfer_counter xfer_counter_t;
 struct uv_loop_s;
 
-/* Who an engine is: `bytes` is kept over restarts if the user gives it, `incarnation` is new at every open. */
+/* The identity of an engine: `bytes` stays over restarts if the user gives it, `incarnation` is new at every open. */
 typedef struct xfer_id {
     uint8_t bytes[16];
     uint64_t incarnation;
 } xfer_id_t;
 
 /* The kind of an event. Origin of PEER_DOWN, and of what ends XFER_EPEERLOST with that connection: PEER, a goodbye; OS,
- * ETIMEDOUT if silent, or a reset; NONE, no goodbye. */
+ * ETIMEDOUT if silent or not reading, or a reset; NONE, no goodbye. */
 enum {
     XFER_EVENT_PUT = 1,          /* an xfer_put ended */
     XFER_EVENT_GET = 2,          /* an xfer_get ended */
     XFER_EVENT_BATCH = 3,        /* a submitted batch ended; object is the batch, index its first failed entry */
     XFER_EVENT_SEND = 4,         /* an xfer_send ended */
-    XFER_EVENT_RECV = 5,         /* an xfer_recv ended; bytes is the message's length, tag its tag, data who sent it */
+    XFER_EVENT_RECV = 5,         /* an xfer_recv ended; bytes is the message's length, tag its tag, data its sender */
     XFER_EVENT_LOOKUP = 6,       /* an xfer_ep_lookup ended; data is an xfer_ref_t, followed by the region's blob */
     XFER_EVENT_PROBE = 7,        /* an xfer_ep_probe ended; bytes is the round trip in nanoseconds */
     XFER_EVENT_CONNECT = 8,      /* an xfer_ep_connect ended */
-    XFER_EVENT_PEER = 9,         /* a peer connected to us; ep is a handle for it, the engine's unless kept */
+    XFER_EVENT_PEER = 9,         /* a peer connected to us; ep is the library's, freed after PEER_DOWN unless kept */
     XFER_EVENT_PEER_UP = 10,     /* an endpoint has a connection; data is an xfer_id_t, followed by the peer's blob */
     XFER_EVENT_PEER_DOWN = 11,   /* that connection ended; status says why. Nothing of it lands any more */
     XFER_EVENT_REGION_GONE = 12, /* a region that we had looked up was closed; data is its ref */
@@ -184,12 +183,13 @@ enum {
 /* Event flags. A completion that is not OK carries FENCED or MAYBE_APPLIED. */
 enum {
     XFER_FENCED = 1,        /* the owner has confirmed that nothing of it can land any more (always set with OK) */
-    XFER_MAYBE_APPLIED = 2, /* parts may have landed, or may land until the owner sees the connection end */
+    XFER_MAYBE_APPLIED = 2, /* some bytes may have been written, and more may still be, until the owner
+                               notices the lost connection: treat the range as undefined */
     XFER_RECONNECTED = 4,   /* PEER_UP: the same incarnation was connected before */
     XFER_RESTARTED = 8      /* PEER_UP: another incarnation, or another engine at an address; old refs are stale */
 };
 
-/* All that the engine tells the user. 128 bytes. Each event has kind, status and sequence, and of the others:
+/* What an engine tells its user: 128 bytes. Every event has kind, status and sequence. The others, kind by kind:
  *
  *   PUT, GET          user, ep, bytes, flags
  *   BATCH             user, ep, bytes, flags, object; index, if it failed
@@ -229,11 +229,11 @@ typedef struct xfer_event {
     uint64_t reserved[4];
 } xfer_event_t;
 
-/* The one callback of an engine; `user` is the engine's. It must not throw, longjmp or block: one
- * that takes a second or more is logged. */
+/* The callback of an engine; `user` is the engine's. It must not throw, longjmp or block: one that takes a second or
+ * more is logged. */
 typedef void (*xfer_event_cb)(const xfer_event_t *event, uint64_t user);
 
-/* Log lines, from any thread of the engine, or at DEBUG from a refused call; must not call back into the library. */
+/* Takes log lines, on any thread of the engine, at DEBUG also inside a refused call. Must not call the library. */
 typedef void (*xfer_log_cb)(uint32_t level, const char *text, uint64_t user);
 
 enum { XFER_LOG_ERROR = 1, XFER_LOG_WARN = 2, XFER_LOG_INFO = 3, XFER_LOG_DEBUG = 4 };
@@ -246,8 +246,8 @@ enum {
 };
 
 enum {
-    XFER_ENGINE_INSECURE = 1, /* listening beyond loopback without a key is wanted */
-    XFER_ENGINE_CHECKSUM = 2  /* a CRC-32C goes with every payload that we put or get over a network */
+    XFER_ENGINE_INSECURE = 1, /* allows listening beyond loopback without a key */
+    XFER_ENGINE_CHECKSUM = 2  /* adds a CRC-32C to every payload that this engine puts or gets over a network */
 };
 
 typedef struct xfer_engine_options {
@@ -270,48 +270,56 @@ typedef struct xfer_engine_options {
     const char *transports;   /* comma list of loopback, tcp, unix, shm that restricts; default: all */
     const char *advertise;    /* comma list of URIs that peers should dial; default: the bound addresses */
     uint32_t timeout_ms;      /* deadline of operations that give none; default and XFER_NONE: only the stall limit */
-    uint32_t stall_ms;        /* an operation that moves nothing for so long ends; default 30,000 */
+    uint32_t stall_ms;        /* an operation of which no byte moves for this long ends; default 30,000 */
     uint32_t connect_ms;      /* one attempt to connect; default 5,000 */
-    uint32_t heartbeat_ms;    /* silent peers are asked after half of it, lost before two; neighbours, in use; 5,000 */
-    uint32_t idle_ms;         /* a connection unused for so long ends, and reopens by itself; default 300,000 */
+    uint32_t heartbeat_ms;    /* A peer that is silent for half of this is pinged, and counts as lost after at most
+                                 twice this. A local peer: only while operations are under way. Default 5,000. */
+    uint32_t idle_ms;         /* A connection unused for this long is closed; the next operation opens it again.
+                                 Default 300,000. */
     uint32_t lanes;           /* data lanes for each peer; default 1; XFER_NONE: the control channel carries all */
-    uint32_t max_connections; /* peers connected at once; past it idle ones make room, others wait; default 1,024 */
+    uint32_t max_connections; /* peers connected at once; past it idle ones are closed, or new ones wait; 1,024 */
     uint32_t max_operations;  /* operations queued or under way on one endpoint; default 1,024 */
-    uint32_t yield_ms;        /* of two that know each other's ids the larger waits so long for the smaller to
-                                 connect, then does it itself; for warm-ups of full meshes; default: nobody waits */
+    uint32_t yield_ms;        /* For full meshes: when both know each other's id, the larger id waits this long to be
+                                 dialed before it dials, so that each pair connects once. Default: no wait. */
     uint32_t reserved[3];
 } xfer_engine_options_t;
+
+/* Of one operation. It ends with XFER_ETIMEDOUT at its deadline, or when no byte of it has moved for the stall limit.
+ * The stall limit does not run while it waits for an application: in a receive, a lookup that waits, a counter, a
+ * drain, and in a send or a notification with a deadline, until the peer takes it. A connect, probe or lookup with a
+ * deadline has no stall limit. */
+typedef struct xfer_op_options {
+    uint32_t size;
+    uint32_t timeout_ms; /* default: the engine's; XFER_NONE: no deadline, only the stall limit */
+    uint32_t flags;      /* XFER_SEND_*, of xfer_send */
+    uint32_t priority;   /* a hint; none is used yet */
+    uint64_t trace;      /* shown in logs */
+    uint64_t reserved[2];
+} xfer_op_options_t;
 
 /* Opens an engine. It neither listens nor connects yet.
  * Returns: XFER_OK; XFER_EINVAL, XFER_E2BIG, XFER_EUNSUPPORTED, XFER_ENOMEM, XFER_ENOFILES, XFER_EIO.
  * Thread: any; for LOOP that of the loop.
- * In callback: yes.
- * Ownership: the caller has *engine until xfer_engine_join; options are copied. */
+ * Ownership: the caller's until xfer_engine_join. */
 XFER_API xfer_status_t xfer_engine_open(const xfer_engine_options_t *options, xfer_engine_t **engine,
                                         xfer_error_t *err);
 
 /* Accepts peers at `uri`: tcp://127.0.0.1:0, tcp://[::1]:7000, tcp://host:15000-17000 (the first free port),
- * unix:///path (a killed process's socket is replaced; the file's mode says who may connect), shm://name (this user).
- * The address that was bound is written to `bound`, of `cap` bytes (256 are enough), as a URI that peers can dial.
+ * unix:///path (a killed process's socket is replaced; the file's mode says which users may connect), shm://name (this
+ * user). The host is numeric or "localhost": a listener names an interface. The address that was bound is written to
+ * `bound`, of `cap` bytes (256 are enough), as a URI that peers can dial.
  * Returns: XFER_OK; XFER_EADDR, XFER_EADDRINUSE, XFER_ENAME, XFER_ENOSPC, XFER_EAUTH (beyond loopback without a
- *          key or XFER_ENGINE_INSECURE), XFER_EUNSUPPORTED (no transport of this engine serves it).
- * Thread: any. The name of the host must be numeric or "localhost": a listener names an interface.
- * In callback: yes.
- * Ownership: nothing changes hands. */
+ *          key or XFER_ENGINE_INSECURE), XFER_EUNSUPPORTED (no transport of this engine serves it). */
 XFER_API xfer_status_t xfer_engine_listen(xfer_engine_t *engine, const char *uri, char *bound, size_t cap,
                                           xfer_error_t *err);
 
-/* Who this engine is.
- * Returns: XFER_OK; XFER_EINVAL.
- * Thread: any.
- * In callback: yes.
- * Ownership: nothing changes hands. */
+/* The identity of this engine.
+ * Returns: XFER_OK; XFER_EINVAL. */
 XFER_API xfer_status_t xfer_engine_id(xfer_engine_t *engine, xfer_id_t *id);
 
-/* The descriptor that is readable when xfer_engine_poll can make progress (POLL only).
+/* The descriptor that is readable when xfer_engine_poll can make progress (POLL only). If you busy-poll, do not call
+ * this: without a descriptor, operations between engines of one host need no system call.
  * Returns: XFER_OK; XFER_EUNSUPPORTED in the other dispatch modes; XFER_ENOFILES, XFER_ENOMEM (the first time).
- * Thread: any. Who polls without ever asking for it spares system calls, in every operation with a neighbour.
- * In callback: yes.
  * Ownership: the engine's; watch it (level- or edge-triggered, a duplicate too), but do not close it nor read from it.
  *            After a poll that returned less than `max` it is not readable until something new happens. */
 XFER_API xfer_status_t xfer_engine_fd(xfer_engine_t *engine, int32_t *fd);
@@ -324,39 +332,37 @@ XFER_API xfer_status_t xfer_engine_fd(xfer_engine_t *engine, int32_t *fd);
  * be repeated, since the engine is gone with the join.
  * Returns: XFER_OK, also when *count is 0; XFER_EBUSY while another thread polls; XFER_ECLOSED once another thread
  *          joins; XFER_EUNSUPPORTED unless POLL.
- * Thread: any, one at a time.
+ * Thread: one at a time.
  * In callback: no.
  * Ownership: data of the events is the engine's and valid until the next poll begins. */
 XFER_API xfer_status_t xfer_engine_poll(xfer_engine_t *engine, xfer_event_t *events, uint32_t event_size, uint32_t max,
                                         uint32_t timeout_ms, uint32_t *count);
 
-/* The end of all work before the end of an engine, as for a rolling restart. From here on calls that begin something
- * answer XFER_ECLOSED and nothing is accepted; peers are told, so that they begin nothing new here and what they have
- * waiting goes to the engine that comes after this one; what is under way on either side ends; connections end.
- * `timeout_ms`: 0 and XFER_NONE: no limit.
+/* Ends all work before the end of an engine, as for a rolling restart. From here on calls that begin something answer
+ * XFER_ECLOSED, and no connection is accepted. Peers are told: they begin nothing new here, and operations that they
+ * have not begun wait for the next engine with this id, within their deadlines. What is under way on either side ends,
+ * then the connections do. xfer_engine_close is still to come.
  * Returns: XFER_OK, then one DRAINED event (XFER_ETIMEDOUT: not all of it has ended; XFER_ECANCELED: the engine was
- *          closed meanwhile); XFER_EBUSY the second time; XFER_ECLOSED.
- * Thread: any.
- * In callback: yes.
- * Ownership: nothing changes hands; xfer_engine_close is still to come. */
-XFER_API xfer_status_t xfer_engine_drain(xfer_engine_t *engine, uint32_t timeout_ms, uint64_t user);
+ *          closed meanwhile); XFER_EBUSY the second time; XFER_ECLOSED. */
+XFER_API xfer_status_t xfer_engine_drain(xfer_engine_t *engine, uint64_t user, const xfer_op_options_t *options);
 
-/* Starts the end: closes every child (their CLOSED events come), then delivers the engine's own, last. From here on
- * calls that begin something answer XFER_ECLOSED; those that look, poll, close and join go on.
+/* Starts the end: closes all regions and endpoints (their CLOSED events come), then delivers the engine's own CLOSED,
+ * its last event. From here on calls that begin something answer XFER_ECLOSED; looking, polling, closing go on.
  * Returns: XFER_OK; XFER_ECLOSED the second time.
- * Thread: any.
- * In callback: yes.
  * Ownership: the handle stays until xfer_engine_join. */
 XFER_API xfer_status_t xfer_engine_close(xfer_engine_t *engine);
 
-/* Closes if that was not done, waits for the end, ends the threads, frees. In POLL it drains and drops events;
- * in LOOP the engine's CLOSED event must have come before. A poll in another thread is interrupted, and waited for.
- * A local peer that was stopped in the middle of a copy is waited for without limit; its death ends that.
- * Returns: XFER_OK; XFER_EDEADLK on the dispatching thread; XFER_EBUSY in LOOP before CLOSED.
+/* Closes if that was not done, waits for the end up to `timeout_ms` (0: do not wait; XFER_NONE: without limit), ends
+ * the threads, frees. In POLL it takes the events that are left, and drops them; in LOOP the engine's CLOSED event must
+ * have come before. A poll in another thread is interrupted, and waited for. The end takes long if a local peer was
+ * stopped in the middle of a copy: it comes when that peer runs or dies.
+ * Returns: XFER_OK; XFER_ETIMEDOUT: the engine is closing, join again; XFER_EDEADLK on the dispatching thread;
+ *          XFER_EBUSY in LOOP before CLOSED.
  * Thread: any but the dispatching one; in LOOP that of the loop.
  * In callback: no.
- * Ownership: takes the engine's handle. Handles of children that were not closed yet stay shells for their close. */
-XFER_API xfer_status_t xfer_engine_join(xfer_engine_t *engine);
+ * Ownership: takes the engine's handle. Regions, endpoints, batches and counters that you have not closed must still be
+ *            closed afterwards; that only frees the handle. */
+XFER_API xfer_status_t xfer_engine_join(xfer_engine_t *engine, uint32_t timeout_ms);
 
 /* ---- region ---- */
 
@@ -374,8 +380,8 @@ enum {
     XFER_TRANSPORT_CUDA = 5
 };
 
-/* Names a peer's region or a part of it, for as long as that region lives. Opaque and versioned; copy it as
- * bytes, send it by any means. Who holds it and can authenticate may use it. */
+/* Names a peer's region or a part of it, for as long as that region lives. Opaque and versioned: copy it as bytes, send
+ * it by any means. Whoever holds it and has the key may use it. */
 typedef struct xfer_ref {
     uint8_t bytes[96];
 } xfer_ref_t;
@@ -425,75 +431,53 @@ typedef struct xfer_grant_options {
     uint64_t user; /* comes back in the REVOKED event */
 } xfer_grant_options_t;
 
-/* Lends memory to the engine, and to peers as `access` says. It is found by its name from now on.
+/* Lends memory to the engine, and to peers as `access` says. Peers find it by its name from now on.
  * Returns: XFER_OK; XFER_EINVAL (no length), XFER_E2BIG, XFER_ERANGE (it wraps), XFER_EEXIST, XFER_EMEMKIND (the hint
  *          is wrong, or no transport serves that kind), XFER_ETOOBIG (too many regions), XFER_ENOMEM.
- * Thread: any.
- * In callback: yes.
- * Ownership: the memory is borrowed until the CLOSED event of the region. What peers ask of memory that was unmapped
- *            before fails with XFER_EIO; the log names the region. */
+ * Ownership: the memory is borrowed until the CLOSED event of the region. Operations on memory that was unmapped
+ *            before that fail with XFER_EIO; the log names the region. */
 XFER_API xfer_status_t xfer_region_open(xfer_engine_t *engine, const xfer_region_options_t *options, void *address,
                                         uint64_t length, xfer_region_t **region, xfer_error_t *err);
 
-/* As xfer_region_open, with zeroed memory of its own, which neighbours map whole, whatever part they were granted.
+/* As xfer_region_open, with memory that it allocates, zeroed. Security: local peers map all of it, even if only a part
+ * was granted to them.
  * Returns: XFER_OK; XFER_ENOMEM, XFER_ENOFILES, XFER_EINVAL (no length), and as xfer_region_open.
- * Thread: any.
- * In callback: yes.
  * Ownership: the memory is the region's and ends with it: after xfer_region_close, with the CLOSED event. */
 XFER_API xfer_status_t xfer_region_alloc(xfer_engine_t *engine, const xfer_region_options_t *options, uint64_t length,
                                          void **address, xfer_region_t **region, xfer_error_t *err);
 
-/* The ref of the whole region, to be carried to peers by the user's own means.
- * Returns: XFER_OK; XFER_EACCESS if the region is for local use only.
- * Thread: any.
- * In callback: yes.
- * Ownership: a value. */
+/* The ref of the whole region, to be sent to peers by your own means.
+ * Returns: XFER_OK; XFER_EACCESS if the region is for local use only. */
 XFER_API xfer_status_t xfer_region_ref(xfer_region_t *region, xfer_ref_t *ref);
 
-/* A ref of a sub-range with its own access and lease, revocable by itself. A region without access and name can be
- * lent by grants alone.
+/* A ref of a part of the region with its own access and lease, revocable by itself. A region without access and name
+ * can be lent by grants alone. What a grant names ends with the region at the latest.
  * Returns: XFER_OK, then one REVOKED event at its end: XFER_OK when it was revoked, XFER_ETIMEDOUT when its lease
- *          ended, XFER_ECLOSED with the region; XFER_EINVAL (no access), XFER_ERANGE, XFER_ETOOBIG, XFER_ECLOSED.
- * Thread: any.
- * In callback: yes.
- * Ownership: a value; what it names ends with the region at the latest. */
-XFER_API xfer_status_t xfer_region_grant(xfer_region_t *region, const xfer_grant_options_t *options, xfer_ref_t *ref);
+ *          ended, XFER_ECLOSED with the region; XFER_EINVAL (no access), XFER_ERANGE, XFER_ETOOBIG, XFER_ECLOSED. */
+XFER_API xfer_status_t xfer_region_grant(xfer_region_t *region, const xfer_grant_options_t *options, xfer_ref_t *ref,
+                                         xfer_error_t *err);
 
 /* Renews the lease of a grant: `lease_ms` from now; 0 and XFER_NONE: it never ends by itself.
- * Returns: XFER_OK; XFER_EREVOKED if it has ended; XFER_EINVAL if the ref is no grant of this engine.
- * Thread: any.
- * In callback: yes.
- * Ownership: nothing changes hands. */
+ * Returns: XFER_OK; XFER_EREVOKED if it has ended; XFER_EINVAL if the ref is no grant of this engine. */
 XFER_API xfer_status_t xfer_region_renew(xfer_region_t *region, const xfer_ref_t *grant, uint32_t lease_ms);
 
-/* Takes a grant back: who uses it gets XFER_EREVOKED; the REVOKED event says that neither peers nor the engine touch
- * the memory by it any more.
- * Returns: XFER_OK; XFER_EREVOKED if it has ended; XFER_EINVAL if the ref is no grant of this engine.
- * Thread: any.
- * In callback: yes.
- * Ownership: nothing changes hands. */
+/* Takes a grant back: later uses of it end with XFER_EREVOKED; the REVOKED event says that its memory is quiet, as far
+ * as this grant goes.
+ * Returns: XFER_OK; XFER_EREVOKED if it has ended; XFER_EINVAL if the ref is no grant of this engine. */
 XFER_API xfer_status_t xfer_region_revoke(xfer_region_t *region, const xfer_ref_t *grant);
 
 /* What a region is.
- * Returns: XFER_OK.
- * Thread: any.
- * In callback: yes.
- * Ownership: nothing changes hands. */
+ * Returns: XFER_OK. */
 XFER_API xfer_status_t xfer_region_info(xfer_region_t *region, xfer_region_info_t *info, uint32_t info_size);
 
-/* Takes the memory back. Peers' refs go stale at once, who looked it up is told; the CLOSED event says that
- * neither peers nor the engine touch the memory any more; it waits for a neighbour that was stopped in mid-copy.
+/* Takes the memory back. Refs of it are stale at once, and peers that have looked it up get REGION_GONE. The CLOSED
+ * event says that the memory is quiet; it waits for a local peer that was stopped in the middle of a copy.
  * Returns: XFER_OK, then one CLOSED event; XFER_ECLOSED if the engine's end came first.
- * Thread: any.
- * In callback: yes.
  * Ownership: takes the handle; the memory is the caller's again with the event. */
 XFER_API xfer_status_t xfer_region_close(xfer_region_t *region);
 
 /* What a ref says of itself, without asking its owner.
- * Returns: XFER_OK; XFER_EINVAL if these bytes are no ref; XFER_EVERSION.
- * Thread: any.
- * In callback: yes.
- * Ownership: nothing changes hands. */
+ * Returns: XFER_OK; XFER_EINVAL if these bytes are no ref; XFER_EVERSION. */
 XFER_API xfer_status_t xfer_ref_info(const xfer_ref_t *ref, xfer_ref_info_t *info, uint32_t info_size);
 
 /* ---- endpoint ---- */
@@ -515,7 +499,7 @@ typedef struct xfer_ep_options {
 typedef struct xfer_lookup_options {
     uint32_t size;
     uint32_t wait;       /* not 0: if the name is not there, wait until it is, or the deadline */
-    uint32_t timeout_ms; /* default: the engine's */
+    uint32_t timeout_ms; /* default: the engine's; XFER_NONE: no deadline, only the stall limit */
     uint32_t reserved;
 } xfer_lookup_options_t;
 
@@ -529,90 +513,57 @@ typedef struct xfer_peer_info {
 
 /* A handle for the engine at `uri`. Does not connect: the first use does.
  * Returns: XFER_OK; XFER_EADDR, XFER_EINVAL, XFER_EUNSUPPORTED (no such transport), XFER_ETOOBIG.
- * Thread: any.
- * In callback: yes.
  * Ownership: the caller's until xfer_ep_close. */
 XFER_API xfer_status_t xfer_ep_open(xfer_engine_t *engine, const char *uri, const xfer_ep_options_t *options,
                                     xfer_ep_t **ep, xfer_error_t *err);
 
-/* Keeps the handle of a PEER event past its PEER_DOWN; from then on it is like one that was opened, IDLE if the peer is
- * down. One whose connection ended because nobody used it is down when it has not come back within idle_ms.
+/* Keeps the handle of a PEER event past its PEER_DOWN: from then on it is like one that was opened, IDLE if the peer is
+ * down. A peer whose idle connection was closed counts as down when it has not come back within idle_ms.
  * Returns: XFER_OK; XFER_EINVAL if it is the caller's already.
  * Thread: any, until the callback of the PEER_DOWN event, or of the engine's CLOSED, has returned; in POLL until the
  *         next poll begins.
- * In callback: yes.
  * Ownership: the handle is the caller's until xfer_ep_close. */
 XFER_API xfer_status_t xfer_ep_keep(xfer_ep_t *ep);
 
 /* Connects now, so that the first operation need not. Operations wait for a peer that is away until their deadline;
  * this ends with the status of the first failed attempt.
- * Returns: XFER_OK, then one CONNECT event; XFER_EAGAIN, XFER_ECLOSED.
- * Thread: any.
- * In callback: yes.
- * Ownership: nothing changes hands. */
-XFER_API xfer_status_t xfer_ep_connect(xfer_ep_t *ep, uint32_t timeout_ms, uint64_t user);
+ * Returns: XFER_OK, then one CONNECT event; XFER_EAGAIN, XFER_ECLOSED. */
+XFER_API xfer_status_t xfer_ep_connect(xfer_ep_t *ep, uint64_t user, const xfer_op_options_t *options);
 
 /* Asks the peer for the ref and blob of its region `name`.
- * Returns: XFER_OK, then one LOOKUP event (XFER_ENOTFOUND if there is none); XFER_EINVAL, XFER_EAGAIN.
- * Thread: any.
- * In callback: yes.
- * Ownership: nothing changes hands. */
-XFER_API xfer_status_t xfer_ep_lookup(xfer_ep_t *ep, const char *name, const xfer_lookup_options_t *options,
-                                      uint64_t user);
+ * Returns: XFER_OK, then one LOOKUP event (XFER_ENOTFOUND if there is none); XFER_EINVAL, XFER_EAGAIN. */
+XFER_API xfer_status_t xfer_ep_lookup(xfer_ep_t *ep, const char *name, uint64_t user,
+                                      const xfer_lookup_options_t *options, xfer_error_t *err);
 
 /* Measures a round trip to the peer's engine and back.
- * Returns: XFER_OK, then one PROBE event; XFER_EAGAIN, XFER_ECLOSED.
- * Thread: any.
- * In callback: yes.
- * Ownership: nothing changes hands. */
-XFER_API xfer_status_t xfer_ep_probe(xfer_ep_t *ep, uint32_t timeout_ms, uint64_t user);
+ * Returns: XFER_OK, then one PROBE event; XFER_EAGAIN, XFER_ECLOSED. */
+XFER_API xfer_status_t xfer_ep_probe(xfer_ep_t *ep, uint64_t user, const xfer_op_options_t *options);
 
 /* Writes XFER_EP_* to *state.
- * Returns: XFER_OK.
- * Thread: any.
- * In callback: yes.
- * Ownership: nothing changes hands. */
+ * Returns: XFER_OK. */
 XFER_API xfer_status_t xfer_ep_state(xfer_ep_t *ep, uint32_t *state);
 
-/* Who the peer is, as far as is known.
- * Returns: XFER_OK.
- * Thread: any.
- * In callback: yes.
- * Ownership: nothing changes hands. */
+/* What is known of the peer.
+ * Returns: XFER_OK. */
 XFER_API xfer_status_t xfer_ep_peer(xfer_ep_t *ep, xfer_peer_info_t *info, uint32_t info_size);
 
-/* Ends the handle: its operations end with XFER_ECANCELED, then comes CLOSED. The connection lives on while
- * another handle uses it.
+/* Ends the handle: its operations end with XFER_ECANCELED, then comes CLOSED. The connection stays while another handle
+ * uses it.
  * Returns: XFER_OK, then one CLOSED event; XFER_ECLOSED if the engine's end came first.
- * Thread: any.
- * In callback: yes.
  * Ownership: takes the handle. */
 XFER_API xfer_status_t xfer_ep_close(xfer_ep_t *ep);
 
 /* ---- put and get ---- */
 
-typedef struct xfer_op_options {
-    uint32_t size;
-    uint32_t timeout_ms; /* default: the engine's; XFER_NONE: only the stall limit */
-    uint32_t flags;      /* XFER_SEND_* for xfer_send */
-    uint32_t priority;   /* a hint; none is used yet */
-    uint64_t trace;      /* shown in logs */
-    uint64_t reserved[2];
-} xfer_op_options_t;
-
 /* Writes `length` bytes from `local` to `offset` of what `remote` names.
  * Returns: XFER_OK, then one PUT event; XFER_EINVAL, XFER_ERANGE, XFER_EACCESS, XFER_EMEMKIND, XFER_EAGAIN.
- * Thread: any.
- * In callback: yes.
- * Ownership: the bytes at `local` are borrowed until the event, and no longer. */
+ * Ownership: the bytes at `local` are borrowed until the event. */
 XFER_API xfer_status_t xfer_put(xfer_ep_t *ep, const void *local, const xfer_ref_t *remote, uint64_t offset,
                                 uint64_t length, uint64_t user, const xfer_op_options_t *options);
 
 /* Reads `length` bytes at `offset` of what `remote` names into `local`.
  * Returns: XFER_OK, then one GET event; XFER_EINVAL, XFER_ERANGE, XFER_EACCESS, XFER_EMEMKIND, XFER_EAGAIN.
- * Thread: any.
- * In callback: yes.
- * Ownership: the bytes at `local` are borrowed until the event, and no longer. */
+ * Ownership: the bytes at `local` are borrowed until the event. */
 XFER_API xfer_status_t xfer_get(xfer_ep_t *ep, void *local, const xfer_ref_t *remote, uint64_t offset, uint64_t length,
                                 uint64_t user, const xfer_op_options_t *options);
 
@@ -682,160 +633,121 @@ typedef struct xfer_submit_options {
 
 /* An empty batch of operations with one endpoint, to be filled, submitted, and submitted again.
  * Returns: XFER_OK; XFER_EINVAL, XFER_E2BIG, XFER_ECLOSED, XFER_ENOMEM.
- * Thread: any. All calls on one batch but cancel: one thread at a time, else XFER_EBUSY.
- * In callback: yes.
+ * Thread: any. Here and below: calls on one batch come from one thread at a time, else XFER_EBUSY; but for cancel.
  * Ownership: the caller's until xfer_batch_close. */
 XFER_API xfer_status_t xfer_batch_open(xfer_ep_t *ep, const xfer_batch_options_t *options, xfer_batch_t **batch,
                                        xfer_error_t *err);
 
 /* Adds one put, as one entry.
  * Returns: XFER_OK; XFER_EINVAL, XFER_ERANGE, XFER_EACCESS, XFER_EMEMKIND, XFER_ETOOBIG; XFER_EBUSY in flight.
- * Thread: any, one at a time.
- * In callback: yes.
  * Ownership: the ref is copied; the memory is borrowed only from submit to completion. */
 XFER_API xfer_status_t xfer_batch_put(xfer_batch_t *batch, const void *local, const xfer_ref_t *remote, uint64_t offset,
                                       uint64_t length);
 
 /* Adds one get, as one entry.
  * Returns: as xfer_batch_put.
- * Thread: any, one at a time.
- * In callback: yes.
  * Ownership: as xfer_batch_put. */
 XFER_API xfer_status_t xfer_batch_get(xfer_batch_t *batch, void *local, const xfer_ref_t *remote, uint64_t offset,
                                       uint64_t length);
 
-/* Adds `count` spans of one ref, `span_size` bytes apart; each is an entry. `op` is XFER_OP_*.
- * Returns: as xfer_batch_put; after an error nothing was added.
- * Thread: any, one at a time.
- * In callback: yes.
- * Ownership: the array is copied. */
+/* Adds `count` spans of one ref, `span_size` bytes from one to the next; each is an entry. `op` is XFER_OP_*.
+ * Returns: as xfer_batch_put; after an error nothing was added, and `err` says which span is wrong. */
 XFER_API xfer_status_t xfer_batch_add_spans(xfer_batch_t *batch, uint32_t op, const xfer_ref_t *remote,
-                                            const xfer_span_t *spans, uint32_t span_size, uint64_t count);
+                                            const xfer_span_t *spans, uint32_t span_size, uint64_t count,
+                                            xfer_error_t *err);
 
 /* Adds equal blocks at equal distances; each block is an entry.
- * Returns: as xfer_batch_put; after an error nothing was added.
- * Thread: any, one at a time.
- * In callback: yes.
- * Ownership: the struct is copied. */
-XFER_API xfer_status_t xfer_batch_add_strided(xfer_batch_t *batch, uint32_t op, const xfer_strided_t *strided);
+ * Returns: as xfer_batch_put; after an error nothing was added. */
+XFER_API xfer_status_t xfer_batch_add_strided(xfer_batch_t *batch, uint32_t op, const xfer_strided_t *strided,
+                                              xfer_error_t *err);
 
 /* Adds the pages of a page table, for one or many pairs of bases; each page of each base is an entry.
- * Returns: as xfer_batch_put; after an error nothing was added.
- * Thread: any, one at a time.
- * In callback: yes.
- * Ownership: the index lists are copied once for all bases. */
-XFER_API xfer_status_t xfer_batch_add_pages(xfer_batch_t *batch, uint32_t op, const xfer_pages_t *pages);
+ * Returns: as xfer_batch_put; after an error nothing was added. */
+XFER_API xfer_status_t xfer_batch_add_pages(xfer_batch_t *batch, uint32_t op, const xfer_pages_t *pages,
+                                            xfer_error_t *err);
 
-/* Lets all entries that name `from` name `to`, at the same offsets in it; all else stays. So a prepared batch goes on
- * after its owner's restart: with the ref that a lookup gave anew in place of the one that is stale.
+/* Replaces the ref `from` by `to` in all entries; offsets stay. After the owner's restart: look the region up again,
+ * rebind, submit.
  * Returns: XFER_OK; XFER_ENOTFOUND if nothing names `from`; XFER_ERANGE if `to` is shorter, XFER_EACCESS if it allows
- *          less; XFER_EINVAL, XFER_EVERSION; XFER_EBUSY in flight.
- * Thread: any, one at a time.
- * In callback: yes.
- * Ownership: the refs are copied. */
-XFER_API xfer_status_t xfer_batch_rebind(xfer_batch_t *batch, const xfer_ref_t *from, const xfer_ref_t *to);
+ *          less; XFER_EINVAL, XFER_EVERSION; XFER_EBUSY in flight. */
+XFER_API xfer_status_t xfer_batch_rebind(xfer_batch_t *batch, const xfer_ref_t *from, const xfer_ref_t *to,
+                                         xfer_error_t *err);
 
-/* Starts the batch. It may be submitted again after its event, unchanged or with more added. With
- * XFER_SUBMIT_NOTIFY the owner's application gets one NOTIFY event: XFER_OK when all data are applied, or why the
- * batch failed (also when this process dies on the way), after which nothing of it lands. The batch ends with
- * XFER_OK only when the owner holds that notification.
+/* Starts the batch. It may be submitted again after its event, unchanged or with more entries. With XFER_SUBMIT_NOTIFY
+ * the owner's application gets one NOTIFY event: XFER_OK once all data were applied, or why the batch failed (also if
+ * this process dies on the way); after it nothing of the batch lands. The batch ends with XFER_OK only when the owner
+ * holds that notification.
  * Returns: XFER_OK, then one BATCH event; XFER_EBUSY in flight, XFER_EAGAIN, XFER_ECLOSED, XFER_EINVAL.
- * Thread: any, one at a time.
- * In callback: yes.
- * Ownership: local memory of all entries is borrowed until the event, and no longer. */
+ * Ownership: the local memory of all entries is borrowed until the event. */
 XFER_API xfer_status_t xfer_batch_submit(xfer_batch_t *batch, uint64_t user, const xfer_submit_options_t *options);
 
 /* Asks for an early end. The event still comes, with XFER_ECANCELED, or as it would have come anyway.
  * Returns: XFER_OK; XFER_EINVAL if the batch is not in flight.
- * Thread: any.
- * In callback: yes.
  * Ownership: nothing changes hands before the event. */
 XFER_API xfer_status_t xfer_batch_cancel(xfer_batch_t *batch);
 
 /* The statuses of entries `first` to `first + count - 1` of the last completed submit; XFER_ECANCELED stands for
  * what was not attempted. Works until xfer_batch_close, also when the endpoint is closed or the engine drains.
- * Returns: XFER_OK; XFER_EBUSY in flight, XFER_EINVAL never submitted, XFER_ERANGE; XFER_ECLOSED.
- * Thread: any, one at a time.
- * In callback: yes.
- * Ownership: nothing changes hands. */
+ * Returns: XFER_OK; XFER_EBUSY in flight, XFER_EINVAL never submitted, XFER_ERANGE; XFER_ECLOSED. */
 XFER_API xfer_status_t xfer_batch_entries(xfer_batch_t *batch, uint64_t first, uint64_t count, xfer_status_t *statuses);
 
 /* Empties the batch, so that other entries can be added. Works until xfer_batch_close.
- * Returns: XFER_OK; XFER_EBUSY in flight; XFER_ECLOSED.
- * Thread: any, one at a time.
- * In callback: yes.
- * Ownership: nothing changes hands. */
+ * Returns: XFER_OK; XFER_EBUSY in flight; XFER_ECLOSED. */
 XFER_API xfer_status_t xfer_batch_reset(xfer_batch_t *batch);
 
 /* Ends the batch. In flight it is canceled first, and its completion is its last event.
  * Returns: XFER_OK; XFER_ECLOSED if the engine's end came first.
- * Thread: any.
- * In callback: yes.
  * Ownership: takes the handle. */
 XFER_API xfer_status_t xfer_batch_close(xfer_batch_t *batch);
 
 /* ---- messages ---- */
 
-enum { XFER_SEND_SYNC = 1 }; /* of xfer_op_options: complete when received, not when held */
+enum { XFER_SEND_SYNC = 1 }; /* in xfer_op_options_t.flags: ends when the message was received, not when it is held */
 
-/* Sends a message to the peer's application. Up to 4,088 bytes travel at once and are held by the peer's engine (256
- * KiB of one connection, 1 MiB of one sender whatever became of its connections, 64 MiB in all, each message counted
- * with 256 bytes more); longer ones, and those past that, stay here until a receive matches and pulls them. So a
- * message that nobody receives costs the peer 64 bytes and stops no other tag. At most 1,024 of one connection wait at
- * the peer; more wait here. Messages of one endpoint with one tag are matched in the order of their sends
- * (the event of a long one may come after that of the next).
- * With a deadline it waits for the peer's application until then; without one the stall limit counts.
+/* Sends a message to the peer's application. Up to 4,088 bytes travel at once and are held by the peer's engine. It
+ * holds at most 256 KiB of one connection, 1 MiB of one sender over all its connections, and 64 MiB in all, where each
+ * message counts 256 bytes more than its length. A longer message, and one past those bounds, stays here until a
+ * receive matches and pulls it: a message that nobody receives stops no other tag. At most 1,024 messages of one
+ * connection wait at the peer; more wait here. Messages of one endpoint with one tag are matched in the order of their
+ * sends; the event of a long one may come after that of the next.
  * Returns: XFER_OK, then one SEND event: XFER_OK when the message was received or is held (with XFER_SEND_SYNC: was
  *          received), XFER_ECANCELED from the peer if its receive was canceled; XFER_EINVAL, XFER_EMEMKIND,
  *          XFER_EAGAIN.
- * Thread: any.
- * In callback: yes.
  * Ownership: the bytes are borrowed until the event. */
 XFER_API xfer_status_t xfer_send(xfer_ep_t *ep, const void *data, uint64_t length, uint64_t tag, uint64_t user,
                                  const xfer_op_options_t *options);
 
-/* Receives the first message whose tag equals `tag` in the bits of `mask`, from the peer of `ep` through whichever of
- * its handles, or from any peer if `ep` is NULL. Receives are served in the order in which they were posted. Without a
- * timeout it waits for ever; once its message is there the stall limit counts.
+/* Receives the first message whose tag equals `tag` in the bits of `mask`, from the peer of `ep` by whichever of its
+ * handles, or from any peer if `ep` is NULL. Receives are served in the order of these calls. Without a deadline a
+ * receive waits for ever; once its message has come the stall limit applies.
  * The RECV event has the tag, the full length in bytes, in data the sender's xfer_id_t, and in ep the endpoint given,
  * else a handle of the sender as PEER events have it, NULL if it is gone.
  * Returns: XFER_OK, then one RECV event: XFER_ETRUNC if the message was longer (the buffer holds its beginning),
  *          XFER_EPEERLOST if the sender was lost with it; XFER_EAGAIN if 65,536 receives wait (there is room after a
  *          RECV event); XFER_EINVAL, XFER_EMEMKIND.
- * Thread: any.
- * In callback: yes.
  * Ownership: the buffer is borrowed until the event. */
 XFER_API xfer_status_t xfer_recv(xfer_engine_t *engine, xfer_ep_t *ep, void *buffer, uint64_t capacity, uint64_t tag,
                                  uint64_t mask, uint64_t user, const xfer_op_options_t *options);
 
-/* Asks for an early end of the receives that were given `user`, from whomever. One that has matched a message throws it
- * away, and the sender is told. Their events still come.
+/* Asks for an early end of the receives that were given `user`, from whatever peer. Their events still come. A receive
+ * that has matched a message discards it, and the sender is told.
  * Returns: XFER_OK, also if there is none, and while the engine drains or closes.
- * Thread: any.
- * In callback: yes.
  * Ownership: nothing changes hands before the events. */
 XFER_API xfer_status_t xfer_recv_cancel(xfer_engine_t *engine, uint64_t user);
 
 /* As xfer_recv_cancel, for the puts, gets, sends and notifications of `ep`, and the receives that name it.
  * Returns: XFER_OK, also if there is none, and while the engine drains or closes.
- * Thread: any.
- * In callback: yes.
  * Ownership: nothing changes hands before the events. */
 XFER_API xfer_status_t xfer_cancel(xfer_ep_t *ep, uint64_t user);
 
-/* Raises a NOTIFY event with `key` in the peer's application. At most 256 that it has not taken are under way for one
- * connection; more wait here.
- * Returns: XFER_OK, then one SEND event when the peer's engine has it; XFER_EINVAL, XFER_EAGAIN, XFER_ECLOSED.
- * Thread: any.
- * In callback: yes.
- * Ownership: nothing changes hands. */
+/* Raises a NOTIFY event with `key` in the peer's application. The peer holds at most 256 of one connection that its
+ * application has not taken; more wait here.
+ * Returns: XFER_OK, then one SEND event when the peer's engine has it; XFER_EINVAL, XFER_EAGAIN, XFER_ECLOSED. */
 XFER_API xfer_status_t xfer_notify(xfer_ep_t *ep, uint64_t key, uint64_t user, const xfer_op_options_t *options);
 
-/* Counts the notifications with `key` that succeed, from any peers, in place of their NOTIFY events; one COUNTER event
- * when there were `expected` of them. Those that failed are told as ever.
+/* Counts notifications with `key`, from whatever peer, and raises one COUNTER event when `expected` have come.
+ * Successful ones are counted and not delivered; failed ones still arrive as NOTIFY events.
  * Returns: XFER_OK; XFER_EEXIST if the key has a counter, XFER_EINVAL, XFER_ECLOSED.
- * Thread: any.
- * In callback: yes.
  * Ownership: the caller's until xfer_counter_close. */
 XFER_API xfer_status_t xfer_counter_open(xfer_engine_t *engine, uint64_t key, uint64_t expected, uint64_t user,
                                          xfer_counter_t **counter, xfer_error_t *err);
@@ -843,8 +755,6 @@ XFER_API xfer_status_t xfer_counter_open(xfer_engine_t *engine, uint64_t key, ui
 /* Ends a counter; later notifications with its key are ordinary events again. A COUNTER event that is on its way still
  * comes.
  * Returns: XFER_OK; XFER_ECLOSED if the engine's end came first.
- * Thread: any.
- * In callback: yes.
  * Ownership: takes the handle. */
 XFER_API xfer_status_t xfer_counter_close(xfer_counter_t *counter);
 
@@ -859,6 +769,7 @@ typedef struct xfer_op_stats {
     uint64_t canceled;
     uint64_t bytes; /* moved by operations that completed OK */
     uint64_t latency[40];
+    uint64_t reserved[7];
 } xfer_op_stats_t;
 
 typedef struct xfer_engine_stats {
@@ -869,7 +780,7 @@ typedef struct xfer_engine_stats {
     xfer_op_stats_t send;
     xfer_op_stats_t recv;
     uint64_t errors[64];    /* by status: errors[-status] */
-    uint64_t served_put;    /* bytes that peers put here; what a neighbour copies by itself is not seen */
+    uint64_t served_put;    /* bytes that peers put here; copies that a local peer makes itself are not seen */
     uint64_t served_get;    /* bytes that peers got from here; the same */
     uint64_t refused;       /* requests of peers that were refused */
     uint64_t queued;        /* operations waiting for a connection or for credit, now */
@@ -898,27 +809,19 @@ typedef struct xfer_ep_stats {
 } xfer_ep_stats_t;
 
 /* Counters of the engine. They are read one by one while they move.
- * Returns: XFER_OK.
- * Thread: any.
- * In callback: yes.
- * Ownership: nothing changes hands. */
+ * Returns: XFER_OK. */
 XFER_API xfer_status_t xfer_engine_stats(xfer_engine_t *engine, xfer_engine_stats_t *stats, uint32_t stats_size);
 
 /* Counters of one endpoint.
- * Returns: XFER_OK.
- * Thread: any.
- * In callback: yes.
- * Ownership: nothing changes hands. */
+ * Returns: XFER_OK. */
 XFER_API xfer_status_t xfer_ep_stats(xfer_ep_t *ep, xfer_ep_stats_t *stats, uint32_t stats_size);
 
 /* The engine as JSON: identity, options as they took effect, counters, listeners, peers, connections and lanes with
  * what they carried and how, the last errors, regions, grants. "schema" changes when a member goes or changes meaning.
  * *needed is the length with the NUL; call with cap 0 to learn it.
  * Returns: XFER_OK; XFER_ENOSPC if `cap` is too small (then `text` holds what fits).
- * Thread: any; with io_threads none it is the state at the last turn of the loop.
- * In callback: yes.
- * Ownership: nothing changes hands. */
-XFER_API xfer_status_t xfer_engine_describe(xfer_engine_t *engine, char *text, size_t cap, size_t *needed);
+ * Thread: any; with io_threads none it is the state at the last turn of the loop. */
+XFER_API xfer_status_t xfer_engine_describe(xfer_engine_t *engine, char *text, uint64_t cap, uint64_t *needed);
 
 /* cdef:end */
 

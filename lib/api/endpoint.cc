@@ -50,10 +50,15 @@ Status ask(Endpoint &ep, std::unique_ptr<Request> request) {
     return XFER_ECLOSED;
 }
 
-// Questions have no bytes that could stall: the stall limit is their deadline if nobody gave one.
-uint32_t question_timeout(const Endpoint &ep, uint32_t timeout_ms) {
-    const uint32_t resolved = resolve_timeout(ep.engine, timeout_ms);
-    return resolved ? resolved : ep.engine.options().stall_ms;
+// A connect or a probe.
+Status ask_plain(xfer_ep_t *handle, uint32_t kind, uint64_t user, const xfer_op_options_t *given,
+                 Failure &why) {
+    Endpoint *ep = of(handle);
+    if (Status status = check_open(ep); status != XFER_OK) return status;
+    xfer_op_options_t options;
+    if (Status status = copy_operation(given, options, 0, why); status != XFER_OK) return status;
+    const uint32_t timeout_ms = resolve_timeout(ep->engine, options.timeout_ms);
+    return ask(*ep, std::make_unique<Request>(*ep, kind, user, timeout_ms));
 }
 
 }  // namespace
@@ -73,40 +78,31 @@ xfer_status_t xfer_ep_keep(xfer_ep_t *handle) {
     });
 }
 
-xfer_status_t xfer_ep_connect(xfer_ep_t *handle, uint32_t timeout_ms, uint64_t user) {
-    return guarded(on(handle), [&]() -> Status {
-        Endpoint *ep = of(handle);
-        if (Status status = check_open(ep); status != XFER_OK) return status;
-        return ask(*ep, std::make_unique<Request>(*ep, XFER_EVENT_CONNECT, user,
-                                                  question_timeout(*ep, timeout_ms)));
+xfer_status_t xfer_ep_connect(xfer_ep_t *ep, uint64_t user, const xfer_op_options_t *options) {
+    return guarded(on(ep), [&](Failure &why) -> Status {
+        return ask_plain(ep, XFER_EVENT_CONNECT, user, options, why);
     });
 }
 
-xfer_status_t xfer_ep_lookup(xfer_ep_t *handle, const char *name,
-                             const xfer_lookup_options_t *given, uint64_t user) {
-    return guarded(on(handle), [&](Failure &why) -> Status {
+xfer_status_t xfer_ep_lookup(xfer_ep_t *handle, const char *name, uint64_t user,
+                             const xfer_lookup_options_t *given, xfer_error_t *err) {
+    return guarded(on(handle, err), [&](Failure &why) -> Status {
         Endpoint *ep = of(handle);
         if (Status status = check_open(ep); status != XFER_OK) return status;
         xfer_lookup_options_t options;
         if (Status status = copy_input(given, options, why); status != XFER_OK) return status;
         if (Status status = check_name("name", name, why); status != XFER_OK) return status;
-        // Waiting for a name may take as long as the user likes.
-        const uint32_t timeout = options.wait && options.timeout_ms == XFER_NONE
-                                     ? 0
-                                     : question_timeout(*ep, options.timeout_ms);
-        auto request = std::make_unique<Request>(*ep, XFER_EVENT_LOOKUP, user, timeout);
+        const uint32_t timeout_ms = resolve_timeout(ep->engine, options.timeout_ms);
+        auto request = std::make_unique<Request>(*ep, XFER_EVENT_LOOKUP, user, timeout_ms);
         request->name = name;
         request->wait = options.wait != 0;
         return ask(*ep, std::move(request));
     });
 }
 
-xfer_status_t xfer_ep_probe(xfer_ep_t *handle, uint32_t timeout_ms, uint64_t user) {
-    return guarded(on(handle), [&]() -> Status {
-        Endpoint *ep = of(handle);
-        if (Status status = check_open(ep); status != XFER_OK) return status;
-        return ask(*ep, std::make_unique<Request>(*ep, XFER_EVENT_PROBE, user,
-                                                  question_timeout(*ep, timeout_ms)));
+xfer_status_t xfer_ep_probe(xfer_ep_t *ep, uint64_t user, const xfer_op_options_t *options) {
+    return guarded(on(ep), [&](Failure &why) -> Status {
+        return ask_plain(ep, XFER_EVENT_PROBE, user, options, why);
     });
 }
 
@@ -154,8 +150,10 @@ xfer_status_t xfer_ep_close(xfer_ep_t *handle) {
     Endpoint *ep = of(handle);
     const Status status = check(ep);
     if (status != XFER_OK && status != XFER_EFORKED) return status;
-    if (!ep->of_user.load()) return XFER_EINVAL;
-    if (ep->closed.exchange(true)) return XFER_ECLOSED;
+    const Call call = on(handle);
+    if (!ep->of_user.load())
+        return report(call, {XFER_EINVAL, 0, 0, "the handle is a PEER event's, and was not kept"});
+    if (ep->closed.exchange(true)) return report(call, kClosedBefore);
     return guarded([&]() -> xfer_status_t {
         const bool over = ep->ended.load();
         if (status == XFER_OK && ep->shard.load()->post(ep->close))

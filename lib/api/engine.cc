@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/environment.h"
-#include "api/guard.h"
+#include "api/transfer_check.h"
 #include "core/describe.h"
 
 using namespace xfer;
@@ -13,7 +13,7 @@ Failure open_engine(const xfer_engine_options_t *given, xfer_engine_t **engine, 
     Text warning;
     const Status copied = copy_input(given, options, why);
     choose_log(options, warning);
-    log = {options.on_log, options.log_user, options.log_level};  // of a refusal
+    log = {options.on_log, options.log_user, options.log_level, {}};  // of a refusal
     if (copied != XFER_OK) return why;
     if (!engine) return {XFER_EINVAL, 0, 0, "engine is NULL"};
     *engine = nullptr;
@@ -25,8 +25,7 @@ Failure open_engine(const xfer_engine_options_t *given, xfer_engine_t **engine, 
     if (!resolved) return resolved.error();
     auto opened = Engine::open(std::move(*resolved));
     if (!opened) return opened.error();
-    if (!warning.empty())
-        (*opened)->log().warn("engine {}: {}", short_name((*opened)->identity().id), warning);
+    if (!warning.empty()) (*opened)->log().warn("{}", warning);
     *engine = reinterpret_cast<xfer_engine_t *>(*opened);
     return {};
 }
@@ -53,8 +52,7 @@ Failure listen_at(xfer_engine_t *handle, const char *text, char *bound, size_t c
 xfer_status_t xfer_engine_open(const xfer_engine_options_t *options, xfer_engine_t **engine,
                                xfer_error_t *err) {
     Log log;
-    return guarded(Call{__func__, &log, err, nullptr},
-                   [&] { return open_engine(options, engine, log); });
+    return guarded(Call{__func__, &log, err}, [&] { return open_engine(options, engine, log); });
 }
 
 xfer_status_t xfer_engine_listen(xfer_engine_t *engine, const char *uri, char *bound, size_t cap,
@@ -100,26 +98,36 @@ xfer_status_t xfer_engine_poll(xfer_engine_t *handle, xfer_event_t *events, uint
         [&] { return of(handle)->delivery().poll(events, event_size, max, timeout_ms, *count); });
 }
 
-xfer_status_t xfer_engine_drain(xfer_engine_t *engine, uint32_t timeout_ms, uint64_t user) {
-    return guarded(on(engine), [&]() -> Status {
-        if (Status status = check(of(engine)); status != XFER_OK) return status;
-        return of(engine)->drain(timeout_ms, user);
+xfer_status_t xfer_engine_drain(xfer_engine_t *handle, uint64_t user,
+                                const xfer_op_options_t *given) {
+    return guarded(on(handle), [&](Failure &why) -> Status {
+        Engine *engine = of(handle);
+        if (Status status = check(engine); status != XFER_OK) return status;
+        xfer_op_options_t options;
+        if (Status status = copy_operation(given, options, 0, why); status != XFER_OK)
+            return status;
+        return engine->drain(resolve_timeout(*engine, options.timeout_ms), user);
     });
 }
 
 xfer_status_t xfer_engine_close(xfer_engine_t *engine) {
     if (!engine) return XFER_OK;
     if (Status status = check(of(engine)); status != XFER_OK) return status;
-    return guarded([&]() -> xfer_status_t { return of(engine)->close(); });
+    const Call call = on(engine);
+    const Status closed = guarded([&]() -> xfer_status_t { return of(engine)->close(); });
+    return closed == XFER_ECLOSED ? report(call, kClosedBefore) : closed;
 }
 
-xfer_status_t xfer_engine_join(xfer_engine_t *engine) {
+xfer_status_t xfer_engine_join(xfer_engine_t *engine, uint32_t timeout_ms) {
     if (!engine) return XFER_OK;
     const Status status = check(of(engine));
     if (status == XFER_EFORKED)
         return guarded([&]() -> xfer_status_t { return of(engine)->join_forked(); });
     if (status != XFER_OK) return status;
-    return guarded([&]() -> xfer_status_t { return of(engine)->join(); });
+    const Call call = on(engine);
+    const Status joined = guarded([&]() -> xfer_status_t { return of(engine)->join(timeout_ms); });
+    // A refused one has freed nothing.
+    return joined == XFER_OK ? joined : report(call, {joined, 0, 0, {}});
 }
 
 xfer_status_t xfer_engine_stats(xfer_engine_t *handle, xfer_engine_stats_t *stats,
@@ -133,7 +141,8 @@ xfer_status_t xfer_engine_stats(xfer_engine_t *handle, xfer_engine_stats_t *stat
     });
 }
 
-xfer_status_t xfer_engine_describe(xfer_engine_t *handle, char *text, size_t cap, size_t *needed) {
+xfer_status_t xfer_engine_describe(xfer_engine_t *handle, char *text, uint64_t cap,
+                                   uint64_t *needed) {
     return guarded(on(handle), [&](Failure &why) -> Status {
         Engine *engine = of(handle);
         if (Status status = check(engine); status != XFER_OK) return status;
@@ -142,7 +151,7 @@ xfer_status_t xfer_engine_describe(xfer_engine_t *handle, char *text, size_t cap
         const std::string json = describe(*engine);
         *needed = json.size() + 1;
         if (cap) {
-            const size_t fits = std::min(json.size(), cap - 1);
+            const size_t fits = std::min<uint64_t>(json.size(), cap - 1);
             std::memcpy(text, json.data(), fits);
             text[fits] = '\0';
         }

@@ -13,7 +13,6 @@
 
 #include "api/input.h"
 #include "core/engine.h"
-#include "wire/short_name.h"
 
 namespace xfer {
 
@@ -82,14 +81,12 @@ struct Call {
     const char *function = nullptr;
     const Log *log = nullptr;
     xfer_error_t *err = nullptr;
-    const EngineId *id = nullptr;
 };
 
 template <typename Object>
 Call call_on(Object *object, xfer_error_t *err, const char *function) {
-    if (check(object) != XFER_OK) return {function, nullptr, err, nullptr};
-    const Engine &engine = engine_of(*object);
-    return {function, &engine.log(), err, &engine.identity().id};
+    if (check(object) != XFER_OK) return {function, nullptr, err};
+    return {function, &engine_of(*object).log(), err};
 }
 
 // The call that the calling function is. It must not end the handle.
@@ -98,16 +95,17 @@ Call on(Handle *handle, xfer_error_t *err = nullptr, const char *function = __bu
     return call_on(of(handle), err, function);
 }
 
-// A full queue and a small buffer are answers that a program expects: only mistakes are logged.
+// A full queue, a small buffer and a limit are answers that a program expects: only mistakes are
+// logged.
 inline bool is_mistake(Status status) {
-    return status != XFER_OK && status != XFER_EAGAIN && status != XFER_ENOSPC;
+    return status != XFER_OK && status != XFER_EAGAIN && status != XFER_ENOSPC &&
+           status != XFER_ETIMEDOUT;
 }
 
 inline void log_refusal(const Call &call, Status status, std::string_view text) noexcept {
     if (!call.log || !call.log->enabled(XFER_LOG_DEBUG) || !is_mistake(status)) return;
     try {
-        call.log->debug("engine {}: {}: {}: {}", call.id ? short_name(*call.id) : "none",
-                        call.function, xfer_status_name(status), text);
+        call.log->debug("{}: {}: {}", call.function, xfer_status_name(status), text);
     } catch (...) {
         return;  // the caller has the status
     }
@@ -161,6 +159,10 @@ xfer_status_t guarded(const Call &call, Body body) noexcept {
     }
     return report(call, why);
 }
+
+// Of a second close, while the handle still is there. Its call is made before it is closed, as the
+// handle may go with that.
+inline const Failure kClosedBefore{XFER_ECLOSED, 0, 0, "the handle was closed before"};
 
 // A call that ends its handle, or has none.
 template <typename Body>

@@ -34,11 +34,6 @@ constexpr Shape shape(const char *name, std::span<const Reserved> reserved) {
     return {name, sizeof(T), alignof(T), reserved};
 }
 
-Status refuse(Failure &why, Status status, std::string_view text) {
-    why = {status, XFER_ORIGIN_NONE, 0, text};
-    return status;
-}
-
 }  // namespace
 
 #define XFER_SHAPE(type, reserved)                                   \
@@ -59,6 +54,11 @@ XFER_SHAPE(xfer_strided_t, kStrided)
 XFER_SHAPE(xfer_pages_t, {})
 
 #undef XFER_SHAPE
+
+Status refuse(Failure &why, Status status, std::string_view text) {
+    why = {status, XFER_ORIGIN_NONE, 0, text};
+    return status;
+}
 
 Status check_input(const Shape &shape, const void *from, Failure &why) {
     const auto *bytes = static_cast<const unsigned char *>(from);

@@ -50,6 +50,7 @@ Status copy_input(const T *from, T &to, Failure &why) {
     return XFER_OK;
 }
 
+Status refuse(Failure &why, Status status, std::string_view text);
 // XFER_EINVAL with `text`.
 Status invalid(Failure &why, std::string_view text);
 // XFER_EINVAL if `flags`, the field of that name, has others than the known ones.

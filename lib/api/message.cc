@@ -18,7 +18,8 @@ Status start_recv(xfer_engine_t *engine_handle, xfer_ep_t *ep_handle, void *buff
     xfer_op_options_t options;
     if (Status status = copy_operation(given, options, 0, why); status != XFER_OK) return status;
     const auto address = reinterpret_cast<uint64_t>(buffer);
-    if (Status status = check_local(*engine, address, capacity); status != XFER_OK) return status;
+    if (Status status = check_local(*engine, address, capacity, why); status != XFER_OK)
+        return status;
     auto receive = std::make_unique<Receive>(*engine);
     if (ep) receive->named = Ref(*ep);
     receive->any = !ep;
@@ -50,7 +51,7 @@ xfer_status_t xfer_send(xfer_ep_t *handle, const void *data, uint64_t length, ui
         if (Status status = copy_operation(given, options, XFER_SEND_SYNC, why); status != XFER_OK)
             return status;
         const auto address = reinterpret_cast<uint64_t>(data);
-        if (Status status = check_local(ep->engine, address, length); status != XFER_OK)
+        if (Status status = check_local(ep->engine, address, length, why); status != XFER_OK)
             return status;
         if (!ep->admit()) return ep->refusal();
         OwnSingle single = take_single(*ep, XFER_EVENT_SEND, user, options.timeout_ms);
@@ -119,7 +120,8 @@ xfer_status_t xfer_counter_close(xfer_counter_t *handle) {
     NotifyCounter *counter = of(handle);
     const Status status = check(counter);
     if (status != XFER_OK && status != XFER_EFORKED) return status;
-    if (counter->closed.exchange(true)) return XFER_ECLOSED;
+    const Call call = on(handle);
+    if (counter->closed.exchange(true)) return report(call, kClosedBefore);
     return guarded([&]() -> xfer_status_t {
         const bool over = counter->engine.delivery().ended();
         if (status == XFER_OK) counter->engine.counters().remove(*counter);

@@ -18,10 +18,11 @@ Status start(xfer_ep_t *handle, Dir dir, uint64_t local, const xfer_ref_t *ref, 
         why = remote.error();
         return why.status;
     }
-    if (Status status = check_range(offset, length, remote->length); status != XFER_OK)
+    if (Status status = check_range(offset, length, remote->length, why); status != XFER_OK)
         return status;
-    if (Status status = check_access(*remote, dir); status != XFER_OK) return status;
-    if (Status status = check_local(ep->engine, local, length); status != XFER_OK) return status;
+    if (Status status = check_access(*remote, dir, why); status != XFER_OK) return status;
+    if (Status status = check_local(ep->engine, local, length, why); status != XFER_OK)
+        return status;
     if (!ep->admit()) return ep->refusal();
     OwnSingle single = take_single(*ep, dir == Dir::put ? XFER_EVENT_PUT : XFER_EVENT_GET, user,
                                    options.timeout_ms);

@@ -122,7 +122,9 @@ Status grant(Region &region, const xfer_grant_options_t *given, xfer_ref_t *ref,
             check_flags("xfer_grant_options_t.access", options.access, XFER_READ | XFER_WRITE, why);
         status != XFER_OK)
         return status;
-    if (check_range(options.offset, options.length, region.length) != XFER_OK) return XFER_ERANGE;
+    if (Status status = check_range(options.offset, options.length, region.length, why);
+        status != XFER_OK)
+        return status;
     RemoteRegion granted;
     const Status status = region.engine.grant(region, options, granted);
     if (status == XFER_OK) *ref = encode_ref(granted);
@@ -149,8 +151,8 @@ Status with_grant(Region *region, const xfer_ref_t *ref, Failure &why, Call call
 }  // namespace
 
 xfer_status_t xfer_region_grant(xfer_region_t *region, const xfer_grant_options_t *options,
-                                xfer_ref_t *ref) {
-    return guarded(on(region), [&](Failure &why) -> Status {
+                                xfer_ref_t *ref, xfer_error_t *err) {
+    return guarded(on(region, err), [&](Failure &why) -> Status {
         if (Status status = check_open(of(region)); status != XFER_OK) return status;
         return grant(*of(region), options, ref, why);
     });
@@ -195,7 +197,8 @@ xfer_status_t xfer_region_close(xfer_region_t *handle) {
     Region *region = of(handle);
     const Status status = check(region);
     if (status != XFER_OK && status != XFER_EFORKED) return status;
-    if (region->closed.exchange(true)) return XFER_ECLOSED;
+    const Call call = on(handle);
+    if (region->closed.exchange(true)) return report(call, kClosedBefore);
     return guarded([&]() -> xfer_status_t {
         const Status ended = status == XFER_OK ? region->engine.end_region(*region) : status;
         region->release();

@@ -3,6 +3,8 @@
 // the call; the owner checks again.
 #pragma once
 
+#include <fmt/format.h>
+
 #include "api/guard.h"
 
 namespace xfer {
@@ -13,20 +15,32 @@ inline Status copy_operation(const xfer_op_options_t *given, xfer_op_options_t &
     return check_flags("xfer_op_options_t.flags", options.flags, known_flags, why);
 }
 
-inline Status check_range(uint64_t offset, uint64_t length, uint64_t limit) {
-    return offset > limit || length > limit - offset ? XFER_ERANGE : XFER_OK;
+inline bool in_range(uint64_t offset, uint64_t length, uint64_t limit) {
+    return offset <= limit && length <= limit - offset;
 }
 
-inline Status check_access(const RemoteRegion &remote, Dir dir) {
-    return remote.access & (dir == Dir::put ? XFER_WRITE : XFER_READ) ? XFER_OK : XFER_EACCESS;
+// Of what a ref names, which is `limit` bytes long.
+inline Status check_range(uint64_t offset, uint64_t length, uint64_t limit, Failure &why) {
+    if (in_range(offset, length, limit)) return XFER_OK;
+    return refuse(why, XFER_ERANGE,
+                  fmt::format("{} bytes at {} are past the end, at {}", length, offset, limit));
 }
 
-inline Status check_local(const Engine &engine, uint64_t address, uint64_t length) {
+inline Status check_access(const RemoteRegion &remote, Dir dir, Failure &why) {
+    if (remote.access & (dir == Dir::put ? XFER_WRITE : XFER_READ)) return XFER_OK;
+    return refuse(
+        why, XFER_EACCESS,
+        dir == Dir::put ? "the ref does not allow XFER_WRITE" : "the ref does not allow XFER_READ");
+}
+
+inline Status check_local(const Engine &engine, uint64_t address, uint64_t length, Failure &why) {
     if (length == 0) return XFER_OK;
-    if (!address) return XFER_EINVAL;
-    if (address + length < address) return XFER_ERANGE;
+    if (!address) return invalid(why, "local is NULL");
+    if (address + length < address) return refuse(why, XFER_ERANGE, "the local range wraps around");
     uint32_t kind = 0;
-    return engine.kind_of(reinterpret_cast<const void *>(address), length, kind);
+    const Status status = engine.kind_of(reinterpret_cast<const void *>(address), length, kind);
+    return status ? refuse(why, status, "the local memory is of a kind that nothing serves")
+                  : XFER_OK;
 }
 
 inline Remote remote_of(const RemoteRegion &region) {

@@ -213,8 +213,7 @@ void Connection::on_lane_down(Lane &lane, const Failure &reason) {
     const bool was_ready = lane.state == Lane::State::ready;
     lane.state = Lane::State::down;
     if (!closing_ && lane.number != 0 && !was_ready) {
-        shard.log().warn("engine {}: peer {}: lane {} to {} failed: {}",
-                         short_name(shard.engine.identity().id), short_name(handshake.peer().id),
+        shard.log().warn("peer {}: lane {} to {} failed: {}", short_name(handshake.peer().id),
                          lane.number, uri, reason.message);
         if (lane.number == kNearLane) near_failed(reason);
         return;
@@ -268,9 +267,11 @@ void Connection::on_timer(Timer &timer) {
     if (&timer == &offer_) return offer_unanswered();
     if (&timer == &last_words_) return close(Failure(why));
     if (&timer == &probe_limit_)
-        return close({XFER_EPEERLOST, 0, 0, "an old connection did not answer"});
+        return close(
+            {XFER_EPEERLOST, XFER_ORIGIN_OS, ETIMEDOUT, "an old connection did not answer"});
     if (&timer == &quiet_limit_)
-        return close({XFER_EPEERLOST, 0, 0, "a reader of a closed region stalls"});
+        return close(
+            {XFER_EPEERLOST, XFER_ORIGIN_OS, ETIMEDOUT, "a reader of a closed region stalls"});
     if (side == Side::ours && control().state == Lane::State::dialing)
         return close({XFER_EUNREACHABLE, XFER_ORIGIN_OS, ETIMEDOUT,
                       "no answer to the connection attempt (SYN)"});
@@ -299,7 +300,9 @@ bool Connection::send(const Frame &frame, ConstBytes body) {
     if (is_work(frame.type)) touch();
     bool taken = false;
     in_turn([&] { taken = voice_->link->send(frame, body); });
-    if (!taken) close({XFER_EPEERLOST, 0, 0, "the peer does not read its control channel"});
+    if (!taken)
+        close({XFER_EPEERLOST, XFER_ORIGIN_OS, ETIMEDOUT,
+               "the peer does not read its control channel"});
     ++voice_->frames.requests;
     voice_->frames.bytes += body.size();
     return taken;

@@ -111,6 +111,7 @@ public:
     RequestList &asked() { return asked_; }
     void put_off(RequestList &into);    // what waits for a name: the peer goes
     void take_back(RequestList &into);  // what was asked, when the connection has ended
+    void take_back(Request &request, RequestList &into);
     void forget(Request &request);
     bool send(const Frame &frame, ConstBytes body = {});
     void retire(Region &region);

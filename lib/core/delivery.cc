@@ -111,9 +111,13 @@ bool Delivery::on_thread() const {
     return options_.dispatch != XFER_DISPATCH_POLL && loop_ && !ended() && loop_->on_thread();
 }
 
-void Delivery::wait_ended() {
+bool Delivery::wait_ended(uint32_t timeout_ms) {
     std::unique_lock lock(mutex_);
-    ended_cv_.wait(lock, [this] { return ended(); });
+    const auto over = [this] { return ended(); };
+    if (timeout_ms != XFER_NONE)
+        return ended_cv_.wait_for(lock, std::chrono::milliseconds(timeout_ms), over);
+    ended_cv_.wait(lock, over);
+    return true;
 }
 
 // ---- polls
@@ -223,13 +227,21 @@ void Delivery::end_polls() {
     gate_.await_empty();
 }
 
-void Delivery::drain() {
+bool Delivery::drain(uint32_t timeout_ms) {
+    using Clock = std::chrono::steady_clock;
+    const auto end = Clock::now() + std::chrono::milliseconds(timeout_ms);
     xfer_event_t dropped[64];
     uint32_t count = 0;
-    while (!ended())
-        take_for(dropped, sizeof dropped[0], 64, 100, count);
+    for (uint32_t left_ms = timeout_ms; !ended();) {
+        take_for(dropped, sizeof dropped[0], 64, std::min(left_ms, 100u), count);
+        if (timeout_ms == XFER_NONE || count || ended()) continue;
+        if (left_ms == 0) return false;
+        const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
+        left_ms = left > 0 ? static_cast<uint32_t>(left) : 0;
+    }
     while (EventNode *node = told_later_.pop_front())
         node->told();
+    return true;
 }
 
 }  // namespace xfer

@@ -45,10 +45,11 @@ public:
     Status fd(int &fd);
 
     bool ended() const { return ended_.load(std::memory_order_acquire); }
-    void wait_ended();
-    // Polled: nobody polls any more, and whoever does is sent away. Then the end is awaited here.
+    // Both wait for the engine's end, up to `timeout_ms` as that of xfer_engine_join.
+    bool wait_ended(uint32_t timeout_ms);
+    bool drain(uint32_t timeout_ms);  // polled: takes the events, and drops them
+    // Polled: nobody polls any more, and whoever does is sent away.
     void end_polls();
-    void drain();  // takes and drops until the end
     CallbackWatch::State callbacks() const { return callbacks_.state(); }
     bool on_thread() const;  // a callback is running, on the calling thread
     uint64_t queued() const { return queue_.size(); }

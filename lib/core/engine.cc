@@ -261,7 +261,7 @@ Status Engine::drain(uint32_t timeout_ms, uint64_t user) {
     if (!draining_.begin(user, static_cast<uint32_t>(shards_.size()))) return XFER_EBUSY;
     bool taken = false;
     for (auto &shard : shards_) {
-        const bool limited = timeout_ms && timeout_ms != XFER_NONE && shard->index == 0;
+        const bool limited = timeout_ms && shard->index == 0;
         auto *drain = new Drain(limited ? timeout_ms * kNsPerMs : 0);
         if (shard->post(*drain))
             taken = true;
@@ -294,16 +294,14 @@ void Engine::join_threads() {
     delivery_.stop();
 }
 
-Status Engine::join() {
+Status Engine::join(uint32_t timeout_ms) {
     if (delivery_.on_thread()) return XFER_EDEADLK;
     if (options_.dispatch == XFER_DISPATCH_LOOP && !delivery_.ended()) return XFER_EBUSY;
     const bool polled = options_.dispatch == XFER_DISPATCH_POLL;
     if (polled) delivery_.end_polls();
     close();
-    if (polled)
-        delivery_.drain();
-    else
-        delivery_.wait_ended();
+    if (!(polled ? delivery_.drain(timeout_ms) : delivery_.wait_ended(timeout_ms)))
+        return XFER_ETIMEDOUT;
     join_threads();
     // What is left of the shards refuses the calls of handles that were not closed yet.
     for (auto &shard : shards_) {

@@ -87,9 +87,9 @@ public:
     // Counts it, and sees to what its cancel needs. XFER_EAGAIN: there are too many.
     Status begin_receive(Endpoint *named);
     void receive_ended();
-    Status drain(uint32_t timeout_ms, uint64_t user);
+    Status drain(uint32_t timeout_ms, uint64_t user);  // 0: no limit
     Status close();
-    Status join();
+    Status join(uint32_t timeout_ms);  // XFER_ETIMEDOUT: it may be called again
     Status join_forked();  // in the child of a fork: only lets go of what it shares with the parent
     void stats(xfer_engine_stats_t &stats) const;
     template <typename Visit>

@@ -119,9 +119,8 @@ void Connection::open_lanes() {
         auto lane = std::make_unique<Lane>(*this, i);
         auto link = transport->connect(*address, *lane);
         if (!link) {
-            shard.log().warn("engine {}: peer {}: lane {} to {}: {}",
-                             short_name(shard.engine.identity().id),
-                             short_name(handshake.peer().id), i, uri, link.error().message);
+            shard.log().warn("peer {}: lane {} to {}: {}", short_name(handshake.peer().id), i, uri,
+                             link.error().message);
             break;
         }
         lane->link = std::move(*link);

@@ -9,6 +9,7 @@
 #include "core/engine.h"
 #include "core/limits.h"
 #include "transport/builtin.h"
+#include "wire/short_name.h"
 
 namespace xfer {
 
@@ -41,6 +42,7 @@ Engine::Engine(Options options, const Seams &seams)
     if (!options_.own_id) self_.random(self_.random_context, identity_.id);
     while (identity_.incarnation == 0)
         identity_.incarnation = random_u64();
+    options_.log.prefix = Text("engine ") + short_name(identity_.id) + ": ";
     self_.id = identity_.id;
     self_.incarnation = identity_.incarnation;
     self_.key = options_.key;

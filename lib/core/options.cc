@@ -116,8 +116,10 @@ Result<Options> resolve_options(const xfer_engine_options_t &given) {
         return invalid("flags has unknown bits");
     options.insecure = given.flags & XFER_ENGINE_INSECURE;
     options.checksum = given.flags & XFER_ENGINE_CHECKSUM;
-    options.log = {given.on_log, given.log_user,
-                   given.log_level ? given.log_level : uint32_t{XFER_LOG_WARN}};
+    options.log = {given.on_log,
+                   given.log_user,
+                   given.log_level ? given.log_level : uint32_t{XFER_LOG_WARN},
+                   {}};
     for (auto take : {take_dispatch, take_identity, take_paths})
         if (Status status = take(given, options, why); status != XFER_OK) return wrong(status, why);
     take_times(given, options);

@@ -252,8 +252,8 @@ void Peer::go_live(Connection &connection) {
         if (unheard || !silent) tell_up(ep, successor ? successor : flags);
     }
     if (eps_.empty()) shard.greet(*this, flags);
-    shard.log().info("engine {}: peer {}: connected to {}", short_name(shard.engine.identity().id),
-                     short_name(identity.id), connection.control().link->remote());
+    shard.log().info("peer {}: connected to {}", short_name(identity.id),
+                     connection.control().link->remote());
     flow.attach(connection);
     ask_waiting();
     if (shard.draining()) drain();
@@ -293,8 +293,7 @@ void Peer::went_down(Connection &connection) {
     if (left_idle_) shard.loop.arm(away_, shard.now() + idle_limit(shard));
     connection.take_back(requests_);
     connection.incoming.lost();
-    shard.log().info("engine {}: peer {}: connection ended: {}: {}",
-                     short_name(shard.engine.identity().id),
+    shard.log().info("peer {}: connection ended: {}: {}",
                      short_name(connection.handshake.peer().id),
                      xfer_status_name(connection.why.status), connection.why.message);
     if (!left_idle_ && connection.why.status != kDuplicate &&
@@ -321,8 +320,7 @@ void Peer::attempt_failed(const std::string &uri, const Failure &why, uint64_t r
     last_failure_ = why;
     note_error(why, uri);
     addresses_.failed(uri, shard.now(), retry_ns, shard.engine.random_u64());
-    shard.log().info("engine {}: peer {}: attempt {} at {} failed: {}: {}",
-                     short_name(shard.engine.identity().id), id ? short_name(*id) : "unknown",
+    shard.log().info("peer {}: attempt {} at {} failed: {}: {}", id ? short_name(*id) : "unknown",
                      addresses_.failures(), uri, xfer_status_name(why.status), why.message);
     if (reachable() && addresses_.next().at <= shard.now()) return;  // the next address, at once
     const Status status = why.status;

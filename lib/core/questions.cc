@@ -50,22 +50,27 @@ void Connection::ask(Request &request) {
     send(frame, {reinterpret_cast<const uint8_t *>(request.name.data()), request.name.size()});
 }
 
+// It waits for a connection again, for as long as the stall limit allows.
+void Connection::take_back(Request &request, RequestList &into) {
+    request.seq = 0;
+    request.on = nullptr;
+    request.stalls_since = shard.now();
+    into.push_back(request);
+    request.arm();
+}
+
 void Connection::put_off(RequestList &into) {
     for (Request &request : asked_) {
         if (!request.wait) continue;
         send_forget(request.seq);
         request.ListNode<InRequests>::unlink();
-        request.seq = 0;
-        request.on = nullptr;
-        into.push_back(request);
+        take_back(request, into);
     }
 }
 
 void Connection::take_back(RequestList &into) {
     while (Request *request = asked_.pop_front()) {
-        request->seq = 0;
-        request->on = nullptr;
-        into.push_back(*request);
+        take_back(*request, into);
     }
 }
 

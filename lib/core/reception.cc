@@ -61,6 +61,10 @@ bool Shard::admits(const Source &source) {
     return false;
 }
 
+bool Shard::under_pressure() {
+    return half_open_->under_pressure(now());
+}
+
 void Shard::on_accept(std::unique_ptr<Link> link, const Source &source) {
     if (closing_) return;
     if (half_open_->full()) shed();
@@ -111,11 +115,9 @@ void Shard::report_refusal(const Connection &stranger) {
                                       ? "was ended by the peer before it proved that it has the "
                                         "key; it may have another one"
                                       : "was refused";
-    log().info("engine {}: a connection from {} {}: {}", short_name(engine.identity().id),
-               stranger.lanes()[0]->link->remote(), told, stranger.why.message);
-    if (*left_out)
-        log().info("engine {}: {} more such connections were not logged",
-                   short_name(engine.identity().id), *left_out);
+    log().info("a connection from {} {}: {}", stranger.lanes()[0]->link->remote(), told,
+               stranger.why.message);
+    if (*left_out) log().info("{} more such connections were not logged", *left_out);
 }
 
 void Shard::admit(Connection &stranger, const Hello &proof, ConstBytes raw) {

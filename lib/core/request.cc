@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/request.h"
 
+#include "core/engine.h"
 #include "core/peer.h"
 #include "core/shard.h"
 
@@ -17,7 +18,17 @@ void Request::arrive(Shard &shard) {
     shard.submit(*this);
 }
 
+uint64_t Request::limit() const {
+    if (deadline != kNever || (wait && on)) return deadline;
+    return stalls_since + ep->engine.options().stall_ms * kNsPerMs;
+}
+
+void Request::arm() {
+    if (const uint64_t due = limit(); due != kNever) peer->shard.loop.arm(timer, due);
+}
+
 void Request::on_timer(Timer &) {
+    if (peer->shard.now() < limit()) return arm();
     peer->finish(*this, XFER_ETIMEDOUT);
 }
 

@@ -30,17 +30,22 @@ public:
     void told() override { delete this; }
 
     uint32_t type() const { return event.kind; }
+    // When it has had its time: its deadline, else the stall limit, which does not run while it
+    // waits for the peer's application.
+    uint64_t limit() const;
+    void arm();  // its timer
 
     Ref<Endpoint> ep;
-    const uint32_t timeout_ms;
-    std::string name;   // lookup
-    bool wait = false;  // lookup
+    const uint32_t timeout_ms;  // 0: none
+    std::string name;           // lookup
+    bool wait = false;          // lookup
 
     Peer *peer = nullptr;
     Connection *on = nullptr;  // that it was asked on
     uint64_t seq = 0;          // there
     uint64_t asked = 0;        // when
     uint64_t deadline = 0;
+    uint64_t stalls_since = 0;  // it waits for a connection, or for the peer's engine
     std::vector<uint8_t> answer;
     Timer timer{*this};
 };

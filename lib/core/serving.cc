@@ -55,11 +55,10 @@ void Serving::unmapped(Target target) {
     Region &whole = region->is_grant() ? *region->parent : *region;
     if (whole.reported.exchange(true)) return;
     shard.log().warn(
-        "engine {}: region \"{}\": memory of it, {} bytes at {:#x}, is not mapped any more though "
+        "region \"{}\": memory of it, {} bytes at {:#x}, is not mapped any more though "
         "it "
         "is open; what peers ask of it fails with XFER_EIO",
-        short_name(shard.engine.identity().id), whole.name, whole.length,
-        reinterpret_cast<uint64_t>(whole.base));
+        whole.name, whole.length, reinterpret_cast<uint64_t>(whole.base));
 }
 
 void Serving::lookup(uint64_t seq, std::string_view name, bool wait) {

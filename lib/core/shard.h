@@ -141,6 +141,7 @@ public:
     void on_wake() override;
     bool admits(const Source &source) override;
     ConstBytes refusal() const override { return refusal_; }
+    bool under_pressure() override;
     void on_accept(std::unique_ptr<Link> link, const Source &source) override;
     bool shed() override;
     void on_timer(Timer &timer) override;

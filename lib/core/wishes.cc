@@ -60,8 +60,12 @@ void Peer::submit(Transfer &transfer) {
 void Peer::submit(Request &request) {
     request.peer = this;
     ++request.ep->busy;
-    if (!request.deadline) request.deadline = shard.now() + request.timeout_ms * kNsPerMs;
-    if (request.timeout_ms) shard.loop.arm(request.timer, request.deadline);
+    if (!request.deadline) {
+        request.stalls_since = shard.now();
+        request.deadline =
+            request.timeout_ms ? shard.now() + request.timeout_ms * kNsPerMs : kNever;
+    }
+    request.arm();
     if (live_ && request.type() == XFER_EVENT_CONNECT) {
         requests_.push_back(request);
         return finish(request, XFER_OK);
@@ -114,6 +118,7 @@ void Peer::move_wishes(Endpoint &ep, PeerMove &into) {
                 shard.loop.disarm(request.timer);
                 request.ListNode<InRequests>::unlink();
                 request.on = nullptr;
+                request.stalls_since = shard.now();
                 into.requests.push_back(request);
             }
     };
@@ -134,7 +139,7 @@ void Peer::adopt_wishes(PeerMove &from) {
     flow.adopt(from.transfers);
     for (Request &request : from.requests) {
         request.peer = this;
-        if (request.timeout_ms) shard.loop.arm(request.timer, request.deadline);
+        request.arm();
     }
     requests_.append(from.requests);
     ask_waiting();

@@ -160,6 +160,8 @@ public:
     // words.
     virtual bool admits(const Source &source) = 0;
     virtual ConstBytes refusal() const = 0;
+    // There are more newcomers than are let in: they may wait for each other.
+    virtual bool under_pressure() = 0;
     virtual void on_accept(std::unique_ptr<Link> link, const Source &source) = 0;
     // Descriptors or memory have run out: ends one that is not needed, if there is one.
     virtual bool shed() = 0;

@@ -13,6 +13,7 @@ namespace xfer {
 void Log::send(uint32_t at, fmt::string_view format, fmt::format_args args) const {
     fmt::memory_buffer text;
     const bool written = in_memory([&] {
+        text.append(std::string_view(prefix));
         fmt::vformat_to(std::back_inserter(text), format, args);
         text.push_back('\0');
     });

@@ -30,6 +30,7 @@ struct Log {
     xfer_log_cb callback = nullptr;
     uint64_t user = 0;
     uint32_t level = XFER_LOG_WARN;
+    Text prefix;  // of every line: the engine, once it has an id
 
     bool enabled(uint32_t at) const { return callback && at <= level; }
 

@@ -5,7 +5,8 @@ import re
 import sys
 
 MAX_LINES = 1000
-PARTS = ["Returns: ", "Thread: ", "In callback: ", "Ownership: "]
+PARTS = ["Returns: ", "Thread: ", "In callback: ", "Ownership: "]  # in this order; those after the first if they differ
+DEFAULTS = ["Thread: any.", "In callback: yes.", "Ownership: nothing changes hands."]  # of the header's head
 
 
 def region(text):
@@ -51,10 +52,13 @@ def check_comments(text):
     if len(declared) != region(text).count("XFER_API"):
         yield "a declaration was not understood"
     for name, comment in declared:
-        lines = [re.sub(r"^\s*/?\*+\s?", "", line) for line in comment.splitlines()]
+        lines = [re.sub(r"^\s*/?\*+\s?|\s*\*/$", "", line) for line in comment.splitlines()]
         starts = [next((i for i, l in enumerate(lines) if l.startswith(p)), -1) for p in PARTS]
-        if starts != sorted(starts) or starts[0] < 1 or not lines[0].strip():
-            yield f"{name}: wants what it does, then {', '.join(p.strip() for p in PARTS)}"
+        given = [start for start in starts if start >= 0]
+        if starts[0] < 1 or given != sorted(given) or not lines[0].strip():
+            yield f"{name}: wants what it does, then Returns:, then what of {', '.join(PARTS[1:])}differs from the head"
+        for default in set(DEFAULTS) & set(lines):
+            yield f"{name}: says what the head says: {default}"
 
 
 def check_types(text):

@@ -33,7 +33,7 @@ static void test_spans(void **state) {
     }
     xfer_batch_t *batch = open_batch(pair.ep);
     assert_status(xfer_batch_add_spans(batch, XFER_OP_PUT, &pair.ref, &spans[0].span,
-                                       sizeof spans[0], kSpans),
+                                       sizeof spans[0], kSpans, NULL),
                   XFER_OK);
     assert_status(xfer_batch_submit(batch, 9, NULL), XFER_OK);
     xfer_event_t event = wait_event(pair.client, XFER_EVENT_BATCH, 9, kPatience);
@@ -48,7 +48,7 @@ static void test_spans(void **state) {
         spans[i].span.local = (uintptr_t)(local + 512 * 1024 + i * 1024);
     assert_status(xfer_batch_reset(batch), XFER_OK);
     assert_status(xfer_batch_add_spans(batch, XFER_OP_GET, &pair.ref, &spans[0].span,
-                                       sizeof spans[0], kSpans),
+                                       sizeof spans[0], kSpans, NULL),
                   XFER_OK);
     assert_status(submit_now(pair.client, batch), XFER_OK);
     for (uint64_t i = 0; i < kSpans; i++)
@@ -70,7 +70,7 @@ static void test_strided(void **state) {
                               .remote_stride = 1300,
                               .length = 333,
                               .count = 500};
-    assert_status(xfer_batch_add_strided(batch, XFER_OP_PUT, &strided), XFER_OK);
+    assert_status(xfer_batch_add_strided(batch, XFER_OP_PUT, &strided, NULL), XFER_OK);
     assert_status(submit_now(pair.client, batch), XFER_OK);
     for (uint64_t i = 0; i < 500; i++) {
         assert_true(filled(pair.memory + 5 + i * 1300, 333, 1, 10 + i * 700));
@@ -79,7 +79,7 @@ static void test_strided(void **state) {
     }
     assert_status(xfer_batch_reset(batch), XFER_OK);
     strided.local = (uintptr_t)back;
-    assert_status(xfer_batch_add_strided(batch, XFER_OP_GET, &strided), XFER_OK);
+    assert_status(xfer_batch_add_strided(batch, XFER_OP_GET, &strided, NULL), XFER_OK);
     assert_status(submit_now(pair.client, batch), XFER_OK);
     for (uint64_t i = 0; i < 500; i++)
         assert_true(filled(back + i * 700, 333, 1, 10 + i * 700));
@@ -129,10 +129,10 @@ static void move_pages(const Mode *mode, uint64_t layers, uint64_t count, uint64
                           .base_count = layers};
     xfer_batch_t *put = open_batch(pair.ep);
     xfer_batch_t *get = open_batch(pair.ep);
-    assert_status(xfer_batch_add_pages(put, XFER_OP_PUT, &pages), XFER_OK);
+    assert_status(xfer_batch_add_pages(put, XFER_OP_PUT, &pages, NULL), XFER_OK);
     for (uint64_t b = 0; b < layers; b++)
         bases[b].local = (uintptr_t)(back + b * layer);
-    assert_status(xfer_batch_add_pages(get, XFER_OP_GET, &pages), XFER_OK);
+    assert_status(xfer_batch_add_pages(get, XFER_OP_GET, &pages, NULL), XFER_OK);
     /* The lists were copied. */
     uint64_t *kept_local = test_memory(count * sizeof *kept_local);
     uint64_t *kept_remote = test_memory(count * sizeof *kept_remote);
@@ -198,7 +198,7 @@ static void test_pages_over_regions(void **state) {
                           .bases = bases,
                           .base_count = 2};
     xfer_batch_t *batch = open_batch(pair.ep);
-    assert_status(xfer_batch_add_pages(batch, XFER_OP_PUT, &pages), XFER_OK);
+    assert_status(xfer_batch_add_pages(batch, XFER_OP_PUT, &pages, NULL), XFER_OK);
     assert_status(submit_now(pair.client, batch), XFER_OK);
     assert_true(filled(pair.memory, 64 * 64, 7, 0));
     assert_true(filled(second, 64 * 64, 7, 64 * 64));
@@ -238,8 +238,9 @@ static void test_empty(void **state) {
     pair_open(&pair, *state, 64);
     xfer_batch_t *batch = open_batch(pair.ep);
     assert_status(submit_now(pair.client, batch), XFER_OK);
-    assert_status(xfer_batch_add_spans(batch, XFER_OP_PUT, &pair.ref, NULL, sizeof(xfer_span_t), 0),
-                  XFER_OK);
+    assert_status(
+        xfer_batch_add_spans(batch, XFER_OP_PUT, &pair.ref, NULL, sizeof(xfer_span_t), 0, NULL),
+        XFER_OK);
     assert_status(submit_now(pair.client, batch), XFER_OK);
     assert_status(xfer_batch_entries(batch, 0, 0, NULL), XFER_OK);
     xfer_status_t status;
@@ -284,8 +285,9 @@ static void test_many_pieces(void **state) {
         spans[i] = (xfer_span_t){(uintptr_t)(local + order[i] * piece), order[i] * piece, piece};
     }
     xfer_batch_t *batch = open_batch(pair.ep);
-    assert_status(xfer_batch_add_spans(batch, XFER_OP_PUT, &pair.ref, spans, sizeof *spans, count),
-                  XFER_OK);
+    assert_status(
+        xfer_batch_add_spans(batch, XFER_OP_PUT, &pair.ref, spans, sizeof *spans, count, NULL),
+        XFER_OK);
     for (int round = 0; round < 2; round++) {
         memset(pair.memory, 0, count * piece);
         assert_status(xfer_batch_submit(batch, 1, NULL), XFER_OK);
@@ -296,8 +298,9 @@ static void test_many_pieces(void **state) {
     }
     memset(local, 0, count * piece);
     assert_status(xfer_batch_reset(batch), XFER_OK);
-    assert_status(xfer_batch_add_spans(batch, XFER_OP_GET, &pair.ref, spans, sizeof *spans, count),
-                  XFER_OK);
+    assert_status(
+        xfer_batch_add_spans(batch, XFER_OP_GET, &pair.ref, spans, sizeof *spans, count, NULL),
+        XFER_OK);
     assert_status(submit_now(pair.client, batch), XFER_OK);
     assert_true(filled(local, count * piece, 11, 0));
     xfer_status_t *statuses = test_memory(count * sizeof *statuses);
@@ -378,25 +381,28 @@ static void test_refused_additions(void **state) {
     assert_status(xfer_batch_get(batch, local, &pair.ref, UINT64_MAX, 2), XFER_ERANGE);
     assert_status(xfer_batch_put(batch, NULL, &pair.ref, 0, 1), XFER_EINVAL);
     assert_status(xfer_batch_put(batch, local, NULL, 0, 1), XFER_EINVAL);
-    assert_status(xfer_batch_add_spans(batch, XFER_OP_PUT, &pair.ref, spans, sizeof spans[0], 3),
-                  XFER_ERANGE);
-    assert_status(xfer_batch_add_spans(batch, 3, &pair.ref, spans, sizeof spans[0], 1),
+    assert_status(
+        xfer_batch_add_spans(batch, XFER_OP_PUT, &pair.ref, spans, sizeof spans[0], 3, NULL),
+        XFER_ERANGE);
+    assert_status(xfer_batch_add_spans(batch, 3, &pair.ref, spans, sizeof spans[0], 1, NULL),
                   XFER_EINVAL);
-    assert_status(xfer_batch_add_spans(batch, XFER_OP_PUT, &pair.ref, NULL, sizeof spans[0], 1),
+    assert_status(
+        xfer_batch_add_spans(batch, XFER_OP_PUT, &pair.ref, NULL, sizeof spans[0], 1, NULL),
+        XFER_EINVAL);
+    assert_status(xfer_batch_add_spans(batch, XFER_OP_PUT, &pair.ref, spans, 8, 1, NULL),
                   XFER_EINVAL);
-    assert_status(xfer_batch_add_spans(batch, XFER_OP_PUT, &pair.ref, spans, 8, 1), XFER_EINVAL);
-    assert_status(xfer_batch_add_strided(batch, XFER_OP_PUT, &strided), XFER_ERANGE);
+    assert_status(xfer_batch_add_strided(batch, XFER_OP_PUT, &strided, NULL), XFER_ERANGE);
     strided.remote_stride = UINT64_MAX / 2;
-    assert_status(xfer_batch_add_strided(batch, XFER_OP_PUT, &strided), XFER_ERANGE);
+    assert_status(xfer_batch_add_strided(batch, XFER_OP_PUT, &strided, NULL), XFER_ERANGE);
     strided.count = UINT64_MAX;
     strided.remote_stride = 64;
-    xfer_status_t status = xfer_batch_add_strided(batch, XFER_OP_PUT, &strided);
-    assert_true(status == XFER_ERANGE || status == XFER_ETOOBIG);
-    assert_status(xfer_batch_add_pages(batch, XFER_OP_PUT, &pages), XFER_ERANGE);
+    xfer_status_t status = xfer_batch_add_strided(batch, XFER_OP_PUT, &strided, NULL);
+    assert_status(status, XFER_ETOOBIG);
+    assert_status(xfer_batch_add_pages(batch, XFER_OP_PUT, &pages, NULL), XFER_ERANGE);
     pages.page_size = UINT64_MAX / 4;
-    assert_status(xfer_batch_add_pages(batch, XFER_OP_PUT, &pages), XFER_ERANGE);
+    assert_status(xfer_batch_add_pages(batch, XFER_OP_PUT, &pages, NULL), XFER_ERANGE);
     pages.page_size = 0;
-    status = xfer_batch_add_pages(batch, XFER_OP_PUT, &pages);
+    status = xfer_batch_add_pages(batch, XFER_OP_PUT, &pages, NULL);
     assert_true(status == XFER_EINVAL || status == XFER_OK); /* nothing to move is not forbidden */
     assert_status(xfer_batch_reset(batch), XFER_OK);
     assert_status(xfer_batch_put(batch, local, &pair.ref, 4095, 1), XFER_OK);

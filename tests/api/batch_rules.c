@@ -32,7 +32,7 @@ static void test_busy_in_flight(void **state) {
     assert_status(xfer_batch_submit(batch, 1, &forever), XFER_OK);
     assert_status(xfer_batch_put(batch, local, &pair.ref, 0, 64), XFER_EBUSY);
     assert_status(xfer_batch_get(batch, local, &pair.ref, 0, 64), XFER_EBUSY);
-    assert_status(xfer_batch_add_spans(batch, XFER_OP_PUT, &pair.ref, &span, sizeof span, 1),
+    assert_status(xfer_batch_add_spans(batch, XFER_OP_PUT, &pair.ref, &span, sizeof span, 1, NULL),
                   XFER_EBUSY);
     assert_status(xfer_batch_submit(batch, 2, NULL), XFER_EBUSY);
     assert_status(xfer_batch_entries(batch, 0, 1, &status), XFER_EBUSY);
@@ -48,6 +48,71 @@ static void test_busy_in_flight(void **state) {
     assert_status(xfer_batch_cancel(batch), XFER_EINVAL);
     assert_int_equal(count_events(pair.client, XFER_EVENT_BATCH, 2), 0);
     close(hole);
+}
+
+static void assert_told(const xfer_error_t *err, xfer_status_t status, const char *text) {
+    assert_status(err->status, status);
+    if (!strstr(err->message, text)) fail_msg("no \"%s\" in \"%s\"", text, err->message);
+}
+
+/* Of many pieces the wrong one is named, and nothing is added. */
+static void test_wrong_piece_is_named(void **state) {
+    Pair pair;
+    pair_open(&pair, *state, 4096);
+    uint8_t *local = test_memory(4096);
+    xfer_batch_t *batch = open_batch(pair.ep);
+    xfer_error_t err;
+    xfer_span_t spans[3] = {{(uintptr_t)local, 0, 64}, {(uintptr_t)local, 64, 64}, {0, 0, 0}};
+    spans[2] = (xfer_span_t){(uintptr_t)local, 4090, 16};
+    assert_status(
+        xfer_batch_add_spans(batch, XFER_OP_PUT, &pair.ref, spans, sizeof spans[0], 3, &err),
+        XFER_ERANGE);
+    assert_told(&err, XFER_ERANGE, "span 2: 16 bytes at 4090 are past the end, at 4096");
+    spans[2] = (xfer_span_t){0, 0, 16};
+    assert_status(
+        xfer_batch_add_spans(batch, XFER_OP_PUT, &pair.ref, spans, sizeof spans[0], 3, &err),
+        XFER_EINVAL);
+    assert_told(&err, XFER_EINVAL, "span 2: local is NULL");
+    xfer_strided_t strided = {.size = sizeof strided,
+                              .local = (uintptr_t)local,
+                              .local_stride = 64,
+                              .remote = &pair.ref,
+                              .remote_stride = 1024,
+                              .length = 64,
+                              .count = 5};
+    assert_status(xfer_batch_add_strided(batch, XFER_OP_GET, &strided, &err), XFER_ERANGE);
+    assert_told(&err, XFER_ERANGE, "the last of 5 ends at 4160, past 4096");
+    const uint64_t low[] = {0, 1}, high[] = {0, 4};
+    xfer_page_base_t bases[2] = {{(uintptr_t)local, &pair.ref, 0}, {(uintptr_t)local, NULL, 0}};
+    xfer_pages_t pages = {.size = sizeof pages,
+                          .base_size = sizeof bases[0],
+                          .page_size = 1024,
+                          .count = 2,
+                          .local_pages = low,
+                          .remote_pages = high,
+                          .bases = bases,
+                          .base_count = 2};
+    assert_status(xfer_batch_add_pages(batch, XFER_OP_PUT, &pages, &err), XFER_ERANGE);
+    assert_told(&err, XFER_ERANGE, "base 0: the last of 5 ends at 5120, past 4096");
+    pages.remote_pages = low;
+    assert_status(xfer_batch_add_pages(batch, XFER_OP_PUT, &pages, &err), XFER_EINVAL);
+    assert_told(&err, XFER_EINVAL, "base 1: xfer_page_base_t.remote is NULL");
+    xfer_ref_t part;
+    xfer_grant_options_t grant = {
+        .size = sizeof grant, .access = XFER_WRITE, .offset = 4000, .length = 97};
+    assert_status(xfer_region_grant(pair.region, &grant, &part, &err), XFER_ERANGE);
+    assert_told(&err, XFER_ERANGE, "97 bytes at 4000 are past the end, at 4096");
+    grant.length = 96;
+    assert_status(xfer_region_grant(pair.region, &grant, &part, &err), XFER_OK);
+    assert_told(&err, XFER_OK, "");
+    assert_status(xfer_batch_add_spans(batch, XFER_OP_GET, &part, spans, sizeof spans[0], 1, &err),
+                  XFER_EACCESS);
+    assert_told(&err, XFER_EACCESS, "the ref does not allow XFER_READ");
+    assert_status(xfer_batch_rebind(batch, &pair.ref, &pair.ref, &err), XFER_ENOTFOUND);
+    assert_told(&err, XFER_ENOTFOUND, "no entry names `from`"); /* so nothing was added */
+    assert_status(xfer_batch_put(batch, local, &pair.ref, 0, 64), XFER_OK);
+    assert_status(xfer_batch_rebind(batch, &pair.ref, &part, &err), XFER_ERANGE);
+    assert_told(&err, XFER_ERANGE, "`to` names 96 bytes, and `from` 4096");
 }
 
 static void test_reset(void **state) {
@@ -284,7 +349,7 @@ static void test_room_behind_notices(void **state) {
         pass_ms(1);
     }
     char text[64]; /* taken between two turns of the loop: the end of the last put is over, too */
-    size_t needed;
+    uint64_t needed;
     xfer_engine_describe(pair.client->engine, text, sizeof text, &needed);
     pair.client->paused = false;
     wait_event(pair.client, XFER_EVENT_ROOM, ANY_USER, kPatience);
@@ -351,6 +416,7 @@ static void test_resubmit_inside_callback(void **state) {
 
 static const struct CMUnitTest tests[] = {
     EACH_MODE(test_busy_in_flight),
+    MODE_TEST(test_wrong_piece_is_named, 1, "thread/1"),
     EACH_DISPATCH(test_reset),
     EACH_MODE(test_close_in_flight),
     EACH_MODE(test_cancel_puts),

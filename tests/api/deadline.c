@@ -39,9 +39,9 @@ static void test_black_hole(void **state) {
     assert_status(xfer_batch_open(ep, NULL, &batch, NULL), XFER_OK);
     assert_status(xfer_batch_get(batch, local, &pair.ref, 0, 4096), XFER_OK);
     uint64_t start = now_ms();
-    assert_status(xfer_ep_connect(ep, kDeadline, 1), XFER_OK);
-    assert_status(xfer_ep_lookup(ep, "memory", &lookup, 2), XFER_OK);
-    assert_status(xfer_ep_probe(ep, kDeadline, 3), XFER_OK);
+    assert_status(xfer_ep_connect(ep, 1, WITHIN(kDeadline)), XFER_OK);
+    assert_status(xfer_ep_lookup(ep, "memory", 2, &lookup, NULL), XFER_OK);
+    assert_status(xfer_ep_probe(ep, 3, WITHIN(kDeadline)), XFER_OK);
     assert_status(xfer_put(ep, local, &pair.ref, 0, 4096, 4, &options), XFER_OK);
     assert_status(xfer_get(ep, local, &pair.ref, 0, 4096, 5, &options), XFER_OK);
     assert_status(xfer_batch_submit(batch, 6, &submit), XFER_OK);
@@ -291,13 +291,13 @@ static void test_no_answer_to_syn(void **state) {
     char uri[64];
     snprintf(uri, sizeof uri, "tcp://127.0.0.1:%u", ntohs(address.sin_port));
     xfer_ep_t *ep = open_ep(host, uri);
-    assert_status(xfer_ep_connect(ep, 10000, 1), XFER_OK);
+    assert_status(xfer_ep_connect(ep, 1, WITHIN(10000)), XFER_OK);
     xfer_event_t event = wait_event(host, XFER_EVENT_CONNECT, 1, kPatience);
     assert_status(event.status, XFER_EUNREACHABLE);
     assert_int_equal(event.origin, XFER_ORIGIN_OS);
     assert_int_equal(event.native_code, ETIMEDOUT);
     char text[8192];
-    size_t needed = 0;
+    uint64_t needed = 0;
     assert_status(xfer_engine_describe(host->engine, text, sizeof text, &needed), XFER_OK);
     assert_non_null(strstr(text, "no answer to the connection attempt (SYN)"));
     for (int i = 0; i < 4; i++)

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cage.h"
 #include "fixture.h"
 
 enum { kLength = 1 << 20 };
@@ -15,7 +16,7 @@ enum { kLength = 1 << 20 };
 
 /* Released by the caller. */
 static json_t *describe(Host *host) {
-    size_t needed = 0;
+    uint64_t needed = 0;
     xfer_engine_describe(host->engine, NULL, 0, &needed);
     const size_t room = needed + 65536; /* it may grow between the calls */
     char *text = test_memory(room);
@@ -175,7 +176,7 @@ static int serve_made(const char *argument) {
     char ignored;
     while (read(STDIN_FILENO, &ignored, 1) > 0) {}
     xfer_region_close(region);
-    return xfer_engine_join(engine) == XFER_OK ? 0 : 4;
+    return xfer_engine_join(engine, XFER_NONE) == XFER_OK ? 0 : 4;
 }
 
 /* Until so much went that way; all that moves meanwhile must be told. */
@@ -243,7 +244,7 @@ static void test_regions_and_grants(void **state) {
                                     .length = 512,
                                     .lease_ms = 60000};
     xfer_ref_t ref;
-    assert_status(xfer_region_grant(region, &options, &ref), XFER_OK);
+    assert_status(xfer_region_grant(region, &options, &ref, NULL), XFER_OK);
     json_t *root = describe(host);
     assert_int_equal(json_array_size(get(root, "regions")), 1);
     assert_int_equal(json_array_size(get(root, "grants")), 1);
@@ -350,42 +351,99 @@ static void block_twice(const xfer_event_t *event, uint64_t user) {
     told++;
 }
 
+/* While one blocks, another thread sees which it is, and for how long. */
+static void *describe_blocked(void *engine) {
+    static char json[1 << 20];
+    const uint64_t end = now_ms() + kPatience;
+    bool seen = false;
+    while (!seen && told < 3 && now_ms() < end) {
+        usleep(300000); /* where the callback keeps the sockets, the answer comes after it */
+        uint64_t needed = 0;
+        if (xfer_engine_describe(engine, json, sizeof json, &needed) != XFER_OK) break;
+        json_t *root = json_loads(json, JSON_DECODE_INT_AS_REAL, NULL);
+        json_t *callbacks = json_object_get(root, "callbacks");
+        const char *running = json_string_value(json_object_get(callbacks, "running"));
+        const double ms = json_number_value(json_object_get(callbacks, "running_ms"));
+        seen = running != NULL && strcmp(running, "CONNECT") == 0 && ms >= 100;
+        json_decref(root);
+    }
+    return seen ? engine : NULL;
+}
+
 /* Two of them in a row are one episode: logged once, counted twice. */
 static void test_callback_blocks(void **state) {
-    (void)state;
+    const Mode *mode = *state;
+    uv_loop_t loop;
+    assert_int_equal(uv_loop_init(&loop), 0);
+    xfer_engine_options_t options = {.size = sizeof options,
+                                     .dispatch = mode->dispatch,
+                                     .uv_loop = &loop,
+                                     .on_event = block_twice,
+                                     .on_log = on_log,
+                                     .log_level = XFER_LOG_WARN,
+                                     .io_threads = mode->io_threads};
+    const bool embedded = mode->dispatch == XFER_DISPATCH_LOOP;
+    if (!embedded) options.uv_loop = NULL;
+    Host *host = test_memory(sizeof *host);
     warnings = blocked = told = 0;
-    for (uint32_t threads = 0; threads < 2; threads++) {
-        xfer_engine_options_t options = {.size = sizeof options,
-                                         .on_event = block_twice,
-                                         .on_log = on_log,
-                                         .log_level = XFER_LOG_WARN,
-                                         .io_threads = threads ? 1 : XFER_NONE};
-        Host *host = test_memory(sizeof *host);
-        assert_status(xfer_engine_open(&options, &host->engine, NULL), XFER_OK);
-        xfer_ep_t *ep;
-        assert_status(xfer_ep_open(host->engine, "tcp://127.0.0.1:1", NULL, &ep, NULL), XFER_OK);
-        warnings = blocked = told = 0;
-        for (uint64_t i = 0; i < 3; i++)
-            assert_status(xfer_ep_connect(ep, 1, i), XFER_OK);
-        wait_atomic(&told, 3, kPatience);
-        /* The third was quick, so the episode is over. */
-        json_t *root = describe(host);
-        json_t *callbacks = get(root, "callbacks");
-        assert_true(number(callbacks, "slow") >= 2);
-        assert_true(number(callbacks, "longest_ms") >= 1000);
-        json_decref(root);
-        assert_int_equal(warnings, 1);
-        assert_non_null(strstr(warning, "CONNECT"));
-        assert_status(xfer_ep_close(ep), XFER_OK);
-        assert_status(xfer_engine_join(host->engine), XFER_OK);
-    }
+    assert_status(xfer_engine_open(&options, &host->engine, NULL), XFER_OK);
+    xfer_ep_t *ep;
+    assert_status(xfer_ep_open(host->engine, "tcp://127.0.0.1:1", NULL, &ep, NULL), XFER_OK);
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, describe_blocked, host->engine), 0);
+    for (uint64_t i = 0; i < 3; i++)
+        assert_status(xfer_ep_connect(ep, i, WITHIN(1)), XFER_OK);
+    const uint64_t end = now_ms() + kPatience;
+    while (embedded && told < 3 && now_ms() < end)
+        uv_run(&loop, UV_RUN_NOWAIT);
+    wait_atomic(&told, 3, kPatience);
+    void *seen = NULL;
+    pthread_join(thread, &seen);
+    assert_ptr_equal(seen, host->engine);
+    /* The third was quick, so the episode is over. */
+    json_t *root = describe(host);
+    json_t *callbacks = get(root, "callbacks");
+    assert_true(number(callbacks, "slow") >= 2);
+    assert_true(number(callbacks, "longest_ms") >= 1000);
+    assert_string_equal(text(callbacks, "running"), "");
+    assert_int_equal(number(callbacks, "running_ms"), 0);
+    json_decref(root);
+    assert_int_equal(warnings, 1);
+    assert_non_null(strstr(warning, "CONNECT"));
+    assert_status(xfer_ep_close(ep), XFER_OK);
+    assert_status(xfer_engine_close(host->engine), XFER_OK);
+    while (embedded && xfer_engine_join(host->engine, 0) == XFER_EBUSY)
+        uv_run(&loop, UV_RUN_NOWAIT);
+    if (!embedded) assert_status(xfer_engine_join(host->engine, XFER_NONE), XFER_OK);
+    uv_run(&loop, UV_RUN_NOWAIT);
+    assert_int_equal(uv_loop_close(&loop), 0);
+}
+
+/* Last: there is no way out of the cage. */
+static void test_rings(void **state) {
+    assert_true(cage());
+    Peer peer;
+    peer_start(&peer, "tcp://127.0.0.1:0", kLength, 0);
+    Host *host = host_open(*state);
+    xfer_ep_t *ep = open_ep(host, peer.uri);
+    xfer_ref_t ref = look_up(host, ep, "memory");
+    assert_goes(host, ep, &ref, "rings");
+    host_end(host);
+    peer_kill(&peer);
 }
 
 static const struct CMUnitTest tests[] = {
-    EACH_MODE(test_over_sockets),         EACH_DISPATCH(test_shared_memory),
-    EACH_DISPATCH(test_within_a_process), ONE_MODE(test_regions_and_grants),
-    EACH_MODE(test_last_error),           EACH_MODE(test_keys),
-    TEST(test_callback_blocks),
+    EACH_MODE(test_over_sockets),
+    EACH_DISPATCH(test_shared_memory),
+    EACH_DISPATCH(test_within_a_process),
+    ONE_MODE(test_regions_and_grants),
+    EACH_MODE(test_last_error),
+    EACH_MODE(test_keys),
+    MODE_TEST(test_callback_blocks, 0, "thread/none"),
+    MODE_TEST(test_callback_blocks, 1, "thread/1"),
+    MODE_TEST(test_callback_blocks, 3, "loop/none"),
+    MODE_TEST(test_callback_blocks, 4, "loop/1"),
+    ONE_MODE(test_rings),
 };
 
 TEST_MAIN_AFTER(tests, peer_role("made", serve_made))

@@ -27,7 +27,7 @@ static void assert_refused(const xfer_engine_options_t *options, xfer_status_t w
     xfer_error_t err;
     memset(&err, 0xff, sizeof err);
     xfer_status_t status = xfer_engine_open(options, &engine, &err);
-    if (status == XFER_OK) xfer_engine_join(engine);
+    if (status == XFER_OK) xfer_engine_join(engine, XFER_NONE);
     if (status != wanted)
         fail_msg("%s: %s, not %s", what, xfer_status_name(status), xfer_status_name(wanted));
     assert_int_equal(err.status, status);
@@ -63,7 +63,7 @@ static void test_no_address_space(void **state) {
         status = xfer_engine_open(&options, &engine, NULL);
         assert_int_equal(setrlimit(RLIMIT_AS, &all), 0);
         if (status == XFER_OK)
-            xfer_engine_join(engine);
+            xfer_engine_join(engine, XFER_NONE);
         else
             assert_status(status, XFER_ENOMEM);
         if (extra == 0) assert_status(status, XFER_ENOMEM);
@@ -173,7 +173,7 @@ static void test_error_on_success(void **state) {
     assert_int_equal(err.origin, XFER_ORIGIN_NONE);
     assert_int_equal(err.message[0], 0);
     assert_memory_equal(&err, &zero, offsetof(xfer_error_t, message));
-    assert_status(xfer_engine_join(engine), XFER_OK);
+    assert_status(xfer_engine_join(engine, XFER_NONE), XFER_OK);
 }
 
 /* ---- what an engine is and costs ---- */
@@ -276,7 +276,7 @@ static void test_identity(void **state) {
 static void test_describe(void **state) {
     Pair pair;
     pair_open(&pair, *state, 4096);
-    size_t needed = 0;
+    uint64_t needed = 0;
     xfer_status_t status = xfer_engine_describe(pair.server->engine, NULL, 0, &needed);
     assert_true(status == XFER_OK || status == XFER_ENOSPC);
     assert_true(needed > 2);

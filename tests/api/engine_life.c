@@ -23,10 +23,10 @@ static void test_join_without_close(void **state) {
     const Mode *mode = *state;
     Host *host = host_open(mode);
     if (mode->dispatch == XFER_DISPATCH_LOOP) {
-        assert_status(xfer_engine_join(host->engine), XFER_EBUSY);
+        assert_status(xfer_engine_join(host->engine, XFER_NONE), XFER_EBUSY);
         return; /* the teardown ends it in the usual order */
     }
-    assert_status(xfer_engine_join(host->engine), XFER_OK);
+    assert_status(xfer_engine_join(host->engine, XFER_NONE), XFER_OK);
     host->joined = true;
     host_end(host);
     if (mode->dispatch == XFER_DISPATCH_THREAD)
@@ -71,7 +71,7 @@ static void test_close_amid_moves(void **state) {
         Host *client = host_open(*state);
         for (uint64_t i = 0; i < kServers; i++) {
             xfer_ep_t *ep = open_ep(client, servers[i]->uri);
-            assert_status(xfer_ep_lookup(ep, "memory", NULL, i), XFER_OK);
+            assert_status(xfer_ep_lookup(ep, "memory", i, NULL, NULL), XFER_OK);
         }
         usleep((useconds_t)(round * 10 % 700));
         host_end(client);
@@ -133,9 +133,9 @@ static void test_calls_after_close(void **state) {
     assert_status(xfer_ep_open(engine, pair.server->uri, NULL, &ep, NULL), XFER_ECLOSED);
     assert_status(xfer_put(pair.ep, local, &pair.ref, 0, 16, 1, NULL), XFER_ECLOSED);
     assert_status(xfer_get(pair.ep, local, &pair.ref, 0, 16, 1, NULL), XFER_ECLOSED);
-    assert_status(xfer_ep_connect(pair.ep, 0, 1), XFER_ECLOSED);
-    assert_status(xfer_ep_probe(pair.ep, 0, 1), XFER_ECLOSED);
-    assert_status(xfer_ep_lookup(pair.ep, "memory", NULL, 1), XFER_ECLOSED);
+    assert_status(xfer_ep_connect(pair.ep, 1, NULL), XFER_ECLOSED);
+    assert_status(xfer_ep_probe(pair.ep, 1, NULL), XFER_ECLOSED);
+    assert_status(xfer_ep_lookup(pair.ep, "memory", 1, NULL, NULL), XFER_ECLOSED);
     assert_status(xfer_batch_open(pair.ep, NULL, &batch, NULL), XFER_ECLOSED);
     wait_closed(pair.client, engine);
     assert_int_equal(count_events(pair.client, XFER_EVENT_PUT, ANY_USER), 0);
@@ -159,7 +159,8 @@ static void test_poll_after_the_end(void **state) {
 static _Atomic int joined_inside;
 
 static void join_inside(Host *host, const xfer_event_t *event) {
-    if (event->kind == XFER_EVENT_CONNECT) joined_inside = xfer_engine_join(host->engine);
+    if (event->kind == XFER_EVENT_CONNECT)
+        joined_inside = xfer_engine_join(host->engine, XFER_NONE);
 }
 
 static void test_join_on_dispatching_thread(void **state) {
@@ -174,6 +175,49 @@ static void test_join_on_dispatching_thread(void **state) {
     assert_status(joined_inside, XFER_EDEADLK);
     pair.client->hook = NULL;
     assert_status(put_now(pair.client, pair.ep, pair.memory, &pair.ref, 0, 1), XFER_OK);
+}
+
+/* ---- join with a limit ---- */
+
+static _Atomic int holding;
+
+static void hold(Host *host, const xfer_event_t *event) {
+    (void)host;
+    if (event->kind != XFER_EVENT_CONNECT) return;
+    holding = 2;
+    while (holding)
+        usleep(1000);
+}
+
+/* A callback keeps the engine from its end: a join says so at its limit, and can be called again.
+ */
+static void test_join_with_a_limit(void **state) {
+    Pair pair;
+    pair_open(&pair, *state, 4096);
+    Host *host = pair.client;
+    if (host->mode->dispatch == XFER_DISPATCH_LOOP) {
+        assert_status(xfer_engine_join(host->engine, 0), XFER_EBUSY);
+        return;
+    }
+    if (host->mode->dispatch == XFER_DISPATCH_THREAD) {
+        holding = 1;
+        host->hook = hold;
+        assert_status(xfer_ep_connect(pair.ep, 7, WITHIN(5000)), XFER_OK);
+        wait_atomic(&holding, 2, kPatience);
+        assert_status(xfer_engine_join(host->engine, 0), XFER_ETIMEDOUT);
+        const uint64_t before = now_ms();
+        assert_status(xfer_engine_join(host->engine, 50), XFER_ETIMEDOUT);
+        assert_true(now_ms() - before >= 49);
+        assert_status(xfer_engine_close(host->engine), XFER_ECLOSED); /* the first join did */
+        holding = 0;
+    }
+    const uint64_t end = now_ms() + kPatience;
+    xfer_status_t status = XFER_ETIMEDOUT;
+    while (status == XFER_ETIMEDOUT && now_ms() < end)
+        status = xfer_engine_join(host->engine, 0);
+    assert_status(status, XFER_OK);
+    host->joined = true;
+    host_end(host);
 }
 
 /* ---- everything from inside callbacks ---- */
@@ -264,7 +308,7 @@ static void test_join_ends_a_poll(void **state) {
         uint32_t count;
         while (xfer_engine_poll(poller.engine, &event, sizeof event, 1, 0, &count) != XFER_EBUSY) {}
         if (round % 2) pass_ms(2);
-        assert_status(xfer_engine_join(poller.engine), XFER_OK);
+        assert_status(xfer_engine_join(poller.engine, XFER_NONE), XFER_OK);
         pthread_join(thread, NULL);
         assert_status(poller.status, XFER_ECLOSED);
     }
@@ -404,7 +448,7 @@ static int after_fork(Pair *pair) {
         return 3;
     if (xfer_ep_state(pair->ep, &state) != XFER_EFORKED) return 4;
     if (xfer_region_ref(pair->region, &ref) != XFER_EFORKED) return 5;
-    if (xfer_ep_connect(pair->ep, 0, 1) != XFER_EFORKED) return 6;
+    if (xfer_ep_connect(pair->ep, 1, NULL) != XFER_EFORKED) return 6;
     if (strcmp(xfer_version_string(), "") == 0) return 7;
     xfer_status_t status =
         xfer_region_close(pair->region); /* only releases: OK or FORKED, but it returns */
@@ -413,7 +457,7 @@ static int after_fork(Pair *pair) {
     if (status != XFER_OK && status != XFER_EFORKED) return 9;
     status = xfer_engine_close(engine);
     if (status != XFER_OK && status != XFER_EFORKED) return 10;
-    status = xfer_engine_join(engine);
+    status = xfer_engine_join(engine, XFER_NONE);
     if (status != XFER_OK && status != XFER_EFORKED) return 11;
     return 0;
 }
@@ -452,6 +496,7 @@ static const struct CMUnitTest tests[] = {
     MODE_TEST(test_join_on_dispatching_thread, 1, "thread/1"),
     MODE_TEST(test_join_on_dispatching_thread, 3, "loop/none"),
     MODE_TEST(test_join_on_dispatching_thread, 4, "loop/1"),
+    EACH_MODE(test_join_with_a_limit),
     EACH_MODE(test_close_inside_callback),
     EACH_POLL(test_poll_busy),
     EACH_POLL(test_join_ends_a_poll),

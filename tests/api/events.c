@@ -100,10 +100,11 @@ static void step(Ledger *ledger, Pair *pair, xfer_ep_t **eps, xfer_batch_t **bat
         xfer_cancel(eps[slot], pick(ledger, ledger->next + 1));
         break;
     case 8:
-        note(ledger, XFER_EVENT_LOOKUP, xfer_ep_lookup(eps[slot], "memory", NULL, ledger->next));
+        note(ledger, XFER_EVENT_LOOKUP,
+             xfer_ep_lookup(eps[slot], "memory", ledger->next, NULL, NULL));
         break;
     case 9:
-        note(ledger, XFER_EVENT_PROBE, xfer_ep_probe(eps[slot], 0, ledger->next));
+        note(ledger, XFER_EVENT_PROBE, xfer_ep_probe(eps[slot], ledger->next, NULL));
         break;
     case 10:
         if (pick(ledger, 3) != 0) break;
@@ -208,7 +209,7 @@ static void test_unused_fields(void **state) {
     pair_open(&pair, *state, 4096);
     uint8_t *local = test_memory(4096);
     assert_status(xfer_put(pair.ep, local, &pair.ref, 0, 4096, 1, NULL), XFER_OK);
-    assert_status(xfer_ep_probe(pair.ep, 0, 2), XFER_OK);
+    assert_status(xfer_ep_probe(pair.ep, 2, NULL), XFER_OK);
     xfer_event_t events[3] = {wait_event(pair.client, XFER_EVENT_PUT, 1, kPatience),
                               wait_event(pair.client, XFER_EVENT_PROBE, 2, kPatience)};
     assert_status(xfer_region_close(pair.region), XFER_OK);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "event_table.h"
+#include "log_line.h"
 #include "peer.h"
 
 const Mode modes[kModeCount] = {
@@ -278,6 +279,8 @@ xfer_engine_options_t host_options(const Mode *mode) {
         .size = sizeof(xfer_engine_options_t),
         .dispatch = mode->dispatch,
         .io_threads = mode->io_threads,
+        .on_log = check_line,
+        .log_level = XFER_LOG_DEBUG,
     };
 }
 
@@ -363,7 +366,7 @@ void host_end(Host *host) {
         xfer_status_t status = xfer_engine_close(host->engine);
         if (status != XFER_OK) assert_status(status, XFER_ECLOSED);
         if (!closed_seen(host)) wait_closed(host, host->engine);
-        assert_status(xfer_engine_join(host->engine), XFER_OK);
+        assert_status(xfer_engine_join(host->engine, XFER_NONE), XFER_OK);
     }
     host->engine = NULL;
     close_loop(host);
@@ -447,5 +450,7 @@ int fixture_teardown(void **state) {
         blocks = next;
     }
     if (!guarded) fail_msg("memory around that of the test was written to");
+    const char *line = take_bad_line();
+    if (line != NULL) fail_msg("a line of the log without engine or peer: %s", line);
     return 0;
 }

@@ -28,6 +28,8 @@
 #include <uv.h>
 #include <xfer/xfer.h>
 
+#include "within.h"
+
 #include "peer.h"
 
 typedef struct Mode {

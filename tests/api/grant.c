@@ -34,7 +34,7 @@ static xfer_ref_t grant(Pool *pool, uint32_t access, uint64_t offset, uint64_t l
                                     .lease_ms = lease_ms,
                                     .user = user};
     xfer_ref_t ref;
-    assert_status(xfer_region_grant(pool->region, &options, &ref), XFER_OK);
+    assert_status(xfer_region_grant(pool->region, &options, &ref, NULL), XFER_OK);
     return ref;
 }
 
@@ -146,12 +146,12 @@ static void test_wrong_options(void **state) {
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
         xfer_grant_options_t options = table[i].options;
         options.size = sizeof options;
-        xfer_status_t status = xfer_region_grant(pool.region, &options, &ref);
+        xfer_status_t status = xfer_region_grant(pool.region, &options, &ref, NULL);
         if (status != table[i].status) fail_msg("%s: %s", table[i].what, xfer_status_name(status));
     }
     xfer_grant_options_t good = {.size = sizeof good, .access = XFER_READ, .length = 1};
-    assert_status(xfer_region_grant(pool.region, &good, NULL), XFER_EINVAL);
-    assert_status(xfer_region_grant(pool.region, NULL, &ref), XFER_EINVAL);
+    assert_status(xfer_region_grant(pool.region, &good, NULL, NULL), XFER_EINVAL);
+    assert_status(xfer_region_grant(pool.region, NULL, &ref, NULL), XFER_EINVAL);
     assert_int_equal(host_stats(pool.pair.server).grants, 0);
 }
 

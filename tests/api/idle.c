@@ -88,7 +88,7 @@ static void test_waiting_is_use(void **state) {
     Pair pair;
     open_idle(&pair, *state, kIdle);
     xfer_lookup_options_t options = {.size = sizeof options, .wait = 1, .timeout_ms = kPatience};
-    assert_status(xfer_ep_lookup(pair.ep, "late", &options, 1), XFER_OK);
+    assert_status(xfer_ep_lookup(pair.ep, "late", 1, &options, NULL), XFER_OK);
     pass_ms(4 * kIdle);
     open_region(pair.server, "late", XFER_READ, pair.memory, 64);
     assert_status(wait_event(pair.client, XFER_EVENT_LOOKUP, 1, kPatience).status, XFER_OK);

@@ -49,7 +49,7 @@ static void poll_once(void) {
 /* The loops have had turns of their own. */
 static void let_loops_turn(void) {
     static char text[1 << 16];
-    size_t needed;
+    uint64_t needed;
     for (int i = 0; i < 50; i++)
         assert_status(xfer_engine_describe(server, text, sizeof text, &needed), XFER_OK);
 }
@@ -77,7 +77,7 @@ static void test_lives_until_the_next_poll(void **state) {
         poll_once();
         assert_int_equal(count, 0);
     }
-    assert_status(xfer_engine_join(server), XFER_OK);
+    assert_status(xfer_engine_join(server, XFER_NONE), XFER_OK);
 }
 
 static void test_kept_after_its_end(void **state) {
@@ -95,7 +95,7 @@ static void test_kept_after_its_end(void **state) {
         assert_status(xfer_ep_state(ep, &is), XFER_OK);
         assert_int_equal(is, XFER_EP_IDLE);
         /* What is asked of it now waits for the peer. */
-        assert_status(xfer_ep_probe(ep, 20, 9), XFER_OK);
+        assert_status(xfer_ep_probe(ep, 9, WITHIN(20)), XFER_OK);
         uint64_t end = now_ms() + kPatience;
         for (count = 0; count == 0 && now_ms() < end;)
             poll_once();
@@ -109,7 +109,7 @@ static void test_kept_after_its_end(void **state) {
         assert_int_equal(events[0].kind, XFER_EVENT_CLOSED);
         assert_ptr_equal(events[0].object, ep);
     }
-    assert_status(xfer_engine_join(server), XFER_OK);
+    assert_status(xfer_engine_join(server, XFER_NONE), XFER_OK);
 }
 
 /* Two that have gone: each end is the last event of its poll. */
@@ -126,7 +126,7 @@ static void test_two(void **state) {
         assert_status(xfer_ep_keep(ep), XFER_OK);
     }
     assert_int_equal(down, 2);
-    assert_status(xfer_engine_join(server), XFER_OK);
+    assert_status(xfer_engine_join(server, XFER_NONE), XFER_OK);
 }
 
 /* A peer that is there when the engine closes gets no PEER_DOWN: its handle lives until CLOSED. */
@@ -158,7 +158,7 @@ static void test_engine_closes(void **state) {
         }
     }
     assert_true(closed);
-    assert_status(xfer_engine_join(server), XFER_OK);
+    assert_status(xfer_engine_join(server, XFER_NONE), XFER_OK);
     host_end(client);
 }
 

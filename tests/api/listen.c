@@ -248,6 +248,13 @@ static void test_foreign_address(void **state) {
     assert_status(listen_at(keyless, "tcp://[2001:db8::1]:0", &err), XFER_EADDR);
     assert_status(listen_at(keyless, "tcp://nowhere.invalid:0", &err), XFER_EADDR);
     assert_non_null(strstr(err.message, "numeric"));
+    static const uint8_t key[32] = {1};
+    options.flags = 0;
+    options.key = key;
+    options.key_length = sizeof key;
+    Host *keyed = host_open_with(*state, &options);
+    assert_status(listen_at(keyed, "tcp://192.0.2.1:0", &err), XFER_EADDR);
+    assert_int_equal(err.native_code, EADDRNOTAVAIL);
 }
 
 static void test_beyond_loopback(void **state) {
@@ -297,7 +304,7 @@ static void test_advertise(void **state) {
     options.advertise = "tcp://127.0.0.9:4321";
     Host *host = host_open_with(*state, &options);
     host_listen(host, "tcp://127.0.0.1:0");
-    size_t needed = 0;
+    uint64_t needed = 0;
     char *text = test_memory(65536);
     assert_status(xfer_engine_describe(host->engine, text, 65536, &needed), XFER_OK);
     assert_non_null(strstr(text, "tcp://127.0.0.9:4321"));

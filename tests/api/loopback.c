@@ -44,7 +44,7 @@ static void test_who_it_is(void **state) {
     assert_status(xfer_ep_peer(self.ep, &info, sizeof info), XFER_OK);
     assert_memory_equal(&info.id, &id, sizeof id);
     assert_int_equal(info.state, XFER_EP_READY);
-    assert_status(xfer_ep_probe(self.ep, 5000, 1), XFER_OK);
+    assert_status(xfer_ep_probe(self.ep, 1, WITHIN(5000)), XFER_OK);
     assert_status(wait_event(self.client, XFER_EVENT_PROBE, 1, kPatience).status, XFER_OK);
 }
 
@@ -57,7 +57,7 @@ static void test_rules_hold(void **state) {
     open_region(self.client, "read", XFER_READ, memory, 64);
     xfer_ref_t ref = look_up(self.client, self.ep, "read");
     assert_status(put_now(self.client, self.ep, local, &ref, 0, 64), XFER_EACCESS);
-    assert_status(xfer_ep_lookup(self.ep, "none", NULL, 7), XFER_OK);
+    assert_status(xfer_ep_lookup(self.ep, "none", 7, NULL, NULL), XFER_OK);
     assert_status(wait_event(self.client, XFER_EVENT_LOOKUP, 7, kPatience).status, XFER_ENOTFOUND);
     assert_status(xfer_region_close(self.region), XFER_OK);
     wait_closed(self.client, self.region);
@@ -84,7 +84,7 @@ static void test_batches(void **state) {
                           .base_count = 1};
     xfer_batch_t *batch = NULL;
     assert_status(xfer_batch_open(self.ep, NULL, &batch, NULL), XFER_OK);
-    assert_status(xfer_batch_add_pages(batch, XFER_OP_PUT, &pages), XFER_OK);
+    assert_status(xfer_batch_add_pages(batch, XFER_OP_PUT, &pages, NULL), XFER_OK);
     for (uint64_t i = 0; i < 20; i++) {
         fill(local, kPages * 64, i);
         assert_status(submit_now(self.client, batch), XFER_OK);

@@ -10,7 +10,7 @@ static uint8_t local[64];
 static void test_null_close(void **state) {
     (void)state;
     assert_status(xfer_engine_close(NULL), XFER_OK);
-    assert_status(xfer_engine_join(NULL), XFER_OK);
+    assert_status(xfer_engine_join(NULL, XFER_NONE), XFER_OK);
     assert_status(xfer_region_close(NULL), XFER_OK);
     assert_status(xfer_ep_close(NULL), XFER_OK);
     assert_status(xfer_batch_close(NULL), XFER_OK);
@@ -30,7 +30,7 @@ enum { kEngine, kRegion, kEndpoint, kBatch, kCounter, kTypes };
  * is sound, so that nothing but the handle can be why it is refused. */
 static void misuse_engine(void *wrong) {
     char text[64];
-    size_t needed;
+    uint64_t needed;
     xfer_id_t id;
     uint32_t number;
     int32_t fd;
@@ -47,7 +47,7 @@ static void misuse_engine(void *wrong) {
     assert_misuse(xfer_engine_poll(wrong, &event, sizeof event, 1, 0, &number));
     assert_misuse(xfer_engine_stats(wrong, &stats, sizeof stats));
     assert_misuse(xfer_engine_describe(wrong, text, sizeof text, &needed));
-    assert_misuse(xfer_engine_drain(wrong, 1, 1));
+    assert_misuse(xfer_engine_drain(wrong, 1, WITHIN(1)));
     assert_misuse(xfer_region_open(wrong, &lent, local, sizeof local, &region, NULL));
     assert_misuse(xfer_region_alloc(wrong, &lent, 4096, &address, &region, NULL));
     assert_misuse(xfer_ep_open(wrong, "tcp://127.0.0.1:1", NULL, &ep, NULL));
@@ -57,7 +57,7 @@ static void misuse_engine(void *wrong) {
     assert_misuse(xfer_counter_open(wrong, 99, 1, 1, &other, NULL));
     if (!wrong) return;
     assert_misuse(xfer_engine_close(wrong));
-    assert_misuse(xfer_engine_join(wrong));
+    assert_misuse(xfer_engine_join(wrong, XFER_NONE));
 }
 
 static void misuse_region(void *wrong) {
@@ -66,7 +66,7 @@ static void misuse_region(void *wrong) {
     xfer_grant_options_t grant = {.size = sizeof grant, .access = XFER_READ, .length = 1};
     assert_misuse(xfer_region_ref(wrong, &ref));
     assert_misuse(xfer_region_info(wrong, &info, sizeof info));
-    assert_misuse(xfer_region_grant(wrong, &grant, &ref));
+    assert_misuse(xfer_region_grant(wrong, &grant, &ref, NULL));
     assert_misuse(xfer_region_renew(wrong, &pair.ref, 1));
     assert_misuse(xfer_region_revoke(wrong, &pair.ref));
     if (wrong) assert_misuse(xfer_region_close(wrong));
@@ -77,9 +77,9 @@ static void misuse_endpoint(void *wrong) {
     xfer_peer_info_t peer;
     xfer_ep_stats_t stats;
     assert_misuse(xfer_ep_keep(wrong));
-    assert_misuse(xfer_ep_connect(wrong, 0, 1));
-    assert_misuse(xfer_ep_lookup(wrong, "memory", NULL, 1));
-    assert_misuse(xfer_ep_probe(wrong, 0, 1));
+    assert_misuse(xfer_ep_connect(wrong, 1, NULL));
+    assert_misuse(xfer_ep_lookup(wrong, "memory", 1, NULL, NULL));
+    assert_misuse(xfer_ep_probe(wrong, 1, NULL));
     assert_misuse(xfer_ep_state(wrong, &number));
     assert_misuse(xfer_ep_peer(wrong, &peer, sizeof peer));
     assert_misuse(xfer_ep_stats(wrong, &stats, sizeof stats));
@@ -112,10 +112,10 @@ static void misuse_batch(void *wrong) {
                           .base_count = 1};
     assert_misuse(xfer_batch_put(wrong, local, &pair.ref, 0, 1));
     assert_misuse(xfer_batch_get(wrong, local, &pair.ref, 0, 1));
-    assert_misuse(xfer_batch_add_spans(wrong, XFER_OP_PUT, &pair.ref, &span, sizeof span, 1));
-    assert_misuse(xfer_batch_add_strided(wrong, XFER_OP_PUT, &strided));
-    assert_misuse(xfer_batch_add_pages(wrong, XFER_OP_PUT, &pages));
-    assert_misuse(xfer_batch_rebind(wrong, &pair.ref, &pair.ref));
+    assert_misuse(xfer_batch_add_spans(wrong, XFER_OP_PUT, &pair.ref, &span, sizeof span, 1, NULL));
+    assert_misuse(xfer_batch_add_strided(wrong, XFER_OP_PUT, &strided, NULL));
+    assert_misuse(xfer_batch_add_pages(wrong, XFER_OP_PUT, &pages, NULL));
+    assert_misuse(xfer_batch_rebind(wrong, &pair.ref, &pair.ref, NULL));
     assert_misuse(xfer_batch_submit(wrong, 1, NULL));
     assert_misuse(xfer_batch_cancel(wrong));
     assert_misuse(xfer_batch_entries(wrong, 0, 0, NULL));
@@ -150,7 +150,7 @@ static void test_results_that_are_nowhere(void **state) {
     assert_misuse(xfer_put(pair.ep, local, NULL, 0, 1, 1, NULL));
     assert_misuse(xfer_get(pair.ep, NULL, &pair.ref, 0, 1, 1, NULL));
     assert_misuse(xfer_get(pair.ep, local, NULL, 0, 1, 1, NULL));
-    assert_misuse(xfer_ep_lookup(pair.ep, NULL, NULL, 1));
+    assert_misuse(xfer_ep_lookup(pair.ep, NULL, 1, NULL, NULL));
     assert_misuse(xfer_ep_state(pair.ep, NULL));
     assert_misuse(xfer_region_ref(pair.region, NULL));
     assert_misuse(xfer_ref_info(NULL, &info, sizeof info));

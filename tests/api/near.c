@@ -4,18 +4,15 @@
  * other; what the kernel does not allow goes another way, and nobody notices. */
 #include <dirent.h>
 #include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "cage.h"
 #include "fixture.h"
 
 enum { kSome = 3 << 20, kMade = 4 << 20 };
@@ -24,7 +21,7 @@ enum { kSome = 3 << 20, kMade = 4 << 20 };
 
 static bool says(Host *host, const char *what) {
     static char text[65536];
-    size_t needed = 0;
+    uint64_t needed = 0;
     assert_status(xfer_engine_describe(host->engine, text, sizeof text, &needed), XFER_OK);
     return strstr(text, what) != NULL;
 }
@@ -67,7 +64,7 @@ static int serve_made(const char *argument) {
     char ignored;
     while (read(STDIN_FILENO, &ignored, 1) > 0) {}
     xfer_region_close(region);
-    return xfer_engine_join(engine) == XFER_OK ? 0 : 4;
+    return xfer_engine_join(engine, XFER_NONE) == XFER_OK ? 0 : 4;
 }
 
 /* Serves as another user does. */
@@ -93,19 +90,6 @@ static void start_peer(Peer *peer, bool made) {
 /* XFER_TEST_CAGED: the kernel lets this process, and its peers, at nobody's memory. */
 static bool caged(void) {
     return getenv("XFER_TEST_CAGED") != NULL;
-}
-
-static bool cage(void) {
-    struct sock_filter rules[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 1, 0),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_writev, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    const struct sock_fprog program = {sizeof rules / sizeof rules[0], rules};
-    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
 /* ---- */
@@ -254,7 +238,7 @@ static void test_revoked_is_left_alone(void **state) {
         .size = sizeof options, .offset = 0, .length = kMade, .access = XFER_READ | XFER_WRITE};
     for (int i = 0; i < 3; i++) {
         xfer_ref_t ref;
-        assert_status(xfer_region_grant(pair.region, &options, &ref), XFER_OK);
+        assert_status(xfer_region_grant(pair.region, &options, &ref, NULL), XFER_OK);
         warm(pair.client, pair.ep, &ref);
         assert_untouched_after(&pair, &ref, NULL, XFER_EREVOKED);
     }
@@ -380,7 +364,79 @@ static void test_at_rest(void **state) {
     peer_kill(&peer);
 }
 
+/* ---- the owner's end ---- */
+
+enum { kPool = 16 << 20 };
+
+/* The role: puts into all of "pool" for ever. */
+static int pour(const char *uri) {
+    static uint8_t local[kPool];
+    xfer_engine_options_t options = {
+        .size = sizeof options, .dispatch = XFER_DISPATCH_POLL, .io_threads = XFER_NONE};
+    xfer_engine_t *engine = NULL;
+    xfer_ep_t *ep = NULL;
+    xfer_ref_t ref;
+    if (xfer_engine_open(&options, &engine, NULL) != XFER_OK ||
+        xfer_ep_open(engine, uri, NULL, &ep, NULL) != XFER_OK ||
+        xfer_ep_lookup(ep, "pool", 1, NULL, NULL) != XFER_OK)
+        return 3;
+    for (;;) {
+        xfer_event_t event;
+        uint32_t count = 0;
+        if (xfer_engine_poll(engine, &event, sizeof event, 1, XFER_NONE, &count) != XFER_OK)
+            return 4;
+        if (count == 0 || event.user != 1) continue;
+        if (event.status != XFER_OK) return 5;
+        if (event.kind == XFER_EVENT_LOOKUP) memcpy(&ref, event.data, sizeof ref);
+        if (xfer_put(ep, local, &ref, 0, sizeof local, 1, NULL) != XFER_OK) return 6;
+    }
+}
+
+static void ignore_event(const xfer_event_t *event, uint64_t user) {
+    (void)event;
+    (void)user;
+}
+
+/* A local peer that is stopped in the middle of a copy keeps the owner's memory in use: a join says
+ * so at its limit, and is over when that peer is gone. */
+static void test_join_beside_a_stopped_copy(void **state) {
+    (void)state;
+    bool stuck = false;
+    const uint64_t end = now_ms() + 2 * kPatience;
+    while (!stuck) {
+        assert_true(now_ms() < end);
+        xfer_engine_options_t options = {.size = sizeof options, .on_event = ignore_event};
+        xfer_region_options_t lent = {
+            .size = sizeof lent, .access = XFER_READ | XFER_WRITE, .name = "pool"};
+        xfer_engine_t *engine = NULL;
+        xfer_region_t *region = NULL;
+        void *address = NULL;
+        char uri[256];
+        assert_status(xfer_engine_open(&options, &engine, NULL), XFER_OK);
+        assert_status(xfer_region_alloc(engine, &lent, kPool, &address, &region, NULL), XFER_OK);
+        assert_status(xfer_engine_listen(engine, "tcp://127.0.0.1:0", uri, sizeof uri, NULL),
+                      XFER_OK);
+        Peer peer;
+        peer_start_role(&peer, "pour", uri);
+        /* It copies by itself: nothing is served, and bytes change. */
+        const volatile uint8_t *last = (uint8_t *)address + kPool - 1;
+        *(volatile uint8_t *)last = 1;
+        while (*last == 1 && now_ms() < end)
+            usleep(1000);
+        usleep(20000 + (useconds_t)(now_ms() % 7) * 1000);
+        peer_signal(&peer, SIGSTOP);
+        xfer_status_t status = xfer_engine_join(engine, 300);
+        stuck = status == XFER_ETIMEDOUT;
+        if (stuck) assert_status(xfer_engine_join(engine, 0), XFER_ETIMEDOUT);
+        peer_kill(&peer);
+        if (stuck) status = xfer_engine_join(engine, kPatience);
+        assert_status(status, XFER_OK);
+        assert_status(xfer_region_close(region), XFER_ECLOSED);
+    }
+}
+
 static const struct CMUnitTest tests[] = {
+    TEST(test_join_beside_a_stopped_copy),
     EACH_MODE(test_found_by_themselves),
     EACH_DISPATCH(test_another_process),
     EACH_MODE(test_only_where_wanted),
@@ -396,6 +452,7 @@ static const struct CMUnitTest tests[] = {
 static void roles(void) {
     peer_role("made", serve_made);
     peer_role("nobody", serve_as_nobody);
+    peer_role("pour", pour);
     if (caged() && !cage()) exit(6);
 }
 

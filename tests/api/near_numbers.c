@@ -72,7 +72,8 @@ static bool close_lent(Lent *lent) {
 static bool lend_part(Lent *lent, unsigned which) {
     const xfer_grant_options_t options = {
         .size = sizeof options, .length = kLength, .access = XFER_READ | XFER_WRITE};
-    if (xfer_region_grant(lent->region, &options, &lent->grants[which]) != XFER_OK) return false;
+    if (xfer_region_grant(lent->region, &options, &lent->grants[which], NULL) != XFER_OK)
+        return false;
     say_ref(&lent->grants[which]);
     return true;
 }
@@ -138,7 +139,7 @@ static int own(const char *argument) {
         if (!done || atomic_load(&failures)) return 5;
         fflush(stdout);
     }
-    return xfer_engine_join(engine) == XFER_OK ? 0 : 6;
+    return xfer_engine_join(engine, XFER_NONE) == XFER_OK ? 0 : 6;
 }
 
 /* ---- */
@@ -307,7 +308,7 @@ static int visit(const char *argument) {
             !comes(XFER_EVENT_GET, i))
             return 5;
     if (atomic_load(&failures)) return 6;
-    return xfer_ep_close(ep) == XFER_OK && xfer_engine_join(engine) == XFER_OK ? 0 : 7;
+    return xfer_ep_close(ep) == XFER_OK && xfer_engine_join(engine, XFER_NONE) == XFER_OK ? 0 : 7;
 }
 
 static void test_a_clean_exit_is_told_as_one(void **state) {

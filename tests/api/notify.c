@@ -239,7 +239,7 @@ static int announce(const char *uri) {
     if (local == NULL || xfer_engine_open(&options, &engine, NULL) != XFER_OK ||
         xfer_ep_open(engine, uri, NULL, &ep, NULL) != XFER_OK ||
         xfer_batch_open(ep, NULL, &batch, NULL) != XFER_OK ||
-        xfer_ep_lookup(ep, "memory", NULL, 1) != XFER_OK) {
+        xfer_ep_lookup(ep, "memory", 1, NULL, NULL) != XFER_OK) {
         return 3;
     }
     for (uint64_t round = 1;;) {
@@ -375,7 +375,7 @@ static void test_not_taken(void **state) {
     assert_status(xfer_notify(pair.ep, 5000, 5000, &brief), XFER_OK);
     assert_status(wait_event(pair.client, XFER_EVENT_SEND, 5000, kPatience).status, XFER_ETIMEDOUT);
     assert_status(put_now(pair.client, pair.ep, local, &pair.ref, 0, 4096), XFER_OK);
-    assert_status(xfer_ep_probe(pair.ep, 0, 6000), XFER_OK);
+    assert_status(xfer_ep_probe(pair.ep, 6000, NULL), XFER_OK);
     assert_status(wait_event(pair.client, XFER_EVENT_PROBE, 6000, kPatience).status, XFER_OK);
     assert_int_equal(count_events(pair.client, XFER_EVENT_SEND, ANY_USER), kRoom + 1);
     pair.server->paused = false;

@@ -40,7 +40,7 @@ xfer_ep_t *open_ep(Host *host, const char *uri) {
 xfer_ref_t look_up(Host *host, xfer_ep_t *ep, const char *name) {
     uint64_t user = next_user++;
     xfer_ref_t ref;
-    assert_status(xfer_ep_lookup(ep, name, NULL, user), XFER_OK);
+    assert_status(xfer_ep_lookup(ep, name, user, NULL, NULL), XFER_OK);
     xfer_event_t event = wait_event(host, XFER_EVENT_LOOKUP, user, kPatience);
     assert_status(event.status, XFER_OK);
     assert_true(event.data_length >= sizeof ref);
@@ -102,7 +102,7 @@ xfer_status_t submit_now(Host *host, xfer_batch_t *batch) {
 
 xfer_status_t connect_now(Host *host, xfer_ep_t *ep, uint32_t timeout_ms) {
     uint64_t user = next_user++;
-    xfer_status_t status = xfer_ep_connect(ep, timeout_ms, user);
+    xfer_status_t status = xfer_ep_connect(ep, user, WITHIN(timeout_ms));
     if (status != XFER_OK) return status;
     return wait_event(host, XFER_EVENT_CONNECT, user, kPatience * 3).status;
 }

@@ -160,7 +160,7 @@ static int serve(const char *argument) {
     char ignored;
     while (read(STDIN_FILENO, &ignored, 1) > 0) {}
     xfer_region_close(region);
-    return xfer_engine_join(engine) == XFER_OK ? 0 : 4;
+    return xfer_engine_join(engine, XFER_NONE) == XFER_OK ? 0 : 4;
 }
 
 void peer_role(const char *name, PeerRole role) {

@@ -98,7 +98,7 @@ static int push(const char *uri) {
     if (xfer_engine_open(&options, &engine, NULL) != XFER_OK ||
         xfer_ep_open(engine, uri, NULL, &ep, NULL) != XFER_OK ||
         xfer_recv(engine, ep, &ref, sizeof ref, 1, UINT64_MAX, 0, NULL) != XFER_OK ||
-        xfer_ep_connect(ep, 0, 0) != XFER_OK)
+        xfer_ep_connect(ep, 0, NULL) != XFER_OK)
         return 3;
     for (;;) {
         xfer_event_t event;
@@ -132,7 +132,7 @@ static void push_and_stop(Pushed *pushed, const Mode *mode, int round) {
     assert_status(xfer_region_open(pushed->owner->engine, &closed, pushed->memory, kMemory,
                                    &pushed->region, NULL),
                   XFER_OK);
-    assert_status(xfer_region_grant(pushed->region, &all, &pushed->ref), XFER_OK);
+    assert_status(xfer_region_grant(pushed->region, &all, &pushed->ref, NULL), XFER_OK);
     peer_start_role(&pushed->peer, "push", pushed->owner->uri);
     xfer_event_t up = wait_event(pushed->owner, XFER_EVENT_PEER, ANY_USER, kPatience);
     assert_status(xfer_send(up.ep, &pushed->ref, sizeof pushed->ref, 1, 1, NULL), XFER_OK);
@@ -180,7 +180,7 @@ static void test_stopped_until_given_up(void **state) {
     push_and_stop(&pushed, *state, 1);
     wait_event(pushed.owner, XFER_EVENT_PEER_DOWN, ANY_USER, kPatience);
     /* It may come again, by a new connection, and put what it has not sent yet: not here. */
-    assert_status(xfer_engine_drain(pushed.owner->engine, 0, 9), XFER_OK);
+    assert_status(xfer_engine_drain(pushed.owner->engine, 9, NULL), XFER_OK);
     wait_event(pushed.owner, XFER_EVENT_DRAINED, 9, kPatience);
     assert_nothing_lands(&pushed);
 }

@@ -18,6 +18,8 @@
 #include <uv.h>
 #include <xfer/xfer.h>
 
+#include "within.h"
+
 enum {
     kEngines = 2,
     kBoth = kEngines, /* of which engine's objects a thread has some */

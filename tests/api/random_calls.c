@@ -129,7 +129,7 @@ static void region_grant(Worker *worker) {
     uint32_t word = begin(XFER_EVENT_REVOKED, side, 0, true);
     options.user = word;
     xfer_ref_t ref;
-    xfer_status_t status = xfer_region_grant(region->handle, &options, &ref);
+    xfer_status_t status = xfer_region_grant(region->handle, &options, &ref, NULL);
     end(word, status, "xfer_region_grant");
     if (status != XFER_OK) return;
     *grant = (Handle){.handle = region->handle, .ref = ref};
@@ -200,7 +200,7 @@ static void ep_close(Worker *worker) {
     plain(status, "xfer_ep_close");
     if (status == XFER_OK) { /* it has not ended yet */
         refused(xfer_ep_close(ep->handle), "a second xfer_ep_close");
-        refused(xfer_ep_probe(ep->handle, 0, UINT32_MAX), "xfer_ep_probe after the close");
+        refused(xfer_ep_probe(ep->handle, UINT32_MAX, NULL), "xfer_ep_probe after the close");
         refused(xfer_notify(ep->handle, 1, UINT32_MAX, NULL), "xfer_notify after the close");
     }
     pthread_mutex_unlock(&sides[side].hold);
@@ -235,8 +235,9 @@ EP_CALL(put, XFER_EVENT_PUT,
 EP_CALL(get, XFER_EVENT_GET,
         xfer_get(ep->handle, worker->local[side], &ref, offset, length, word, options))
 EP_CALL(notify, XFER_EVENT_SEND, xfer_notify(ep->handle, draw(worker, 4), word, options))
-EP_CALL(ep_connect, XFER_EVENT_CONNECT, xfer_ep_connect(ep->handle, some_timeout(worker), word))
-EP_CALL(ep_probe, XFER_EVENT_PROBE, xfer_ep_probe(ep->handle, some_timeout(worker), word))
+EP_CALL(ep_connect, XFER_EVENT_CONNECT,
+        xfer_ep_connect(ep->handle, word, WITHIN(some_timeout(worker))))
+EP_CALL(ep_probe, XFER_EVENT_PROBE, xfer_ep_probe(ep->handle, word, WITHIN(some_timeout(worker))))
 EP_CALL(message_send, XFER_EVENT_SEND,
         xfer_send(ep->handle, message_to_send(word, size), size, draw(worker, 4), word, options))
 EP_CALL(message_recv, XFER_EVENT_RECV,
@@ -262,7 +263,8 @@ static void ep_lookup(Worker *worker) {
         .size = sizeof options, .wait = draw(worker, 4) == 0, .timeout_ms = some_timeout(worker)};
     if (ep->handle == NULL) return;
     uint32_t word = begin(XFER_EVENT_LOOKUP, side, ep->word, true);
-    end(word, xfer_ep_lookup(ep->handle, names[draw(worker, 8)], &options, word), "xfer_ep_lookup");
+    end(word, xfer_ep_lookup(ep->handle, names[draw(worker, 8)], word, &options, NULL),
+        "xfer_ep_lookup");
 }
 
 static void cancel(Worker *worker) {
@@ -311,7 +313,7 @@ static void batch_fill(Worker *worker) {
         spans[i] = (xfer_span_t){local, offset, length};
     }
     plain(xfer_batch_add_spans(batch->handle, draw(worker, 4), &ref, spans, sizeof spans[0],
-                               draw(worker, 9)),
+                               draw(worker, 9), NULL),
           "xfer_batch_add_spans");
     plain(xfer_batch_put(batch->handle, worker->local[side], &ref, 0, draw(worker, kBlock)),
           "xfer_batch_put");
@@ -348,10 +350,12 @@ static void batch_lists(Worker *worker) {
                           .remote_pages = to,
                           .bases = bases,
                           .base_count = draw(worker, 3)};
-    plain(xfer_batch_add_strided(batch->handle, draw(worker, 4), &strided),
+    plain(xfer_batch_add_strided(batch->handle, draw(worker, 4), &strided, NULL),
           "xfer_batch_add_strided");
-    plain(xfer_batch_add_pages(batch->handle, draw(worker, 4), &pages), "xfer_batch_add_pages");
-    if (draw(worker, 2)) plain(xfer_batch_rebind(batch->handle, &ref, &other), "xfer_batch_rebind");
+    plain(xfer_batch_add_pages(batch->handle, draw(worker, 4), &pages, NULL),
+          "xfer_batch_add_pages");
+    if (draw(worker, 2))
+        plain(xfer_batch_rebind(batch->handle, &ref, &other, NULL), "xfer_batch_rebind");
 }
 
 /* Twice at times: the second is refused, or the first has ended already. */
@@ -413,7 +417,7 @@ static void engine_look(Worker *worker) {
     xfer_engine_t *engine = sides[side_of(worker)].engine;
     xfer_engine_stats_t stats;
     char text[512];
-    size_t needed;
+    uint64_t needed;
     char bound[64];
     plain(xfer_engine_stats(engine, &stats, draw(worker, sizeof stats)), "xfer_engine_stats");
     plain(xfer_engine_describe(engine, text, draw(worker, sizeof text), &needed),
@@ -433,7 +437,7 @@ static void engine_drain(Worker *worker) {
     uint32_t side = side_of(worker);
     board->sides[side].draining = 1;
     uint32_t word = begin(XFER_EVENT_DRAINED, side, 0, true);
-    end(word, xfer_engine_drain(sides[side].engine, some_timeout(worker), word),
+    end(word, xfer_engine_drain(sides[side].engine, word, WITHIN(some_timeout(worker))),
         "xfer_engine_drain");
 }
 
@@ -472,16 +476,16 @@ static void wrong_handles(Worker *worker) {
     refused(xfer_put(region, worker->local[side], &ref, 0, 1, UINT32_MAX, NULL), "put on region");
     refused(xfer_region_open(ep, NULL, worker->local[side], 1, &opened, NULL), "region in ep");
     refused(xfer_region_close(engine), "closing an engine as a region");
-    refused(xfer_ep_probe(NULL, 0, UINT32_MAX), "probe of NULL");
+    refused(xfer_ep_probe(NULL, UINT32_MAX, NULL), "probe of NULL");
     refused(xfer_batch_submit(ep, UINT32_MAX, NULL), "submit of an ep");
     refused(xfer_batch_cancel(NULL), "cancel of NULL");
     refused(xfer_counter_close(engine), "closing an engine as a counter");
     refused(xfer_engine_poll(engine, &event, sizeof event, 0, 0, &count), "poll for none");
-    refused(xfer_engine_drain(ep, 0, UINT32_MAX), "drain of an ep");
+    refused(xfer_engine_drain(ep, UINT32_MAX, NULL), "drain of an ep");
     if (ep != NULL) {
         refused(xfer_get(ep, NULL, &ref, 0, 1, UINT32_MAX, NULL), "get into NULL");
         refused(xfer_put(ep, worker->local[side], NULL, 0, 1, UINT32_MAX, NULL), "put to no ref");
-        refused(xfer_ep_lookup(ep, NULL, NULL, UINT32_MAX), "lookup of no name");
+        refused(xfer_ep_lookup(ep, NULL, UINT32_MAX, NULL, NULL), "lookup of no name");
         refused(xfer_batch_open(ep, NULL, NULL, NULL), "a batch to nowhere");
     }
 }

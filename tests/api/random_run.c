@@ -85,7 +85,7 @@ static void *drive(void *data) {
     }
     while (side->ready != 2) /* the threads still call */
         usleep(200);
-    if (xfer_engine_join(side->engine) != XFER_OK) broken("xfer_engine_join");
+    if (xfer_engine_join(side->engine, XFER_NONE) != XFER_OK) broken("xfer_engine_join");
     if (side->dispatch == XFER_DISPATCH_LOOP && uv_loop_close(&side->loop) != 0)
         broken("handles are left on the caller's loop");
     side->joined = 1;
@@ -94,7 +94,7 @@ static void *drive(void *data) {
 
 static void print_engine(const Side *side) {
     static char text[1 << 16];
-    size_t needed;
+    uint64_t needed;
     print_message("dispatch %u, io_threads %u, closed %d\n", side->dispatch, side->io_threads,
                   side->closed);
     if (xfer_engine_describe(side->engine, text, sizeof text, &needed) == XFER_OK)

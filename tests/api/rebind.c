@@ -47,8 +47,8 @@ static void fill_batch(Two *two, const xfer_ref_t *ref, uint8_t *local) {
                           .bases = &base,
                           .base_count = 1};
     assert_status(xfer_batch_put(two->batch, local, ref, 0, 2 * kPage), XFER_OK);
-    assert_status(xfer_batch_add_strided(two->batch, XFER_OP_PUT, &strided), XFER_OK);
-    assert_status(xfer_batch_add_pages(two->batch, XFER_OP_PUT, &table), XFER_OK);
+    assert_status(xfer_batch_add_strided(two->batch, XFER_OP_PUT, &strided, NULL), XFER_OK);
+    assert_status(xfer_batch_add_pages(two->batch, XFER_OP_PUT, &table, NULL), XFER_OK);
 }
 
 static void test_all_entries_move(void **state) {
@@ -58,7 +58,7 @@ static void test_all_entries_move(void **state) {
     fill(two.local, 6 * kPage, 1);
     assert_status(submit_now(two.pair.client, two.batch), XFER_OK);
     assert_true(filled(two.pair.memory, 6 * kPage, 1, 0));
-    assert_status(xfer_batch_rebind(two.batch, &two.pair.ref, &two.other), XFER_OK);
+    assert_status(xfer_batch_rebind(two.batch, &two.pair.ref, &two.other, NULL), XFER_OK);
     fill(two.local, 6 * kPage, 2);
     assert_status(submit_now(two.pair.client, two.batch), XFER_OK);
     assert_true(filled(two.other_memory, 6 * kPage, 2, 0));
@@ -66,7 +66,7 @@ static void test_all_entries_move(void **state) {
     /* And back, with more added meanwhile. */
     assert_status(xfer_batch_put(two.batch, two.local + 6 * kPage, &two.other, 6 * kPage, kPage),
                   XFER_OK);
-    assert_status(xfer_batch_rebind(two.batch, &two.other, &two.pair.ref), XFER_OK);
+    assert_status(xfer_batch_rebind(two.batch, &two.other, &two.pair.ref, NULL), XFER_OK);
     fill(two.local, 7 * kPage, 3);
     assert_status(submit_now(two.pair.client, two.batch), XFER_OK);
     assert_true(filled(two.pair.memory, 7 * kPage, 3, 0));
@@ -83,8 +83,8 @@ static void test_others_stay(void **state) {
     fill(two.local, kPage, 4);
     assert_status(xfer_batch_put(two.batch, two.local, &ref, 0, kPage), XFER_OK);
     assert_status(xfer_batch_put(two.batch, two.local, &two.other, 0, kPage), XFER_OK);
-    assert_status(xfer_batch_rebind(two.batch, &two.pair.ref, &ref), XFER_ENOTFOUND);
-    assert_status(xfer_batch_rebind(two.batch, &two.other, &two.pair.ref), XFER_OK);
+    assert_status(xfer_batch_rebind(two.batch, &two.pair.ref, &ref, NULL), XFER_ENOTFOUND);
+    assert_status(xfer_batch_rebind(two.batch, &two.other, &two.pair.ref, NULL), XFER_OK);
     assert_status(submit_now(two.pair.client, two.batch), XFER_OK);
     assert_true(filled(third, kPage, 4, 0));
     assert_true(filled(two.pair.memory, kPage, 4, 0));
@@ -101,11 +101,11 @@ static void test_parts(void **state) {
                                         .access = XFER_WRITE,
                                         .offset = (3 - 2 * i) * kPage,
                                         .length = kPart};
-        assert_status(xfer_region_grant(two.pair.region, &options, &parts[i]), XFER_OK);
+        assert_status(xfer_region_grant(two.pair.region, &options, &parts[i], NULL), XFER_OK);
     }
     fill(two.local, kPart, 5);
     assert_status(xfer_batch_put(two.batch, two.local, &parts[0], 0, kPart), XFER_OK);
-    assert_status(xfer_batch_rebind(two.batch, &parts[0], &parts[1]), XFER_OK);
+    assert_status(xfer_batch_rebind(two.batch, &parts[0], &parts[1], NULL), XFER_OK);
     assert_status(submit_now(two.pair.client, two.batch), XFER_OK);
     assert_true(filled(two.pair.memory + kPage, kPart, 5, 0));
     for (uint64_t i = 3 * kPage; i < kLength; i++)
@@ -121,19 +121,19 @@ static void test_refusals(void **state) {
     xfer_ref_t read_only = look_up(two.pair.client, two.pair.ep, "read only");
     fill_batch(&two, &two.pair.ref, two.local);
     const xfer_ref_t *ref = &two.pair.ref;
-    assert_status(xfer_batch_rebind(two.batch, ref, &two.other), XFER_ERANGE);
-    assert_status(xfer_batch_rebind(two.batch, ref, &read_only), XFER_EACCESS);
-    assert_status(xfer_batch_rebind(two.batch, ref, &no_ref), XFER_EINVAL);
-    assert_status(xfer_batch_rebind(two.batch, &no_ref, ref), XFER_EINVAL);
-    assert_status(xfer_batch_rebind(two.batch, ref, NULL), XFER_EINVAL);
-    assert_status(xfer_batch_rebind(two.batch, NULL, ref), XFER_EINVAL);
-    assert_status(xfer_batch_rebind(NULL, ref, ref), XFER_EBADHANDLE);
+    assert_status(xfer_batch_rebind(two.batch, ref, &two.other, NULL), XFER_ERANGE);
+    assert_status(xfer_batch_rebind(two.batch, ref, &read_only, NULL), XFER_EACCESS);
+    assert_status(xfer_batch_rebind(two.batch, ref, &no_ref, NULL), XFER_EINVAL);
+    assert_status(xfer_batch_rebind(two.batch, &no_ref, ref, NULL), XFER_EINVAL);
+    assert_status(xfer_batch_rebind(two.batch, ref, NULL, NULL), XFER_EINVAL);
+    assert_status(xfer_batch_rebind(two.batch, NULL, ref, NULL), XFER_EINVAL);
+    assert_status(xfer_batch_rebind(NULL, ref, ref, NULL), XFER_EBADHANDLE);
     /* What was refused has changed nothing. */
     fill(two.local, 6 * kPage, 6);
     assert_status(submit_now(two.pair.client, two.batch), XFER_OK);
     assert_true(filled(two.pair.memory, 6 * kPage, 6, 0));
     assert_status(xfer_batch_submit(two.batch, 1, NULL), XFER_OK);
-    xfer_status_t status = xfer_batch_rebind(two.batch, ref, ref);
+    xfer_status_t status = xfer_batch_rebind(two.batch, ref, ref, NULL);
     wait_event(two.pair.client, XFER_EVENT_BATCH, 1, kPatience);
     assert_true(status == XFER_EBUSY || status == XFER_OK);
     assert_status(xfer_batch_close(two.batch), XFER_OK);

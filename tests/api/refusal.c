@@ -17,7 +17,7 @@ static uint32_t last_level;
 
 static void record(uint32_t level, const char *text, uint64_t user) {
     (void)user;
-    if (!strstr(text, ": xfer_")) return;
+    if (!strstr(text, "xfer_")) return;
     pthread_mutex_lock(&log_mutex);
     snprintf(last_refusal, sizeof last_refusal, "%s", text);
     last_level = level;
@@ -42,13 +42,17 @@ typedef struct Scene {
     uint8_t *memory;
 } Scene;
 
-static void scene_open(Scene *scene) {
-    xfer_engine_options_t options = host_options(THREAD_MODE);
+static void scene_open_in(Scene *scene, const Mode *mode) {
+    xfer_engine_options_t options = host_options(mode);
     options.on_log = record;
     options.log_level = XFER_LOG_DEBUG;
-    pair_open_with(&scene->pair, &options, &options, THREAD_MODE, 4096);
+    pair_open_with(&scene->pair, &options, &options, mode, 4096);
     assert_status(xfer_batch_open(scene->pair.ep, NULL, &scene->batch, NULL), XFER_OK);
     scene->memory = test_memory(4096);
+}
+
+static void scene_open(Scene *scene) {
+    scene_open_in(scene, THREAD_MODE);
 }
 
 /* ---- every struct that a call takes, in every call that takes it ---- */
@@ -70,17 +74,27 @@ static xfer_status_t region_alloc(Scene *scene, const void *input, xfer_error_t 
     return xfer_region_alloc(scene->pair.client->engine, input, 64, &address, &region, err);
 }
 static xfer_status_t region_grant(Scene *scene, const void *input, xfer_error_t *err) {
-    (void)err;
     xfer_ref_t ref;
-    return xfer_region_grant(scene->pair.region, input, &ref);
+    return xfer_region_grant(scene->pair.region, input, &ref, err);
 }
 static xfer_status_t ep_open(Scene *scene, const void *input, xfer_error_t *err) {
     xfer_ep_t *ep;
     return xfer_ep_open(scene->pair.client->engine, scene->pair.server->uri, input, &ep, err);
 }
 static xfer_status_t ep_lookup(Scene *scene, const void *input, xfer_error_t *err) {
+    return xfer_ep_lookup(scene->pair.ep, "memory", 1, input, err);
+}
+static xfer_status_t ep_connect(Scene *scene, const void *input, xfer_error_t *err) {
     (void)err;
-    return xfer_ep_lookup(scene->pair.ep, "memory", input, 1);
+    return xfer_ep_connect(scene->pair.ep, 1, input);
+}
+static xfer_status_t ep_probe(Scene *scene, const void *input, xfer_error_t *err) {
+    (void)err;
+    return xfer_ep_probe(scene->pair.ep, 1, input);
+}
+static xfer_status_t drain(Scene *scene, const void *input, xfer_error_t *err) {
+    (void)err;
+    return xfer_engine_drain(scene->pair.client->engine, 1, input);
 }
 static xfer_status_t put(Scene *scene, const void *input, xfer_error_t *err) {
     (void)err;
@@ -107,12 +121,10 @@ static xfer_status_t batch_open(Scene *scene, const void *input, xfer_error_t *e
     return xfer_batch_open(scene->pair.ep, input, &batch, err);
 }
 static xfer_status_t add_strided(Scene *scene, const void *input, xfer_error_t *err) {
-    (void)err;
-    return xfer_batch_add_strided(scene->batch, XFER_OP_PUT, input);
+    return xfer_batch_add_strided(scene->batch, XFER_OP_PUT, input, err);
 }
 static xfer_status_t add_pages(Scene *scene, const void *input, xfer_error_t *err) {
-    (void)err;
-    return xfer_batch_add_pages(scene->batch, XFER_OP_PUT, input);
+    return xfer_batch_add_pages(scene->batch, XFER_OP_PUT, input, err);
 }
 static xfer_status_t submit(Scene *scene, const void *input, xfer_error_t *err) {
     (void)err;
@@ -137,11 +149,17 @@ static const struct Input {
     {"xfer_region_options_t", sizeof(xfer_region_options_t),
      RESERVED(xfer_region_options_t, reserved), "xfer_region_alloc", region_alloc, true},
     {"xfer_grant_options_t", sizeof(xfer_grant_options_t), RESERVED(xfer_grant_options_t, reserved),
-     "xfer_region_grant", region_grant, false},
+     "xfer_region_grant", region_grant, true},
     {"xfer_ep_options_t", sizeof(xfer_ep_options_t), RESERVED(xfer_ep_options_t, reserved),
      "xfer_ep_open", ep_open, true},
     {"xfer_lookup_options_t", sizeof(xfer_lookup_options_t),
-     RESERVED(xfer_lookup_options_t, reserved), "xfer_ep_lookup", ep_lookup, false},
+     RESERVED(xfer_lookup_options_t, reserved), "xfer_ep_lookup", ep_lookup, true},
+    {"xfer_op_options_t", sizeof(xfer_op_options_t), RESERVED(xfer_op_options_t, reserved),
+     "xfer_ep_connect", ep_connect, false},
+    {"xfer_op_options_t", sizeof(xfer_op_options_t), RESERVED(xfer_op_options_t, reserved),
+     "xfer_ep_probe", ep_probe, false},
+    {"xfer_op_options_t", sizeof(xfer_op_options_t), RESERVED(xfer_op_options_t, reserved),
+     "xfer_engine_drain", drain, false},
     {"xfer_op_options_t", sizeof(xfer_op_options_t), RESERVED(xfer_op_options_t, reserved),
      "xfer_put", put, false},
     {"xfer_op_options_t", sizeof(xfer_op_options_t), RESERVED(xfer_op_options_t, reserved),
@@ -157,8 +175,8 @@ static const struct Input {
     {"xfer_submit_options_t", sizeof(xfer_submit_options_t),
      RESERVED(xfer_submit_options_t, stream), "xfer_batch_submit", submit, false},
     {"xfer_strided_t", sizeof(xfer_strided_t), RESERVED(xfer_strided_t, reserved),
-     "xfer_batch_add_strided", add_strided, false},
-    {"xfer_pages_t", sizeof(xfer_pages_t), NONE, NULL, "xfer_batch_add_pages", add_pages, false},
+     "xfer_batch_add_strided", add_strided, true},
+    {"xfer_pages_t", sizeof(xfer_pages_t), NONE, NULL, "xfer_batch_add_pages", add_pages, true},
 };
 
 /* One refusal: its status, and `part` in the error and in the log. The options of an engine that
@@ -315,7 +333,7 @@ static void test_names_are_utf8(void **state) {
         assert_status(xfer_region_open(engine, &options, scene.memory, 8, &region, &err),
                       XFER_EINVAL);
         assert_has(err.message, "xfer_region_options_t.name is not UTF-8");
-        assert_status(xfer_ep_lookup(scene.pair.ep, bad[i], NULL, 1), XFER_EINVAL);
+        assert_status(xfer_ep_lookup(scene.pair.ep, bad[i], 1, NULL, NULL), XFER_EINVAL);
     }
     static const char *const good[] = {"\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80",
                                        "\xed\x9f\xbf", "\xf4\x8f\xbf\xbf"};
@@ -335,17 +353,105 @@ static void test_not_logged(void **state) {
     scene_open(&scene);
     char line[kLine];
     uint32_t level = 0;
-    size_t needed = 0;
+    uint64_t needed = 0;
     take_refusal(line, &level);
     assert_status(xfer_engine_describe(scene.pair.client->engine, NULL, 0, &needed), XFER_ENOSPC);
     take_refusal(line, &level);
     assert_string_equal(line, "");
 }
 
+/* ---- refusals that are not about structs ----
+ *
+ * The loop stands meanwhile: a handle is there until it has turned. */
+
+static xfer_status_t close_region_twice(Scene *scene) {
+    xfer_region_t *region = NULL;
+    xfer_region_options_t options = {.size = sizeof options, .access = XFER_READ, .name = "twice"};
+    assert_status(
+        xfer_region_open(scene->pair.client->engine, &options, scene->memory, 64, &region, NULL),
+        XFER_OK);
+    assert_status(xfer_region_close(region), XFER_OK);
+    return xfer_region_close(region);
+}
+static xfer_status_t put_nothing(Scene *scene) {
+    return xfer_put(scene->pair.ep, NULL, &scene->pair.ref, 0, 64, 1, NULL);
+}
+static xfer_status_t put_past_end(Scene *scene) {
+    return xfer_put(scene->pair.ep, scene->memory, &scene->pair.ref, 4090, 64, 1, NULL);
+}
+static xfer_status_t connect_closed(Scene *scene) {
+    xfer_engine_t *engine = scene->pair.client->engine;
+    xfer_ep_t *ep = NULL;
+    assert_status(xfer_ep_open(engine, scene->pair.server->uri, NULL, &ep, NULL), XFER_OK);
+    assert_status(xfer_ep_close(ep), XFER_OK);
+    return xfer_ep_connect(ep, 1, NULL);
+}
+static xfer_status_t close_ep_twice(Scene *scene) {
+    xfer_engine_t *engine = scene->pair.client->engine;
+    xfer_ep_t *ep = NULL;
+    assert_status(xfer_ep_open(engine, scene->pair.server->uri, NULL, &ep, NULL), XFER_OK);
+    assert_status(xfer_ep_close(ep), XFER_OK);
+    return xfer_ep_close(ep);
+}
+static xfer_status_t keep_own(Scene *scene) {
+    return xfer_ep_keep(scene->pair.ep);
+}
+static xfer_status_t no_id(Scene *scene) {
+    return xfer_engine_id(scene->pair.client->engine, NULL);
+}
+static xfer_status_t join_early(Scene *scene) {
+    return xfer_engine_join(scene->pair.client->engine, XFER_NONE);
+}
+static xfer_status_t poll_loop(Scene *scene) {
+    xfer_event_t event;
+    uint32_t count = 0;
+    return xfer_engine_poll(scene->pair.client->engine, &event, sizeof event, 1, 0, &count);
+}
+static xfer_status_t close_engine_twice(Scene *scene) {
+    assert_status(xfer_engine_close(scene->pair.server->engine), XFER_OK);
+    return xfer_engine_close(scene->pair.server->engine);
+}
+
+static void test_other_refusals(void **state) {
+    static const struct {
+        const char *function;
+        xfer_status_t (*call)(Scene *scene);
+        xfer_status_t status;
+    } table[] = {
+        {"xfer_region_close", close_region_twice, XFER_ECLOSED},
+        {"xfer_put", put_nothing, XFER_EINVAL},
+        {"xfer_put", put_past_end, XFER_ERANGE},
+        {"xfer_ep_connect", connect_closed, XFER_ECLOSED},
+        {"xfer_ep_close", close_ep_twice, XFER_ECLOSED},
+        {"xfer_ep_keep", keep_own, XFER_EINVAL},
+        {"xfer_engine_id", no_id, XFER_EINVAL},
+        {"xfer_engine_poll", poll_loop, XFER_EUNSUPPORTED},
+        {"xfer_engine_join", join_early, XFER_EBUSY},
+        {"xfer_engine_close", close_engine_twice, XFER_ECLOSED},
+    };
+    Scene scene;
+    scene_open_in(&scene, *state);
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        char line[kLine];
+        uint32_t level = 0;
+        take_refusal(line, &level);
+        xfer_status_t status = table[i].call(&scene);
+        if (status != table[i].status)
+            fail_msg("%s: %s", table[i].function, xfer_status_name(status));
+        take_refusal(line, &level);
+        assert_int_equal(level, XFER_LOG_DEBUG);
+        char wanted[64];
+        snprintf(wanted, sizeof wanted, ": %s: %s: ", table[i].function, xfer_status_name(status));
+        assert_has(line, wanted);
+        assert_int_equal(strncmp(line, "engine ", 7), 0);
+    }
+}
+
 /* ---- the lines on stderr ---- */
 
 /* What an engine that is opened, and refused something, leaves on stderr. */
-static void capture(char *text, size_t cap, const char *log, xfer_status_t *opened) {
+static void capture_size(char *text, size_t cap, const char *log, uint32_t engine_size,
+                         xfer_status_t *opened) {
     FILE *file = tmpfile();
     assert_non_null(file);
     int kept = dup(STDERR_FILENO);
@@ -354,14 +460,14 @@ static void capture(char *text, size_t cap, const char *log, xfer_status_t *open
     assert_true(dup2(fileno(file), STDERR_FILENO) >= 0);
     assert_int_equal(setenv("XFER_LOG", log, 1), 0);
     xfer_engine_options_t options = {
-        .size = sizeof options, .on_event = ignore_event, .id = {0xab, 0xcd, 0xef, 1}};
+        .size = engine_size, .on_event = ignore_event, .id = {0xab, 0xcd, 0xef, 1}};
     xfer_engine_t *engine = NULL;
     *opened = xfer_engine_open(&options, &engine, NULL);
     if (engine) {
         xfer_region_options_t unset = {0};
         xfer_region_t *region = NULL;
         xfer_region_open(engine, &unset, text, 1, &region, NULL);
-        xfer_engine_join(engine);
+        xfer_engine_join(engine, XFER_NONE);
     }
     unsetenv("XFER_LOG");
     dup2(kept, STDERR_FILENO);
@@ -370,6 +476,22 @@ static void capture(char *text, size_t cap, const char *log, xfer_status_t *open
     size_t length = fread(text, 1, cap - 1, file);
     text[length] = '\0';
     fclose(file);
+}
+
+static void capture(char *text, size_t cap, const char *log, xfer_status_t *opened) {
+    capture_size(text, cap, log, sizeof(xfer_engine_options_t), opened);
+}
+
+/* The environment's choice is known also where the options can't be read. */
+static void test_engine_without_size(void **state) {
+    (void)state;
+    char text[4096];
+    xfer_status_t opened;
+    capture_size(text, sizeof text, "debug", 0, &opened);
+    assert_status(opened, XFER_EINVAL);
+    assert_has(text,
+               "debug: xfer_engine_open: XFER_EINVAL: xfer_engine_options_t.size is 0: set it to "
+               "sizeof(xfer_engine_options_t)\n");
 }
 
 static void test_line_on_stderr(void **state) {
@@ -429,9 +551,16 @@ static void test_unknown_transports(void **state) {
 }
 
 static const struct CMUnitTest tests[] = {
-    TEST(test_every_struct),   TEST(test_engine_options),     TEST(test_regions),
-    TEST(test_names_are_utf8), TEST(test_not_logged),         TEST(test_line_on_stderr),
-    TEST(test_unknown_level),  TEST(test_unknown_transports),
+    TEST(test_every_struct),
+    TEST(test_engine_options),
+    TEST(test_regions),
+    TEST(test_names_are_utf8),
+    TEST(test_not_logged),
+    TEST(test_line_on_stderr),
+    TEST(test_unknown_level),
+    TEST(test_unknown_transports),
+    MODE_TEST(test_other_refusals, 3, "loop/none"),
+    TEST(test_engine_without_size),
 };
 
 TEST_MAIN(tests)

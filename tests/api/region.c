@@ -160,7 +160,7 @@ static xfer_event_t lookup_with(Pair *pair, const char *name, uint32_t wait, uin
                                 uint64_t user) {
     xfer_lookup_options_t options = {
         .size = sizeof options, .wait = wait, .timeout_ms = timeout_ms};
-    assert_status(xfer_ep_lookup(pair->ep, name, &options, user), XFER_OK);
+    assert_status(xfer_ep_lookup(pair->ep, name, user, &options, NULL), XFER_OK);
     return wait_event(pair->client, XFER_EVENT_LOOKUP, user, kPatience);
 }
 
@@ -187,7 +187,7 @@ static void test_lookup_after_connecting(void **state) {
     uint8_t *local = test_memory(100);
     assert_status(get_now(pair.client, pair.ep, local, event.data, 0, 100), XFER_OK);
     assert_true(filled(local, 100, 3, 0));
-    assert_status(xfer_ep_lookup(pair.ep, "", NULL, 3), XFER_EINVAL);
+    assert_status(xfer_ep_lookup(pair.ep, "", 3, NULL, NULL), XFER_EINVAL);
 }
 
 static void test_lookup_waits(void **state) {
@@ -196,7 +196,7 @@ static void test_lookup_waits(void **state) {
     uint8_t *memory = test_memory(64);
     xfer_lookup_options_t options = {.size = sizeof options, .wait = 1, .timeout_ms = kPatience};
     for (uint64_t user = 1; user <= 3; user++) {
-        assert_status(xfer_ep_lookup(pair.ep, "later", &options, user), XFER_OK);
+        assert_status(xfer_ep_lookup(pair.ep, "later", user, &options, NULL), XFER_OK);
     }
     pass_ms(100);
     assert_int_equal(count_events(pair.client, XFER_EVENT_LOOKUP, 1), 0);
@@ -217,7 +217,7 @@ static void test_lookup_gives_up(void **state) {
     assert_true(now_ms() - start >= 299);
     /* The endpoint's end is the end of what waits. */
     xfer_lookup_options_t options = {.size = sizeof options, .wait = 1, .timeout_ms = XFER_NONE};
-    assert_status(xfer_ep_lookup(pair.ep, "never", &options, 2), XFER_OK);
+    assert_status(xfer_ep_lookup(pair.ep, "never", 2, &options, NULL), XFER_OK);
     pass_ms(20);
     assert_status(xfer_ep_close(pair.ep), XFER_OK);
     assert_status(wait_event(pair.client, XFER_EVENT_LOOKUP, 2, kPatience).status, XFER_ECANCELED);

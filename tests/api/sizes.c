@@ -50,7 +50,7 @@ static void test_longer_engine_options(void **state) {
     xfer_engine_t *engine = NULL;
     assert_status(xfer_engine_open(longer(&options, &known, sizeof known, false), &engine, NULL),
                   XFER_OK);
-    assert_status(xfer_engine_join(engine), XFER_OK);
+    assert_status(xfer_engine_join(engine, XFER_NONE), XFER_OK);
     void *tail = longer(&options, &known, sizeof known, true);
     assert_status(xfer_engine_open(tail, &engine, NULL), XFER_E2BIG);
 }
@@ -62,7 +62,7 @@ static void test_shorter_engine_options(void **state) {
     options.size = offsetof(xfer_engine_options_t, log_user);
     xfer_engine_t *engine = NULL;
     assert_status(xfer_engine_open(&options, &engine, NULL), XFER_OK);
-    assert_status(xfer_engine_join(engine), XFER_OK);
+    assert_status(xfer_engine_join(engine, XFER_NONE), XFER_OK);
 }
 
 static void test_longer_children(void **state) {
@@ -92,9 +92,9 @@ static void test_longer_children(void **state) {
 
     xfer_lookup_options_t lookup = {.size = sizeof lookup};
     longer(&longer_options, &lookup, sizeof lookup, true);
-    assert_status(xfer_ep_lookup(pair.ep, "memory", bad, 1), XFER_E2BIG);
+    assert_status(xfer_ep_lookup(pair.ep, "memory", 1, bad, NULL), XFER_E2BIG);
     longer(&longer_options, &lookup, sizeof lookup, false);
-    assert_status(xfer_ep_lookup(pair.ep, "memory", bad, 2), XFER_OK);
+    assert_status(xfer_ep_lookup(pair.ep, "memory", 2, bad, NULL), XFER_OK);
     assert_status(wait_event(pair.client, XFER_EVENT_LOOKUP, 2, kPatience).status, XFER_OK);
 
     xfer_op_options_t op = {.size = sizeof op};
@@ -120,9 +120,9 @@ static void test_longer_children(void **state) {
                               .length = 8,
                               .count = 8};
     longer(&longer_options, &strided, sizeof strided, true);
-    assert_status(xfer_batch_add_strided(batch, XFER_OP_PUT, bad), XFER_E2BIG);
+    assert_status(xfer_batch_add_strided(batch, XFER_OP_PUT, bad, NULL), XFER_E2BIG);
     longer(&longer_options, &strided, sizeof strided, false);
-    assert_status(xfer_batch_add_strided(batch, XFER_OP_PUT, bad), XFER_OK);
+    assert_status(xfer_batch_add_strided(batch, XFER_OP_PUT, bad, NULL), XFER_OK);
 
     const uint64_t zero = 0;
     xfer_page_base_t base = {.local = (uintptr_t)local, .remote = &pair.ref};
@@ -135,9 +135,9 @@ static void test_longer_children(void **state) {
                           .bases = &base,
                           .base_count = 1};
     longer(&longer_options, &pages, sizeof pages, true);
-    assert_status(xfer_batch_add_pages(batch, XFER_OP_PUT, bad), XFER_E2BIG);
+    assert_status(xfer_batch_add_pages(batch, XFER_OP_PUT, bad, NULL), XFER_E2BIG);
     longer(&longer_options, &pages, sizeof pages, false);
-    assert_status(xfer_batch_add_pages(batch, XFER_OP_PUT, bad), XFER_OK);
+    assert_status(xfer_batch_add_pages(batch, XFER_OP_PUT, bad, NULL), XFER_OK);
 
     xfer_submit_options_t submit = {.size = sizeof submit};
     longer(&longer_options, &submit, sizeof submit, true);

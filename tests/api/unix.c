@@ -85,7 +85,7 @@ static void test_nobody_yet(void **state) {
     Host *client = host_open(*state), *server = host_open(*state);
     xfer_ep_t *ep = open_ep(client, place.uri);
     assert_status(connect_now(client, ep, 100), XFER_EUNREACHABLE);
-    assert_status(xfer_ep_lookup(ep, "memory", NULL, 1), XFER_OK);
+    assert_status(xfer_ep_lookup(ep, "memory", 1, NULL, NULL), XFER_OK);
     uint8_t *memory = test_memory(64);
     open_region(server, "memory", XFER_READ, memory, 64);
     host_listen(server, place.uri);
@@ -114,7 +114,7 @@ static void test_left_by_a_killed_process(void **state) {
 
 static bool describes(Host *host, const char *text) {
     static char json[65536];
-    size_t needed;
+    uint64_t needed;
     assert_status(xfer_engine_describe(host->engine, json, sizeof json, &needed), XFER_OK);
     return strstr(json, text);
 }

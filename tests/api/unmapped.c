@@ -78,7 +78,7 @@ static int own(const char *argument) {
         printf("unmapped\n");
         fflush(stdout);
     }
-    return xfer_engine_join(engine) == XFER_OK ? 0 : 4;
+    return xfer_engine_join(engine, XFER_NONE) == XFER_OK ? 0 : 4;
 }
 
 typedef struct Scene {
@@ -213,7 +213,7 @@ static void test_local(void **state) {
 
 static bool says(Host *host, const char *what) {
     static char text[65536];
-    size_t needed = 0;
+    uint64_t needed = 0;
     assert_status(xfer_engine_describe(host->engine, text, sizeof text, &needed), XFER_OK);
     return strstr(text, what) != NULL;
 }
@@ -247,7 +247,7 @@ static void test_local_piece(void **state) {
             {(uintptr_t)missing, kPart, kPart / 2},
             {(uintptr_t)scene.local + kPart, 2 * kPart, kPart / 4},
         };
-        assert_status(xfer_batch_add_spans(batch, op, &scene.gone, spans, sizeof spans[0], 3),
+        assert_status(xfer_batch_add_spans(batch, op, &scene.gone, spans, sizeof spans[0], 3, NULL),
                       XFER_OK);
         assert_status(xfer_batch_submit(batch, op, NULL), XFER_OK);
         assert_ours(&scene, XFER_EVENT_BATCH, op);

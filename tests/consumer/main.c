@@ -15,7 +15,7 @@ int main(void) {
         return 1;
     }
     int failed = xfer_engine_id(engine, &id) != XFER_OK || id.incarnation == 0;
-    failed |= xfer_engine_join(engine) != XFER_OK;
+    failed |= xfer_engine_join(engine, XFER_NONE) != XFER_OK;
     printf("xfer %s\n", xfer_version_string());
     return failed || xfer_version() != XFER_VERSION;
 }

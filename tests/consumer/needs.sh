@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # A machine that lacks what is needed is told of all of it, by the names that Debian gives it; the packages are those
-# that the README lists and tests/install.sh --build installs; and building takes nothing of what only tests need.
+# that the README lists and tests/install.sh --build installs; what that costs is said before; and building takes
+# nothing of what only tests need.
 # Usage: needs.sh SOURCE_DIR
 set -euo pipefail
 source=$1
@@ -27,3 +28,27 @@ grep -qE 'clang|golang|cargo|abigail|cmocka|doctest' "$work/installed" && { echo
 
 sed -n '/^sudo apt-get install/,/[^\\]$/p' "$source/README.md" | tr -d '\\\n' | sed 's/^sudo apt-get install//' |
     tr -s ' ' '\n' | grep . | sort | diff "$work/installed" -
+
+# An apt-get that only writes down what it is asked for. The cost is said before anything is installed.
+cat >"$work/bin/apt-get" <<'EOF'
+#!/bin/sh
+echo "apt-get $*" >>"$ASKED"
+case $* in *--print-uris*)
+    echo "Need to get 12.3 MB of archives."
+    echo "After this operation, 45.6 MB of additional disk space will be used." ;;
+*" -y "*) cp "$SAID" "$SAID.before" ;;
+esac
+EOF
+printf '#!/bin/sh\nexec "$@"\n' >"$work/bin/sudo"
+chmod +x "$work/bin/apt-get" "$work/bin/sudo"
+PATH=$work/bin:$PATH ASKED=$work/asked SAID=$work/said bash "$source/tests/install.sh" --build >"$work/said"
+grep -q '12.3 MB to fetch, 45.6 MB on disk' "$work/said.before" || { echo "installs before it says how much"; exit 1; }
+grep -q '^apt-get install .*libuv1-dev' "$work/asked" || { echo "installs nothing"; exit 1; }
+rm "$work/bin/dpkg-query"
+
+# Who only wants the library gets no tests.
+(cd "$source" && cmake --preset release -B "$work/release") >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
+targets=$(cmake --build "$work/release" --target help)
+grep -q 'libxfer' <<<"$targets" || { echo "preset release does not build the library"; exit 1; }
+grep -E 'api_|unit_|doctest' <<<"$targets" && { echo "preset release builds tests"; exit 1; }
+exit 0

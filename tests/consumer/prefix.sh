@@ -21,7 +21,10 @@ contents() {
 }
 
 rm -rf "$prefix"
-cmake --install "$build" --prefix "$prefix" >/dev/null
+said=$(cmake --install "$build" --prefix "$prefix")
+for word in ldconfig "-Wl,-rpath,$prefix/$libdir" "PKG_CONFIG_PATH=$prefix/$libdir/pkgconfig"; do
+    grep -qF -- "$word" <<<"$said" || { echo "the installation does not say: $word"; exit 1; }
+done
 echo "installed, where < is missing and > is not expected:"
 diff <(grep -v '^#' "$here/files.txt") <(contents)
 [ "$way" = uninstall ] || exit 0

@@ -98,7 +98,7 @@ static int write_role(const char *argument) {
     if (life.local == NULL || life.journal == NULL ||
         xfer_engine_open(&options, &life.engine, NULL) != XFER_OK ||
         xfer_ep_open(life.engine, uri, NULL, &life.ep, NULL) != XFER_OK ||
-        xfer_ep_lookup(life.ep, "memory", NULL, 1) != XFER_OK)
+        xfer_ep_lookup(life.ep, "memory", 1, NULL, NULL) != XFER_OK)
         return 3;
     for (;;) {
         xfer_event_t event;
@@ -319,7 +319,7 @@ static int whole_role(const char *argument) {
         xfer_ep_open(engine, uri, NULL, &ep, NULL) != XFER_OK)
         return 3;
     if (put) fill(local, kRead, kAll);
-    if ((put ? xfer_ep_lookup(ep, "memory", NULL, 1)
+    if ((put ? xfer_ep_lookup(ep, "memory", 1, NULL, NULL)
              : xfer_get(ep, local, &legacy->ref, 0, kRead, 2, NULL)) != XFER_OK)
         return 4;
     for (;;) {
@@ -334,7 +334,7 @@ static int whole_role(const char *argument) {
         if (count == 0 || event.user != 2) continue;
         if (event.status != XFER_OK || !filled(local, kRead, kAll, 0)) return 7;
         legacy->ends++;
-        if (!put) return xfer_engine_join(engine) == XFER_OK ? 0 : 8;
+        if (!put) return xfer_engine_join(engine, XFER_NONE) == XFER_OK ? 0 : 8;
     }
 }
 

@@ -35,7 +35,7 @@ static int visit_role(const char *argument) {
         xfer_engine_listen(engine, uri, bound, sizeof bound, NULL) != XFER_OK ||
         xfer_ep_open(engine, survivor, NULL, &ep, NULL) != XFER_OK ||
         xfer_batch_open(ep, NULL, &batch, NULL) != XFER_OK ||
-        xfer_ep_lookup(ep, "memory", NULL, 1) != XFER_OK)
+        xfer_ep_lookup(ep, "memory", 1, NULL, NULL) != XFER_OK)
         return 3;
     printf("%s\n", bound);
     fflush(stdout);
@@ -110,7 +110,7 @@ static void live_once(Survivor *survivor, int id) {
     if (survivor->ep == NULL)
         assert_status(xfer_ep_open(survivor->engine, survivor->visitor, NULL, &survivor->ep, NULL),
                       XFER_OK);
-    assert_status(xfer_ep_lookup(survivor->ep, "memory", NULL, 1), XFER_OK);
+    assert_status(xfer_ep_lookup(survivor->ep, "memory", 1, NULL, NULL), XFER_OK);
     assert_status(wait_kind(survivor, XFER_EVENT_LOOKUP, &event), XFER_OK);
     memcpy(&survivor->ref, event.data, sizeof survivor->ref);
     assert_status(xfer_put(survivor->ep, survivor->memory, &survivor->ref, 0, kPart, 1, NULL),
@@ -132,7 +132,7 @@ typedef struct State {
 /* When the last life is over. */
 static State state_of(Survivor *survivor) {
     static char text[1 << 20];
-    size_t needed = 0;
+    uint64_t needed = 0;
     xfer_engine_stats_t stats;
     xfer_event_t event;
     const uint64_t end = now_ms() + kPatience;
@@ -180,7 +180,7 @@ static void test_restarts(void **unused) {
         "peers\n",
         rounds, (long long)grown, after.holdings.descriptors, after.holdings.threads,
         after.holdings.mappings, (int)after.peers);
-    assert_status(xfer_engine_join(survivor.engine), XFER_OK);
+    assert_status(xfer_engine_join(survivor.engine, XFER_NONE), XFER_OK);
     assert_status(xfer_region_close(survivor.region), XFER_ECLOSED);
     assert_status(xfer_ep_close(survivor.ep), XFER_ECLOSED);
 }

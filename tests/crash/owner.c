@@ -63,7 +63,7 @@ static void prepare_batch(Scene *scene) {
                           .bases = &base,
                           .base_count = 1};
     assert_status(xfer_batch_open(scene->ep, NULL, &scene->batch, NULL), XFER_OK);
-    assert_status(xfer_batch_add_pages(scene->batch, XFER_OP_PUT, &table), XFER_OK);
+    assert_status(xfer_batch_add_pages(scene->batch, XFER_OP_PUT, &table, NULL), XFER_OK);
 }
 
 static void open_scene(Scene *scene, const Mode *mode) {
@@ -131,7 +131,7 @@ static void check_new_owner(Scene *scene, uint64_t round) {
     assert_status(submit_now(scene->host, scene->batch), XFER_ESTALE);
     assert_true(all_zero(scene->memory.memory, kPuts));
     assert_true(all_zero(scene->memory.memory + 2 * kPuts, kPages * kPage));
-    assert_status(xfer_batch_rebind(scene->batch, &old, &scene->ref), XFER_OK);
+    assert_status(xfer_batch_rebind(scene->batch, &old, &scene->ref, NULL), XFER_OK);
     fill(scene->local + 2 * kPuts, kPages * kPage, user);
     assert_status(submit_now(scene->host, scene->batch), XFER_OK);
     assert_true(filled(scene->memory.memory + 2 * kPuts, kPages * kPage, user, 0));

@@ -73,7 +73,7 @@ static bool found(Member *member, int to, const xfer_ref_t *ref) {
     const xfer_ref_t old = way->ref;
     way->ref = *ref;
     if (!way->filled) return fill_batch(member, to);
-    return xfer_batch_rebind(way->batch, &old, ref) == XFER_OK;
+    return xfer_batch_rebind(way->batch, &old, ref, NULL) == XFER_OK;
 }
 
 static bool hear(Member *member, const xfer_event_t *event) {
@@ -97,7 +97,7 @@ static bool hear(Member *member, const xfer_event_t *event) {
             of_user->other++;
         if (event->status != XFER_ESTALE || way->asked) return true;
         way->asked = true;
-        return xfer_ep_lookup(way->ep, "inbox", NULL, event->user) == XFER_OK;
+        return xfer_ep_lookup(way->ep, "inbox", event->user, NULL, NULL) == XFER_OK;
     case XFER_EVENT_NOTIFY:
         if (event->status == XFER_OK) pairs[event->tag / kMembers].notified++;
         return event->tag % kMembers == (uint64_t)member->self;
@@ -161,7 +161,7 @@ static bool open_ways(Member *member) {
         if (xfer_ep_open(member->engine, member->board->rows[to].uri, &options, &way->ep, NULL) !=
                 XFER_OK ||
             xfer_batch_open(way->ep, NULL, &way->batch, NULL) != XFER_OK ||
-            xfer_ep_lookup(way->ep, "inbox", &patient, (uint64_t)to) != XFER_OK)
+            xfer_ep_lookup(way->ep, "inbox", (uint64_t)to, &patient, NULL) != XFER_OK)
             return false;
     }
     return true;

@@ -120,7 +120,7 @@ static void run_with(const Mode *mode, void (*step)(Host *host)) {
     step(&host);
     must(xfer_engine_close(host.engine), "xfer_engine_close");
     if (mode->dispatch == XFER_DISPATCH_LOOP) uv_run(&host.loop, UV_RUN_DEFAULT);
-    must(xfer_engine_join(host.engine), "xfer_engine_join");
+    must(xfer_engine_join(host.engine, XFER_NONE), "xfer_engine_join");
     loop_end(&host);
 }
 

@@ -155,9 +155,9 @@ static xfer_status_t outcome(Host *client, Host *server, xfer_status_t status, u
 static void first_contact(Host *client, Host *server, xfer_ep_t *ep) {
     static uint8_t local[sizeof served];
     xfer_status_t status;
-    status = xfer_ep_connect(ep, 0, kConnectWord);
+    status = xfer_ep_connect(ep, kConnectWord, NULL);
     outcome(client, server, status, XFER_EVENT_CONNECT, kConnectWord);
-    status = xfer_ep_lookup(ep, "memory", NULL, kLookupWord);
+    status = xfer_ep_lookup(ep, "memory", kLookupWord, NULL, NULL);
     status = outcome(client, server, status, XFER_EVENT_LOOKUP, kLookupWord);
     if (status != XFER_OK) return;
     status = xfer_put(ep, local, &client->ref, 0, sizeof local, kPutWord, NULL);

@@ -24,7 +24,7 @@ static void meet(const Mode *mode, const Mode *client_mode) {
     must(region_try(&server, &region, NULL), "xfer_region_open");
     host_open(&client, client_mode);
     must(xfer_ep_open(client.engine, server.uri, NULL, &ep, NULL), "xfer_ep_open");
-    must(xfer_ep_connect(ep, 0, 1), "xfer_ep_connect");
+    must(xfer_ep_connect(ep, 1, NULL), "xfer_ep_connect");
     must(wait_event(&client, &server, XFER_EVENT_CONNECT, 1).status, "CONNECT");
     wait_event(&server, &client, XFER_EVENT_PEER_UP, 0);
 }
@@ -143,7 +143,7 @@ static void run_named(const Mode *mode, const Fault *fault) {
     check_status(status, "xfer_ep_open");
     if (status == XFER_OK) {
         xfer_status_t early = receive(named, 10);
-        status = xfer_ep_connect(named, 0, 11);
+        status = xfer_ep_connect(named, 11, NULL);
         well = ended(&server, &client, status, XFER_EVENT_CONNECT, 11) == XFER_OK;
         if (well) {
             status = xfer_send(ep, letter, kSmallBytes, 10, 10, NULL);
@@ -205,7 +205,7 @@ static uint64_t applied(void) {
 static void run_notify(const Mode *mode, const Fault *fault) {
     xfer_counter_t *counter = NULL;
     meet(mode, &plain);
-    must(xfer_ep_lookup(ep, "memory", NULL, 2), "xfer_ep_lookup");
+    must(xfer_ep_lookup(ep, "memory", 2, NULL, NULL), "xfer_ep_lookup");
     must(wait_event(&client, &server, XFER_EVENT_LOOKUP, 2).status, "LOOKUP");
     inject_arm(fault);
     xfer_status_t status = xfer_counter_open(server.engine, kCounted, 2, 77, &counter, NULL);
@@ -250,7 +250,7 @@ static void run_retire(const Mode *mode, const Fault *fault) {
     meet(mode, &driven);
     must(xfer_region_open(server.engine, &options, large, sizeof large, &read, NULL),
          "xfer_region_open");
-    must(xfer_ep_lookup(ep, "large", NULL, 2), "xfer_ep_lookup");
+    must(xfer_ep_lookup(ep, "large", 2, NULL, NULL), "xfer_ep_lookup");
     must(wait_event(&client, &server, XFER_EVENT_LOOKUP, 2).status, "LOOKUP");
     must(xfer_get(ep, large_box, &client.ref, 0, sizeof large_box, 3, NULL), "xfer_get");
     jam(&server, &client);

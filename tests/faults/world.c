@@ -115,7 +115,7 @@ void loop_end(Host *host) {
 void host_end(Host *host) {
     must(xfer_engine_close(host->engine), "xfer_engine_close");
     wait_object(host, NULL, XFER_EVENT_CLOSED, host->engine);
-    must(xfer_engine_join(host->engine), "xfer_engine_join");
+    must(xfer_engine_join(host->engine, XFER_NONE), "xfer_engine_join");
     host->engine = NULL;
     loop_end(host);
 }
@@ -191,7 +191,7 @@ static void connect_after(Host *client, Host *server, xfer_ep_t *ep) {
     static uint64_t word = 500;
     xfer_status_t status = XFER_EUNREACHABLE;
     for (int i = 0; i < kAttempts && status == XFER_EUNREACHABLE; i++) {
-        must(xfer_ep_connect(ep, 0, ++word), "xfer_ep_connect");
+        must(xfer_ep_connect(ep, ++word, NULL), "xfer_ep_connect");
         status = wait_event(client, server, XFER_EVENT_CONNECT, word).status;
     }
     must(status, "CONNECT");
@@ -204,7 +204,7 @@ void talk(Host *client, Host *server) {
     uint64_t user = ++word;
     must(xfer_ep_open(client->engine, server->uri, NULL, &ep, NULL), "xfer_ep_open");
     connect_after(client, server, ep);
-    must(xfer_ep_lookup(ep, "memory", NULL, user), "xfer_ep_lookup");
+    must(xfer_ep_lookup(ep, "memory", user, NULL, NULL), "xfer_ep_lookup");
     must(wait_event(client, server, XFER_EVENT_LOOKUP, user).status, "LOOKUP");
     memset(sent, (int)user, sizeof sent);
     must(xfer_put(ep, sent, &client->ref, 0, sizeof sent, user, NULL), "xfer_put");

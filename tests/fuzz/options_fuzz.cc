@@ -111,7 +111,7 @@ struct World {
     ~World() {
         xfer_batch_close(batch);
         xfer_ep_close(ep);
-        xfer_engine_join(engine);
+        xfer_engine_join(engine, XFER_NONE);
     }
     xfer_engine_t *engine = nullptr;
     xfer_ep_t *ep = nullptr;
@@ -144,9 +144,9 @@ void try_engine(const unsigned char *data, size_t size, unsigned which) {
     if (!engine) return;
     xfer_id_t id;
     REQUIRE(xfer_engine_id(engine, &id) == XFER_OK && id.incarnation != 0);
-    size_t needed = 0;
+    uint64_t needed = 0;
     REQUIRE(xfer_engine_describe(engine, nullptr, 0, &needed) == XFER_ENOSPC && needed > 1);
-    REQUIRE(xfer_engine_join(engine) == XFER_OK);
+    REQUIRE(xfer_engine_join(engine, XFER_NONE) == XFER_OK);
 }
 
 void try_region(const unsigned char *data, size_t size, unsigned which) {
@@ -190,7 +190,7 @@ void try_strided(const unsigned char *data, size_t size, unsigned which) {
     Given<xfer_strided_t> given(data, size);
     const Behind behind(data, size);
     given.fields.remote = which & 1 ? &behind.ref : nullptr;
-    REQUIRE(sound(xfer_batch_add_strided(world().batch, which >> 1 & 3, given.get())));
+    REQUIRE(sound(xfer_batch_add_strided(world().batch, which >> 1 & 3, given.get(), nullptr)));
     REQUIRE(xfer_batch_reset(world().batch) == XFER_OK);
 }
 
@@ -219,7 +219,7 @@ void try_pages(const unsigned char *data, size_t size, unsigned which) {
     pages.local_pages = which & 1 ? lists[0] : nullptr;
     pages.remote_pages = which & 2 ? lists[1] : nullptr;
     pages.bases = which & 4 ? reinterpret_cast<const xfer_page_base_t *>(bases.data()) : nullptr;
-    REQUIRE(sound(xfer_batch_add_pages(world().batch, which >> 5 & 3, given.get())));
+    REQUIRE(sound(xfer_batch_add_pages(world().batch, which >> 5 & 3, given.get(), nullptr)));
     REQUIRE(xfer_batch_reset(world().batch) == XFER_OK);
 }
 

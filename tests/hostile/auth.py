@@ -2,6 +2,7 @@
 """Attempts to pass for a member without the key, against an engine that has one."""
 
 import os
+import re
 
 import initiator as wire
 from initiator import EAUTH, EPROTO, HELLO, PROOF, READY, REPLY, Frame, Initiator
@@ -270,6 +271,7 @@ def what_the_log_says_of_strangers_is_bounded(lab):
     def logged(words):
         line = " ".join(server.wait("log"))
         check(words in line, line)
+        check(re.match(r"engine [0-9a-f]{8}: ", line), line)
 
     try:
         # As who has another key, and checks the reply's proof.

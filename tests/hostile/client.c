@@ -79,8 +79,10 @@ static void visit(xfer_engine_t *engine, const char *uri, uint32_t limit, uint32
     refill();
     must(xfer_ep_open(engine, uri, &options, &ep, NULL), uri);
     connected = 1;
-    must(xfer_ep_connect(ep, patient, 0), "connect");
-    must(xfer_ep_lookup(ep, "vault", &patience, 0), "lookup");
+    must(xfer_ep_connect(
+             ep, 0, &(xfer_op_options_t){.size = sizeof(xfer_op_options_t), .timeout_ms = patient}),
+         "connect");
+    must(xfer_ep_lookup(ep, "vault", 0, &patience, NULL), "lookup");
     xfer_status_t found = wait_for(engine, XFER_EVENT_LOOKUP, &ref), got = 0, put = 0;
     if (found == XFER_OK) {
         got = xfer_get(ep, memory + WORDS, &ref, 0, BYTES, 0, &deadline);
@@ -137,6 +139,6 @@ int main(int argc, char **argv) {
         visit(engine, uri, limit, patient, identity);
     }
     must(xfer_region_close(region), "close");
-    must(xfer_engine_join(engine), "join");
+    must(xfer_engine_join(engine, XFER_NONE), "join");
     return 0;
 }

@@ -122,7 +122,7 @@ int main(int argc, char **argv) {
     must(xfer_engine_open(&options, &engine, NULL), "open");
     const xfer_ep_options_t plain = {.size = sizeof plain};
     must(xfer_ep_open(engine, argv[1], &plain, &ep, NULL), argv[1]);
-    must(xfer_ep_lookup(ep, "members", NULL, 0), "lookup");
+    must(xfer_ep_lookup(ep, "members", 0, NULL, NULL), "lookup");
     must(wait_for(engine, XFER_EVENT_LOOKUP, &ref), "lookup");
     while (rounds < FIRST && !failed)
         run_round(engine, ep, &ref);
@@ -137,6 +137,6 @@ int main(int argc, char **argv) {
         if (asked) report();
     }
     must(xfer_ep_close(ep), "close");
-    must(xfer_engine_join(engine), "join");
+    must(xfer_engine_join(engine, XFER_NONE), "join");
     return 0;
 }

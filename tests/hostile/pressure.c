@@ -208,9 +208,18 @@ static void on_event(const xfer_event_t *event, uint64_t user) {
     (void)user;
 }
 
+/* The warning about half-open connections has the address of the attackers. */
+static _Atomic int logged;
+static void on_log(uint32_t level, const char *text, uint64_t user) {
+    (void)user;
+    if (level == XFER_LOG_WARN && strstr(text, "half-open") && strstr(text, " from 127.0.0.2"))
+        logged = 1;
+}
+
 static void serve(int pipe_in) {
     xfer_engine_options_t options = {.size = sizeof options,
                                      .on_event = on_event,
+                                     .on_log = on_log,
                                      .key = KEY,
                                      .key_length = sizeof KEY - 1,
                                      .max_connections = 64};
@@ -219,7 +228,7 @@ static void serve(int pipe_in) {
     xfer_region_options_t lent = {
         .size = sizeof lent, .access = XFER_READ | XFER_WRITE, .name = "desk"};
     char uri[256], text[1 << 18];
-    size_t needed;
+    uint64_t needed;
     must(xfer_engine_open(&options, &engine, NULL), "open");
     must(xfer_region_open(engine, &lent, desk, sizeof desk, &region, NULL), "desk");
     must(xfer_engine_listen(engine, "tcp://127.0.0.1:0", uri, sizeof uri, NULL), "listen");
@@ -230,19 +239,19 @@ static void serve(int pipe_in) {
         xfer_engine_stats_t stats;
         must(xfer_engine_stats(engine, &stats, sizeof stats), "stats");
         must(xfer_engine_describe(engine, text, sizeof text, &needed), "describe");
-        fprintf(out, "%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %d %d\n", stats.accepts,
+        fprintf(out, "%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %d %d %d\n", stats.accepts,
                 stats.errors[-XFER_EOVERLOAD], now_ns(CLOCK_PROCESS_CPUTIME_ID), resident(),
                 strstr(text, "\"under_pressure\": true") != NULL,
-                strstr(text, "\"most_from\": \"127.0.0.2\"") != NULL);
+                strstr(text, "\"most_from\": \"127.0.0.2\"") != NULL, logged);
         fflush(out);
     }
     must(xfer_region_close(region), "close");
-    must(xfer_engine_join(engine), "join");
+    must(xfer_engine_join(engine, XFER_NONE), "join");
 }
 
 typedef struct Report {
     uint64_t accepts, turned_away, cpu, rss;
-    int pressed, named;
+    int pressed, named, logged;
 } Report;
 static FILE *ask, *answer;
 
@@ -252,8 +261,8 @@ static Report report(void) {
     fflush(ask);
     char line[256];
     if (!fgets(line, sizeof line, answer) ||
-        sscanf(line, "%" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %d %d", &now.accepts,
-               &now.turned_away, &now.cpu, &now.rss, &now.pressed, &now.named) != 6)
+        sscanf(line, "%" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %d %d %d", &now.accepts,
+               &now.turned_away, &now.cpu, &now.rss, &now.pressed, &now.named, &now.logged) != 7)
         fail("the engine does not report");
     return now;
 }
@@ -292,14 +301,14 @@ static void enter(Member *member, const uint8_t *id) {
     must(xfer_engine_open(&options, &member->engine, NULL), "open");
     must(xfer_ep_open(member->engine, uri, NULL, &member->ep, NULL), "open an endpoint");
     xfer_lookup_options_t patience = {.size = sizeof patience, .timeout_ms = PATIENCE_MS};
-    must(xfer_ep_lookup(member->ep, "desk", &patience, 0), "lookup");
+    must(xfer_ep_lookup(member->ep, "desk", 0, &patience, NULL), "lookup");
     must(next(member, XFER_EVENT_LOOKUP), "a member does not get in");
 }
 
 static void leave(Member *member) {
     must(xfer_ep_close(member->ep), "close");
     next(member, XFER_EVENT_CLOSED);
-    must(xfer_engine_join(member->engine), "join");
+    must(xfer_engine_join(member->engine, XFER_NONE), "join");
 }
 
 /* A put and a get of its own bytes; how long they took. */
@@ -409,6 +418,7 @@ int main(int argc, char **argv) {
     wait_ms(1000);
     newcomers("half the rate, from another address", &inside[IDLE], NEWCOMERS, 3000);
     check(report().named, "describe does not tell where the pressure comes from");
+    check(report().logged, "the log does not tell where the pressure comes from");
     cost("half the rate, nobody else", half_us);
     attack_from(own, rate / 2);
     wait_ms(1000);

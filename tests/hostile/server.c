@@ -45,6 +45,9 @@ static void on_event(const xfer_event_t *event, uint64_t user) {
     }
     if (event->kind == XFER_EVENT_CLOSED && event->object == mapped) printf("closed\n");
     if (event->kind == XFER_EVENT_PEER) last_peer = event->ep;
+    if (event->kind == XFER_EVENT_PEER_DOWN)
+        printf("down %" PRId32 " %" PRIu32 " %" PRId32 "\n", event->status, event->origin,
+               event->native_code);
 }
 
 /* HOSTILE_LOG: what is said of connections that were not let in. */
@@ -143,6 +146,6 @@ int main(int argc, char **argv) {
     }
     for (unsigned i = 0; i < sizeof regions / sizeof *regions; ++i)
         must(xfer_region_close(regions[i]), "close");
-    must(xfer_engine_join(engine), "join");
+    must(xfer_engine_join(engine, XFER_NONE), "join");
     return 0;
 }

@@ -87,7 +87,7 @@ static int serve(void) {
     printf("%s\n", uri);
     while (getchar() != EOF)
         continue;
-    must_be(xfer_engine_join(engine), XFER_OK, "join");
+    must_be(xfer_engine_join(engine, XFER_NONE), XFER_OK, "join");
     return 0;
 }
 
@@ -107,7 +107,7 @@ static xfer_event_t wait_for(uint32_t kind, const char *what) {
 }
 
 static xfer_ref_t look_up(const char *name, xfer_status_t wanted) {
-    must_be(xfer_ep_lookup(ep, name, NULL, 0), XFER_OK, name);
+    must_be(xfer_ep_lookup(ep, name, 0, NULL, NULL), XFER_OK, name);
     xfer_event_t event = wait_for(XFER_EVENT_LOOKUP, name);
     must_be(event.status, wanted, name);
     xfer_ref_t ref = {{0}};
@@ -131,7 +131,8 @@ static void submit(uint32_t op, uint8_t *bytes, const xfer_ref_t *ref, uint32_t 
         spans[i] = (xfer_span_t){(uintptr_t)bytes + at, kLength + at, lengths[i]};
     xfer_submit_options_t options = {.size = sizeof options, .flags = flags, .notify_key = key};
     must_be(xfer_batch_open(ep, NULL, &batch, NULL), XFER_OK, "batch_open");
-    must_be(xfer_batch_add_spans(batch, op, ref, spans, sizeof *spans, 3), XFER_OK, "add_spans");
+    must_be(xfer_batch_add_spans(batch, op, ref, spans, sizeof *spans, 3, NULL), XFER_OK,
+            "add_spans");
     must_be(xfer_batch_submit(batch, 0, &options), XFER_OK, what);
     must_be(wait_for(XFER_EVENT_BATCH, what).status, XFER_OK, what);
     must_be(xfer_batch_close(batch), XFER_OK, "batch_close");
@@ -171,7 +172,9 @@ static void be_refused(void) {
     wait_for(XFER_EVENT_REGION_GONE, "region gone");
     put(&ref, &byte, 1, XFER_ESTALE, "put after the end of the region");
     look_up("shortlived", XFER_ENOTFOUND);
-    must_be(xfer_ep_probe(ep, 5000, 0), XFER_OK, "probe");
+    must_be(xfer_ep_probe(
+                ep, 0, &(xfer_op_options_t){.size = sizeof(xfer_op_options_t), .timeout_ms = 5000}),
+            XFER_OK, "probe");
     must_be(wait_for(XFER_EVENT_PROBE, "probe").status, XFER_OK, "still connected");
 }
 
@@ -179,7 +182,9 @@ static int call(const char *uri, int until_down) {
     xfer_engine_options_t options = {.size = sizeof options, .dispatch = XFER_DISPATCH_POLL};
     must_be(xfer_engine_open(&options, &engine, NULL), XFER_OK, "engine_open");
     must_be(xfer_ep_open(engine, uri, NULL, &ep, NULL), XFER_OK, "ep_open");
-    must_be(xfer_ep_connect(ep, 5000, 0), XFER_OK, "connect");
+    must_be(xfer_ep_connect(
+                ep, 0, &(xfer_op_options_t){.size = sizeof(xfer_op_options_t), .timeout_ms = 5000}),
+            XFER_OK, "connect");
     must_be(wait_for(XFER_EVENT_CONNECT, "connect").status, XFER_OK, "connect");
     if (until_down) {
         printf("connected\n");
@@ -188,7 +193,7 @@ static int call(const char *uri, int until_down) {
         move_bytes();
         be_refused();
     }
-    must_be(xfer_engine_join(engine), XFER_OK, "join");
+    must_be(xfer_engine_join(engine, XFER_NONE), XFER_OK, "join");
     printf("done\n");
     return 0;
 }

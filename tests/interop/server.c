@@ -77,8 +77,12 @@ int main(int argc, char **argv) {
         if (strcmp(line, "unmap\n") == 0) must(xfer_region_close(mapped), "close");
         if (strcmp(line, "receive\n") == 0)
             must(xfer_recv(engine, NULL, inbox, sizeof inbox, 7, UINT64_MAX, 0, NULL), "recv");
-        if (strcmp(line, "drain\n") == 0) must(xfer_engine_drain(engine, 5000, 0), "drain");
+        if (strcmp(line, "drain\n") == 0)
+            must(xfer_engine_drain(
+                     engine, 0,
+                     &(xfer_op_options_t){.size = sizeof(xfer_op_options_t), .timeout_ms = 5000}),
+                 "drain");
     }
-    must(xfer_engine_join(engine), "join");
+    must(xfer_engine_join(engine, XFER_NONE), "join");
     return 0;
 }

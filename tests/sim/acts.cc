@@ -232,16 +232,22 @@ void Scenario::act_question(Life &life, Act act) {
     Operation &operation = model.begin(Operation::question, life.number, 0);
     operation.ep = ep->number;
     uint32_t timeout = some_timeout(operation);
+    if (act == Act::await && !timeout) {  // else it waits for a name that may never come
+        timeout = swarm.stall_ms;
+        operation.timeout = timeout * kNsPerMs;
+    }
+    const auto plain = options_of<xfer_op_options_t>(timeout);
     if (act == Act::connect)
         return void(
-            life.took(operation, ep, xfer_ep_connect(ep->handle, timeout, operation.number)));
+            life.took(operation, ep, xfer_ep_connect(ep->handle, operation.number, &plain)));
     if (act == Act::probe)
-        return void(life.took(operation, ep, xfer_ep_probe(ep->handle, timeout, operation.number)));
+        return void(life.took(operation, ep, xfer_ep_probe(ep->handle, operation.number, &plain)));
     auto options = options_of<xfer_lookup_options_t>(timeout);
     const char *const names[] = {"m", "r", "x0", "x1"};
     const char *wanted = names[random(one_in(4) ? 4 : 2)];
     options.wait = act == Act::await;
-    life.took(operation, ep, xfer_ep_lookup(ep->handle, wanted, &options, operation.number));
+    life.took(operation, ep,
+              xfer_ep_lookup(ep->handle, wanted, operation.number, &options, nullptr));
 }
 
 void Scenario::act_cancel(Life &life) {
@@ -298,7 +304,7 @@ void Scenario::act_grant(Life &life) {
     options.lease_ms = one_in(3) ? static_cast<uint32_t>(1 + random(2'000)) : 0;
     Life::Grant grant;
     grant.region = area.handle;
-    if (xfer_region_grant(area.handle, &options, &grant.ref) != XFER_OK) return;
+    if (xfer_region_grant(area.handle, &options, &grant.ref, nullptr) != XFER_OK) return;
     note([&] {
         return life.name() + " grants " + std::to_string(length) + " bytes to " +
                friend_of_it->name();
@@ -309,6 +315,13 @@ void Scenario::act_grant(Life &life) {
     lent.next += length;
     life.grants.push_back(grant);
     friend_of_it->held.push_back({grant.ref, grant.lent, true});
+}
+
+void Scenario::act_drain(Life &life) {
+    life.draining = true;
+    note([&] { return life.name() + " drains"; });
+    const auto options = options_of<xfer_op_options_t>(one_in(2) ? 2'000 : 0);
+    xfer_engine_drain(life.engine, 0, &options);
 }
 
 void Scenario::act_revoke(Life &life) {

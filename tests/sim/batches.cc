@@ -100,7 +100,7 @@ bool Scenario::is_idle(Life &life, const Life::Batch &batch) {
     xfer_status_t status = XFER_OK;
     for (const xfer_status_t answer :
          {xfer_batch_reset(batch.handle), xfer_batch_entries(batch.handle, 0, 1, &status),
-          life.ep_by(batch.ep) ? xfer_batch_rebind(batch.handle, &batch.ref, &batch.ref)
+          life.ep_by(batch.ep) ? xfer_batch_rebind(batch.handle, &batch.ref, &batch.ref, nullptr)
                                : XFER_EBUSY})
         if (answer != XFER_EBUSY)
             model.violated(life.name() + ": a batch in flight answers " + xfer_status_name(answer));
@@ -145,7 +145,7 @@ void Scenario::act_rebind(Life &life) {
     xfer_ref_t ref;
     xfer_region_ref(owner->areas.back().handle, &ref);
     check_rebinds(life, batch, *owner, ref);
-    const xfer_status_t status = xfer_batch_rebind(batch.handle, &batch.ref, &ref);
+    const xfer_status_t status = xfer_batch_rebind(batch.handle, &batch.ref, &ref, nullptr);
     note([&] { return life.name() + " rebinds a batch: " + xfer_status_name(status); });
     const bool open = life.ep_by(batch.ep) != nullptr;
     if (status == XFER_ECLOSED && !open) return;
@@ -163,7 +163,7 @@ void Scenario::act_rebind(Life &life) {
 void Scenario::check_rebinds(Life &life, const Life::Batch &batch, const Life &owner,
                              const xfer_ref_t &to) {
     const auto rebind = [&](const xfer_ref_t &from, const xfer_ref_t &into, xfer_status_t wanted) {
-        const xfer_status_t status = xfer_batch_rebind(batch.handle, &from, &into);
+        const xfer_status_t status = xfer_batch_rebind(batch.handle, &from, &into, nullptr);
         if (status != wanted && status != XFER_ECLOSED)
             model.violated(life.name() + ": a wrong ref for a batch answers " +
                            xfer_status_name(status));
@@ -179,7 +179,7 @@ void Scenario::check_rebinds(Life &life, const Life::Batch &batch, const Life &o
     options.user = next_word();
     xfer_ref_t less;
     xfer_region_t *region = owner.areas.back().handle;
-    if (xfer_region_grant(region, &options, &less) != XFER_OK) return;
+    if (xfer_region_grant(region, &options, &less, nullptr) != XFER_OK) return;
     rebind(batch.ref, less, XFER_EACCESS);
     xfer_region_revoke(region, &less);
 }

@@ -33,7 +33,7 @@ TEST_CASE("lanes join in whatever order they arrive") {
         world.world.run_for(2 * kSecond);
         for (Host *host : {&a, &b}) {
             std::string text(20'000, '\0');
-            size_t needed = 0;
+            uint64_t needed = 0;
             REQUIRE(xfer_engine_describe(host->engine, text.data(), text.size(), &needed) ==
                     XFER_OK);
             size_t ready = 0;
@@ -49,8 +49,8 @@ TEST_CASE("both open at once: one connection, whatever the order") {
         Host a(world, kA), b(world, kB);
         xfer_ep_t *to_b = a.open(kB), *to_a = b.open(kA);
         a.expect(1), b.expect(1);
-        REQUIRE(xfer_ep_connect(to_b, 0, 1) == XFER_OK);
-        REQUIRE(xfer_ep_connect(to_a, 0, 1) == XFER_OK);
+        REQUIRE(xfer_ep_connect(to_b, 1, nullptr) == XFER_OK);
+        REQUIRE(xfer_ep_connect(to_a, 1, nullptr) == XFER_OK);
         CHECK(a.wait(1) == XFER_OK);
         CHECK(b.wait(1) == XFER_OK);
         world.world.run_for(2 * kSecond);
@@ -88,11 +88,11 @@ TEST_CASE("lookups from the first moment: each is answered once, whatever become
             for (uint64_t user = 1; user <= kLookups; ++user) {
                 hosts[side]->expect(user);
                 const bool waits = user % 4 == 0, gives_up = user % 4 == 1;
-                REQUIRE(xfer_ep_lookup(eps[side], waits || gives_up ? "later" : "memory",
+                REQUIRE(xfer_ep_lookup(eps[side], waits || gives_up ? "later" : "memory", user,
                                        waits      ? &later
                                        : gives_up ? &brief
                                                   : nullptr,
-                                       user) == XFER_OK);
+                                       nullptr) == XFER_OK);
             }
         world.world.run_for(world.world.random(20) * kNsPerMs);
         xfer_region_t *regions[2];
@@ -410,8 +410,8 @@ TEST_CASE("a wrong expectation ends nothing of a handle that knows better") {
     a.eps = {right, wrong};
     world.net.closed.insert(c.uri);
     a.expect(1), a.expect(2);
-    REQUIRE(xfer_ep_lookup(right, "memory", nullptr, 1) == XFER_OK);
-    REQUIRE(xfer_ep_lookup(wrong, "memory", nullptr, 2) == XFER_OK);
+    REQUIRE(xfer_ep_lookup(right, "memory", 1, nullptr, nullptr) == XFER_OK);
+    REQUIRE(xfer_ep_lookup(wrong, "memory", 2, nullptr, nullptr) == XFER_OK);
     CHECK(a.wait(2, kSecond) == XFER_EIDENTITY);
     CHECK(a.done.count(1) == 0);
     world.net.closed.clear();

@@ -18,7 +18,7 @@ TEST_CASE("a lease that is renewed in time goes on") {
         options.length = 1;
         options.lease_ms = kLeaseMs;
         xfer_ref_t ref;
-        REQUIRE(xfer_region_grant(owner.region, &options, &ref) == XFER_OK);
+        REQUIRE(xfer_region_grant(owner.region, &options, &ref, nullptr) == XFER_OK);
         // While the word of it is on its way to the loop, the old lease ends, or it does not.
         world.world.run_for(kLeaseMs * kNsPerMs - world.world.random(30'000));
         REQUIRE(revoked.empty());

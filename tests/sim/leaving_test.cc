@@ -19,7 +19,7 @@ void ask(Host &host, xfer_ep_t *ep, uint64_t user, bool wait = false) {
     options.size = sizeof options;
     options.wait = wait;
     host.expect(user);
-    REQUIRE(xfer_ep_lookup(ep, wait ? "later" : "memory", &options, user) == XFER_OK);
+    REQUIRE(xfer_ep_lookup(ep, wait ? "later" : "memory", user, &options, nullptr) == XFER_OK);
 }
 
 xfer_region_t *lend_later(Host &host) {
@@ -35,7 +35,7 @@ xfer_region_t *lend_later(Host &host) {
 
 size_t peers_of(Host &host) {
     std::string text(200'000, '\0');
-    size_t needed = 0, count = 0;
+    uint64_t needed = 0, count = 0;
     REQUIRE(xfer_engine_describe(host.engine, text.data(), text.size(), &needed) == XFER_OK);
     for (size_t at = 0; (at = text.find("\"endpoints\"", at)) != std::string::npos; ++at)
         ++count;

@@ -82,7 +82,8 @@ void Life::open_engine() {
 }
 
 Life::~Life() {
-    if (xfer_engine_join(engine) != XFER_OK) all.model.violated(name() + " can't be joined");
+    if (xfer_engine_join(engine, XFER_NONE) != XFER_OK)
+        all.model.violated(name() + " can't be joined");
     for (const Batch &batch : batches)
         xfer_batch_close(batch.handle);
     for (const Counter &counter : counters)

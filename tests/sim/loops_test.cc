@@ -32,7 +32,7 @@ TEST_CASE("an endpoint moves to the loop of its peer, with what waits by it") {
         xfer_ep_t *ep = a.open(kB);
         std::vector<uint8_t> from(100, 1), into(100);
         a.expect(1), a.expect(2), a.expect(3), b.expect(1);
-        REQUIRE(xfer_ep_lookup(ep, "memory", nullptr, 1) == XFER_OK);
+        REQUIRE(xfer_ep_lookup(ep, "memory", 1, nullptr, nullptr) == XFER_OK);
         REQUIRE(xfer_send(ep, from.data(), from.size(), 0, 2, nullptr) == XFER_OK);
         REQUIRE(xfer_recv(a.engine, ep, into.data(), into.size(), 0, 0, 3, nullptr) == XFER_OK);
         REQUIRE(xfer_recv(b.engine, nullptr, into.data(), into.size(), 0, 0, 1, nullptr) ==
@@ -70,7 +70,7 @@ TEST_CASE("what stays behind when an endpoint moves ends on the loop that it mov
         REQUIRE(world.world.run_until([&] { return b.downs > 0; }, kSecond));
         world.net.linger_max = 5 * kSecond;  // the superseded one ends late
         b.expect(3);
-        REQUIRE(xfer_ep_connect(back, 0, 3) == XFER_OK);
+        REQUIRE(xfer_ep_connect(back, 3, nullptr) == XFER_OK);
         CHECK(b.wait(3) == XFER_OK);
         world.net.linger_max = 0;
         xfer_batch_t *batch = nullptr;

@@ -39,7 +39,7 @@ uint64_t ended(const xfer_op_stats_t &stats) {
 
 void Scenario::act_look(Life &life) {
     std::string text(1 + random(40'000), '\0');
-    size_t needed = 0;
+    uint64_t needed = 0;
     const xfer_status_t status =
         xfer_engine_describe(life.engine, text.data(), text.size(), &needed);
     if (status != (needed > text.size() ? XFER_ENOSPC : XFER_OK))

@@ -26,10 +26,12 @@ void Scenario::act_stranger(Life &life) {
             return act_get_all(life, *ep, ref);
     Operation &operation = model.begin(Operation::question, life.number, 0);
     operation.ep = ep->number;
-    if (one_in(2))
-        return void(life.took(
-            operation, ep, xfer_ep_connect(ep->handle, some_timeout(operation), operation.number)));
-    life.took(operation, ep, xfer_ep_lookup(ep->handle, "r", nullptr, operation.number));
+    if (one_in(2)) {
+        const auto options = options_of<xfer_op_options_t>(some_timeout(operation));
+        return void(
+            life.took(operation, ep, xfer_ep_connect(ep->handle, operation.number, &options)));
+    }
+    life.took(operation, ep, xfer_ep_lookup(ep->handle, "r", operation.number, nullptr, nullptr));
 }
 
 // Nothing ends while it is under way: no more is taken than the limit says.
@@ -57,8 +59,9 @@ void Scenario::ask_strangers(std::vector<const Operation *> &asked) {
             auto options = xfer_lookup_options_t{};
             options.size = sizeof options;
             options.timeout_ms = 60'000;
-            if (node.life->took(operation, &ep,
-                                xfer_ep_lookup(ep.handle, "r", &options, operation.number)))
+            if (node.life->took(
+                    operation, &ep,
+                    xfer_ep_lookup(ep.handle, "r", operation.number, &options, nullptr)))
                 asked.push_back(&operation);
         }
     }

@@ -161,9 +161,7 @@ void Scenario::step(Act act) {
     case Act::revoke:
         return act_revoke(*life);
     case Act::drain:
-        life->draining = true;
-        note([&] { return life->name() + " drains"; });
-        return void(xfer_engine_drain(life->engine, one_in(2) ? 2'000 : 0, 0));
+        return act_drain(*life);
     case Act::close_engine:
         return life->close();
     default:
@@ -285,7 +283,7 @@ void Scenario::find_each_other() {
         options.size = sizeof options;
         options.timeout_ms = kMeetNs / kNsPerMs;
         if (node.life->took(operation, ep,
-                            xfer_ep_lookup(ep->handle, "r", &options, operation.number))) {
+                            xfer_ep_lookup(ep->handle, "r", operation.number, &options, nullptr))) {
             asked.push_back(&operation);
             met_.emplace_back(node.life->node, to);
         }

@@ -121,6 +121,7 @@ private:
     void act_region(Life &life, bool open);
     void act_grant(Life &life);
     void act_revoke(Life &life);
+    void act_drain(Life &life);
     void act_on_pair(Act act);
     void act_read_closing();
     void act_freeze();

@@ -96,7 +96,8 @@ xfer_status_t add_spans(xfer_batch_t *batch, uint32_t op, const Shape &shape, co
     for (const Block &block : shape.blocks)
         spans.push_back(
             {reinterpret_cast<uint64_t>(local) + block.local, offset + block.remote, shape.length});
-    return xfer_batch_add_spans(batch, op, &ref, spans.data(), sizeof spans[0], spans.size());
+    return xfer_batch_add_spans(batch, op, &ref, spans.data(), sizeof spans[0], spans.size(),
+                                nullptr);
 }
 
 xfer_status_t add(xfer_batch_t *batch, bool put, const Shape &shape, const uint8_t *local,
@@ -113,7 +114,7 @@ xfer_status_t add(xfer_batch_t *batch, bool put, const Shape &shape, const uint8
         strided.remote_stride = shape.remote_stride;
         strided.length = shape.length;
         strided.count = shape.blocks.size();
-        return xfer_batch_add_strided(batch, op, &strided);
+        return xfer_batch_add_strided(batch, op, &strided, nullptr);
     }
     std::vector<xfer_page_base_t> bases;
     for (uint64_t b = 0; b < shape.bases; ++b)
@@ -128,7 +129,7 @@ xfer_status_t add(xfer_batch_t *batch, bool put, const Shape &shape, const uint8
     pages.remote_pages = shape.remote_pages.data();
     pages.bases = bases.data();
     pages.base_count = bases.size();
-    return xfer_batch_add_pages(batch, op, &pages);
+    return xfer_batch_add_pages(batch, op, &pages, nullptr);
 }
 
 }  // namespace

@@ -93,7 +93,7 @@ struct Host {
         if (!engine) return;
         xfer_engine_close(engine);
         CHECK(world.world.run_until([&] { return ended; }, 60 * kSecond));
-        CHECK(xfer_engine_join(engine) == XFER_OK);
+        CHECK(xfer_engine_join(engine, XFER_NONE) == XFER_OK);
         engine = nullptr;
         for (xfer_ep_t *ep : eps)
             xfer_ep_close(ep);
@@ -144,7 +144,7 @@ struct Host {
     }
     Status lookup(xfer_ep_t *ep, uint64_t user) {
         expect(user);
-        REQUIRE(xfer_ep_lookup(ep, "memory", nullptr, user) == XFER_OK);
+        REQUIRE(xfer_ep_lookup(ep, "memory", user, nullptr, nullptr) == XFER_OK);
         return wait(user);
     }
     Status put(xfer_ep_t *ep, const void *from, uint64_t offset, uint64_t length, uint64_t user) {

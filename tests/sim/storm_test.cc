@@ -63,7 +63,7 @@ public:
     ~Node() {
         xfer_engine_close(engine);
         CHECK(net_.world.run_until([&] { return ended_; }, 60 * kSecond));
-        CHECK(xfer_engine_join(engine) == XFER_OK);
+        CHECK(xfer_engine_join(engine, XFER_NONE) == XFER_OK);
         for (xfer_ep_t *ep : eps)
             xfer_ep_close(ep);
     }
@@ -74,8 +74,10 @@ public:
         REQUIRE(xfer_ep_open(engine, uri.c_str(), nullptr, &ep, nullptr) == XFER_OK);
         eps.push_back(ep);
     }
-    void connect(size_t ep) { REQUIRE(xfer_ep_connect(eps[ep], 0, ep) == XFER_OK); }
-    void look_up(size_t ep) { REQUIRE(xfer_ep_lookup(eps[ep], "memory", nullptr, ep) == XFER_OK); }
+    void connect(size_t ep) { REQUIRE(xfer_ep_connect(eps[ep], ep, nullptr) == XFER_OK); }
+    void look_up(size_t ep) {
+        REQUIRE(xfer_ep_lookup(eps[ep], "memory", ep, nullptr, nullptr) == XFER_OK);
+    }
     xfer_engine_stats_t stats() {
         xfer_engine_stats_t stats{};
         xfer_engine_stats(engine, &stats, sizeof stats);
@@ -134,6 +136,26 @@ TEST_CASE("ten thousand come to one at the same moment") {
     MESSAGE(count << " to one: " << (world.now() - began - kSecond) / kNsPerMs
                   << " ms of virtual time, " << attempts << " attempts");
     CHECK(attempts < 4 * count);
+    nodes.clear();
+}
+
+TEST_CASE("no more than 64 attempts to connect are under way") {
+    constexpr size_t kPeers = 300;
+    constexpr uint64_t kAttempts = 64;
+    SimWorld world(3);
+    SimNet net(world);
+    net.delay_min = net.delay_max = kSecond / 4;  // one way: none is over before that
+    Node one(net, uri_of(0), 1'024);
+    std::deque<std::unique_ptr<Node>> nodes;
+    for (size_t i = 0; i < kPeers; ++i) {
+        nodes.push_back(std::make_unique<Node>(net, uri_of(1 + i), 16));
+        one.open(uri_of(1 + i));
+        one.connect(i);
+    }
+    world.run_for(kSecond / 5);
+    CHECK(net.dials == kAttempts);
+    CHECK(world.run_until([&] { return one.good == kPeers; }, 60 * kSecond));
+    CHECK(net.dials == kPeers);
     nodes.clear();
 }
 

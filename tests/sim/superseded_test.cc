@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A connection that a newer one has taken the place of is closed, but may still have something on
 // its way out until its links are down.
+#include <cerrno>
+
 #include "sim_host.h"
 #include "sim_link.h"
 
@@ -44,7 +46,7 @@ void come_again(World &world, Host &who, uint32_t transport, xfer_ep_t *ep, uint
         if (link->transport().number == transport) link->cut();
     REQUIRE(world.world.run_until([&] { return who.downs > 0; }, kSecond));
     who.expect(user);
-    REQUIRE(xfer_ep_connect(ep, 0, user) == XFER_OK);
+    REQUIRE(xfer_ep_connect(ep, user, nullptr) == XFER_OK);
     CHECK(who.wait(user) == XFER_OK);
 }
 
@@ -159,14 +161,22 @@ TEST_CASE("newcomers don't extend the life of a silent connection") {
         xfer_ep_t *ep = a.open(kB);
         REQUIRE(a.lookup(ep, 1) == XFER_OK);
         REQUIRE(a.downs == 0);
+        xfer_event_t first = {};
+        a.on_other = [&](const xfer_event_t &event) {
+            if (event.kind == XFER_EVENT_PEER_DOWN && first.kind == 0) first = event;
+        };
         world.net.ways[{1, 2}].silent_until = world.net.ways[{2, 1}].silent_until = kNever;
         for (uint64_t i = 0; i < 3; ++i) {
             CHECK(a.downs == (i < 2 ? 0 : 1));
             Host newcomer(world, "", id);
             newcomer.expect(1);
-            REQUIRE(xfer_ep_lookup(newcomer.open(kA), "memory", nullptr, 1) == XFER_OK);
+            REQUIRE(xfer_ep_lookup(newcomer.open(kA), "memory", 1, nullptr, nullptr) == XFER_OK);
             world.world.run_for(300 * kNsPerMs);
         }
+        a.on_other = nullptr;
+        CHECK(first.status == XFER_EPEERLOST);
+        CHECK(first.origin == XFER_ORIGIN_OS);
+        CHECK(first.native_code == ETIMEDOUT);
         world.net.ways.clear();
     });
 }

@@ -56,6 +56,7 @@ struct Door final : AcceptSink {
     explicit Door(std::function<void(std::unique_ptr<Link>)> in) : in(std::move(in)) {}
     bool admits(const Source &) override { return true; }
     ConstBytes refusal() const override { return {}; }
+    bool under_pressure() override { return false; }
     bool shed() override { return false; }
     void on_accept(std::unique_ptr<Link> link, const Source &) override { in(std::move(link)); }
     std::function<void(std::unique_ptr<Link>)> in;

@@ -69,9 +69,9 @@ TEST_CASE("whoever was refused is told once when there is room") {
         CHECK(f.put(i) == XFER_OK);
     CHECK(f.put(9) == XFER_EAGAIN);
     CHECK(f.put(9) == XFER_EAGAIN);
-    CHECK(xfer_ep_connect(f.ep, 0, 9) == XFER_EAGAIN);
-    CHECK(xfer_ep_probe(f.ep, 0, 9) == XFER_EAGAIN);
-    CHECK(xfer_ep_lookup(f.ep, "name", nullptr, 9) == XFER_EAGAIN);
+    CHECK(xfer_ep_connect(f.ep, 9, nullptr) == XFER_EAGAIN);
+    CHECK(xfer_ep_probe(f.ep, 9, nullptr) == XFER_EAGAIN);
+    CHECK(xfer_ep_lookup(f.ep, "name", 9, nullptr, nullptr) == XFER_EAGAIN);
     CHECK(f.quiet());
 
     CHECK(xfer_cancel(f.ep, 2) == XFER_OK);

@@ -115,14 +115,14 @@ TEST_CASE("an engine refuses device memory with a status of its own") {
     CHECK(xfer_batch_put(batch, at(kDevice), &ref, 0, 16) == XFER_EMEMKIND);
     CHECK(xfer_batch_get(batch, at(kDevice), &ref, 0, 16) == XFER_EMEMKIND);
     const xfer_span_t spans[] = {{kManaged, 0, 16}, {kDevice, 16, 16}};
-    CHECK(xfer_batch_add_spans(batch, XFER_OP_PUT, &ref, spans, sizeof spans[0], 2) ==
+    CHECK(xfer_batch_add_spans(batch, XFER_OP_PUT, &ref, spans, sizeof spans[0], 2, nullptr) ==
           XFER_EMEMKIND);
     xfer_strided_t strided{sizeof strided, 0, kDevice, 32, &ref, 0, 32, 16, 4};
-    CHECK(xfer_batch_add_strided(batch, XFER_OP_GET, &strided) == XFER_EMEMKIND);
+    CHECK(xfer_batch_add_strided(batch, XFER_OP_GET, &strided, nullptr) == XFER_EMEMKIND);
     const uint64_t pages[] = {0, 1};
     const xfer_page_base_t base{kDevice, &ref, 0};
     xfer_pages_t table{sizeof table, sizeof base, 64, 2, pages, pages, &base, 1};
-    CHECK(xfer_batch_add_pages(batch, XFER_OP_GET, &table) == XFER_EMEMKIND);
+    CHECK(xfer_batch_add_pages(batch, XFER_OP_GET, &table, nullptr) == XFER_EMEMKIND);
     CHECK(xfer_batch_put(batch, at(kManaged), &ref, 0, 16) == XFER_OK);
     CHECK(xfer_batch_close(batch) == XFER_OK);
     CHECK(xfer_ep_close(ep) == XFER_OK);

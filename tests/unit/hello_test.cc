@@ -292,6 +292,15 @@ TEST_CASE("values at and past their bounds") {
     CHECK(of(HelloKind::refuse, refuse, "st", 1) == XFER_EPROTO);
     CHECK(of(HelloKind::refuse, refuse, "st", INT32_MIN + 1) == XFER_OK);
     CHECK(of(HelloKind::refuse, refuse, "st", INT32_MIN) == XFER_EPROTO);
+    for (const auto &[said, told] : {std::pair{-1000, XFER_EPROTO},
+                                     {INT32_MIN + 1, XFER_EPROTO},
+                                     {XFER_EINTERNAL - 1, XFER_EPROTO},
+                                     {int{XFER_EINTERNAL}, XFER_EINTERNAL}}) {
+        Hello hello;
+        hello.kind = HelloKind::refuse;
+        hello.status = said;
+        CHECK(decode_hello(encode_hello(hello))->status == told);
+    }
     CHECK(of(HelloKind::refuse, refuse, "st", INT64_MIN) == XFER_EPROTO);
     CHECK(of(HelloKind::refuse, refuse, "st", UINT64_MAX) == XFER_EPROTO);
     CHECK(of(HelloKind::lane_ready, lane, "lane", 0) == XFER_EPROTO);

@@ -24,7 +24,7 @@ public:
     }
     PolledEngine(const PolledEngine &) = delete;
     PolledEngine &operator=(const PolledEngine &) = delete;
-    ~PolledEngine() { CHECK(xfer_engine_join(handle()) == XFER_OK); }
+    ~PolledEngine() { CHECK(xfer_engine_join(handle(), XFER_NONE) == XFER_OK); }
 
     xfer_engine_t *handle() { return reinterpret_cast<xfer_engine_t *>(inside); }
 

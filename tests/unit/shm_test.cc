@@ -38,6 +38,7 @@ struct Accepting : AcceptSink {
     explicit Accepting(RecordingSink &sink) : sink(sink) {}
     bool admits(const Source &) override { return true; }
     ConstBytes refusal() const override { return {}; }
+    bool under_pressure() override { return false; }
     bool shed() override { return false; }
     void on_accept(std::unique_ptr<Link> link, const Source &) override {
         link->set_sink(sink);

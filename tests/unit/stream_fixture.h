@@ -87,6 +87,7 @@ namespace xfer::test {
 struct Accepting : AcceptSink {
     bool admits(const Source &) override { return admitting; }
     ConstBytes refusal() const override { return {}; }
+    bool under_pressure() override { return !admitting; }
     bool shed() override { return false; }
     void on_accept(std::unique_ptr<Link> link, const Source &) override {
         link->set_sink(sink);

@@ -282,7 +282,7 @@ TEST_CASE("without descriptors accepting pauses and goes on") {
     CHECK(base.until([&] { return base.accepting.links.size() == 1; }));
 }
 
-TEST_CASE("those who are turned away share a wake-up, those who are let in wait for none") {
+TEST_CASE("under pressure those who come share a wake-up, else they wait for none") {
     Listening base;
     auto accepts = [&] { return std::exchange(calls.accepts, 0); };
     auto heard = [&](const Fd &client) {

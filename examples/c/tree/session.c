@@ -63,7 +63,7 @@ void session_close(struct session *session) {
         (void)xfer_region_close(session->regions[i]);
     for (unsigned i = 0; i < session->visitor_count; i++)
         (void)xfer_ep_close(session->visitors[i].ep);
-    (void)xfer_engine_join(session->engine);
+    (void)xfer_engine_join(session->engine, XFER_NONE);
     *session = (struct session){0};
 }
 
@@ -72,7 +72,7 @@ void session_close(struct session *session) {
 static void welcome(struct session *session, const xfer_event_t *event) {
     if (event->kind == XFER_EVENT_PEER && session->visiting_card) {
         xfer_lookup_options_t options = {.size = sizeof options, .timeout_ms = LOOKUP_MS};
-        (void)xfer_ep_lookup(event->ep, session->visiting_card, &options, LOOKUP_VISITOR);
+        (void)xfer_ep_lookup(event->ep, session->visiting_card, LOOKUP_VISITOR, &options, NULL);
     }
     const bool is_visitor = event->kind == XFER_EVENT_LOOKUP && event->user == LOOKUP_VISITOR &&
                             event->status == XFER_OK && session->visitor_count < VISITORS;
@@ -106,7 +106,7 @@ xfer_status_t session_wait(struct session *session, uint32_t type, xfer_event_t 
 xfer_status_t session_lookup(struct session *session, xfer_ep_t *ep, const char *name,
                              xfer_ref_t *ref, uint64_t *length) {
     xfer_lookup_options_t options = {.size = sizeof options, .timeout_ms = LOOKUP_MS};
-    xfer_status_t status = xfer_ep_lookup(ep, name, &options, LOOKUP_OURS);
+    xfer_status_t status = xfer_ep_lookup(ep, name, LOOKUP_OURS, &options, NULL);
     if (status != XFER_OK) return status;
     xfer_event_t event;
     do {
@@ -146,7 +146,9 @@ bool session_connect(struct session *session, const char *uri, struct why *why) 
     xfer_error_t error;
     xfer_status_t status = xfer_ep_open(session->engine, uri, NULL, &session->server, &error);
     if (status != XFER_OK) return fail(why, "%s: %s", uri, error.message);
-    status = xfer_ep_connect(session->server, CONNECT_MS, 0);
+    status = xfer_ep_connect(
+        session->server, 0,
+        &(xfer_op_options_t){.size = sizeof(xfer_op_options_t), .timeout_ms = CONNECT_MS});
     xfer_event_t event;
     if (status == XFER_OK) status = session_wait(session, XFER_EVENT_CONNECT, &event);
     if (status == XFER_ETIMEDOUT || status == XFER_EUNREACHABLE) {
@@ -162,7 +164,7 @@ bool session_connect(struct session *session, const char *uri, struct why *why) 
 
 const char *session_path(struct session *session) {
     char text[16384];
-    size_t needed;
+    uint64_t needed;
     if (xfer_engine_describe(session->engine, text, sizeof text, &needed) != XFER_OK) return "";
     return strstr(text, "\"control\": \"near\"") ? "by shared memory" : "over sockets";
 }

@@ -202,7 +202,7 @@ void StreamLink::pace() {
 
 void StreamLink::on_timer(Timer &) {
     if (lingers_until_) return linger();
-    close({XFER_EPEERLOST, XFER_ORIGIN_NONE, 0,
+    close({XFER_EPEERLOST, XFER_ORIGIN_OS, ETIMEDOUT,
            remote_ + ": the peer does not read its control channel"});
 }
 

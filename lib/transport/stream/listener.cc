@@ -18,9 +18,8 @@ constexpr int kAcceptsPerTurn = 32;
 // Without descriptors or memory nobody is accepted for so long; those who come meanwhile wait in
 // the backlog.
 constexpr uint64_t kPauseNs = 100 * kNsPerMs;
-// Accept coalescing: after somebody was turned away, and nobody else waits, the listener sleeps for
-// so long. Under pressure those who come meanwhile share one wake-up, which costs as much as
-// turning one of them away.
+// Accept coalescing: under pressure, when nobody else waits, the listener sleeps for this long.
+// Those who come meanwhile share one wake-up, which costs as much as turning one of them away.
 constexpr uint64_t kCoalesceNs = 2 * kNsPerMs;
 
 bool exhausted(int error) {
@@ -53,7 +52,6 @@ void StreamListener::on_ready(uint32_t) {
 }
 
 void StreamListener::accept() {
-    bool pressed = false;
     for (int i = 0; i < kAcceptsPerTurn; ++i) {
         Address peer;
         Fd fd = accept_from(fd_.get(), peer);
@@ -63,13 +61,12 @@ void StreamListener::accept() {
             if (exhausted(error)) pause(std::strerror(error));
             // One that went away before it was accepted says nothing about the next.
             if (error == ECONNABORTED || error == EINTR) continue;
-            if (error == EAGAIN && pressed) sleep(kCoalesceNs);
+            if (error == EAGAIN && sink_.under_pressure()) sleep(kCoalesceNs);
             return;
         }
         const Source source = source_of(fd.get(), peer);
         if (!sink_.admits(source)) {
             turn_away(fd);
-            pressed = true;
             continue;
         }
         tune(fd.get(), peer);

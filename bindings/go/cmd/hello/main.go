@@ -77,8 +77,8 @@ func main() {
 	}
 	var ep *C.xfer_ep_t
 	check("ep open", C.xfer_ep_open(client.handle, uri, nil, &ep, &detail))
-	client.end("connect", C.xfer_ep_connect(ep, 0, 1), C.XFER_EVENT_CONNECT, nil)
-	found := client.end("lookup", C.xfer_ep_lookup(ep, hello, nil, 2), C.XFER_EVENT_LOOKUP, nil)
+	client.end("connect", C.xfer_ep_connect(ep, 1, nil), C.XFER_EVENT_CONNECT, nil)
+	found := client.end("lookup", C.xfer_ep_lookup(ep, hello, 2, nil, nil), C.XFER_EVENT_LOOKUP, nil)
 	ref := *(*C.xfer_ref_t)(found.data)
 	status := C.xfer_put(ep, unsafe.Pointer(&sent[0]), &ref, 0, size, 3, nil)
 	client.end("put", status, C.XFER_EVENT_PUT, nil)
@@ -90,7 +90,7 @@ func main() {
 	for _, e := range []engine{client, server} {
 		e.end("engine", C.xfer_engine_close(e.handle), C.XFER_EVENT_CLOSED, unsafe.Pointer(e.handle))
 		must(0, e.file.Close())
-		check("engine join", C.xfer_engine_join(e.handle))
+		check("engine join", C.xfer_engine_join(e.handle, C.XFER_NONE))
 	}
 	if string(memory) != string(sent) || string(back) != string(sent) {
 		log.Fatal("the bytes differ")

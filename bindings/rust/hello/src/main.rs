@@ -75,9 +75,9 @@ fn main() {
         check("region open", status, Some(&e));
         let uri = dial.as_ref().map_or(bound.as_ptr(), |uri| uri.as_ptr());
         check("ep open", xfer_ep_open(client, uri, null(), &mut ep, &mut e), Some(&e));
-        check("connect", xfer_ep_connect(ep, 0, 1), None);
+        check("connect", xfer_ep_connect(ep, 1, null()), None);
         wait(client, "connect", XFER_EVENT_CONNECT, null_mut());
-        check("lookup", xfer_ep_lookup(ep, options.name, null(), 2), None);
+        check("lookup", xfer_ep_lookup(ep, options.name, 2, null(), null_mut()), None);
         let found = wait(client, "lookup", XFER_EVENT_LOOKUP, null_mut());
         let remote = *found.data.cast::<xfer_ref_t>();
         check("put", xfer_put(ep, sent.as_ptr().cast(), &remote, 0, length, 3, null()), None);
@@ -91,7 +91,7 @@ fn main() {
         for engine in [client, server] {
             check("engine close", xfer_engine_close(engine), None);
             wait(engine, "engine", XFER_EVENT_CLOSED, engine.cast());
-            check("engine join", xfer_engine_join(engine), None);
+            check("engine join", xfer_engine_join(engine, XFER_NONE), None);
         }
     }
     assert!(memory == sent && back == sent, "the bytes differ");

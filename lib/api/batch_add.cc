@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is added to a batch: every piece is checked against its ref and this process's memory.
+#include "api/building.h"
+#include "api/transfer_check.h"
+#include "core/limits.h"
+
+using namespace xfer;
+
+namespace {
+
+bool same(const Remote &a, const Remote &b) {
+    return a.owner == b.owner && a.incarnation == b.incarnation &&
+           a.access.region == b.access.region && a.access.generation == b.access.generation &&
+           a.access.key == b.access.key;
+}
+
+// Refs mostly come in runs, or a few take turns: the last ones are looked through, the rest may be
+// listed twice.
+Status index_of(Batch &batch, const RemoteRegion &region, uint32_t &index, Failure &why) {
+    const Remote remote = remote_of(region);
+    const size_t count = batch.remotes.size();
+    for (size_t back = 1; back <= std::min<size_t>(count, 64); ++back)
+        if (same(batch.remotes[count - back], remote)) {
+            index = static_cast<uint32_t>(count - back);
+            return XFER_OK;
+        }
+    if (count >= kMaxRemotes)
+        return refuse(why, XFER_ETOOBIG, fmt::format("the batch names {} refs already", count));
+    batch.remotes.push_back(remote);
+    index = static_cast<uint32_t>(count);
+    return XFER_OK;
+}
+
+Status decode(const char *field, const xfer_ref_t *ref, RemoteRegion &out, Failure &why) {
+    if (!ref) return invalid(why, Text(field) + " is NULL");
+    auto remote = decode_ref(*ref);
+    if (!remote) {
+        why = remote.error();
+        return why.status;
+    }
+    out = *remote;
+    return XFER_OK;
+}
+
+Status resolve(const char *field, const xfer_ref_t *ref, Dir dir, RemoteRegion &out, Failure &why) {
+    if (Status status = decode(field, ref, out, why); status != XFER_OK) return status;
+    return check_access(out, dir, why);
+}
+
+// Which one of many it is.
+Status name_it(const char *what, uint64_t index, Failure &why) {
+    why.message = fmt::format("{} {}: {}", what, index, std::string_view(why.message));
+    return why.status;
+}
+
+Status check_room(const Batch &batch, uint64_t count, Failure &why) {
+    if (count <= kMaxEntries - batch.list.entries()) return XFER_OK;
+    return refuse(why, XFER_ETOOBIG,
+                  fmt::format("{} entries, and {} that are there: more than {}", count,
+                              batch.list.entries(), kMaxEntries));
+}
+
+Status check_dir(uint32_t op, Failure &why) {
+    if (op == XFER_OP_PUT || op == XFER_OP_GET) return XFER_OK;
+    return invalid(why, "op is neither XFER_OP_PUT nor XFER_OP_GET");
+}
+
+// One entry, checked.
+Status check_piece(const Engine &engine, const RemoteRegion &remote, const Piece &piece,
+                   Failure &why) {
+    if (Status status = check_range(piece.offset, piece.length, remote.length, why);
+        status != XFER_OK)
+        return status;
+    return check_local(engine, piece.local, piece.length, why);
+}
+
+Status add_one(xfer_batch_t *handle, Dir dir, uint64_t local, const xfer_ref_t *ref,
+               uint64_t offset, uint64_t length, Failure &why) {
+    Building building(handle);
+    if (building.status != XFER_OK) return building.status;
+    Batch &batch = *building.batch;
+    RemoteRegion remote;
+    if (Status status = resolve("remote", ref, dir, remote, why); status != XFER_OK) return status;
+    if (Status status = check_piece(batch.ep->engine, remote, {local, offset, length}, why);
+        status != XFER_OK)
+        return status;
+    if (Status status = check_room(batch, 1, why); status != XFER_OK) return status;
+    uint32_t index = 0;
+    if (Status status = index_of(batch, remote, index, why); status != XFER_OK) return status;
+    batch.list.add(dir, index, {local, remote.offset + offset, length});
+    return XFER_OK;
+}
+
+Status add_spans(xfer_batch_t *handle, uint32_t op, const xfer_ref_t *ref, const xfer_span_t *spans,
+                 uint32_t span_size, uint64_t count, Failure &why) {
+    Building building(handle);
+    if (building.status != XFER_OK) return building.status;
+    Batch &batch = *building.batch;
+    if (Status status = check_dir(op, why); status != XFER_OK) return status;
+    if (!spans && count) return invalid(why, "spans is NULL");
+    if (span_size < sizeof(xfer_span_t))
+        return invalid(why, "span_size is less than sizeof(xfer_span_t)");
+    const Dir dir = static_cast<Dir>(op);
+    RemoteRegion remote;
+    if (Status status = resolve("remote", ref, dir, remote, why); status != XFER_OK) return status;
+    if (Status status = check_room(batch, count, why); status != XFER_OK) return status;
+    const auto *bytes = reinterpret_cast<const uint8_t *>(spans);
+    const auto span = [&](uint64_t i) {
+        xfer_span_t at;
+        std::memcpy(&at, bytes + i * span_size, sizeof at);
+        return Piece{at.local, at.offset, at.length};
+    };
+    for (uint64_t i = 0; i < count; ++i)
+        if (check_piece(batch.ep->engine, remote, span(i), why) != XFER_OK)
+            return name_it("span", i, why);
+    uint32_t index = 0;
+    if (Status status = index_of(batch, remote, index, why); status != XFER_OK) return status;
+    for (uint64_t i = 0; i < count; ++i) {
+        Piece piece = span(i);
+        piece.offset += remote.offset;
+        batch.list.add(dir, index, piece);
+    }
+    return XFER_OK;
+}
+
+// The last block ends highest: if that is in range without wrapping, so are all.
+Status check_stride(const char *side, uint64_t start, uint64_t stride, uint64_t length,
+                    uint64_t count, uint64_t limit, Failure &why) {
+    uint64_t last = 0, end = 0;
+    if (__builtin_mul_overflow(stride, count - 1, &last) ||
+        __builtin_add_overflow(last, start, &last) || __builtin_add_overflow(last, length, &end))
+        return refuse(why, XFER_ERANGE, fmt::format("the {} range wraps around", side));
+    if (end <= limit) return XFER_OK;
+    return refuse(why, XFER_ERANGE,
+                  fmt::format("the last of {} ends at {}, past {}", count, end, limit));
+}
+
+Status add_strided(xfer_batch_t *handle, uint32_t op, const xfer_strided_t *given, Failure &why) {
+    Building building(handle);
+    if (building.status != XFER_OK) return building.status;
+    Batch &batch = *building.batch;
+    if (Status status = check_dir(op, why); status != XFER_OK) return status;
+    if (!given) return invalid(why, "strided is NULL");
+    xfer_strided_t strided;
+    if (Status status = copy_input(given, strided, why); status != XFER_OK) return status;
+    if (strided.count == 0) return XFER_OK;
+    const Dir dir = static_cast<Dir>(op);
+    RemoteRegion remote;
+    if (Status status = resolve("xfer_strided_t.remote", strided.remote, dir, remote, why);
+        status != XFER_OK)
+        return status;
+    if (Status status = check_room(batch, strided.count, why); status != XFER_OK) return status;
+    if (Status status = check_stride("remote", strided.offset, strided.remote_stride,
+                                     strided.length, strided.count, remote.length, why);
+        status != XFER_OK)
+        return status;
+    if (Status status = check_stride("local", strided.local, strided.local_stride, strided.length,
+                                     strided.count, UINT64_MAX, why);
+        status != XFER_OK)
+        return status;
+    if (Status status = check_local(batch.ep->engine, strided.local, strided.length, why);
+        status != XFER_OK)
+        return status;
+    uint32_t index = 0;
+    if (Status status = index_of(batch, remote, index, why); status != XFER_OK) return status;
+    batch.list.add_strided(dir, index,
+                           {strided.local, remote.offset + strided.offset, strided.length},
+                           strided.local_stride, strided.remote_stride, strided.count);
+    return XFER_OK;
+}
+
+// The bases of a page table, checked against its highest pages.
+Status check_bases(const Batch &batch, Dir dir, const xfer_pages_t &pages,
+                   std::vector<RemoteRegion> &remotes, Failure &why) {
+    const uint64_t top_local =
+        *std::max_element(pages.local_pages, pages.local_pages + pages.count);
+    const uint64_t top_remote =
+        *std::max_element(pages.remote_pages, pages.remote_pages + pages.count);
+    if (top_local == UINT64_MAX || top_remote == UINT64_MAX)
+        return refuse(why, XFER_ERANGE, "a page has the number UINT64_MAX");
+    const auto *bytes = reinterpret_cast<const uint8_t *>(pages.bases);
+    for (uint64_t b = 0; b < pages.base_count; ++b) {
+        xfer_page_base_t base;
+        std::memcpy(&base, bytes + b * pages.base_size, sizeof base);
+        RemoteRegion remote;
+        const uint64_t size = pages.page_size;
+        if (resolve("xfer_page_base_t.remote", base.remote, dir, remote, why) != XFER_OK ||
+            check_stride("remote", base.offset, size, size, top_remote + 1, remote.length, why) !=
+                XFER_OK ||
+            check_stride("local", base.local, size, size, top_local + 1, UINT64_MAX, why) !=
+                XFER_OK ||
+            check_local(batch.ep->engine, base.local, size, why) != XFER_OK)
+            return name_it("base", b, why);
+        remote.offset += base.offset;
+        remotes.push_back(remote);
+    }
+    return XFER_OK;
+}
+
+Status copy_pages(uint32_t op, const xfer_pages_t *given, xfer_pages_t &pages, Failure &why) {
+    if (Status status = check_dir(op, why); status != XFER_OK) return status;
+    if (!given) return invalid(why, "pages is NULL");
+    if (Status status = copy_input(given, pages, why); status != XFER_OK) return status;
+    if (pages.page_size == 0) return invalid(why, "xfer_pages_t.page_size is 0");
+    if (pages.base_size < sizeof(xfer_page_base_t))
+        return invalid(why, "xfer_pages_t.base_size is less than sizeof(xfer_page_base_t)");
+    if (pages.count == 0 || pages.base_count == 0) return XFER_OK;
+    if (!pages.local_pages) return invalid(why, "xfer_pages_t.local_pages is NULL");
+    if (!pages.remote_pages) return invalid(why, "xfer_pages_t.remote_pages is NULL");
+    if (!pages.bases) return invalid(why, "xfer_pages_t.bases is NULL");
+    return XFER_OK;
+}
+
+Status add_pages(xfer_batch_t *handle, uint32_t op, const xfer_pages_t *given, Failure &why) {
+    Building building(handle);
+    if (building.status != XFER_OK) return building.status;
+    Batch &batch = *building.batch;
+    xfer_pages_t pages;
+    if (Status status = copy_pages(op, given, pages, why); status != XFER_OK) return status;
+    if (pages.count == 0 || pages.base_count == 0) return XFER_OK;
+    uint64_t entries = 0;
+    if (__builtin_mul_overflow(pages.count, pages.base_count, &entries)) entries = UINT64_MAX;
+    if (Status status = check_room(batch, entries, why); status != XFER_OK) return status;
+    const Dir dir = static_cast<Dir>(op);
+    std::vector<RemoteRegion> remotes;
+    if (Status status = check_bases(batch, dir, pages, remotes, why); status != XFER_OK)
+        return status;
+    std::vector<uint32_t> indexes(remotes.size());
+    for (size_t b = 0; b < remotes.size(); ++b)
+        if (Status status = index_of(batch, remotes[b], indexes[b], why); status != XFER_OK)
+            return status;
+    auto table = std::make_shared<PieceList::PageTable>();
+    table->local.assign(pages.local_pages, pages.local_pages + pages.count);
+    table->remote.assign(pages.remote_pages, pages.remote_pages + pages.count);
+    const auto *bytes = reinterpret_cast<const uint8_t *>(pages.bases);
+    for (size_t b = 0; b < remotes.size(); ++b) {
+        xfer_page_base_t base;
+        std::memcpy(&base, bytes + b * pages.base_size, sizeof base);
+        batch.list.add_pages(dir, indexes[b], {base.local, remotes[b].offset, pages.page_size},
+                             table);
+    }
+    return XFER_OK;
+}
+
+// Offsets count from the start of the region, and the two refs may name parts that begin elsewhere.
+Status rebind(xfer_batch_t *handle, const xfer_ref_t *from, const xfer_ref_t *to, Failure &why) {
+    Building building(handle);
+    if (building.status != XFER_OK) return building.status;
+    Batch &batch = *building.batch;
+    RemoteRegion before, after;
+    if (Status status = decode("from", from, before, why); status != XFER_OK) return status;
+    if (Status status = decode("to", to, after, why); status != XFER_OK) return status;
+    if (after.length < before.length)
+        return refuse(
+            why, XFER_ERANGE,
+            fmt::format("`to` names {} bytes, and `from` {}", after.length, before.length));
+    if (before.access & ~after.access)
+        return refuse(why, XFER_EACCESS, "`to` allows less than `from`");
+    const Remote named = remote_of(before);
+    Status status = XFER_ENOTFOUND;
+    for (uint32_t index = 0; index < batch.remotes.size(); ++index)
+        if (same(batch.remotes[index], named)) {
+            batch.remotes[index] = remote_of(after);
+            batch.list.shift(index, after.offset - before.offset);
+            status = XFER_OK;
+        }
+    return status ? refuse(why, status, "no entry names `from`") : XFER_OK;
+}
+
+}  // namespace
+
+xfer_status_t xfer_batch_put(xfer_batch_t *batch, const void *local, const xfer_ref_t *remote,
+                             uint64_t offset, uint64_t length) {
+    return guarded(on(batch), [&](Failure &why) -> Status {
+        return add_one(batch, Dir::put, reinterpret_cast<uint64_t>(local), remote, offset, length,
+                       why);
+    });
+}
+
+xfer_status_t xfer_batch_get(xfer_batch_t *batch, void *local, const xfer_ref_t *remote,
+                             uint64_t offset, uint64_t length) {
+    return guarded(on(batch), [&](Failure &why) -> Status {
+        return add_one(batch, Dir::get, reinterpret_cast<uint64_t>(local), remote, offset, length,
+                       why);
+    });
+}
+
+xfer_status_t xfer_batch_add_spans(xfer_batch_t *batch, uint32_t op, const xfer_ref_t *remote,
+                                   const xfer_span_t *spans, uint32_t span_size, uint64_t count,
+                                   xfer_error_t *err) {
+    return guarded(on(batch, err), [&](Failure &why) -> Status {
+        return add_spans(batch, op, remote, spans, span_size, count, why);
+    });
+}
+
+xfer_status_t xfer_batch_add_strided(xfer_batch_t *batch, uint32_t op,
+                                     const xfer_strided_t *strided, xfer_error_t *err) {
+    return guarded(on(batch, err),
+                   [&](Failure &why) -> Status { return add_strided(batch, op, strided, why); });
+}
+
+xfer_status_t xfer_batch_add_pages(xfer_batch_t *batch, uint32_t op, const xfer_pages_t *pages,
+                                   xfer_error_t *err) {
+    return guarded(on(batch, err),
+                   [&](Failure &why) -> Status { return add_pages(batch, op, pages, why); });
+}
+
+xfer_status_t xfer_batch_rebind(xfer_batch_t *batch, const xfer_ref_t *from, const xfer_ref_t *to,
+                                xfer_error_t *err) {
+    return guarded(on(batch, err),
+                   [&](Failure &why) -> Status { return rebind(batch, from, to, why); });
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Every bound that an application can reach is reached: what is past it is refused with the status
+ * that the header names, and there is room again when something has ended. */
+#include <stdio.h>
+#include <string.h>
+
+#include "fixture.h"
+
+enum { kMaxReceives = 65536, kMaxRemotes = 65536, kMaxWatched = 65536, kChain = 20000 };
+
+static void wait_count(Host *host, uint32_t kind, size_t count) {
+    uint64_t end = now_ms() + 2 * kPatience;
+    while (count_events(host, kind, ANY_USER) < count && now_ms() < end)
+        turn(5);
+    assert_int_equal(count_events(host, kind, ANY_USER), count);
+}
+
+static void test_receives(void **state) {
+    Host *host = host_open(*state);
+    uint8_t *buffer = test_memory(8);
+    const uint64_t last = kMaxReceives - 1;
+    for (uint64_t i = 0; i < kMaxReceives; i++)
+        assert_status(xfer_recv(host->engine, NULL, buffer, 8, i, UINT64_MAX, i, NULL), XFER_OK);
+    assert_status(xfer_recv(host->engine, NULL, buffer, 8, 0, 0, 1, NULL), XFER_EAGAIN);
+    assert_status(xfer_recv_cancel(host->engine, last), XFER_OK);
+    assert_status(wait_event(host, XFER_EVENT_RECV, last, kPatience).status, XFER_ECANCELED);
+    /* The place is free a moment after the event. */
+    const uint64_t end = now_ms() + kPatience;
+    xfer_status_t status = XFER_EAGAIN;
+    while (status == XFER_EAGAIN && now_ms() < end)
+        status = xfer_recv(host->engine, NULL, buffer, 8, last, UINT64_MAX, last, NULL);
+    assert_status(status, XFER_OK);
+    assert_status(xfer_recv(host->engine, NULL, buffer, 8, 0, 0, 1, NULL), XFER_EAGAIN);
+    host_end(host);
+    wait_count(host, XFER_EVENT_RECV, kMaxReceives + 1);
+}
+
+static void test_refs_of_a_batch(void **state) {
+    Pair pair;
+    pair_open(&pair, *state, kMaxRemotes + 1);
+    uint8_t *local = test_memory(1);
+    xfer_batch_t *batch = NULL;
+    assert_status(xfer_batch_open(pair.ep, NULL, &batch, NULL), XFER_OK);
+    xfer_ref_t ref;
+    xfer_grant_options_t grant = {.size = sizeof grant, .access = XFER_WRITE, .length = 1};
+    for (grant.offset = 0; grant.offset < kMaxRemotes; grant.offset++) {
+        assert_status(xfer_region_grant(pair.region, &grant, &ref, NULL), XFER_OK);
+        assert_status(xfer_batch_put(batch, local, &ref, 0, 1), XFER_OK);
+    }
+    xfer_ref_t more;
+    xfer_span_t span = {(uintptr_t)local, 0, 1};
+    xfer_strided_t strided = {
+        .size = sizeof strided, .local = span.local, .remote = &more, .length = 1, .count = 1};
+    xfer_error_t err;
+    assert_status(xfer_region_grant(pair.region, &grant, &more, NULL), XFER_OK);
+    assert_status(xfer_batch_put(batch, local, &more, 0, 1), XFER_ETOOBIG);
+    assert_status(xfer_batch_add_spans(batch, XFER_OP_PUT, &more, &span, sizeof span, 1, &err),
+                  XFER_ETOOBIG);
+    assert_non_null(strstr(err.message, "65536 refs"));
+    assert_status(xfer_batch_add_strided(batch, XFER_OP_PUT, &strided, NULL), XFER_ETOOBIG);
+    assert_status(xfer_batch_put(batch, local, &ref, 0, 1), XFER_OK); /* one that it names */
+    assert_status(xfer_batch_reset(batch), XFER_OK);
+    assert_status(xfer_batch_put(batch, local, &more, 0, 1), XFER_OK);
+    assert_status(submit_now(pair.client, batch), XFER_OK);
+    assert_status(xfer_batch_close(batch), XFER_OK);
+}
+
+/* A batch has 2^32 entries. Blocks of no bytes fill it without any memory. */
+static void test_entries_of_a_batch(void **state) {
+    Pair pair;
+    pair_open(&pair, *state, 4096);
+    uint8_t *local = test_memory(8);
+    xfer_batch_t *batch = NULL;
+    assert_status(xfer_batch_open(pair.ep, NULL, &batch, NULL), XFER_OK);
+    xfer_strided_t strided = {.size = sizeof strided,
+                              .local = (uintptr_t)local,
+                              .remote = &pair.ref,
+                              .count = (1ull << 32) + 1};
+    xfer_error_t err;
+    assert_status(xfer_batch_add_strided(batch, XFER_OP_PUT, &strided, &err), XFER_ETOOBIG);
+    assert_non_null(strstr(err.message, "more than 4294967296"));
+    strided.count = 1ull << 32;
+    assert_status(xfer_batch_add_strided(batch, XFER_OP_PUT, &strided, NULL), XFER_OK);
+    assert_status(xfer_batch_put(batch, local, &pair.ref, 0, 8), XFER_ETOOBIG);
+    assert_status(xfer_batch_get(batch, local, &pair.ref, 0, 8), XFER_ETOOBIG);
+    assert_status(xfer_batch_reset(batch), XFER_OK);
+    assert_status(xfer_batch_put(batch, local, &pair.ref, 0, 8), XFER_OK);
+    assert_status(xfer_batch_close(batch), XFER_OK);
+}
+
+static void look_up_all(Host *host, xfer_ep_t *ep, uint32_t first, uint32_t count) {
+    char name[16];
+    for (uint32_t i = first; i < first + count; i++) {
+        snprintf(name, sizeof name, "r%u", i);
+        assert_status(xfer_ep_lookup(ep, name, i, NULL, NULL), XFER_OK);
+    }
+    wait_count(host, XFER_EVENT_LOOKUP, first + count + 1); /* one was of pair_open */
+}
+
+/* Of the end of 65,536 regions a peer is told, of more not. */
+static void test_regions_that_are_watched(void **state) {
+    Pair pair;
+    pair_open(&pair, *state, 4096);
+    static xfer_region_t *regions[kMaxWatched];
+    char name[16];
+    for (uint32_t i = 0; i < kMaxWatched; i++) {
+        snprintf(name, sizeof name, "r%u", i);
+        regions[i] = open_region(pair.server, name, XFER_READ, pair.memory, 1);
+    }
+    for (uint32_t i = 0; i < kMaxWatched; i += 512)
+        look_up_all(pair.client, pair.ep, i, 512);
+    /* The first was that of the pair: so the last is one too many. */
+    assert_status(xfer_region_close(regions[kMaxWatched - 1]), XFER_OK);
+    assert_status(xfer_region_close(regions[kMaxWatched - 2]), XFER_OK);
+    xfer_event_t event = wait_event(pair.client, XFER_EVENT_REGION_GONE, ANY_USER, kPatience);
+    xfer_ref_t ref;
+    assert_status(xfer_region_ref(regions[0], &ref), XFER_OK);
+    xfer_ref_info_t gone, first;
+    xfer_region_info_t info;
+    assert_status(xfer_ref_info(event.data, &gone, sizeof gone), XFER_OK);
+    assert_status(xfer_ref_info(&ref, &first, sizeof first), XFER_OK);
+    assert_int_equal(gone.region, first.region + kMaxWatched - 2);
+    assert_status(xfer_region_info(regions[0], &info, sizeof info), XFER_OK);
+    host_end(pair.server);
+    for (uint32_t i = 0; i < kMaxWatched - 2; i++)
+        assert_status(xfer_region_close(regions[i]), XFER_ECLOSED);
+}
+
+/* Each begins when the one before it has ended, however many wait behind it. */
+static void test_long_chain(void **state) {
+    xfer_engine_options_t options = host_options(*state), server = options;
+    options.max_operations = kChain;
+    Pair pair;
+    pair_open_with(&pair, &server, &options, *state, 4096);
+    uint8_t *local = test_memory(8);
+    static xfer_batch_t *batches[kChain];
+    xfer_submit_options_t ordered = {.size = sizeof ordered, .flags = XFER_SUBMIT_ORDERED};
+    for (uint64_t i = 0; i < kChain; i++) {
+        assert_status(xfer_batch_open(pair.ep, NULL, &batches[i], NULL), XFER_OK);
+        assert_status(xfer_batch_put(batches[i], local, &pair.ref, i % 512 * 8, 8), XFER_OK);
+    }
+    for (uint64_t i = 0; i < kChain; i++)
+        assert_status(xfer_batch_submit(batches[i], i, &ordered), XFER_OK);
+    wait_count(pair.client, XFER_EVENT_BATCH, kChain);
+    pthread_mutex_lock(&pair.client->mutex);
+    uint64_t next = 0;
+    for (size_t i = 0; i < pair.client->seen_count; i++) {
+        const xfer_event_t *event = &pair.client->seen[i].event;
+        if (event->kind != XFER_EVENT_BATCH) continue;
+        assert_status(event->status, XFER_OK);
+        assert_int_equal(event->user, next++);
+    }
+    pthread_mutex_unlock(&pair.client->mutex);
+    for (uint64_t i = 0; i < kChain; i++)
+        assert_status(xfer_batch_close(batches[i]), XFER_OK);
+}
+
+static const struct CMUnitTest tests[] = {
+    MODE_TEST(test_receives, 1, "thread/1"),
+    MODE_TEST(test_receives, 7, "poll/1"),
+    MODE_TEST(test_refs_of_a_batch, 1, "thread/1"),
+    MODE_TEST(test_entries_of_a_batch, 1, "thread/1"),
+    MODE_TEST(test_regions_that_are_watched, 1, "thread/1"),
+    MODE_TEST(test_long_chain, 0, "thread/none"),
+    MODE_TEST(test_long_chain, 1, "thread/1"),
+};
+
+TEST_MAIN(tests)
