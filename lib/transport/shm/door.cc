@@ -108,14 +108,17 @@ int Door::send(ConstBytes bytes, std::span<const int> fds) {
 }
 
 void Door::ring() {
-    send(kBell);  // who is gone is told by reading
+    // Who is gone is told by reading.
+    while (::send(fd_.get(), kBell, sizeof kBell, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 &&
+           errno == EINTR) {}
 }
 
 int Door::receive(Packet &packet) {
     packet.fds.clear();
     packet.fds.reserve(kMaxPacketFds + 1);  // held at once; padding has room for one more
-    packet.bytes.resize(kMaxPacket);
-    iovec vector{packet.bytes.data(), packet.bytes.size()};
+    packet.bytes.reserve(kMaxPacket);
+    uint8_t bytes[kMaxPacket];  // most packets have one byte: the rest is not worth zeroing
+    iovec vector{bytes, sizeof bytes};
     alignas(cmsghdr) uint8_t control[CMSG_SPACE(kMaxPacketFds * sizeof(int))];
     msghdr message{};
     message.msg_iov = &vector;
@@ -126,7 +129,7 @@ int Door::receive(Packet &packet) {
     // A reset (the other end was closed with packets unread) is told once, before what was sent.
     while ((size = ::recvmsg(fd_.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC)) < 0)
         if (errno != EINTR && errno != ECONNRESET) return errno;
-    packet.bytes.resize(static_cast<size_t>(size));
+    packet.bytes.assign(bytes, bytes + size);
     for (cmsghdr *at = CMSG_FIRSTHDR(&message); at; at = CMSG_NXTHDR(&message, at)) {
         if (at->cmsg_level != SOL_SOCKET || at->cmsg_type != SCM_RIGHTS) continue;
         const size_t count = (at->cmsg_len - CMSG_LEN(0)) / sizeof(int);

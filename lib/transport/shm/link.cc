@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "util/memory.h"
 #include "wire/hello.h"
@@ -61,15 +62,37 @@ Failure ShmLink::carry(Fd fd, bool dialed) {
 
 void ShmLink::on_ready(uint32_t readiness) {
     const bool done = in_memory([&] {
-        if (readiness & kReadable) read();
+        if (readiness & kReadable) rings_ && !unread_ ? read_later() : read();
         if (readiness & kWritable) say();
     });
     if (!done) close(no_memory());
 }
 
+// A packet is most often a wake-up for the rings. So they come first: what is in them is answered
+// before the packet is taken, which is when the loop would sleep or sees the door again.
+void ShmLink::read_later() {
+    unread_ = true;
+    rings_->rung();
+    loop_.look_at(*this);
+}
+
+// Takes the wake-up, so that the door is silent; anything else is heard in a turn of its own.
+bool ShmLink::doze() {
+    if (!std::exchange(unread_, false)) return true;
+    int error = 0;
+    if (!in_memory([&] { error = door_.receive(heard_packet_); })) error = ENOMEM;
+    if (error != EAGAIN && (error || !heard_packet_.is_bell())) {
+        kept_ = error;
+        loop_.defer(*this);
+    }
+    if (rings_) rings_->rung();  // it may have been another wake-up than the one that was seen
+    return true;
+}
+
 void ShmLink::read() {
+    unread_ = false;
     for (int i = 0; i < kPacketsPerTurn && watch_; ++i) {
-        const int error = door_.receive(heard_packet_);
+        const int error = kept_ ? *std::exchange(kept_, {}) : door_.receive(heard_packet_);
         if (error == EAGAIN) return;
         if (error) return hung_up(error);
         last_heard_ = loop_.now();
@@ -240,6 +263,7 @@ void ShmLink::on_served(Dir dir, uint64_t bytes) {
 // ---- a turn, and the end ----
 
 void ShmLink::run() {
+    if (kept_ && !in_memory([&] { read(); })) close(no_memory());
     if (stage_ != Stage::over) say();
     told();
     if (dialed_ && stage_ == Stage::hello) {
@@ -273,6 +297,7 @@ void ShmLink::finish() {
     if (!gone_quiet()) return;
     tell_unseen();
     stage_ = Stage::over;
+    Poller::unlink();
     watch_.reset();
     door_ = Door(Fd());
     sink_->on_down(why_);

@@ -6,6 +6,7 @@
 
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,7 @@
 
 namespace xfer::shm {
 
-class ShmLink final : public Link, WatchSink, LinkSink, Task, TimerSink {
+class ShmLink final : public Link, WatchSink, LinkSink, Task, Poller, TimerSink {
 public:
     ShmLink(Loop &loop, const Log &log, stream::Buffers &buffers, std::string remote);
     ~ShmLink() override;
@@ -50,8 +51,11 @@ private:
 
     // Of the door, and of our turn.
     void on_ready(uint32_t readiness) override;
+    bool poll() override { return false; }
+    bool doze() override;
     void run() override;
     void read();
+    void read_later();
     void hear(Packet &packet);
     void hear_hello(Packet &packet);
     void say();
@@ -103,6 +107,8 @@ private:
     bool spoke_ = false;            // in the handshake
     bool heard_ = false;            // frames may come
     bool hung_up_ = false;          // the neighbour has
+    bool unread_ = false;           // packets may wait in the door, and the rings are read first
+    std::optional<int> kept_;       // what receiving heard_packet_ said, which is not heard yet
     Failure gone_;                  // how
     Timer unheard_{*this};          // it left words for who does not listen yet
     uint64_t last_heard_ = 0;
