@@ -291,3 +291,19 @@ TEST_CASE("what the peer said before it hung up is heard, though sending fails f
     CHECK(raw.there.down->native == EPIPE);
     CHECK(!op.sent);
 }
+
+TEST_CASE("a reset that a write was told of first is told as a reset") {
+    if (over_unix()) return;  // where a write is told EPIPE, and the read of the reset
+    Raw raw;
+    std::vector<uint8_t> data(1000);
+    TestOp op(Dir::put, kRegion, {{address(data.data()), 0, 1000}});
+    linger hard{1, 0};
+    setsockopt(raw.fd.get(), SOL_SOCKET, SO_LINGER, &hard, sizeof hard);
+    raw.fd.reset();
+    REQUIRE(raw.accepted().post(op));
+    raw.accepted().flush();  // before the loop looks at the socket
+    REQUIRE(raw.until([&] { return raw.there.down.has_value(); }));
+    CHECK(raw.there.down->status == XFER_EPEERLOST);
+    CHECK(raw.there.down->origin == XFER_ORIGIN_OS);
+    CHECK(raw.there.down->native == ECONNRESET);
+}

@@ -143,11 +143,23 @@ bool StreamLink::read() {
     Receiver::Read read = receiver_.read(*carrier_, last_heard_, loop_.now());
     in_turn_ = false;
     if (read == Receiver::Read::ended) {
-        break_off(receiver_.failure());
+        break_off(why_ended());
     } else if (receiver_.idle()) {
         both_.answers.hurry();
     }
     return read != Receiver::Read::more;
+}
+
+// The kernel tells of a reset or a timeout once: after a write that was told, a read is told of a
+// mere end.
+Failure StreamLink::why_ended() const {
+    const Failure &heard = receiver_.failure();
+    const int error = sender_.error();
+    const bool told = error == ECONNRESET || error == ETIMEDOUT;
+    if (!told || heard.status != XFER_EPEERLOST || heard.native != 0) return heard;
+    Failure why = os_failure(error, "sending");
+    why.status = XFER_EPEERLOST;
+    return why;
 }
 
 // What has come before and could not be looked at.

@@ -56,6 +56,7 @@ private:
     void dial_next();
     void connected();
     bool read();
+    Failure why_ended() const;
     void parse();
     void push();
     void pause();
