@@ -132,6 +132,7 @@ const char *wire_open(Wire *wire) {
     for (int end = 0; end < 2 && why == NULL; end++)
         why = make_end(wire, end);
     if (why == NULL && pthread_create(&wire->carrier, NULL, carry, wire) != 0) why = "no thread";
+    wire->running = why == NULL;
     setns(wire->home, CLONE_NEWNET);
     return why;
 }
@@ -150,6 +151,8 @@ void wire_set(Wire *wire, bool cut, uint32_t delay_us, uint32_t lost_per_mille) 
 }
 
 void wire_close(Wire *wire) {
+    if (!wire->running) return;
+    wire->running = false;
     wire->over = true;
     pthread_join(wire->carrier, NULL);
     for (int end = 0; end < 2; end++) {

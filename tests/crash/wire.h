@@ -22,6 +22,7 @@ typedef struct Wire {
     int home, spaces[2], ends[2]; /* descriptors */
     WireWay ways[2];
     pthread_t carrier;
+    bool running; /* the carrier is */
     _Atomic bool over;
 } Wire;
 
@@ -33,6 +34,7 @@ void wire_stand_at(Wire *wire, int end);
 const char *wire_address(int end);
 /* Both ways alike. */
 void wire_set(Wire *wire, bool cut, uint32_t delay_us, uint32_t lost_per_mille);
+/* Of one that is open, else nothing. */
 void wire_close(Wire *wire);
 
 #endif
