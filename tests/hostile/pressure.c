@@ -26,10 +26,8 @@
 
 #include "process.h"
 
-enum {
-    FEW = 2000,
-    TRIES = 5
-}; /* attempts per second that are no attack, and how often it is measured again */
+/* Attempts per second that are no attack, and how often it is measured until there are more. */
+enum { FEW = 2000, TRIES = 5 };
 enum { IDLE = 8, NEWCOMERS = 20, BYTES = 4096, PATIENCE_MS = 60000, MEMORY_KIB = 64 << 10 };
 static const char KEY[] = "a key of the hostile test, 32 bytes or more";
 static const uint8_t MEMBER[16] = "member-of-all-16"; /* whose id all attackers claim */
