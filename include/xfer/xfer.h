@@ -729,17 +729,6 @@ XFER_API xfer_status_t xfer_send(xfer_ep_t *ep, const void *data, uint64_t lengt
 XFER_API xfer_status_t xfer_recv(xfer_engine_t *engine, xfer_ep_t *ep, void *buffer, uint64_t capacity, uint64_t tag,
                                  uint64_t mask, uint64_t user, const xfer_op_options_t *options);
 
-/* Asks for an early end of the receives that were given `user`, from whatever peer. Their events still come. A receive
- * that has matched a message discards it, and the sender is told.
- * Returns: XFER_OK, also if there is none, and while the engine drains or closes.
- * Ownership: nothing changes hands before the events. */
-XFER_API xfer_status_t xfer_recv_cancel(xfer_engine_t *engine, uint64_t user);
-
-/* As xfer_recv_cancel, for the puts, gets, sends and notifications of `ep`, and the receives that name it.
- * Returns: XFER_OK, also if there is none, and while the engine drains or closes.
- * Ownership: nothing changes hands before the events. */
-XFER_API xfer_status_t xfer_cancel(xfer_ep_t *ep, uint64_t user);
-
 /* Raises a NOTIFY event with `key` in the peer's application. The peer holds at most 256 of one connection that its
  * application has not taken; more wait here.
  * Returns: XFER_OK, then one SEND event when the peer's engine has it; XFER_EINVAL, XFER_EAGAIN, XFER_ECLOSED. */
@@ -757,6 +746,21 @@ XFER_API xfer_status_t xfer_counter_open(xfer_engine_t *engine, uint64_t key, ui
  * Returns: XFER_OK; XFER_ECLOSED if the engine's end came first.
  * Ownership: takes the handle. */
 XFER_API xfer_status_t xfer_counter_close(xfer_counter_t *counter);
+
+/* ---- cancel ---- */
+
+/* Asks for an early end of everything that was begun with a word equal to `user` in the bits of `mask`: puts, gets,
+ * batches, sends, receives, notifications, lookups, connects, probes and a drain. With `ep`, only what was begun with
+ * that endpoint, and the receives that name it; with NULL, through whatever endpoint, or none. UINT64_MAX as `mask`
+ * means one word, 0 every word. Reaches what was begun by calls that returned before this one. Each canceled operation
+ * still has its event, with XFER_ECANCELED unless it ended before. A receive that has matched a message discards it,
+ * and the sender is told. Of a drain only the wait ends: the engine takes no new work, and what is under way goes on.
+ * Needs no memory for what is under way. Its cost is that of the operations with that word, and with another mask than
+ * UINT64_MAX that of all that are under way.
+ * Returns: XFER_OK, also if there is none, and while the engine drains or closes; XFER_EINVAL if `ep` is of another
+ *          engine.
+ * Ownership: nothing changes hands before the events. */
+XFER_API xfer_status_t xfer_cancel(xfer_engine_t *engine, xfer_ep_t *ep, uint64_t user, uint64_t mask);
 
 /* ---- observation ---- */
 

@@ -43,9 +43,9 @@ Status submit(xfer_batch_t *handle, uint64_t user, const xfer_submit_options_t *
 
 void ask_cancel(Batch &batch) {
     if (batch.state.load() != Batch::State::inflight || batch.cancel_wanted.exchange(true)) return;
-    batch.cancel.flight = batch.flight.load();
+    batch.cancel_message.flight = batch.flight.load();
     batch.retain();  // the message's
-    if (batch.ep->shard.load()->post(batch.cancel)) return;
+    if (batch.ep->shard.load()->post(batch.cancel_message)) return;
     batch.cancel_wanted.store(false);
     batch.release();
 }

@@ -73,15 +73,6 @@ xfer_status_t xfer_recv(xfer_engine_t *engine, xfer_ep_t *ep, void *buffer, uint
     });
 }
 
-xfer_status_t xfer_recv_cancel(xfer_engine_t *handle, uint64_t user) {
-    return guarded(on(handle), [&]() -> Status {
-        Engine *engine = of(handle);
-        if (Status status = check(engine); status != XFER_OK) return status;
-        engine->cancel_requests().post(nullptr, user);
-        return XFER_OK;
-    });
-}
-
 xfer_status_t xfer_notify(xfer_ep_t *handle, uint64_t key, uint64_t user,
                           const xfer_op_options_t *given) {
     return guarded(on(handle), [&](Failure &why) -> Status {

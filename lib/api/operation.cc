@@ -49,11 +49,15 @@ xfer_status_t xfer_get(xfer_ep_t *ep, void *local, const xfer_ref_t *remote, uin
     });
 }
 
-xfer_status_t xfer_cancel(xfer_ep_t *handle, uint64_t user) {
-    return guarded(on(handle), [&]() -> Status {
-        Endpoint *ep = of(handle);
-        if (Status status = check(ep); status != XFER_OK) return status;
-        ep->engine.cancel_requests().post(ep, user);
+xfer_status_t xfer_cancel(xfer_engine_t *handle, xfer_ep_t *ep_handle, uint64_t user,
+                          uint64_t mask) {
+    return guarded(on(handle), [&](Failure &why) -> Status {
+        Engine *engine = of(handle);
+        Endpoint *ep = of(ep_handle);
+        if (Status status = check(engine); status != XFER_OK) return status;
+        if (Status status = ep ? check(ep) : XFER_OK; status != XFER_OK) return status;
+        if (ep && &ep->engine != engine) return invalid(why, "ep is of another engine");
+        engine->cancel_requests().post(ep, user, mask);
         return XFER_OK;
     });
 }

@@ -1,26 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/cancel_request.h"
 
+#include <utility>
+
 #include "core/engine.h"
 #include "core/limits.h"
 #include "core/shard.h"
 
 namespace xfer {
 
-// The first loop has the receives that wait. Pulls of those that name an endpoint, and all else of
-// it, are on the endpoint's loop; pulls of the others may be on any.
+// The first loop has the receives that wait, and the drain. All else of an endpoint is on the
+// endpoint's loop; what was begun with any, or with none, may be on each.
 void CancelRequest::arrive(Shard &shard) {
-    if (shard.index == 0) engine_->receiving().cancel(ep_.get(), user_);
+    if (shard.index == 0 && !again_) {
+        engine_->receiving().cancel(scope_);
+        if (!ep_) engine_->draining().cancel(scope_, shard);
+    }
     if (ep_) {
         Shard *home = ep_->shard.load();
         if (home != &shard && home->post(*this)) return;
-        shard.cancel(ep_.get(), user_);
+        shard.cancel_index().cancel(scope_);
     } else {
-        shard.cancel(nullptr, user_);
-        for (size_t next = shard.index + 1; next < engine_->shards().size(); ++next)
-            if (engine_->shards()[next]->post(*this)) return;
+        shard.cancel_index().cancel(scope_);
+        if (pass_on(shard)) return;
     }
     engine_->cancel_requests().give_back(*this);
+}
+
+// From loop to loop, twice: what moves to a loop that was passed already, because its peer was
+// found to be another one, is there before the second round.
+bool CancelRequest::pass_on(Shard &from) {
+    if (post_from(from.index + 1)) return true;
+    if (std::exchange(again_, true) || engine_->shards().size() == 1) return false;
+    return post_from(0);
+}
+
+bool CancelRequest::post_from(size_t index) {
+    const auto &shards = engine_->shards();
+    for (; index < shards.size(); ++index)
+        if (shards[index]->post(*this)) return true;
+    return false;
 }
 
 CancelRequests::CancelRequests(Engine &engine) : engine_(engine) {
@@ -34,6 +53,20 @@ void CancelRequests::grow() {
         request.pooled_ = true;
         free_.push_back(request);
     }
+}
+
+void CancelRequests::enter() {
+    const uint64_t operations = operations_.fetch_add(1, std::memory_order_relaxed) + 1;
+    try {
+        cover(operations);
+    } catch (...) {
+        leave();
+        throw;
+    }
+}
+
+void CancelRequests::leave() {
+    operations_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 void CancelRequests::cover(uint64_t operations) {
@@ -53,11 +86,12 @@ CancelRequest &CancelRequests::take() {
     return *new CancelRequest;
 }
 
-void CancelRequests::post(Endpoint *ep, uint64_t user) {
+void CancelRequests::post(Endpoint *ep, uint64_t user, uint64_t mask) {
     CancelRequest &request = take();
     request.engine_ = &engine_;
     if (ep) request.ep_ = Ref(*ep);
-    request.user_ = user;
+    request.scope_ = {ep, user, mask};
+    request.again_ = false;
     if (!engine_.first_shard().post(request)) give_back(request);
 }
 

@@ -8,10 +8,11 @@ namespace xfer {
 
 bool Draining::begin(uint64_t user, uint32_t shards) {
     State off = State::off;
-    if (!state_.compare_exchange_strong(off, State::pending)) return false;
+    if (!state_.compare_exchange_strong(off, State::starting)) return false;
     event_.event.kind = XFER_EVENT_DRAINED;
     event_.event.user = user;
     holds_.fetch_add(shards);
+    state_.store(State::pending);
     return true;
 }
 
@@ -30,6 +31,11 @@ void Draining::finish(Status status, Shard &shard) {
     event_.event.status = status;
     event_.event.object = &shard.engine;
     shard.tell(event_);
+}
+
+void Draining::cancel(const CancelScope &scope, Shard &shard) {
+    if (state_.load() == State::pending && scope.has(event_.event.user))
+        finish(XFER_ECANCELED, shard);
 }
 
 }  // namespace xfer

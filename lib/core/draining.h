@@ -5,6 +5,7 @@
 
 #include <atomic>
 
+#include "core/cancel_index.h"
 #include "core/event.h"
 #include "util/status.h"
 
@@ -22,10 +23,11 @@ public:
     // Something is under way: in a shard, or between two.
     void hold() { holds_.fetch_add(1); }
     void release(Shard &shard);
-    void finish(Status status, Shard &shard);  // the first word counts
+    void finish(Status status, Shard &shard);             // the first word counts
+    void cancel(const CancelScope &scope, Shard &shard);  // the wait, not what it waits for
 
 private:
-    enum class State { off, pending, told };
+    enum class State { off, starting, pending, told };
     class Event final : public EventNode {};
 
     std::atomic<State> state_{State::off};

@@ -185,9 +185,7 @@ Single *Engine::take_single() {
         std::lock_guard lock(singles_mutex_);
         if (Transfer *single = free_singles_.pop_front()) return static_cast<Single *>(single);
     }
-    auto made = std::make_unique<Single>(*this);
-    cancel_requests_.cover(singles_.load() + receives_.load());
-    return made.release();
+    return new Single(*this);
 }
 
 void Engine::give_single(Single &single) {
@@ -206,8 +204,6 @@ void Engine::give_single(Single &single) {
 Status Engine::begin_receive(Endpoint *named) {
     const uint32_t receives = receives_.fetch_add(1) + 1;
     Status status = receives > kMaxReceives ? XFER_EAGAIN : XFER_OK;
-    const auto cover = [&] { cancel_requests_.cover(singles_.load() + receives); };
-    if (status == XFER_OK && !in_memory(cover)) status = XFER_ENOMEM;
     if (status == XFER_OK && named) {
         named->had_receives.store(true);
         named->receives.fetch_add(1);

@@ -76,15 +76,13 @@ public:
     void end_lease(Region &grant);
     Single *take_single();
     void give_single(Single &single);
-    void single_made() { singles_.fetch_add(1); }
-    void single_gone() { singles_.fetch_sub(1); }
     void close_silently(Endpoint &ep);
     bool count(uint64_t key, Shard &shard) { return counters_.count(key, shard); }
     NotifyCounters &counters() { return counters_; }
     Draining &draining() { return draining_; }
     Receiving &receiving() { return receiving_; }
     CancelRequests &cancel_requests() { return cancel_requests_; }
-    // Counts it, and sees to what its cancel needs. XFER_EAGAIN: there are too many.
+    // Counts it. XFER_EAGAIN: there are too many.
     Status begin_receive(Endpoint *named);
     void receive_ended();
     Status drain(uint32_t timeout_ms, uint64_t user);  // 0: no limit
@@ -178,7 +176,6 @@ private:
     Receiving receiving_{*this};
     CancelRequests cancel_requests_{*this};
     std::atomic<uint32_t> receives_{0};
-    std::atomic<uint64_t> singles_{0};  // in use or free
 
     std::mutex singles_mutex_;
     List<Transfer, InQueue> free_singles_;  // they link without memory that could lack

@@ -28,17 +28,12 @@ void Flow::submit(Transfer &transfer) {
     transfer.ep->counters.queued.add();
     if (transfer.role != Transfer::Role::pulls) transfer.ep->order.add(transfer);
     all_.push_back(transfer);
-    index(transfer);
+    shard_.cancel_index().add(transfer);
     shard_.beat_soon();
     if (transfer.waits_turn)
         arm(transfer);
     else
         start(transfer);
-}
-
-// Batches are canceled by their handle.
-void Flow::index(Transfer &transfer) {
-    if (transfer.event.kind != XFER_EVENT_BATCH) shard_.cancel_index().add(transfer);
 }
 
 void Flow::start(Transfer &transfer) {
@@ -378,7 +373,7 @@ void Flow::give_up(const Endpoint &ep, List<Transfer, InFlow> &out) {
         }
         transfer.ListNode<InFlow>::unlink();
         transfer.ListNode<InQueue>::unlink();
-        transfer.TreeNode<ByUser>::unlink();
+        CancelIndex::remove(transfer);
         shard_.loop.disarm(transfer.timer);
         out.push_back(transfer);
     }
@@ -388,7 +383,7 @@ void Flow::adopt(List<Transfer, InFlow> &transfers) {
     while (Transfer *transfer = transfers.pop_front()) {
         transfer->flow = this;
         all_.push_back(*transfer);
-        index(*transfer);
+        shard_.cancel_index().add(*transfer);
         if (transfer->waits_turn)
             arm(*transfer);
         else
@@ -407,7 +402,7 @@ void Flow::complete(Transfer &transfer) {
     transfer.ListNode<InFlow>::unlink();
     transfer.ListNode<InQueue>::unlink();
     transfer.ListNode<InEnding>::unlink();
-    transfer.TreeNode<ByUser>::unlink();
+    CancelIndex::remove(transfer);
     if (transfer.notification) {
         // The owner's application may have been told that it has ended well.
         if (transfer.status != XFER_OK && transfer.closed_notification)

@@ -62,7 +62,6 @@ private:
     void start(Transfer &transfer);
     void start_ready();
     void enqueue(Transfer &transfer);
-    void index(Transfer &transfer);
     void count_inflight(const Transfer &transfer, bool begins);
     void recover(Transfer &transfer, Connection &lost);
     template <typename Meant, typename End>

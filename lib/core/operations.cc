@@ -41,15 +41,6 @@ void Shard::cancel(Batch &batch) {
     if (batch.flow) batch.flow->end(batch, XFER_ECANCELED);
 }
 
-void Shard::cancel(Endpoint *ep, uint64_t user) {
-    cancel_index_.cancel(
-        user,
-        [&](const Transfer &each) {
-            return ep ? each.ep == ep && each.answers_to(*ep) : each.role == Transfer::Role::pulls;
-        },
-        [](Transfer &each) { each.flow->end(each, XFER_ECANCELED); });
-}
-
 // The endpoint may have moved to another loop while this was under way: all of the endpoint is that
 // loop's, also the end of this. While something of it is under way that loop does not end.
 void Shard::finish(Transfer &transfer) {

@@ -32,6 +32,8 @@ public:
 
 // ---- Receive
 
+Receive::Receive(Engine &owner) : engine(owner), cover_(owner.cancel_requests()) {}
+
 void Receive::arrive(Shard &shard) {
     if (over)
         shard.finish(*this);
@@ -43,7 +45,12 @@ void Receive::arrive(Shard &shard) {
 
 void Receive::on_timer(Timer &timer) {
     if (flow) return Transfer::on_timer(timer);
-    engine.receiving().expire(*this);
+    engine.receiving().end(*this, XFER_ETIMEDOUT);
+}
+
+void Receive::cancel() {
+    if (flow) return Transfer::cancel();
+    engine.receiving().end(*this, XFER_ECANCELED);
 }
 
 void Receive::match(const Arrival &arrival) {
@@ -144,25 +151,13 @@ void Receiving::await(Shard &home) {
 void Receiving::forget(Receive &receive) {
     shard().loop.disarm(receive.timer);
     receive.ListNode<InPosted>::unlink();
-    receive.TreeNode<ByUser>::unlink();
+    CancelIndex::remove(receive);
 }
 
-void Receiving::expire(Receive &receive) {
+void Receiving::end(Receive &receive, Status why) {
     matching_.remove(receive);
     forget(receive);
-    receive.end(shard(), XFER_ETIMEDOUT);
-}
-
-void Receiving::cancel(const Endpoint *ep, uint64_t user) {
-    const auto of = [](Transfer &each) -> Receive & { return static_cast<Receive &>(each); };
-    index_.cancel(
-        user, [&](Transfer &each) { return !ep || of(each).named.get() == ep; },
-        [&](Transfer &each) {
-            Receive &receive = of(each);
-            matching_.remove(receive);
-            forget(receive);
-            receive.end(shard(), XFER_ECANCELED);
-        });
+    receive.end(shard(), why);
 }
 
 void Receiving::take(const Endpoint &ep, List<Receive, InPosted> &into) {
@@ -176,11 +171,8 @@ void Receiving::take(const Endpoint &ep, List<Receive, InPosted> &into) {
 
 void Receiving::close() {
     closed_ = true;
-    while (Receive *receive = posted_.pop_front()) {
-        matching_.remove(*receive);
-        forget(*receive);
-        receive->end(shard(), XFER_ECANCELED);
-    }
+    while (!posted_.empty())
+        end(posted_.front(), XFER_ECANCELED);
     while (Unexpected *message = matching_.oldest()) {
         std::unique_ptr<Envelope> envelope(static_cast<Envelope *>(message));
         matching_.remove(*envelope);

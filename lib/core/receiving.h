@@ -37,12 +37,13 @@ struct Arrival {
 // An xfer_recv, from the call to its event.
 class Receive final : public Transfer, public Posted, public ListNode<InPosted> {
 public:
-    explicit Receive(Engine &owner) : engine(owner) {}
+    explicit Receive(Engine &owner);
 
     void arrive(Shard &shard) override;
     void on_timer(Timer &timer) override;
     void ended() override;  // a pull
-    bool answers_to(const Endpoint &named_one) const override { return named.get() == &named_one; }
+    const Endpoint *begun_with() const override { return named.get(); }
+    void cancel() override;
     bool due() override;
     void told() override;
 
@@ -55,6 +56,7 @@ public:
     uint64_t capacity = 0;
 
 private:
+    const CancelCover cover_;
     Ref<Endpoint> source_;
     xfer_id_t sender_{};
 };
@@ -66,8 +68,8 @@ public:
 
     // ---- from the user
     void post(Receive &receive);
-    void cancel(const Endpoint *ep, uint64_t user);  // null: whomever they are from
-    void expire(Receive &receive);
+    void cancel(const CancelScope &scope) { index_.cancel(scope); }
+    void end(Receive &receive, Status why);  // one that waits
     // Takes out those from `ep`, for it is closed.
     void take(const Endpoint &ep, List<Receive, InPosted> &into);
     void close();

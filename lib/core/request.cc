@@ -8,7 +8,7 @@
 namespace xfer {
 
 Request::Request(Endpoint &endpoint, uint32_t type, uint64_t user, uint32_t timeout)
-    : ep(endpoint), timeout_ms(timeout) {
+    : ep(endpoint), timeout_ms(timeout), cover_(endpoint.engine.cancel_requests()) {
     event.kind = type;
     event.user = user;
     event.ep = reinterpret_cast<xfer_ep_t *>(&endpoint);
@@ -16,6 +16,10 @@ Request::Request(Endpoint &endpoint, uint32_t type, uint64_t user, uint32_t time
 
 void Request::arrive(Shard &shard) {
     shard.submit(*this);
+}
+
+void Request::cancel() {
+    peer->finish(*this, XFER_ECANCELED);
 }
 
 uint64_t Request::limit() const {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/cancel_request.h"
 #include "core/endpoint.h"
 #include "core/event.h"
 #include "core/mailbox.h"
@@ -16,7 +17,7 @@ class Connection;
 class Peer;
 struct InRequests;
 
-class Request final : public EventNode,
+class Request final : public Cancelable,
                       public Message,
                       public TimerSink,
                       public ListNode<InRequests> {
@@ -28,6 +29,8 @@ public:
     void arrive(Shard &shard) override;
     void on_timer(Timer &timer) override;
     void told() override { delete this; }
+    const Endpoint *begun_with() const override { return ep.get(); }
+    void cancel() override;
 
     uint32_t type() const { return event.kind; }
     // When it has had its time: its deadline, else the stall limit, which does not run while it
@@ -48,6 +51,9 @@ public:
     uint64_t stalls_since = 0;  // it waits for a connection, or for the peer's engine
     std::vector<uint8_t> answer;
     Timer timer{*this};
+
+private:
+    const CancelCover cover_;
 };
 
 using RequestList = List<Request, InRequests>;

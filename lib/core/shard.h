@@ -51,7 +51,6 @@ public:
     void submit(Transfer &transfer);
     void submit(Request &request);
     void cancel(Batch &batch);
-    void cancel(Endpoint *ep, uint64_t user);  // null: receives, of whatever endpoint
     CancelIndex &cancel_index() { return cancel_index_; }
     void open(Endpoint &ep);
     void close(Endpoint &ep);
@@ -212,7 +211,7 @@ private:
     uint64_t outbox_count_ = 0;
     std::vector<std::unique_ptr<Op[]>> op_blocks_;
     List<Op, InTransfer> free_ops_;
-    CancelIndex cancel_index_;  // of transfers, but for batches
+    CancelIndex cancel_index_;  // of all that is here but for receives that wait
     Timer beat_, drain_limit_, room_;
     bool stirred_ = false;        // beat_soon() since the last beat began
     uint64_t listens_since_ = 0;  // without a pause that peers could have been heard in

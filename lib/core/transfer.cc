@@ -81,19 +81,17 @@ OpCounters &Transfer::counters(TrafficCounters &traffic) const {
     return event.kind == XFER_EVENT_GET ? traffic.get : traffic.batch;
 }
 
-Single::Single(Engine &owner) : engine(owner) {
-    engine.single_made();
+void Transfer::cancel() {
+    flow->end(*this, XFER_ECANCELED);
 }
 
-Single::~Single() {
-    engine.single_gone();
-}
+Single::Single(Engine &owner) : engine(owner), cover_(owner.cancel_requests()) {}
 
 void Single::told() {
     engine.give_single(*this);
 }
 
-Batch::Batch(Endpoint &endpoint) : Handle(Magic::batch) {
+Batch::Batch(Endpoint &endpoint) : Handle(Magic::batch), cover_(endpoint.engine.cancel_requests()) {
     ep = &endpoint;
     ep->retain();
 }

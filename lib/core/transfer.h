@@ -6,13 +6,13 @@
 #include <atomic>
 #include <vector>
 
+#include "core/cancel_request.h"
 #include "core/endpoint.h"
 #include "core/entry_runs.h"
 #include "core/event.h"
 #include "core/handle.h"
 #include "core/mailbox.h"
 #include "transport/transport.h"
-#include "util/tree.h"
 
 namespace xfer {
 
@@ -20,7 +20,6 @@ class Flow;
 struct InFlow;  // list tags of a Transfer
 struct InQueue;
 struct InEnding;
-struct ByUser;  // the tag of a tree
 
 // What one ref of a batch names, and whether its owner has refused it.
 struct Remote {
@@ -30,14 +29,13 @@ struct Remote {
     Status refused = XFER_OK;
 };
 
-class Transfer : public EventNode,
+class Transfer : public Cancelable,
                  public Message,
                  public TimerSink,
                  public ListNode<InFlow>,
                  public ListNode<InQueue>,
                  public ListNode<InEnding>,
-                 public ListNode<InSubmitOrder>,
-                 public TreeNode<ByUser> {
+                 public ListNode<InSubmitOrder> {
 public:
     Transfer() : timer(*this) {}
 
@@ -98,48 +96,27 @@ public:
     void fail_entries(uint64_t first, uint64_t last, Status why);
     void begin_anew();       // nothing of it was ever sent
     virtual void ended() {}  // its event is filled in
-    uint64_t user() const { return event.user; }
     // Some of it was sent, and not given back.
     bool begun() const {
         return inflight_count || moved || !unsent.empty() || notification || letter.number;
     }
     bool drawn() const { return stopped || (unsent.empty() && list.at_end(next)); }
     OpCounters &counters(TrafficCounters &traffic) const;
-    // Whether xfer_cancel of its endpoint means it: not a receive from any that this one serves.
-    virtual bool answers_to(const Endpoint &) const { return true; }
+    const Endpoint *begun_with() const override { return ep; }
+    void cancel() override;
 
 protected:
     ~Transfer() = default;
 };
 
-// What a cancel reaches, by the word that the user gave it.
-class CancelIndex {
-public:
-    void add(Transfer &transfer) { by_user_.insert(transfer); }
-    // Ends those with that word that are meant.
-    template <typename Meant, typename End>
-    void cancel(uint64_t user, Meant meant, End end) {
-        List<Transfer, InEnding> ending, others;
-        while (Transfer *found = by_user_.find(user)) {
-            found->TreeNode<ByUser>::unlink();
-            (meant(*found) ? ending : others).push_back(*found);
-        }
-        while (Transfer *other = others.pop_front())
-            by_user_.insert(*other);
-        while (Transfer *next = ending.pop_front())
-            end(*next);
-    }
-
-private:
-    Tree<Transfer, ByUser, &Transfer::user> by_user_;
-};
-
 class Single final : public Transfer {
 public:
     explicit Single(Engine &owner);
-    ~Single();
     void told() override;  // back to the engine's pool
     Engine &engine;
+
+private:
+    const CancelCover cover_;
 };
 
 class Batch final : public Handle, public RefCounted<Batch>, public Transfer {
@@ -163,8 +140,11 @@ public:
         void arrive(Shard &shard) override;
         Batch &batch;
         uint64_t flight = 0;  // that is meant
-    } cancel{*this};
+    } cancel_message{*this};
     std::atomic<uint64_t> flight{0};  // counts submits
+
+private:
+    const CancelCover cover_;
 };
 
 }  // namespace xfer

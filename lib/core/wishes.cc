@@ -70,6 +70,7 @@ void Peer::submit(Request &request) {
         requests_.push_back(request);
         return finish(request, XFER_OK);
     }
+    shard.cancel_index().add(request);
     if (live_ && live_->takes_new()) return live_->ask(request);
     requests_.push_back(request);
     want();
@@ -79,6 +80,7 @@ void Peer::finish(Request &request, Status status, uint32_t origin) {
     if (request.on && status != XFER_OK && origin == 0) request.on->forget(request);
     shard.loop.disarm(request.timer);
     request.ListNode<InRequests>::unlink();
+    CancelIndex::remove(request);
     request.event.status = status;
     request.event.origin = origin;
     request.event.flags = XFER_FENCED;
@@ -117,6 +119,7 @@ void Peer::move_wishes(Endpoint &ep, PeerMove &into) {
             if (request.ep.get() == &ep) {
                 shard.loop.disarm(request.timer);
                 request.ListNode<InRequests>::unlink();
+                CancelIndex::remove(request);
                 request.on = nullptr;
                 request.stalls_since = shard.now();
                 into.requests.push_back(request);
@@ -139,6 +142,7 @@ void Peer::adopt_wishes(PeerMove &from) {
     flow.adopt(from.transfers);
     for (Request &request : from.requests) {
         request.peer = this;
+        shard.cancel_index().add(request);
         request.arm();
     }
     requests_.append(from.requests);

@@ -258,12 +258,12 @@ static void test_cancel_by_user(void **state) {
     int hole = black_hole(uri, sizeof uri);
     uint8_t *local = test_memory(4096);
     xfer_ep_t *ep = open_ep(pair.client, uri);
-    assert_status(xfer_cancel(ep, 1), XFER_OK); /* there is none */
+    assert_status(xfer_cancel(pair.client->engine, ep, 1, UINT64_MAX), XFER_OK); /* there is none */
     for (uint64_t user = 1; user <= 4; user++) {
         assert_status(xfer_put(ep, local, &pair.ref, 0, 64, user % 2, NULL), XFER_OK);
         assert_status(xfer_get(ep, local, &pair.ref, 0, 64, user % 2, NULL), XFER_OK);
     }
-    assert_status(xfer_cancel(ep, 1), XFER_OK);
+    assert_status(xfer_cancel(pair.client->engine, ep, 1, UINT64_MAX), XFER_OK);
     for (int i = 0; i < 2; i++) {
         assert_status(wait_event(pair.client, XFER_EVENT_PUT, 1, kPatience).status, XFER_ECANCELED);
         assert_status(wait_event(pair.client, XFER_EVENT_GET, 1, kPatience).status, XFER_ECANCELED);

@@ -23,7 +23,7 @@ static void test_receives(void **state) {
     for (uint64_t i = 0; i < kMaxReceives; i++)
         assert_status(xfer_recv(host->engine, NULL, buffer, 8, i, UINT64_MAX, i, NULL), XFER_OK);
     assert_status(xfer_recv(host->engine, NULL, buffer, 8, 0, 0, 1, NULL), XFER_EAGAIN);
-    assert_status(xfer_recv_cancel(host->engine, last), XFER_OK);
+    assert_status(xfer_cancel(host->engine, NULL, last, UINT64_MAX), XFER_OK);
     assert_status(wait_event(host, XFER_EVENT_RECV, last, kPatience).status, XFER_ECANCELED);
     /* The place is free a moment after the event. */
     const uint64_t end = now_ms() + kPatience;

@@ -99,8 +99,8 @@ static void test_cancel_while_draining(void **state) {
     assert_status(xfer_batch_put(batch, local, &ref, 0, 1), XFER_OK);
     assert_status(xfer_batch_submit(batch, 2, NULL), XFER_OK);
     assert_status(xfer_engine_drain(host->engine, 7, WITHIN(XFER_NONE)), XFER_OK);
-    assert_status(xfer_cancel(ep, 1), XFER_OK);
-    assert_status(xfer_recv_cancel(host->engine, 1), XFER_OK);
+    assert_status(xfer_cancel(host->engine, ep, 1, UINT64_MAX), XFER_OK);
+    assert_status(xfer_cancel(host->engine, NULL, 1, UINT64_MAX), XFER_OK);
     assert_status(xfer_batch_cancel(batch), XFER_OK);
     assert_status(wait_event(host, XFER_EVENT_PUT, 1, kPatience).status, XFER_ECANCELED);
     assert_status(wait_event(host, XFER_EVENT_BATCH, 2, kPatience).status, XFER_ECANCELED);
@@ -137,8 +137,8 @@ static void test_after_close(void **state) {
     for (int round = 0; round < 2; round++) {
         assert_status(xfer_batch_entries(batch, 0, 1, entries), XFER_OK);
         assert_status(entries[0], XFER_OK);
-        assert_status(xfer_cancel(ep, 1), XFER_OK);
-        assert_status(xfer_recv_cancel(host->engine, 1), XFER_OK);
+        assert_status(xfer_cancel(host->engine, ep, 1, UINT64_MAX), XFER_OK);
+        assert_status(xfer_cancel(host->engine, NULL, 1, UINT64_MAX), XFER_OK);
         if (round == 0) wait_closed(host, host->engine);
     }
     assert_status(xfer_batch_reset(batch), XFER_OK);

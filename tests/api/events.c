@@ -97,7 +97,7 @@ static void step(Ledger *ledger, Pair *pair, xfer_ep_t **eps, xfer_batch_t **bat
         xfer_batch_cancel(batches[slot]);
         break;
     case 7:
-        xfer_cancel(eps[slot], pick(ledger, ledger->next + 1));
+        xfer_cancel(pair->client->engine, eps[slot], pick(ledger, ledger->next + 1), UINT64_MAX);
         break;
     case 8:
         note(ledger, XFER_EVENT_LOOKUP,

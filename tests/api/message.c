@@ -262,8 +262,8 @@ static void test_misuse(void **state) {
     assert_status(xfer_recv(NULL, NULL, word, 1, 1, 0, 1, NULL), XFER_EBADHANDLE);
     /* An endpoint of another engine. */
     assert_status(xfer_recv(letters.pair.server->engine, ep, word, 1, 1, 0, 1, NULL), XFER_EINVAL);
-    assert_status(xfer_recv_cancel(NULL, 1), XFER_EBADHANDLE);
-    assert_status(xfer_recv_cancel(engine, 1), XFER_OK);
+    assert_status(xfer_cancel(NULL, NULL, 1, UINT64_MAX), XFER_EBADHANDLE);
+    assert_status(xfer_cancel(engine, NULL, 1, UINT64_MAX), XFER_OK);
     assert_status(xfer_put(ep, word, &letters.pair.ref, 0, 1, 1, &flagged), XFER_EINVAL);
     pass_ms(10);
     assert_int_equal(count_events(letters.pair.client, XFER_EVENT_SEND, 1), 0);

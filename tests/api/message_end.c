@@ -62,7 +62,7 @@ static void test_sender_leaves(void **state) {
     receive(&letters, NULL, big, kBig, 2, UINT64_MAX, 2);
     pass_ms(50);
     assert_int_equal(count_events(letters.pair.server, XFER_EVENT_RECV, 2), 0);
-    assert_status(xfer_recv_cancel(letters.pair.server->engine, 2), XFER_OK);
+    assert_status(xfer_cancel(letters.pair.server->engine, NULL, 2, UINT64_MAX), XFER_OK);
     assert_status(recv_status(&letters, 2), XFER_ECANCELED);
 }
 
@@ -73,11 +73,12 @@ static void test_cancel_receives(void **state) {
     receive(&letters, NULL, &got[0], 8, 1, UINT64_MAX, 1);
     receive(&letters, letters.back, &got[1], 8, 1, UINT64_MAX, 2);
     receive(&letters, letters.back, &got[2], 8, 1, UINT64_MAX, 3);
-    assert_status(xfer_cancel(letters.back, 1), XFER_OK); /* that one is from any */
-    assert_status(xfer_cancel(letters.back, 2), XFER_OK);
+    assert_status(xfer_cancel(letters.pair.server->engine, letters.back, 1, UINT64_MAX),
+                  XFER_OK); /* that one is from any */
+    assert_status(xfer_cancel(letters.pair.server->engine, letters.back, 2, UINT64_MAX), XFER_OK);
     assert_status(recv_status(&letters, 2), XFER_ECANCELED);
     assert_int_equal(count_events(letters.pair.server, XFER_EVENT_RECV, 1), 0);
-    assert_status(xfer_recv_cancel(letters.pair.server->engine, 1), XFER_OK);
+    assert_status(xfer_cancel(letters.pair.server->engine, NULL, 1, UINT64_MAX), XFER_OK);
     assert_status(recv_status(&letters, 1), XFER_ECANCELED);
     send_to(&letters, &word, 8, 1, 1);
     assert_status(recv_status(&letters, 3), XFER_OK);
@@ -98,9 +99,10 @@ static void test_cancel_matched(void **state) {
         for (uint64_t turns = 0; turns < i % 5; turns++)
             turn(i % 3 == 0);
         if (i % 2)
-            assert_status(xfer_cancel(letters.back, i), XFER_OK);
+            assert_status(xfer_cancel(letters.pair.server->engine, letters.back, i, UINT64_MAX),
+                          XFER_OK);
         else
-            assert_status(xfer_recv_cancel(letters.pair.server->engine, i), XFER_OK);
+            assert_status(xfer_cancel(letters.pair.server->engine, NULL, i, UINT64_MAX), XFER_OK);
         xfer_status_t status = recv_status(&letters, i);
         memset(buffer, 0xee, kBig);
         if (status == XFER_OK) {
@@ -117,7 +119,8 @@ static void test_cancel_matched(void **state) {
         receive(&letters, NULL, buffer, kBig, 1, UINT64_MAX, 1000 + i);
         wait_event(letters.pair.client, XFER_EVENT_SEND, i, kPatience);
         if (count_events(letters.pair.server, XFER_EVENT_RECV, 1000 + i) == 0)
-            assert_status(xfer_recv_cancel(letters.pair.server->engine, 1000 + i), XFER_OK);
+            assert_status(xfer_cancel(letters.pair.server->engine, NULL, 1000 + i, UINT64_MAX),
+                          XFER_OK);
         recv_status(&letters, 1000 + i);
     }
 }
@@ -133,7 +136,8 @@ static void test_cancel_sends(void **state) {
     send_to(&letters, "last", 4, 1, 3);
     assert_status(sent(&letters, 3), XFER_OK);
     for (uint64_t i = 1; i <= 2; i++) {
-        assert_status(xfer_cancel(letters.pair.ep, i), XFER_OK);
+        assert_status(xfer_cancel(letters.pair.client->engine, letters.pair.ep, i, UINT64_MAX),
+                      XFER_OK);
         xfer_event_t event = wait_event(letters.pair.client, XFER_EVENT_SEND, i, kPatience);
         assert_status(event.status, XFER_ECANCELED);
         assert_int_equal(event.flags, XFER_FENCED);
@@ -158,14 +162,16 @@ static void test_quiet_after_send(void **state) {
         send_to(&letters, local, kBig, 1, i);
         for (uint64_t turns = 0; turns < i % 6; turns++)
             turn(0);
-        if (i % 4) assert_status(xfer_cancel(letters.pair.ep, i), XFER_OK);
+        if (i % 4)
+            assert_status(xfer_cancel(letters.pair.client->engine, letters.pair.ep, i, UINT64_MAX),
+                          XFER_OK);
         const xfer_status_t status = sent(&letters, i);
         memset(local, 0xdd, kBig);
         if (status != XFER_OK) assert_status(status, XFER_ECANCELED);
         pass_ms(1);
         xfer_event_t event;
         if (!take_event(letters.pair.server, XFER_EVENT_RECV, i, &event)) {
-            assert_status(xfer_recv_cancel(letters.pair.server->engine, i), XFER_OK);
+            assert_status(xfer_cancel(letters.pair.server->engine, NULL, i, UINT64_MAX), XFER_OK);
             event = received(&letters, i);
         }
         if (event.status != XFER_OK) continue;
@@ -243,7 +249,8 @@ static void test_engine_closes(void **state) {
     assert_int_equal(count_events(letters.pair.server, XFER_EVENT_RECV, ANY_USER), 11);
     /* What was held has succeeded; the others are lost, or wait for the next engine there. */
     for (uint64_t i = 0; i < 10; i++)
-        assert_status(xfer_cancel(letters.pair.ep, i), XFER_OK);
+        assert_status(xfer_cancel(letters.pair.client->engine, letters.pair.ep, i, UINT64_MAX),
+                      XFER_OK);
     for (uint64_t i = 0; i < 10; i++) {
         xfer_status_t status = sent(&letters, i);
         if (status == XFER_OK)

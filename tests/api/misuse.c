@@ -53,7 +53,7 @@ static void misuse_engine(void *wrong) {
     assert_misuse(xfer_ep_open(wrong, "tcp://127.0.0.1:1", NULL, &ep, NULL));
     assert_misuse(xfer_recv(wrong, NULL, local, sizeof local, 1, UINT64_MAX, 1, NULL));
     assert_misuse(xfer_recv(wrong, pair.ep, local, sizeof local, 1, UINT64_MAX, 1, NULL));
-    assert_misuse(xfer_recv_cancel(wrong, 1));
+    assert_misuse(xfer_cancel(wrong, NULL, 1, UINT64_MAX));
     assert_misuse(xfer_counter_open(wrong, 99, 1, 1, &other, NULL));
     if (!wrong) return;
     assert_misuse(xfer_engine_close(wrong));
@@ -87,7 +87,7 @@ static void misuse_endpoint(void *wrong) {
     assert_misuse(xfer_get(wrong, local, &pair.ref, 0, 1, 1, NULL));
     assert_misuse(xfer_send(wrong, local, 1, 1, 1, NULL));
     assert_misuse(xfer_notify(wrong, 1, 1, NULL));
-    assert_misuse(xfer_cancel(wrong, 1));
+    if (wrong) assert_misuse(xfer_cancel(pair.client->engine, wrong, 1, UINT64_MAX));
     assert_misuse(xfer_batch_open(wrong, NULL, &batch, NULL));
     if (!wrong) return;
     assert_misuse(

@@ -285,7 +285,8 @@ static void test_killed_neighbours_leave_nothing(void **state) {
             if (i == 0) wait_event(host, XFER_EVENT_PEER_DOWN, ANY_USER, kPatience);
             xfer_event_t event;
             if (!take_event(host, XFER_EVENT_PUT, i, &event)) {
-                assert_status(xfer_cancel(ep, i), XFER_OK); /* it waits for another */
+                assert_status(xfer_cancel(host->engine, ep, i, UINT64_MAX),
+                              XFER_OK); /* it waits for another */
                 event = wait_event(host, XFER_EVENT_PUT, i, kPatience);
             }
             assert_completion(&event);
@@ -358,7 +359,7 @@ static void test_at_rest(void **state) {
     uint64_t word;
     assert_status(xfer_recv(host->engine, ep, &word, sizeof word, 7, UINT64_MAX, 2, NULL), XFER_OK);
     wait_event(host, XFER_EVENT_PEER_DOWN, ANY_USER, kPatience);
-    assert_status(xfer_cancel(ep, 2), XFER_OK);
+    assert_status(xfer_cancel(host->engine, ep, 2, UINT64_MAX), XFER_OK);
     assert_status(wait_event(host, XFER_EVENT_RECV, 2, kPatience).status, XFER_ECANCELED);
     host_end(host);
     peer_kill(&peer);

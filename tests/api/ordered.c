@@ -86,7 +86,7 @@ static void test_only_its_own(void **state) {
     xfer_batch_t *batch = batch_of(&pair, &word, 0, 8);
     submit(batch, XFER_SUBMIT_ORDERED, 0, 1);
     assert_status(end_of(&pair, 1).status, XFER_OK);
-    assert_status(xfer_cancel(nowhere, 1), XFER_OK);
+    assert_status(xfer_cancel(pair.client->engine, nowhere, 1, UINT64_MAX), XFER_OK);
     wait_event(pair.client, XFER_EVENT_PUT, 1, kPatience);
 }
 

@@ -29,7 +29,8 @@ static uint64_t draw(uint64_t *seed, uint64_t below) {
 static xfer_event_t end_somehow(Pair *pair, uint32_t kind, uint64_t user, uint64_t *seed) {
     for (uint64_t turns = draw(seed, 4); turns > 0; turns--)
         turn(0);
-    if (draw(seed, 3)) assert_status(xfer_cancel(pair->ep, user), XFER_OK);
+    if (draw(seed, 3))
+        assert_status(xfer_cancel(pair->client->engine, pair->ep, user, UINT64_MAX), XFER_OK);
     xfer_event_t event = wait_event(pair->client, kind, user, kPatience);
     assert_completion(&event);
     return event;

@@ -267,13 +267,18 @@ static void ep_lookup(Worker *worker) {
         "xfer_ep_lookup");
 }
 
+/* With a mask, every eighth; of one endpoint or of all. */
 static void cancel(Worker *worker) {
-    Handle *ep = slot(worker, worker->eps[side_of(worker)]);
-    if (ep->handle != NULL) plain(xfer_cancel(ep->handle, draw(worker, 200)), "xfer_cancel");
+    const uint32_t side = side_of(worker);
+    const uint64_t user = draw(worker, 200), mask = draw(worker, 8) ? UINT64_MAX : 0xf8;
+    Handle *ep = slot(worker, worker->eps[side]);
+    if (ep->handle != NULL)
+        plain(xfer_cancel(sides[side].engine, ep->handle, user, mask), "xfer_cancel");
 }
 
-static void recv_cancel(Worker *worker) {
-    plain(xfer_recv_cancel(sides[side_of(worker)].engine, draw(worker, 200)), "xfer_recv_cancel");
+static void cancel_anywhere(Worker *worker) {
+    const uint64_t user = draw(worker, 200), mask = draw(worker, 8) ? UINT64_MAX : 0xf8;
+    plain(xfer_cancel(sides[side_of(worker)].engine, NULL, user, mask), "xfer_cancel");
 }
 
 static void ep_look(Worker *worker) {
@@ -526,7 +531,7 @@ const CallRow calls[] = {
     {"recv", 40, message_recv},
     {"recv_any", 20, recv_any},
     {"cancel", 30, cancel},
-    {"recv_cancel", 20, recv_cancel},
+    {"cancel_anywhere", 20, cancel_anywhere},
     {"ep_look", 20, ep_look},
     {"batch_open", 60, batch_open},
     {"batch_fill", 80, batch_fill},

@@ -71,7 +71,7 @@ static void open_host(Host *host, const Mode *mode) {
 }
 
 static void cancel_receive(Host *host, uint64_t user) {
-    must(xfer_recv_cancel(host->engine, user), "xfer_recv_cancel");
+    must(xfer_cancel(host->engine, NULL, user, UINT64_MAX), "xfer_cancel");
 }
 
 static void cancel_receives(Host *host) {
@@ -107,7 +107,7 @@ static void cancel_sends(Host *host) {
         must(xfer_send(ep, "a", 1, 1, i, NULL), "xfer_send");
     forbid(true);
     for (uint64_t i = kSends; i-- > 0;)
-        must(xfer_cancel(ep, i), "xfer_cancel");
+        must(xfer_cancel(host->engine, ep, i, UINT64_MAX), "xfer_cancel");
     allow("sends are canceled");
     wait_count(host, &sends_ended, kSends);
     must(xfer_ep_close(ep), "xfer_ep_close");

@@ -75,8 +75,9 @@ static void settle(xfer_status_t *sending, xfer_status_t *receiving, uint64_t ta
         bool received = is_over(&server, receiving, XFER_EVENT_RECV, tag);
         if (sent && received) return;
         if (sent && *sending != XFER_OK)
-            must(xfer_recv_cancel(server.engine, tag), "xfer_recv_cancel");
-        if (received && *receiving != XFER_OK) must(xfer_cancel(ep, tag), "xfer_cancel");
+            must(xfer_cancel(server.engine, NULL, tag, UINT64_MAX), "xfer_cancel");
+        if (received && *receiving != XFER_OK)
+            must(xfer_cancel(client.engine, ep, tag, UINT64_MAX), "xfer_cancel");
         turn(&server, &client);
     }
 }
@@ -115,8 +116,8 @@ static void run_message(const Mode *mode, const Fault *fault) {
 
 /* What the call lacks memory for is asked for again. */
 static void cancel_send(xfer_ep_t *of, uint64_t user) {
-    xfer_status_t status = xfer_cancel(of, user);
-    if (status == XFER_ENOMEM) status = xfer_cancel(of, user);
+    xfer_status_t status = xfer_cancel(client.engine, of, user, UINT64_MAX);
+    if (status == XFER_ENOMEM) status = xfer_cancel(client.engine, of, user, UINT64_MAX);
     must(status, "xfer_cancel");
 }
 
@@ -150,7 +151,7 @@ static void run_named(const Mode *mode, const Fault *fault) {
             settle(&status, &early, 10);
             well = status == XFER_OK && early == XFER_OK;
         } else {
-            must(xfer_recv_cancel(server.engine, 10), "xfer_recv_cancel");
+            must(xfer_cancel(server.engine, NULL, 10, UINT64_MAX), "xfer_cancel");
             ended(&server, &client, early, XFER_EVENT_RECV, 10);
         }
         xfer_status_t late = receive(named, 12);

@@ -258,11 +258,14 @@ void Scenario::act_cancel(Life &life) {
     const Operation &operation = *open[random(open.size())];
     note([&] { return life.name() + " cancels " + describe(operation); });
     model.withdraw(operation.number);
-    if (operation.kind == Operation::receive)
-        return void(xfer_recv_cancel(life.engine, operation.number));
+    const uint64_t mask = random(4) ? UINT64_MAX : UINT32_MAX;  // numbers are smaller
+    if (operation.kind == Operation::receive || random(2))
+        return void(xfer_cancel(life.engine, nullptr, operation.number, mask));
     for (const Life::Batch &batch : life.batches)
-        if (batch.last == operation.number) return void(xfer_batch_cancel(batch.handle));
-    if (const Life::Ep *ep = life.ep_by(operation.ep)) xfer_cancel(ep->handle, operation.number);
+        if (batch.last == operation.number && random(2))
+            return void(xfer_batch_cancel(batch.handle));
+    if (const Life::Ep *ep = life.ep_by(operation.ep))
+        xfer_cancel(life.engine, ep->handle, operation.number, mask);
 }
 
 void Scenario::act_keep(Life &life) {

@@ -236,7 +236,8 @@ TEST_CASE("a storm of cuts, refusals and cancels") {
             puts[{hosts[side], user}] = {offset, &sources[i]};
             REQUIRE(xfer_put(eps[side], sources[i].data(), &hosts[side]->ref, offset,
                              sources[i].size(), user, nullptr) == XFER_OK);
-            if (world.world.random(8) == 0) xfer_cancel(eps[side], user);
+            if (world.world.random(8) == 0)
+                xfer_cancel(hosts[side]->engine, eps[side], user, UINT64_MAX);
             world.world.run_for(world.world.random(300'000));
             if (world.world.random(16) == 0) world.net.cut_all();
         }
@@ -331,7 +332,7 @@ TEST_CASE("a notification without data does not wait behind data, and is told on
         a.expect(90);
         REQUIRE(xfer_notify(ep, 7, 90, nullptr) == XFER_OK);
         world.world.run_for(world.world.random(500) * kNsPerMs);
-        xfer_cancel(ep, 90);
+        xfer_cancel(a.engine, ep, 90, UINT64_MAX);
         CHECK(a.wait(90) != XFER_EINTERNAL);
         CHECK(world.world.run_until([&] { return a.pending == 0; }, kBeforeStall));
         const xfer_event_t &end = a.done[90];

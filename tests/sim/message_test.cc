@@ -34,7 +34,7 @@ struct Direction {
         from->expect(kSends + number);
         REQUIRE(xfer_send(ep, sent.back().data(), length, number % kTags, kSends + number,
                           &options) == XFER_OK);
-        if (world.world.random(6) == 0) xfer_cancel(ep, kSends + number);
+        if (world.world.random(6) == 0) xfer_cancel(from->engine, ep, kSends + number, UINT64_MAX);
     }
     void receive(World &world, uint64_t tag, uint64_t mask, bool cancels) {
         const uint64_t number = rooms.size();
@@ -43,7 +43,8 @@ struct Direction {
         to->expect(kReceives + number);
         REQUIRE(xfer_recv(to->engine, nullptr, rooms.back()->data(), kRoom, tag, mask,
                           kReceives + number, nullptr) == XFER_OK);
-        if (cancels && world.world.random(6) == 0) xfer_recv_cancel(to->engine, kReceives + number);
+        if (cancels && world.world.random(6) == 0)
+            xfer_cancel(to->engine, nullptr, kReceives + number, UINT64_MAX);
     }
     void received(const xfer_event_t &event) {
         const uint64_t number = event.user - kReceives;

@@ -28,7 +28,7 @@ struct Burst {
                     ? xfer_put(ep, sources[i].data(), &host.ref, i * kBytes, kBytes, user, nullptr)
                     : xfer_get(ep, backs[i].data(), &host.ref, i * kBytes, kBytes, user, nullptr);
             REQUIRE(status == XFER_OK);
-            if (is_canceled(i)) REQUIRE(xfer_cancel(ep, user) == XFER_OK);
+            if (is_canceled(i)) REQUIRE(xfer_cancel(host.engine, ep, user, UINT64_MAX) == XFER_OK);
         }
     }
     bool is_canceled(uint64_t i) const { return cancel_one_in && i % cancel_one_in == 0; }

@@ -218,7 +218,7 @@ void Scenario::calm() {
         if (operation->kind == Operation::receive && !operation->ended && life &&
             life->number == operation->from) {
             model.withdraw(number);
-            xfer_recv_cancel(life->engine, number);
+            xfer_cancel(life->engine, nullptr, number, UINT64_MAX);
         }
     }
     if (!settle([&] { return model.pending(true) == 0; }, kSecond + swarm.stall_ms * kNsPerMs) &&

@@ -98,7 +98,7 @@ TEST_CASE("a send that is pulled by a superseded connection") {
         REQUIRE(xfer_send(back, from.data(), kBytes, 0, 2, nullptr) == XFER_OK);
         REQUIRE(world.world.run_until([&] { return watcher.in_time > 3; }, kSecond));
         const bool cancels = world.world.random(2) != 0;
-        if (cancels) xfer_cancel(back, 2);
+        if (cancels) xfer_cancel(b.engine, back, 2, UINT64_MAX);
         come_again(world, a, 1, ep, 3);
         CHECK(b.wait(2) == (cancels ? XFER_ECANCELED : XFER_EPEERLOST));
         world.world.run_for(kSecond);

@@ -65,7 +65,7 @@ static xfer_status_t get_range(struct fetch *fetch, const xfer_ref_t *ref, uint6
         }
         if (event.status != XFER_OK && result == XFER_OK) {
             result = event.status; /* the others would wait for the peer to come back */
-            (void)xfer_cancel(fetch->ep, SLICE_GET);
+            (void)xfer_cancel(fetch->session->engine, fetch->ep, SLICE_GET, UINT64_MAX);
         }
     }
     return result;
