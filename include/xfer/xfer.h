@@ -29,6 +29,8 @@
  *   - Strings are UTF-8 and NUL-terminated.
  *   - Calls on a handle between its close and its end return XFER_ECLOSED. Closing NULL does nothing.
  *   - Later versions may add enumerators and events: ignore what you do not know.
+ *   - Find your object by the event's `user`. Pointers in events may be compared until the CLOSED event of their object
+ *     was delivered; after that the next handle may have the same one.
  */
 #ifndef XFER_XFER_H
 #define XFER_XFER_H
@@ -173,7 +175,7 @@ enum {
     XFER_EVENT_REGION_GONE = 12, /* a region that we had looked up was closed; data is its ref */
     XFER_EVENT_NOTIFY = 13,      /* a peer's notification; tag is its key; a failed status: its batch did not succeed */
     XFER_EVENT_COUNTER = 14,     /* a counter has all that it expects; object is the counter, tag its key */
-    XFER_EVENT_REVOKED = 15,     /* a grant is quiet; user is its options', object its region */
+    XFER_EVENT_REVOKED = 15,     /* a grant is quiet; user is its options', object its region, tag the region's user */
     XFER_EVENT_ROOM = 16,        /* an endpoint that answered XFER_EAGAIN takes work again */
     XFER_EVENT_STALLED = 17,     /* an ending operation waits for hardware that does not answer */
     XFER_EVENT_DRAINED = 18,     /* an xfer_engine_drain ended */
@@ -204,9 +206,9 @@ enum {
  *   REGION_GONE       user, ep, data
  *   NOTIFY            user, ep, while that handle lives; tag
  *   COUNTER           user, object, tag; index: what it has counted
- *   REVOKED           user, object
+ *   REVOKED           user, object, tag
  *   DRAINED           user, object: the engine
- *   CLOSED            object; of an endpoint also user, ep
+ *   CLOSED            user, object; of an endpoint also ep
  *
  * `user` of PEER to NOTIFY is the endpoint's. A failed one has origin and native_code as well, where they are known.
  * All other fields are zero. */
@@ -257,7 +259,7 @@ typedef struct xfer_engine_options {
     uint32_t spin_us;          /* how long to poll before sleeping; default 0 */
     struct uv_loop_s *uv_loop; /* for LOOP */
     xfer_event_cb on_event;    /* for THREAD and LOOP */
-    uint64_t user;             /* second argument of on_event */
+    uint64_t user;             /* second argument of on_event, and in the engine's CLOSED event */
     xfer_log_cb on_log;        /* default: none, or stderr when XFER_LOG is set in the environment */
     uint64_t log_user;
     uint32_t log_level; /* XFER_LOG_*; default WARN */
@@ -396,6 +398,7 @@ typedef struct xfer_region_options {
     uint64_t blob_length;
     uint32_t numa_node; /* xfer_region_alloc: 1 + the node to be preferred; default: the system's choice */
     uint32_t reserved;
+    uint64_t user; /* comes back in the region's CLOSED event, and as tag in the REVOKED events of its grants */
 } xfer_region_options_t;
 
 enum { XFER_REGION_HUGE_PAGES = 1 }; /* xfer_region_alloc: huge pages, if the system has some */

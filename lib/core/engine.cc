@@ -67,6 +67,7 @@ Result<Region *> Engine::open_region(const xfer_region_options_t &options, uint8
         new Region(*this, last_region_.fetch_add(1) + 1, random_u64(), address, length));
     region->own = std::move(own);
     region->access = options.access;
+    region->event.user = options.user;
     if (options.name) region->name = options.name;
     const auto *blob = static_cast<const uint8_t *>(options.blob);
     if (options.blob_length) region->blob.assign(blob, blob + options.blob_length);

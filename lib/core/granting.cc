@@ -30,6 +30,7 @@ Status Engine::grant(Region &parent, const xfer_grant_options_t &options, Remote
     grant->lease_ms = options.lease_ms == XFER_NONE ? 0 : options.lease_ms;
     grant->parent = Ref(parent);
     grant->event.user = options.user;
+    grant->event.tag = parent.event.user;
     ref = grant->describe();
     Regions prepared = prepare(*grant);
     std::lock_guard lock(registry_mutex_);

@@ -57,6 +57,7 @@ Engine::Engine(Options options, const Seams &seams)
     self_.set_terms(std::move(terms));
     end_.event.kind = XFER_EVENT_CLOSED;
     end_.event.object = this;
+    end_.event.user = options_.user;
 }
 
 // After a failed open, threads may run and loops be alive; after a join there is nothing of them.

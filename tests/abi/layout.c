@@ -80,7 +80,7 @@ AT(xfer_op_options_t, reserved, 24);
 SIZE(xfer_ref_t, 96);
 AT(xfer_ref_t, bytes, 0);
 
-SIZE(xfer_region_options_t, 48);
+SIZE(xfer_region_options_t, 56);
 AT(xfer_region_options_t, size, 0);
 AT(xfer_region_options_t, access, 4);
 AT(xfer_region_options_t, kind, 8);
@@ -90,6 +90,7 @@ AT(xfer_region_options_t, blob, 24);
 AT(xfer_region_options_t, blob_length, 32);
 AT(xfer_region_options_t, numa_node, 40);
 AT(xfer_region_options_t, reserved, 44);
+AT(xfer_region_options_t, user, 48);
 
 SIZE(xfer_region_info_t, 40);
 AT(xfer_region_info_t, address, 0);

@@ -229,11 +229,48 @@ static void test_unused_fields(void **state) {
     assert_null(events[2].ep);
 }
 
+/* A region, its grants, and the engine are found by their words, also when the next region has the
+ * same handle. */
+static void test_words_of_handles(void **state) {
+    Host *host = host_open(*state);
+    uint8_t *memory = test_memory(64);
+    xfer_region_t *regions[3];
+    xfer_ref_t granted[3];
+    for (uint64_t i = 0; i < 3; i++) {
+        const xfer_region_options_t options = {.size = sizeof options,
+                                               .access = XFER_READ,
+                                               .name = i ? NULL : "named",
+                                               .user = 11 + i};
+        xfer_region_options_t unnamed = options;
+        if (i) unnamed.access = 0;
+        void *own;
+        assert_status(i == 1
+                          ? xfer_region_alloc(host->engine, &unnamed, 64, &own, &regions[i], NULL)
+                          : xfer_region_open(host->engine, &unnamed, memory, 64, &regions[i], NULL),
+                      XFER_OK);
+        const xfer_grant_options_t grant = {
+            .size = sizeof grant, .access = XFER_READ, .length = 8, .user = 21 + i};
+        assert_status(xfer_region_grant(regions[i], &grant, &granted[i], NULL), XFER_OK);
+    }
+    for (uint64_t i = 0; i < 2; i++) { /* the third ends with the engine */
+        assert_status(xfer_region_close(regions[i]), XFER_OK);
+        xfer_event_t event = wait_event(host, XFER_EVENT_REVOKED, 21 + i, kPatience);
+        assert_int_equal(event.tag, 11 + i);
+        event = wait_event(host, XFER_EVENT_CLOSED, 11 + i, kPatience);
+        assert_ptr_equal(event.object, regions[i]);
+    }
+    assert_status(xfer_engine_close(host->engine), XFER_OK);
+    assert_int_equal(wait_event(host, XFER_EVENT_REVOKED, 23, kPatience).tag, 13);
+    wait_event(host, XFER_EVENT_CLOSED, 13, kPatience);
+    const uint64_t own = (uint64_t)(uintptr_t)host;
+    assert_ptr_equal(wait_event(host, XFER_EVENT_CLOSED, own, kPatience).object, host->engine);
+    host_end(host);
+}
+
 static const struct CMUnitTest tests[] = {
-    EACH_MODE(test_exactly_once),
-    EACH_MODE(test_exactly_once_at_the_end),
-    EACH_MODE(test_slow_callbacks),
-    EACH_DISPATCH(test_unused_fields),
+    EACH_MODE(test_exactly_once),         EACH_MODE(test_exactly_once_at_the_end),
+    EACH_MODE(test_slow_callbacks),       EACH_DISPATCH(test_unused_fields),
+    EACH_DISPATCH(test_words_of_handles),
 };
 
 TEST_MAIN(tests)
