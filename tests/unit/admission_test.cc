@@ -74,7 +74,7 @@ TEST_CASE("whoever was refused is told once when there is room") {
     CHECK(xfer_ep_lookup(f.ep, "name", 9, nullptr, nullptr) == XFER_EAGAIN);
     CHECK(f.quiet());
 
-    CHECK(xfer_cancel(f.engine, f.ep, 2, UINT64_MAX) == XFER_OK);
+    CHECK(xfer_cancel(f.engine.handle(), f.ep, 2, UINT64_MAX) == XFER_OK);
     const auto types = f.poll_until(XFER_EVENT_ROOM);
     REQUIRE(types.size() == 2);  // the put, then the room that it left
     CHECK(types[0] == XFER_EVENT_PUT);
@@ -83,8 +83,8 @@ TEST_CASE("whoever was refused is told once when there is room") {
     CHECK(f.put(5) == XFER_EAGAIN);
 
     // Nobody was refused since: two more ends make one more event.
-    CHECK(xfer_cancel(f.engine, f.ep, 1, UINT64_MAX) == XFER_OK);
-    CHECK(xfer_cancel(f.engine, f.ep, 3, UINT64_MAX) == XFER_OK);
+    CHECK(xfer_cancel(f.engine.handle(), f.ep, 1, UINT64_MAX) == XFER_OK);
+    CHECK(xfer_cancel(f.engine.handle(), f.ep, 3, UINT64_MAX) == XFER_OK);
     int rooms = 0, puts = 0;
     for (int turn = 0; turn < 100 && puts < 2; ++turn)
         for (uint32_t type : f.poll_until(XFER_EVENT_PUT)) {
@@ -99,7 +99,7 @@ TEST_CASE("whoever was refused is told once when there is room") {
 TEST_CASE("who was not refused is told nothing") {
     Fixture f;
     CHECK(f.put(1) == XFER_OK);
-    CHECK(xfer_cancel(f.engine, f.ep, 1, UINT64_MAX) == XFER_OK);
+    CHECK(xfer_cancel(f.engine.handle(), f.ep, 1, UINT64_MAX) == XFER_OK);
     CHECK(f.poll_until(XFER_EVENT_PUT) == std::vector<uint32_t>{XFER_EVENT_PUT});
     CHECK(f.quiet());
 }
