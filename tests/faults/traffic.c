@@ -115,9 +115,9 @@ static void run_message(const Mode *mode, const Fault *fault) {
 }
 
 /* What the call lacks memory for is asked for again. */
-static void cancel_send(xfer_ep_t *of, uint64_t user) {
-    xfer_status_t status = xfer_cancel(client.engine, of, user, UINT64_MAX);
-    if (status == XFER_ENOMEM) status = xfer_cancel(client.engine, of, user, UINT64_MAX);
+static void cancel_send(xfer_engine_t *engine, xfer_ep_t *of, uint64_t user) {
+    xfer_status_t status = xfer_cancel(engine, of, user, UINT64_MAX);
+    if (status == XFER_ENOMEM) status = xfer_cancel(engine, of, user, UINT64_MAX);
     must(status, "xfer_cancel");
 }
 
@@ -128,7 +128,7 @@ static void run_withdraw(const Mode *mode, const Fault *fault) {
     xfer_status_t sending = xfer_send(ep, letter, sizeof letter, 1, 1, NULL);
     for (int i = 0; i < 20; i++)
         turn(&server, &client);
-    cancel_send(ep, 1);
+    cancel_send(client.engine, ep, 1);
     bool well = ended(&client, &server, sending, XFER_EVENT_SEND, 1) == XFER_ECANCELED;
     part(fault, well);
 }
@@ -273,7 +273,7 @@ static void run_pulled(const Mode *mode, const Fault *fault) {
     must(xfer_send(back, large, sizeof large, 1, 5, NULL), "xfer_send");
     jam(&server, &client);
     inject_arm(fault);
-    cancel_send(back, 5);
+    cancel_send(server.engine, back, 5);
     xfer_status_t sent = ended(&server, &client, XFER_OK, XFER_EVENT_SEND, 5);
     xfer_status_t received = ended(&client, &server, XFER_OK, XFER_EVENT_RECV, 4);
     part(fault, sent == XFER_ECANCELED && received != XFER_OK);
