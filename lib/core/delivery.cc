@@ -90,7 +90,7 @@ void Delivery::hand_over(EventList &events, uint64_t count) {
     if (!queue_.push(events, count)) return;
     if (mode_ == Mode::queue)
         ring();
-    else if (mode_ == Mode::own_loop || !polling_.load())
+    else if (mode_ == Mode::own_loop || !gate_.looking())
         loop_->wake();
 }
 
@@ -182,7 +182,6 @@ void Delivery::take_for(xfer_event_t *events, uint32_t event_size, uint32_t max,
     while (EventNode *node = told_later_.pop_front())
         node->told();
     if (ended()) return;  // nothing can come any more
-    polling_.store(true);
     Clock::time_point end{};
     if (timeout_ms && timeout_ms != XFER_NONE)
         end = Clock::now() + std::chrono::milliseconds(timeout_ms);
@@ -201,9 +200,10 @@ void Delivery::take_for(xfer_event_t *events, uint32_t event_size, uint32_t max,
         [[maybe_unused]] ssize_t got = ::read(bell_.get(), &rung, sizeof rung);
         if (queue_.size()) ring();
     }
-    if (mode_ == Mode::turns) loop_->settle();
-    polling_.store(false);
-    if (mode_ == Mode::turns && queue_.size()) loop_->wake();  // the descriptor stays readable
+    if (!fd_asked_.load()) return;  // nobody waits for what comes between two polls
+    loop_->settle();
+    gate_.look_away();
+    if (queue_.size()) loop_->wake();  // the descriptor stays readable
 }
 
 Status Delivery::fd(int &fd) {
@@ -215,6 +215,8 @@ Status Delivery::fd(int &fd) {
     auto result = loop_->fd();
     if (!result) return result.error().status;
     fd = *result;
+    // A poll that is about to end may not know it yet, and what is queued meanwhile rings no bell.
+    if (!fd_asked_.exchange(true) && gate_.looking()) loop_->wake();
     return XFER_OK;
 }
 
@@ -233,6 +235,7 @@ bool Delivery::drain(uint32_t timeout_ms) {
     xfer_event_t dropped[64];
     uint32_t count = 0;
     for (uint32_t left_ms = timeout_ms; !ended();) {
+        gate_.look();
         take_for(dropped, sizeof dropped[0], 64, std::min(left_ms, 100u), count);
         if (timeout_ms == XFER_NONE || count || ended()) continue;
         if (left_ms == 0) return false;

@@ -78,7 +78,7 @@ private:
     Fd bell_;               // queue mode: readable while something is queued
     EventList told_later_;  // whose data, or last handle, the last poll gave out
     PollGate gate_;
-    std::atomic<bool> polling_{false};  // a poll will see what is queued now
+    std::atomic<bool> fd_asked_{false};  // of the loop that is polled
     CallbackWatch callbacks_;
     std::atomic<uint64_t> sequence_{0};
     std::atomic<bool> ended_{false};

@@ -3,19 +3,10 @@
 
 namespace xfer {
 
-Status PollGate::enter() {
-    uint32_t state = 0;
-    if (state_.compare_exchange_strong(state, kInside)) return XFER_OK;
-    return state & kClosed ? XFER_ECLOSED : XFER_EBUSY;
-}
-
-bool PollGate::leave() {
-    uint32_t state = kInside;
-    if (state_.compare_exchange_strong(state, 0)) return false;
+void PollGate::leave_closed() {
     std::lock_guard lock(mutex_);
-    state_.fetch_and(~kInside);
+    state_.fetch_and(~(kInside | kLooking));
     left_.notify_all();
-    return true;
 }
 
 void PollGate::await_empty() {
