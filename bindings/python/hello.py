@@ -66,7 +66,7 @@ class Engine:
 def main() -> None:
     server, client = Engine(), Engine()
     uri, bound = b"tcp://127.0.0.1:0", ffi.new("char[256]")
-    check("listen", lib.xfer_engine_listen(server.handle, uri, bound, 256, ERROR), ERROR)
+    check("listen", lib.xfer_engine_listen(server.handle, uri, ffi.NULL, bound, 256, ERROR), ERROR)
 
     options, memory = ffi.new("xfer_region_options_t *"), ffi.new("uint8_t[]", SIZE)
     options.size, options.name = ffi.sizeof("xfer_region_options_t"), NAME

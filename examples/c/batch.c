@@ -70,7 +70,7 @@ int main(void) {
 
     /* The prefill worker lends its cache for reading. */
     char uri[256];
-    MUST_ERR(xfer_engine_listen(prefill, "tcp://127.0.0.1:0", uri, sizeof uri, &error));
+    MUST_ERR(xfer_engine_listen(prefill, "tcp://127.0.0.1:0", NULL, uri, sizeof uri, &error));
     xfer_region_options_t region_options = {
         .size = sizeof region_options, .access = XFER_READ, .name = "kv"};
     xfer_region_t *region = NULL;

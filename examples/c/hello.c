@@ -36,7 +36,7 @@ int main(void) {
     xfer_engine_t *owner = NULL;
     MUST_ERR(xfer_engine_open(&owner_options, &owner, &error));
     char uri[256];
-    MUST_ERR(xfer_engine_listen(owner, "tcp://127.0.0.1:0", uri, sizeof uri, &error));
+    MUST_ERR(xfer_engine_listen(owner, "tcp://127.0.0.1:0", NULL, uri, sizeof uri, &error));
     printf("owner: listening at %s\n", uri);
 
     static char memory[64];

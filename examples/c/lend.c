@@ -86,7 +86,8 @@ int main(void) {
     MUST_ERR(xfer_engine_open(&options, &prefill.engine, &error));
     MUST_ERR(xfer_engine_open(&options, &decode, &error));
     char uri[256];
-    MUST_ERR(xfer_engine_listen(prefill.engine, "tcp://127.0.0.1:0", uri, sizeof uri, &error));
+    MUST_ERR(
+        xfer_engine_listen(prefill.engine, "tcp://127.0.0.1:0", NULL, uri, sizeof uri, &error));
 
     /* No name and no access: only grants lead into the pool. */
     xfer_region_options_t closed = {.size = sizeof closed};

@@ -82,7 +82,7 @@ int main(void) {
     xfer_engine_t *engine = open_engine(epoll_fd);
 
     char uri[256];
-    MUST_ERR(xfer_engine_listen(owner, "tcp://127.0.0.1:0", uri, sizeof uri, &error));
+    MUST_ERR(xfer_engine_listen(owner, "tcp://127.0.0.1:0", NULL, uri, sizeof uri, &error));
     static uint64_t counter;
     xfer_region_options_t region_options = {
         .size = sizeof region_options, .access = XFER_WRITE, .name = "counter"};

@@ -96,7 +96,7 @@ int main(void) {
     MUST_ERR(xfer_engine_open(&options, &app.engine, &error));
 
     char uri[256];
-    MUST_ERR(xfer_engine_listen(app.owner, "tcp://127.0.0.1:0", uri, sizeof uri, &error));
+    MUST_ERR(xfer_engine_listen(app.owner, "tcp://127.0.0.1:0", NULL, uri, sizeof uri, &error));
     xfer_region_options_t region_options = {
         .size = sizeof region_options, .access = XFER_WRITE, .name = "memory"};
     xfer_region_t *region = NULL;

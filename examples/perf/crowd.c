@@ -88,7 +88,7 @@ static void open_member(struct crowd *crowd, struct member *member) {
     xfer_error_t error;
     must(xfer_engine_open(&options, &member->engine, &error), "xfer_engine_open", &error);
     if (order->one[0] == '\0')
-        must(xfer_engine_listen(member->engine, "tcp://127.0.0.1:0", member->uri,
+        must(xfer_engine_listen(member->engine, "tcp://127.0.0.1:0", NULL, member->uri,
                                 sizeof member->uri, &error),
              "xfer_engine_listen", &error);
 }

@@ -69,8 +69,8 @@ static void open_engine(struct server *server, const struct mode *mode, struct a
     char bound[300];
     bool six = strchr(given->host, ':') != NULL;
     snprintf(uri, sizeof uri, six ? "tcp://[%s]:0" : "tcp://%s:0", given->host);
-    must(xfer_engine_listen(server->engine, uri, bound, sizeof bound, &error), "xfer_engine_listen",
-         &error);
+    must(xfer_engine_listen(server->engine, uri, NULL, bound, sizeof bound, &error),
+         "xfer_engine_listen", &error);
     unsigned port = 0;
     if (sscanf(strrchr(bound, ':'), ":%u", &port) != 1) errx(1, "%s: no port", bound);
     answer->ports[1] = port;

@@ -50,9 +50,9 @@ static void one_open(struct one *one, struct crowd_order *order) {
     if (order->engines > MOST_BY_DEFAULT) options.max_connections = (uint32_t)order->engines;
     xfer_error_t error;
     must(xfer_engine_open(&options, &one->engine, &error), "xfer_engine_open", &error);
-    must(
-        xfer_engine_listen(one->engine, "tcp://127.0.0.1:0", order->one, sizeof order->one, &error),
-        "xfer_engine_listen", &error);
+    must(xfer_engine_listen(one->engine, "tcp://127.0.0.1:0", NULL, order->one, sizeof order->one,
+                            &error),
+         "xfer_engine_listen", &error);
 }
 
 /* When all others say that they have met it. */

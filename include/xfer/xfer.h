@@ -174,7 +174,7 @@ enum {
     XFER_EVENT_PEER_DOWN = 11,   /* that connection ended; status says why. Nothing of it lands any more */
     XFER_EVENT_REGION_GONE = 12, /* a region that we had looked up was closed; data is its ref */
     XFER_EVENT_NOTIFY = 13,      /* a peer's notification; tag is its key; a failed status: its batch did not succeed */
-    XFER_EVENT_COUNTER = 14,     /* a counter has all that it expects; object is the counter, tag its key */
+    XFER_EVENT_COUNTER = 14,     /* a counter ended; object is the counter, tag its key, index what came */
     XFER_EVENT_REVOKED = 15,     /* a grant is quiet; user is its options', object its region, tag the region's user */
     XFER_EVENT_ROOM = 16,        /* an endpoint that answered XFER_EAGAIN takes work again */
     XFER_EVENT_STALLED = 17,     /* an ending operation waits for hardware that does not answer */
@@ -200,7 +200,7 @@ enum {
  *   LOOKUP            user, ep, flags; data, with XFER_OK
  *   PROBE             user, ep, flags; bytes, with XFER_OK
  *   CONNECT           user, ep, flags
- *   PEER              user, ep
+ *   PEER              user, ep; tag: the listener's user
  *   PEER_UP           user, ep, flags, data
  *   PEER_DOWN, ROOM   user, ep
  *   REGION_GONE       user, ep, data
@@ -306,14 +306,28 @@ typedef struct xfer_op_options {
 XFER_API xfer_status_t xfer_engine_open(const xfer_engine_options_t *options, xfer_engine_t **engine,
                                         xfer_error_t *err);
 
+enum { XFER_LISTEN_INSECURE = 1 }; /* allows listening beyond loopback without a key, here */
+
+typedef struct xfer_listen_options {
+    uint32_t size;
+    uint32_t flags; /* XFER_LISTEN_* */
+    uint32_t mode;  /* permission bits of a UNIX socket's file; default 0600 */
+    uint32_t reserved;
+    const char *advertise; /* comma list of URIs that peers should dial for this listener; "{port}" stands for the port
+                              that was bound; default: the engine's list, or what was bound */
+    uint64_t user;         /* comes back as tag in the PEER events of peers that were accepted here */
+    uint64_t reserved1[4];
+} xfer_listen_options_t;
+
 /* Accepts peers at `uri`: tcp://127.0.0.1:0, tcp://[::1]:7000, tcp://host:15000-17000 (the first free port),
- * unix:///path (a killed process's socket is replaced; the file's mode says which users may connect), shm://name (this
- * user). The host is numeric or "localhost": a listener names an interface. The address that was bound is written to
- * `bound`, of `cap` bytes (256 are enough), as a URI that peers can dial.
- * Returns: XFER_OK; XFER_EADDR, XFER_EADDRINUSE, XFER_ENAME, XFER_ENOSPC, XFER_EAUTH (beyond loopback without a
- *          key or XFER_ENGINE_INSECURE), XFER_EUNSUPPORTED (no transport of this engine serves it). */
-XFER_API xfer_status_t xfer_engine_listen(xfer_engine_t *engine, const char *uri, char *bound, size_t cap,
-                                          xfer_error_t *err);
+ * unix:///path (a killed process's socket is replaced; its mode says which users may connect), shm://name (this user).
+ * The host is numeric or "localhost": a listener names an interface. The address that was bound is written to `bound`,
+ * of `cap` bytes (256 are enough), as a URI that peers can dial.
+ * Returns: XFER_OK; XFER_EADDR, XFER_EADDRINUSE, XFER_ENAME, XFER_ENOSPC, XFER_EAUTH (beyond loopback without a key,
+ *          XFER_LISTEN_INSECURE or XFER_ENGINE_INSECURE), XFER_EINVAL, XFER_EUNSUPPORTED (no transport of this engine
+ *          serves it). */
+XFER_API xfer_status_t xfer_engine_listen(xfer_engine_t *engine, const char *uri, const xfer_listen_options_t *options,
+                                          char *bound, uint64_t cap, xfer_error_t *err);
 
 /* The identity of this engine.
  * Returns: XFER_OK; XFER_EINVAL. */
@@ -521,12 +535,13 @@ XFER_API xfer_status_t xfer_ep_open(xfer_engine_t *engine, const char *uri, cons
                                     xfer_ep_t **ep, xfer_error_t *err);
 
 /* Keeps the handle of a PEER event past its PEER_DOWN: from then on it is like one that was opened, IDLE if the peer is
- * down. A peer whose idle connection was closed counts as down when it has not come back within idle_ms.
+ * down. `user` is in the events that this handle has from now on, as in xfer_ep_options_t. A peer whose idle connection
+ * was closed counts as down when it has not come back within idle_ms.
  * Returns: XFER_OK; XFER_EINVAL if it is the caller's already.
  * Thread: any, until the callback of the PEER_DOWN event, or of the engine's CLOSED, has returned; in POLL until the
  *         next poll begins.
  * Ownership: the handle is the caller's until xfer_ep_close. */
-XFER_API xfer_status_t xfer_ep_keep(xfer_ep_t *ep);
+XFER_API xfer_status_t xfer_ep_keep(xfer_ep_t *ep, uint64_t user);
 
 /* Connects now, so that the first operation need not. Operations wait for a peer that is away until their deadline;
  * this ends with the status of the first failed attempt.
@@ -737,12 +752,21 @@ XFER_API xfer_status_t xfer_recv(xfer_engine_t *engine, xfer_ep_t *ep, void *buf
  * Returns: XFER_OK, then one SEND event when the peer's engine has it; XFER_EINVAL, XFER_EAGAIN, XFER_ECLOSED. */
 XFER_API xfer_status_t xfer_notify(xfer_ep_t *ep, uint64_t key, uint64_t user, const xfer_op_options_t *options);
 
-/* Counts notifications with `key`, from whatever peer, and raises one COUNTER event when `expected` have come.
- * Successful ones are counted and not delivered; failed ones still arrive as NOTIFY events.
+typedef struct xfer_counter_options {
+    uint32_t size;
+    uint32_t timeout_ms; /* from now; default: the engine's; XFER_NONE, or none there: it waits for ever */
+    uint64_t user;       /* in the COUNTER event */
+    uint64_t reserved[2];
+} xfer_counter_options_t;
+
+/* Counts notifications with `key`, from whatever peer, and raises one COUNTER event: XFER_OK when `expected` have come,
+ * XFER_ETIMEDOUT at the deadline; none once it is closed. Successful ones are counted and not delivered, also those
+ * that come after the event; failed ones still arrive as NOTIFY events.
  * Returns: XFER_OK; XFER_EEXIST if the key has a counter, XFER_EINVAL, XFER_ECLOSED.
  * Ownership: the caller's until xfer_counter_close. */
-XFER_API xfer_status_t xfer_counter_open(xfer_engine_t *engine, uint64_t key, uint64_t expected, uint64_t user,
-                                         xfer_counter_t **counter, xfer_error_t *err);
+XFER_API xfer_status_t xfer_counter_open(xfer_engine_t *engine, uint64_t key, uint64_t expected,
+                                         const xfer_counter_options_t *options, xfer_counter_t **counter,
+                                         xfer_error_t *err);
 
 /* Ends a counter; later notifications with its key are ordinary events again. A COUNTER event that is on its way still
  * comes.

@@ -68,11 +68,12 @@ xfer_status_t xfer_ep_open(xfer_engine_t *engine, const char *uri, const xfer_ep
     return guarded(on(engine, err), [&] { return open_endpoint(engine, uri, options, ep); });
 }
 
-xfer_status_t xfer_ep_keep(xfer_ep_t *handle) {
+xfer_status_t xfer_ep_keep(xfer_ep_t *handle, uint64_t user) {
     return guarded(on(handle), [&](Failure &why) -> Status {
         Endpoint *ep = of(handle);
         if (Status status = check_open(ep); status != XFER_OK) return status;
         if (ep->of_user.exchange(true)) return invalid(why, "the handle is the caller's already");
+        ep->user.store(user);
         ep->retain();
         return XFER_OK;
     });

@@ -30,7 +30,8 @@ Failure open_engine(const xfer_engine_options_t *given, xfer_engine_t **engine, 
     return {};
 }
 
-Failure listen_at(xfer_engine_t *handle, const char *text, char *bound, size_t cap) {
+Failure listen_at(xfer_engine_t *handle, const char *text, const xfer_listen_options_t *given,
+                  char *bound, uint64_t cap) {
     Engine *engine = of(handle);
     if (Status status = check(engine); status != XFER_OK) return {status, 0, 0, ""};
     if (engine->refuses()) return {XFER_ECLOSED, 0, 0, ""};
@@ -40,7 +41,9 @@ Failure listen_at(xfer_engine_t *handle, const char *text, char *bound, size_t c
     if (!uri) return uri.error();
     std::string address;
     Failure why;
-    if (Status status = engine->listen(*uri, bound ? cap : SIZE_MAX, address, why);
+    xfer_listen_options_t options;
+    if (copy_input(given, options, why) != XFER_OK) return why;
+    if (Status status = engine->listen(*uri, options, bound ? cap : SIZE_MAX, address, why);
         status != XFER_OK)
         return why.status ? why : Failure{status, 0, 0, ""};
     if (bound) std::memcpy(bound, address.c_str(), address.size() + 1);
@@ -55,9 +58,10 @@ xfer_status_t xfer_engine_open(const xfer_engine_options_t *options, xfer_engine
     return guarded(Call{__func__, &log, err}, [&] { return open_engine(options, engine, log); });
 }
 
-xfer_status_t xfer_engine_listen(xfer_engine_t *engine, const char *uri, char *bound, size_t cap,
+xfer_status_t xfer_engine_listen(xfer_engine_t *engine, const char *uri,
+                                 const xfer_listen_options_t *options, char *bound, uint64_t cap,
                                  xfer_error_t *err) {
-    return guarded(on(engine, err), [&] { return listen_at(engine, uri, bound, cap); });
+    return guarded(on(engine, err), [&] { return listen_at(engine, uri, options, bound, cap); });
 }
 
 xfer_status_t xfer_engine_id(xfer_engine_t *handle, xfer_id_t *id) {

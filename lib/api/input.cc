@@ -25,6 +25,9 @@ constexpr Reserved kEndpoint[] = {XFER_RESERVED(xfer_ep_options_t, reserved)};
 constexpr Reserved kLookup[] = {XFER_RESERVED(xfer_lookup_options_t, reserved)};
 constexpr Reserved kOperation[] = {XFER_RESERVED(xfer_op_options_t, reserved)};
 constexpr Reserved kSubmit[] = {XFER_RESERVED(xfer_submit_options_t, stream)};
+constexpr Reserved kCounter[] = {XFER_RESERVED(xfer_counter_options_t, reserved)};
+constexpr Reserved kListen[] = {XFER_RESERVED(xfer_listen_options_t, reserved),
+                                XFER_RESERVED(xfer_listen_options_t, reserved1)};
 constexpr Reserved kStrided[] = {XFER_RESERVED(xfer_strided_t, reserved)};
 
 #undef XFER_RESERVED
@@ -43,6 +46,7 @@ constexpr Shape shape(const char *name, std::span<const Reserved> reserved) {
     }
 
 XFER_SHAPE(xfer_engine_options_t, kEngine)
+XFER_SHAPE(xfer_listen_options_t, kListen)
 XFER_SHAPE(xfer_region_options_t, kRegion)
 XFER_SHAPE(xfer_grant_options_t, kGrant)
 XFER_SHAPE(xfer_ep_options_t, kEndpoint)
@@ -52,6 +56,7 @@ XFER_SHAPE(xfer_batch_options_t, {})
 XFER_SHAPE(xfer_submit_options_t, kSubmit)
 XFER_SHAPE(xfer_strided_t, kStrided)
 XFER_SHAPE(xfer_pages_t, {})
+XFER_SHAPE(xfer_counter_options_t, kCounter)
 
 #undef XFER_SHAPE
 

@@ -25,6 +25,7 @@ struct Shape {
 };
 
 const Shape &shape_of(const xfer_engine_options_t *);
+const Shape &shape_of(const xfer_listen_options_t *);
 const Shape &shape_of(const xfer_region_options_t *);
 const Shape &shape_of(const xfer_grant_options_t *);
 const Shape &shape_of(const xfer_ep_options_t *);
@@ -34,6 +35,7 @@ const Shape &shape_of(const xfer_batch_options_t *);
 const Shape &shape_of(const xfer_submit_options_t *);
 const Shape &shape_of(const xfer_strided_t *);
 const Shape &shape_of(const xfer_pages_t *);
+const Shape &shape_of(const xfer_counter_options_t *);
 
 // Whether `from`, which begins with its size, is of some version of the struct, and sets nothing
 // that this library does not know.

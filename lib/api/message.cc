@@ -90,19 +90,28 @@ xfer_status_t xfer_notify(xfer_ep_t *handle, uint64_t key, uint64_t user,
 }
 
 xfer_status_t xfer_counter_open(xfer_engine_t *handle, uint64_t key, uint64_t expected,
-                                uint64_t user, xfer_counter_t **counter, xfer_error_t *err) {
-    return guarded(on(handle, err), [&]() -> Failure {
+                                const xfer_counter_options_t *given, xfer_counter_t **counter,
+                                xfer_error_t *err) {
+    return guarded(on(handle, err), [&](Failure &why) -> Status {
         Engine *engine = of(handle);
-        if (Status status = check(engine); status != XFER_OK) return {status, 0, 0, ""};
-        if (!counter) return {XFER_EINVAL, 0, 0, "counter is NULL"};
-        if (expected == 0) return {XFER_EINVAL, 0, 0, "expected is 0"};
+        if (Status status = check(engine); status != XFER_OK) return status;
+        if (!counter) return invalid(why, "counter is NULL");
         *counter = nullptr;
-        if (engine->closing()) return {XFER_ECLOSED, 0, 0, ""};
-        auto made = Ref<NotifyCounter>::adopt(new NotifyCounter(*engine, key, expected, user));
-        if (!engine->counters().add(*made)) return {XFER_EEXIST, 0, 0, "the key has a counter"};
+        if (expected == 0) return invalid(why, "expected is 0");
+        xfer_counter_options_t options;
+        if (Status status = copy_input(given, options, why); status != XFER_OK) return status;
+        if (engine->closing()) return XFER_ECLOSED;
+        auto made = Ref<NotifyCounter>::adopt(new NotifyCounter(
+            *engine, key, expected, resolve_timeout(*engine, options.timeout_ms), options.user));
+        if (!engine->counters().add(*made))
+            return refuse(why, XFER_EEXIST, "the key has a counter");
+        if (!made->start()) {
+            engine->counters().remove(*made);
+            return XFER_ECLOSED;
+        }
         made->retain();  // the handle's
         *counter = reinterpret_cast<xfer_counter_t *>(made.get());
-        return {};
+        return XFER_OK;
     });
 }
 
@@ -115,7 +124,10 @@ xfer_status_t xfer_counter_close(xfer_counter_t *handle) {
     if (counter->closed.exchange(true)) return report(call, kClosedBefore);
     return guarded([&]() -> xfer_status_t {
         const bool over = counter->engine.delivery().ended();
-        if (status == XFER_OK) counter->engine.counters().remove(*counter);
+        if (status == XFER_OK) {
+            counter->engine.counters().remove(*counter);
+            counter->stop();
+        }
         counter->release();
         return status != XFER_OK ? status : over ? XFER_ECLOSED : XFER_OK;
     });

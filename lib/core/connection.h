@@ -145,6 +145,7 @@ public:
     const Side side;
     const uint64_t number;
     uint64_t sequence;
+    uint64_t listener_user = 0;  // of the listener that accepted it
     Peer *peer = nullptr;
     std::string uri;  // that was dialed
     Handshake handshake;

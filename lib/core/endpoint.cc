@@ -92,7 +92,6 @@ Notice::Notice(Endpoint &endpoint, uint32_t type, std::vector<uint8_t> bytes)
     : ep_(endpoint), data_(std::move(bytes)) {
     event.kind = type;
     event.ep = reinterpret_cast<xfer_ep_t *>(&endpoint);
-    event.user = endpoint.user;
     if (!data_.empty()) {
         event.data = data_.data();
         event.data_length = data_.size();
@@ -108,6 +107,12 @@ bool Notice::admit() {
     if (waiting().fetch_add(1) < kMaxNotices) return ep_.retain(), true;
     waiting().fetch_sub(1);
     return false;
+}
+
+// The handle may have got its word since this was raised.
+bool Notice::due() {
+    event.user = ep_.user.load();
+    return !ep_.gone();
 }
 
 void Notice::told() {

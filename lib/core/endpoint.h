@@ -64,8 +64,8 @@ public:
 
     // ---- any thread
     Engine &engine;
-    const std::string uri;  // empty: the peer came to us
-    const uint64_t user;
+    const std::string uri;       // empty: the peer came to us
+    std::atomic<uint64_t> user;  // of the last xfer_ep_keep, or of the open
     std::optional<EngineId> expected;
     std::atomic<Shard *> shard{
         nullptr};  // whose loop owns the peer; moves when the identity is learnt
@@ -136,7 +136,7 @@ public:
     // Before it is told. False if so many wait already that one more would be growth: the user has
     // stopped listening.
     bool admit();
-    bool due() override { return !ep_.gone(); }
+    bool due() override;
     bool ends_handle() const override {
         return event.kind == XFER_EVENT_PEER_DOWN && !ep_.of_user.load();
     }

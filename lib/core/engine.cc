@@ -33,29 +33,29 @@ Status Engine::kind_of(const void *address, uint64_t length, uint32_t &kind) con
     return kind == XFER_MEM_HOST ? XFER_OK : XFER_EMEMKIND;
 }
 
-Status Engine::listen(const Uri &uri, size_t room, std::string &bound, Failure &why) {
-    if (options_.key.empty() && !options_.insecure && uri.scheme == "tcp" && !is_loopback(uri)) {
+Status Engine::listen(const Uri &uri, const xfer_listen_options_t &options, size_t room,
+                      std::string &bound, Failure &why) {
+    ListenTerms terms{options.user, {}, true};
+    why = take_listen_options(options, uri, terms.advertise);
+    if (why.status != XFER_OK) return why.status;
+    const bool insecure = options_.insecure || options.flags & XFER_LISTEN_INSECURE;
+    if (options_.key.empty() && !insecure && uri.scheme == "tcp" && !is_loopback(uri)) {
         why = check_local_address(uri);
         if (why.status != XFER_OK) return why.status;
         why = {XFER_EAUTH, 0, 0,
-               to_string(uri) + ": listening beyond loopback needs a key or XFER_ENGINE_INSECURE"};
+               to_string(uri) + ": listening beyond loopback needs a key or XFER_LISTEN_INSECURE"};
         return why.status;
     }
     Shard &shard = first_shard();
     std::unique_ptr<UvLoop::Inside> inside;
     if (!loops_.empty()) inside = std::make_unique<UvLoop::Inside>(*loops_[0]);
     if (closing_.load()) return XFER_ECLOSED;
-    auto listener = shard.make_listener(uri, room);
-    if (!listener) {
-        why = listener.error();
-        return why.status;
-    }
-    bound = (*listener)->bound();
-    Terms terms = self_.terms();
-    if (options_.advertise.empty() && terms.listens.size() < kMaxListenUris)
-        terms.listens.push_back(bound);
-    shard.keep(std::move(*listener));
-    self_.set_terms(std::move(terms));
+    why = shard.listen(uri, options.mode ? options.mode : kDefaultMode, std::move(terms), room);
+    if (why.status != XFER_OK) return why.status;
+    bound = shard.listeners().back()->bound();
+    Terms told = self_.terms();
+    told.listens = told_addresses(shard.listeners(), options_.advertise);
+    self_.set_terms(std::move(told));
     return XFER_OK;
 }
 

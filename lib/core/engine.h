@@ -64,7 +64,8 @@ public:
     bool refuses() const { return closing() || draining_.on(); }  // new work
 
     // `room`: bytes for `bound` and its NUL; too few of them, and nothing listens.
-    Status listen(const Uri &uri, size_t room, std::string &bound, Failure &why);
+    Status listen(const Uri &uri, const xfer_listen_options_t &options, size_t room,
+                  std::string &bound, Failure &why);
     // Of memory that is the user's, or the region's own.
     Result<Region *> open_region(const xfer_region_options_t &options, uint8_t *address,
                                  uint64_t length, std::unique_ptr<SharedMemory> own = nullptr);

@@ -19,6 +19,7 @@ constexpr uint32_t kDefaultIdleMs = 300'000;
 constexpr uint32_t kDefaultLanes = 1, kMaxLanes = 16;
 constexpr uint32_t kDefaultConnections = 1'024, kMaxConnections = 1'048'576;
 constexpr uint32_t kDefaultOperations = 1'024, kMaxOperations = 1'048'576;
+constexpr uint32_t kDefaultMode = 0600;  // of a UNIX socket's file
 constexpr uint32_t kMaxIoThreads = 64;
 constexpr uint32_t kMaxSpinUs = 1'000'000;
 

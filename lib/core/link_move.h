@@ -20,6 +20,7 @@ struct LinkMove final : Message {
     std::vector<uint8_t> said;   // our last message: hello, or reply
     std::vector<uint8_t> hello;  // theirs, with its proof: how it began
     uint64_t sequence = 0;
+    uint64_t listener_user = 0;  // theirs
     std::string uri;
     EngineId id{};                // ours: of who answered
     PeerMove wishes;              // ours

@@ -17,11 +17,11 @@ public:
     void address(Endpoint &ep, Status status) {
         ep_ = Ref(ep);
         event.ep = reinterpret_cast<xfer_ep_t *>(&ep);
-        event.user = ep.user;
         event.status = status;
     }
     bool due() override {
         if (ep_->gone()) event.ep = nullptr;
+        event.user = ep_->user.load();
         return true;
     }
     void told() override {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/accepting.h"
 #include "core/limits.h"
 #include "transport/builtin.h"
 #include "util/uri.h"
@@ -74,6 +75,17 @@ Status take_identity(const xfer_engine_options_t &given, Options &options, std::
     return XFER_OK;
 }
 
+// Empty: peers can dial all of them.
+std::string wrong_address(const std::vector<std::string> &advertise) {
+    if (advertise.size() > kMaxListenUris) return "advertise has more than 8 addresses";
+    for (const std::string &uri : advertise)
+        if (auto parsed = parse_uri(uri); !parsed)
+            return "advertise: " + std::string(std::string_view(parsed.error().message));
+        else if (!is_dialable(*parsed))
+            return "advertise: no peer can dial " + uri;
+    return {};
+}
+
 Status take_paths(const xfer_engine_options_t &given, Options &options, std::string &why) {
     options.transports = split(given.transports);
     if (given.transports)
@@ -83,12 +95,7 @@ Status take_paths(const xfer_engine_options_t &given, Options &options, std::str
             return XFER_EUNSUPPORTED;
         }
     options.advertise = split(given.advertise);
-    if (options.advertise.size() > kMaxListenUris) why = "advertise has more than 8 addresses";
-    for (const std::string &uri : options.advertise)
-        if (auto parsed = parse_uri(uri); !parsed)
-            why = "advertise: " + std::string(std::string_view(parsed.error().message));
-        else if (!is_dialable(*parsed))
-            why = "advertise: no peer can dial " + uri;
+    why = wrong_address(options.advertise);
     return why.empty() ? XFER_OK : XFER_EINVAL;
 }
 
@@ -108,6 +115,22 @@ void take_times(const xfer_engine_options_t &given, Options &options) {
 }
 
 }  // namespace
+
+Failure take_listen_options(const xfer_listen_options_t &given, const Uri &uri,
+                            std::vector<std::string> &advertise) {
+    const auto bad = [](std::string_view field_and_reason) {
+        return Failure{XFER_EINVAL, 0, 0, Text("xfer_listen_options_t.") + field_and_reason};
+    };
+    if (given.flags & ~static_cast<uint32_t>(XFER_LISTEN_INSECURE))
+        return bad("flags has unknown bits");
+    if (given.mode && uri.scheme != "unix") return bad("mode is for unix:// only");
+    if (given.mode & ~0777u) return bad("mode has more than permission bits");
+    advertise = split(given.advertise);
+    // Any port will do to see whether it can be dialed.
+    const std::string why =
+        wrong_address(uri.scheme == "tcp" ? with_port(advertise, "1") : advertise);
+    return why.empty() ? Failure{} : bad(why);
+}
 
 Result<Options> resolve_options(const xfer_engine_options_t &given) {
     Options options;

@@ -8,6 +8,7 @@
 
 #include "util/log.h"
 #include "util/status.h"
+#include "util/uri.h"
 #include "wire/proof.h"
 
 struct uv_loop_s;
@@ -36,6 +37,10 @@ struct Options {
     uint32_t lanes = 1;     // XFER_NONE: none
     uint32_t max_connections = 0, max_operations = 0;
 };
+
+// What one says for a listener at `uri`; "{port}" is still in `advertise`.
+Failure take_listen_options(const xfer_listen_options_t &given, const Uri &uri,
+                            std::vector<std::string> &advertise);
 
 // `given` has been brought to the library's own size before.
 Result<Options> resolve_options(const xfer_engine_options_t &given);

@@ -37,18 +37,19 @@ Hello busy() {
 
 }  // namespace
 
-Result<std::unique_ptr<Listener>> Shard::make_listener(const Uri &uri, size_t room) {
+Failure Shard::listen(const Uri &uri, uint32_t mode, ListenTerms terms, size_t room) {
     Transport *transport = transport_for(uri);
-    if (!transport)
-        return Failure{XFER_EUNSUPPORTED, 0, 0, "no transport serves " + to_string(uri)};
+    if (!transport) return {XFER_EUNSUPPORTED, 0, 0, "no transport serves " + to_string(uri)};
     if (!half_open_) {
         refusal_ = encode_hello(busy());
         half_open_ = std::make_unique<HalfOpen>(places_for_half_open(), engine.random_u64());
     }
-    auto listener = transport->listen(uri, *this);
-    if (listener && (*listener)->bound().size() >= room)
-        return Failure{XFER_ENOSPC, 0, 0, "no room for " + (*listener)->bound()};
-    return listener;
+    auto accepting = std::make_unique<Accepting>(*this, std::move(terms));
+    if (Failure why = accepting->listen(*transport, uri, mode); why.status != XFER_OK) return why;
+    const std::string bound = accepting->bound();
+    if (bound.size() >= room) return {XFER_ENOSPC, 0, 0, "no room for " + bound};
+    listeners_.push_back(std::move(accepting));
+    return {};
 }
 
 // ---- half-open connections
@@ -65,10 +66,11 @@ bool Shard::under_pressure() {
     return half_open_->under_pressure(now());
 }
 
-void Shard::on_accept(std::unique_ptr<Link> link, const Source &source) {
+void Shard::on_accept(std::unique_ptr<Link> link, const Source &source, uint64_t user) {
     if (closing_) return;
     if (half_open_->full()) shed();
     auto *stranger = new Connection(*this, Side::theirs, next_number(), 0);
+    stranger->listener_user = user;
     strangers_.push_back(*stranger);
     half_open_->enter(stranger->half_open_, source, now());
     Lane &control = stranger->control();
@@ -155,6 +157,7 @@ void Shard::admit_lane(Connection &stranger, const Hello &message, ConstBytes ra
 void Shard::greet(Peer &peer, uint32_t flags) {
     auto ep = Ref<Endpoint>::adopt(new Endpoint(engine, "", 0));
     auto notice = std::make_unique<Notice>(*ep, XFER_EVENT_PEER, std::vector<uint8_t>());
+    notice->event.tag = peer.live()->listener_user;
     ep->of_user.store(false);
     ep->shard.store(this);
     peer.introduce(*ep);
@@ -183,6 +186,7 @@ void Shard::move_stranger(Connection &stranger, Shard &home, ConstBytes heard) {
     const ConstBytes hello = stranger.handshake.heard(), reply = stranger.handshake.said();
     move->hello.assign(hello.begin(), hello.end());
     move->said.assign(reply.begin(), reply.end());
+    move->listener_user = stranger.listener_user;
     move->ticket = stranger.control().link->detach();
     stranger.control().state = Lane::State::down;
     stranger.close({kDuplicate, 0, 0, "moved"});
@@ -278,6 +282,7 @@ void Shard::receive(LinkMove &move) {
 std::unique_ptr<Connection> Shard::unpack(LinkMove &move) {
     auto connection = std::make_unique<Connection>(*this, move.side, next_number(), move.sequence);
     connection->uri = move.uri;
+    connection->listener_user = move.listener_user;
     if (move.side == Side::ours) {
         connection->handshake.resume(move.said);
     } else if (auto hello = decode_hello(move.hello)) {  // not a lane

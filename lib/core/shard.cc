@@ -100,7 +100,7 @@ void Shard::finish_close(Endpoint &ep) {
     }
     xfer_event_t &event = ep.closed_event.event;
     event.kind = XFER_EVENT_CLOSED;
-    event.user = ep.user;
+    event.user = ep.user.load();
     event.ep = reinterpret_cast<xfer_ep_t *>(&ep);
     event.object = &ep;
     tell(ep.closed_event);
@@ -343,6 +343,7 @@ void Shard::begin_close() {
     loop.disarm(drain_limit_);
     loop.disarm(room_);
     if (index == 0) engine.receiving().close();
+    if (index == 0) engine.counters().close(*this);
     if (index == 0) regions_.each([this](Region &region) { loop.disarm(region.lease); });
     const Failure why{XFER_ECLOSED, 0, 0, "the engine closes"};
     for (Connection &stranger : strangers_)

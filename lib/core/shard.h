@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/accepting.h"
 #include "core/counters.h"
 #include "core/crossing.h"
 #include "core/half_open.h"
@@ -30,7 +31,7 @@ struct LinkMove;
 class Receive;
 struct Arrival;
 
-class Shard final : public WakeSink, public AcceptSink, public TimerSink, public Task {
+class Shard final : public WakeSink, public TimerSink, public Task {
 public:
     Shard(Engine &engine, Loop &loop, uint32_t index);
     ~Shard();
@@ -93,6 +94,12 @@ public:
                         uint32_t flags);
     void notify_peer_down(Endpoint &ep, const Failure &why);
 
+    // Who dials; `user` is the listener's. As AcceptSink has them.
+    bool admits(const Source &source);
+    ConstBytes refusal() const { return refusal_; }
+    bool under_pressure();
+    void on_accept(std::unique_ptr<Link> link, const Source &source, uint64_t user);
+    bool shed();
     void admit(Connection &stranger, const Hello &proof, ConstBytes raw);  // it has proved itself
     void admit_lane(Connection &stranger, const Hello &message, ConstBytes raw);
     void stranger_gone(Connection &stranger);
@@ -130,19 +137,13 @@ public:
     void closed_receives(Endpoint &ep);
     void hand_over_events();  // now, where another loop may tell what must come later
 
-    // `room`: bytes for the address that was bound, and its NUL. What is not kept does not listen.
-    Result<std::unique_ptr<Listener>> make_listener(const Uri &uri, size_t room);
-    void keep(std::unique_ptr<Listener> listener) { listeners_.push_back(std::move(listener)); }
+    // `room`: bytes for the address that was bound, and its NUL.
+    Failure listen(const Uri &uri, uint32_t mode, ListenTerms terms, size_t room);
     List<Peer, InShard> &peers() { return peers_; }
-    const std::vector<std::unique_ptr<Listener>> &listeners() const { return listeners_; }
+    const std::vector<std::unique_ptr<Accepting>> &listeners() const { return listeners_; }
     std::vector<std::unique_ptr<Transport>> transports;
 
     void on_wake() override;
-    bool admits(const Source &source) override;
-    ConstBytes refusal() const override { return refusal_; }
-    bool under_pressure() override;
-    void on_accept(std::unique_ptr<Link> link, const Source &source) override;
-    bool shed() override;
     void on_timer(Timer &timer) override;
     void run() override;
 
@@ -200,7 +201,7 @@ private:
     LogLimit refusals_{kRefusalLines, kRefusalLogNs};
     std::unique_ptr<HalfOpen> half_open_;
     std::vector<uint8_t> refusal_;
-    std::vector<std::unique_ptr<Listener>> listeners_;
+    std::vector<std::unique_ptr<Accepting>> listeners_;
     List<Peer, WantsDial> want_dial_;
     uint32_t waiting_ = 0, dialing_ = 0, leaving_ = 0;
     bool starves_ = false;  // a peer waits for a slot

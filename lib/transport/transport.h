@@ -181,7 +181,9 @@ public:
     virtual ~Transport() = default;  // after its last link and listener
     virtual std::string_view name() const = 0;
     virtual bool serves(const Uri &uri) const = 0;
-    virtual Result<std::unique_ptr<Listener>> listen(const Uri &uri, AcceptSink &sink) = 0;
+    // `mode`: of the file of a UNIX socket; no other transport has one.
+    virtual Result<std::unique_ptr<Listener>> listen(const Uri &uri, uint32_t mode,
+                                                     AcceptSink &sink) = 0;
     virtual Result<std::unique_ptr<Link>> connect(const Uri &uri,
                                                   LinkSink &sink) = 0;  // later failures: on_down
     virtual std::unique_ptr<Link> adopt(LinkTicket ticket) = 0;

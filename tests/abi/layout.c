@@ -69,6 +69,21 @@ AT(xfer_engine_options_t, max_operations, 156);
 AT(xfer_engine_options_t, yield_ms, 160);
 AT(xfer_engine_options_t, reserved, 164);
 
+SIZE(xfer_listen_options_t, 64);
+AT(xfer_listen_options_t, size, 0);
+AT(xfer_listen_options_t, flags, 4);
+AT(xfer_listen_options_t, mode, 8);
+AT(xfer_listen_options_t, reserved, 12);
+AT(xfer_listen_options_t, advertise, 16);
+AT(xfer_listen_options_t, user, 24);
+AT(xfer_listen_options_t, reserved1, 32);
+
+SIZE(xfer_counter_options_t, 32);
+AT(xfer_counter_options_t, size, 0);
+AT(xfer_counter_options_t, timeout_ms, 4);
+AT(xfer_counter_options_t, user, 8);
+AT(xfer_counter_options_t, reserved, 16);
+
 SIZE(xfer_op_options_t, 40);
 AT(xfer_op_options_t, size, 0);
 AT(xfer_op_options_t, timeout_ms, 4);

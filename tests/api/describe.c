@@ -169,7 +169,7 @@ static int serve_made(const char *argument) {
     char bound[256];
     if (xfer_engine_open(&options, &engine, NULL) != XFER_OK ||
         xfer_region_alloc(engine, &named, kLength, &memory, &region, NULL) != XFER_OK ||
-        xfer_engine_listen(engine, "tcp://127.0.0.1:0", bound, sizeof bound, NULL) != XFER_OK)
+        xfer_engine_listen(engine, "tcp://127.0.0.1:0", NULL, bound, sizeof bound, NULL) != XFER_OK)
         return 3;
     printf("%s\n", bound);
     fflush(stdout);

@@ -23,8 +23,9 @@ static void test_nothing_to_do(void **state) {
     assert_status(xfer_engine_drain(host->engine, 7, NULL), XFER_OK);
     assert_status(drained(host, 7), XFER_OK);
     assert_status(xfer_engine_drain(host->engine, 8, NULL), XFER_EBUSY);
-    assert_status(xfer_engine_listen(host->engine, "tcp://127.0.0.1:0", bound, sizeof bound, NULL),
-                  XFER_ECLOSED);
+    assert_status(
+        xfer_engine_listen(host->engine, "tcp://127.0.0.1:0", NULL, bound, sizeof bound, NULL),
+        XFER_ECLOSED);
     xfer_ep_t *ep = NULL;
     assert_status(xfer_ep_open(host->engine, "tcp://127.0.0.1:1", NULL, &ep, NULL), XFER_ECLOSED);
     assert_status(xfer_engine_close(host->engine), XFER_OK);
@@ -190,9 +191,9 @@ static void test_met_again_while_draining(void **state) {
         pair_open(&pair, *state, kLength);
         uint8_t *local = test_memory(kLength);
         char other[256];
-        assert_status(
-            xfer_engine_listen(pair.server->engine, "tcp://127.0.0.1:0", other, sizeof other, NULL),
-            XFER_OK);
+        assert_status(xfer_engine_listen(pair.server->engine, "tcp://127.0.0.1:0", NULL, other,
+                                         sizeof other, NULL),
+                      XFER_OK);
         xfer_ep_t *again = open_ep(pair.client, other);
         for (uint64_t i = 0; i < 4; i++)
             assert_status(xfer_put(again, local, &pair.ref, 0, kLength, i, NULL), XFER_OK);

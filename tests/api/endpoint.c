@@ -131,12 +131,13 @@ static void test_peer_down(void **state) {
     pair_open(&pair, *state, 64);
     xfer_event_t peer = wait_event(pair.server, XFER_EVENT_PEER, ANY_USER, kPatience);
     wait_event(pair.client, XFER_EVENT_PEER_UP, ANY_USER, kPatience);
-    assert_status(xfer_ep_keep(peer.ep), XFER_OK);
-    assert_status(xfer_ep_keep(peer.ep), XFER_EINVAL);
-    assert_status(xfer_ep_keep(pair.ep), XFER_EINVAL);
+    assert_status(xfer_ep_keep(peer.ep, 77), XFER_OK);
+    assert_status(xfer_ep_keep(peer.ep, 77), XFER_EINVAL);
+    assert_status(xfer_ep_keep(pair.ep, 77), XFER_EINVAL);
     host_end(pair.client);
     xfer_event_t down = wait_event(pair.server, XFER_EVENT_PEER_DOWN, ANY_USER, kPatience);
     assert_ptr_equal(down.ep, peer.ep);
+    assert_int_equal(down.user, 77);
     assert_int_equal(host_stats(pair.server).connections, 0);
     assert_true(state_of(peer.ep) != XFER_EP_READY);
     assert_status(xfer_ep_close(peer.ep), XFER_OK);
@@ -167,7 +168,7 @@ static void test_accepted_side_puts(void **state) {
     xfer_ref_t ref = look_up(pair.server, peer.ep, "of the client");
     assert_status(put_now(pair.server, peer.ep, local, &ref, 0, 4096), XFER_OK);
     assert_true(filled(memory, 4096, 6, 0));
-    assert_status(xfer_ep_keep(peer.ep), XFER_OK);
+    assert_status(xfer_ep_keep(peer.ep, 77), XFER_OK);
     assert_status(put_now(pair.server, peer.ep, local, &ref, 0, 4096), XFER_OK);
     assert_int_equal(host_stats(pair.server).connections, 1);
     assert_int_equal(host_stats(pair.client).connections, 1);

@@ -127,7 +127,7 @@ static void test_calls_after_close(void **state) {
     xfer_batch_t *batch = NULL;
     assert_status(xfer_engine_close(pair.client->engine), XFER_OK);
     xfer_engine_t *engine = pair.client->engine;
-    assert_status(xfer_engine_listen(engine, "tcp://127.0.0.1:0", bound, sizeof bound, NULL),
+    assert_status(xfer_engine_listen(engine, "tcp://127.0.0.1:0", NULL, bound, sizeof bound, NULL),
                   XFER_ECLOSED);
     assert_status(xfer_region_open(engine, NULL, local, sizeof local, &region, NULL), XFER_ECLOSED);
     assert_status(xfer_ep_open(engine, pair.server->uri, NULL, &ep, NULL), XFER_ECLOSED);
@@ -444,7 +444,8 @@ static int after_fork(Pair *pair) {
     xfer_engine_t *engine = pair->client->engine;
     if (xfer_engine_id(engine, &id) != XFER_EFORKED) return 1;
     if (xfer_put(pair->ep, &byte, &pair->ref, 0, 1, 1, NULL) != XFER_EFORKED) return 2;
-    if (xfer_engine_listen(engine, "tcp://127.0.0.1:0", bound, sizeof bound, NULL) != XFER_EFORKED)
+    if (xfer_engine_listen(engine, "tcp://127.0.0.1:0", NULL, bound, sizeof bound, NULL) !=
+        XFER_EFORKED)
         return 3;
     if (xfer_ep_state(pair->ep, &state) != XFER_EFORKED) return 4;
     if (xfer_region_ref(pair->region, &ref) != XFER_EFORKED) return 5;

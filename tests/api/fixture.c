@@ -331,7 +331,8 @@ bool over_sockets(void) {
 void host_listen(Host *host, const char *uri) {
     xfer_error_t err;
     uri = preferred(uri);
-    xfer_status_t status = xfer_engine_listen(host->engine, uri, host->uri, sizeof host->uri, &err);
+    xfer_status_t status =
+        xfer_engine_listen(host->engine, uri, NULL, host->uri, sizeof host->uri, &err);
     if (status != XFER_OK)
         fail_msg("listen %s: %s: %s", uri, xfer_status_name(status), err.message);
 }

@@ -118,7 +118,7 @@ static void test_accepted_side_reopens(void **state) {
     uint8_t local[64] = {5};
     open_region(pair.client, "of the client", XFER_WRITE, memory, 64);
     xfer_event_t peer = wait_event(pair.server, XFER_EVENT_PEER, ANY_USER, kPatience);
-    assert_status(xfer_ep_keep(peer.ep), XFER_OK);
+    assert_status(xfer_ep_keep(peer.ep, 77), XFER_OK);
     xfer_ref_t ref = look_up(pair.server, peer.ep, "of the client");
     wait_connections(pair.server, 0);
     assert_status(put_now(pair.server, peer.ep, local, &ref, 0, 64), XFER_OK);

@@ -18,7 +18,8 @@ static void open_server(const Mode *mode) {
     xfer_engine_options_t options = host_options(mode);
     xfer_error_t err;
     assert_status(xfer_engine_open(&options, &server, &err), XFER_OK);
-    assert_status(xfer_engine_listen(server, "tcp://127.0.0.1:0", uri, sizeof uri, &err), XFER_OK);
+    assert_status(xfer_engine_listen(server, "tcp://127.0.0.1:0", NULL, uri, sizeof uri, &err),
+                  XFER_OK);
 }
 
 static xfer_engine_stats_t stats(void) {
@@ -87,8 +88,8 @@ static void test_kept_after_its_end(void **state) {
         poll_once();
         let_loops_turn();
         xfer_ep_t *ep = assert_all_live();
-        assert_status(xfer_ep_keep(ep), XFER_OK);
-        assert_status(xfer_ep_keep(ep), XFER_EINVAL);
+        assert_status(xfer_ep_keep(ep, 77), XFER_OK);
+        assert_status(xfer_ep_keep(ep, 77), XFER_EINVAL);
         poll_once();
         let_loops_turn();
         uint32_t is = 0;
@@ -108,7 +109,29 @@ static void test_kept_after_its_end(void **state) {
         assert_int_equal(count, 1);
         assert_int_equal(events[0].kind, XFER_EVENT_CLOSED);
         assert_ptr_equal(events[0].object, ep);
+        assert_int_equal(events[0].user, 77);
     }
+    assert_status(xfer_engine_join(server, XFER_NONE), XFER_OK);
+}
+
+/* Its word is also in what had happened, and was not told, when it was kept. */
+static void test_kept_before_its_end_is_told(void **state) {
+    open_server(*state);
+    come_and_go(4);
+    uint32_t taken = 0;
+    xfer_ep_t *ep = NULL;
+    for (uint64_t end = now_ms() + kPatience; taken < 4 && now_ms() < end;) {
+        assert_status(xfer_engine_poll(server, events, sizeof events[0], 1, 0, &count), XFER_OK);
+        if (count == 0) continue;
+        assert_int_equal(events[0].user, taken++ == 0 ? 0 : 77);
+        if (taken > 1) continue;
+        ep = events[0].ep;
+        assert_int_equal(events[0].kind, XFER_EVENT_PEER);
+        assert_status(xfer_ep_keep(ep, 77), XFER_OK);
+    }
+    assert_int_equal(taken, 4);
+    assert_int_equal(events[0].kind, XFER_EVENT_PEER_DOWN);
+    assert_status(xfer_ep_close(ep), XFER_OK);
     assert_status(xfer_engine_join(server, XFER_NONE), XFER_OK);
 }
 
@@ -123,7 +146,7 @@ static void test_two(void **state) {
         let_loops_turn();
         xfer_ep_t *ep = assert_all_live();
         down += events[3].kind == XFER_EVENT_PEER_DOWN;
-        assert_status(xfer_ep_keep(ep), XFER_OK);
+        assert_status(xfer_ep_keep(ep, 77), XFER_OK);
     }
     assert_int_equal(down, 2);
     assert_status(xfer_engine_join(server, XFER_NONE), XFER_OK);
@@ -151,7 +174,7 @@ static void test_engine_closes(void **state) {
         poll_once();
         uint32_t is = 0;
         assert_status(xfer_ep_state(theirs, &is), XFER_OK);
-        assert_status(xfer_ep_keep(theirs), XFER_ECLOSED);
+        assert_status(xfer_ep_keep(theirs, 1), XFER_ECLOSED);
         for (uint32_t i = 0; i < count; i++) {
             assert_int_not_equal(events[i].kind, XFER_EVENT_PEER_DOWN);
             closed |= events[i].kind == XFER_EVENT_CLOSED && events[i].object == (void *)server;
@@ -167,6 +190,7 @@ static const struct CMUnitTest tests[] = {
     MODE_TEST(test_lives_until_the_next_poll, 8, "poll/2"),
     MODE_TEST(test_kept_after_its_end, 7, "poll/1"),
     MODE_TEST(test_kept_after_its_end, 8, "poll/2"),
+    MODE_TEST(test_kept_before_its_end_is_told, 7, "poll/1"),
     MODE_TEST(test_two, 7, "poll/1"),
     MODE_TEST(test_engine_closes, 6, "poll/none"),
     MODE_TEST(test_engine_closes, 7, "poll/1"),

@@ -30,7 +30,7 @@ static uint16_t raw_listeners(int *fds, int count) {
 }
 
 static xfer_status_t listen_at(Host *host, const char *uri, xfer_error_t *err) {
-    return xfer_engine_listen(host->engine, uri, host->uri, sizeof host->uri, err);
+    return xfer_engine_listen(host->engine, uri, NULL, host->uri, sizeof host->uri, err);
 }
 
 static void assert_reachable(Host *server, const char *uri) {
@@ -287,14 +287,15 @@ static void test_small_buffer(void **state) {
     snprintf(uri, sizeof uri, "tcp://127.0.0.1:%u", port);
     for (size_t cap = 1; cap <= strlen(uri); cap++) {
         memset(bound, 0x7f, sizeof bound);
-        assert_status(xfer_engine_listen(host->engine, uri, bound, cap, NULL), XFER_ENOSPC);
+        assert_status(xfer_engine_listen(host->engine, uri, NULL, bound, cap, NULL), XFER_ENOSPC);
         assert_int_equal(bound[cap], 0x7f);
     }
     /* It was undone each time: the port is free, for others too. */
     int fd = raw_listener(&port);
     assert_true(fd >= 0);
     close(fd);
-    assert_status(xfer_engine_listen(host->engine, uri, bound, strlen(uri) + 1, NULL), XFER_OK);
+    assert_status(xfer_engine_listen(host->engine, uri, NULL, bound, strlen(uri) + 1, NULL),
+                  XFER_OK);
     assert_string_equal(bound, uri);
 }
 

@@ -187,7 +187,7 @@ static void test_endpoint_after_the_message(void **state) {
     send_to(&letters, &word, 8, 1, 1);
     assert_status(sent(&letters, 1), XFER_OK);
     xfer_ep_t *back = letters.back;
-    assert_status(xfer_ep_keep(back), XFER_OK);
+    assert_status(xfer_ep_keep(back, 77), XFER_OK);
     assert_status(xfer_recv(letters.pair.server->engine, back, &got, 8, 1, UINT64_MAX, 2, NULL),
                   XFER_OK);
     assert_status(received(&letters, 2).status, XFER_OK);

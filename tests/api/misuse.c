@@ -41,7 +41,7 @@ static void misuse_engine(void *wrong) {
     xfer_ep_t *ep;
     xfer_counter_t *other;
     xfer_region_options_t lent = {.size = sizeof lent, .access = XFER_READ, .name = "misused"};
-    assert_misuse(xfer_engine_listen(wrong, "tcp://127.0.0.1:0", text, sizeof text, NULL));
+    assert_misuse(xfer_engine_listen(wrong, "tcp://127.0.0.1:0", NULL, text, sizeof text, NULL));
     assert_misuse(xfer_engine_id(wrong, &id));
     assert_misuse(xfer_engine_fd(wrong, &fd));
     assert_misuse(xfer_engine_poll(wrong, &event, sizeof event, 1, 0, &number));
@@ -54,7 +54,7 @@ static void misuse_engine(void *wrong) {
     assert_misuse(xfer_recv(wrong, NULL, local, sizeof local, 1, UINT64_MAX, 1, NULL));
     assert_misuse(xfer_recv(wrong, pair.ep, local, sizeof local, 1, UINT64_MAX, 1, NULL));
     assert_misuse(xfer_cancel(wrong, NULL, 1, UINT64_MAX));
-    assert_misuse(xfer_counter_open(wrong, 99, 1, 1, &other, NULL));
+    assert_misuse(xfer_counter_open(wrong, 99, 1, NULL, &other, NULL));
     if (!wrong) return;
     assert_misuse(xfer_engine_close(wrong));
     assert_misuse(xfer_engine_join(wrong, XFER_NONE));
@@ -76,7 +76,7 @@ static void misuse_endpoint(void *wrong) {
     uint32_t number;
     xfer_peer_info_t peer;
     xfer_ep_stats_t stats;
-    assert_misuse(xfer_ep_keep(wrong));
+    assert_misuse(xfer_ep_keep(wrong, 1));
     assert_misuse(xfer_ep_connect(wrong, 1, NULL));
     assert_misuse(xfer_ep_lookup(wrong, "memory", 1, NULL, NULL));
     assert_misuse(xfer_ep_probe(wrong, 1, NULL));
@@ -131,7 +131,7 @@ static void test_handles_that_are_none(void **state) {
     pair_open(&pair, *state, 4096);
     xfer_counter_t *counter;
     assert_status(xfer_batch_open(pair.ep, NULL, &batch, NULL), XFER_OK);
-    assert_status(xfer_counter_open(pair.client->engine, 5, 1, 5, &counter, NULL), XFER_OK);
+    assert_status(xfer_counter_open(pair.client->engine, 5, 1, NULL, &counter, NULL), XFER_OK);
     void *handles[kTypes + 1] = {pair.client->engine, pair.region, pair.ep, batch, counter, NULL};
     void (*const misuses[kTypes])(void *) = {misuse_engine, misuse_region, misuse_endpoint,
                                              misuse_batch, misuse_counter};

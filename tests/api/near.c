@@ -57,7 +57,7 @@ static int serve_made(const char *argument) {
     char bound[256];
     if (xfer_engine_open(&options, &engine, NULL) != XFER_OK ||
         xfer_region_alloc(engine, &named, kMade, &memory, &region, NULL) != XFER_OK ||
-        xfer_engine_listen(engine, "tcp://127.0.0.1:0", bound, sizeof bound, NULL) != XFER_OK)
+        xfer_engine_listen(engine, "tcp://127.0.0.1:0", NULL, bound, sizeof bound, NULL) != XFER_OK)
         return 3;
     printf("%s\n", bound);
     fflush(stdout);
@@ -415,7 +415,7 @@ static void test_join_beside_a_stopped_copy(void **state) {
         char uri[256];
         assert_status(xfer_engine_open(&options, &engine, NULL), XFER_OK);
         assert_status(xfer_region_alloc(engine, &lent, kPool, &address, &region, NULL), XFER_OK);
-        assert_status(xfer_engine_listen(engine, "tcp://127.0.0.1:0", uri, sizeof uri, NULL),
+        assert_status(xfer_engine_listen(engine, "tcp://127.0.0.1:0", NULL, uri, sizeof uri, NULL),
                       XFER_OK);
         Peer peer;
         peer_start_role(&peer, "pour", uri);

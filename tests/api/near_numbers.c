@@ -105,7 +105,8 @@ static int own(const char *argument) {
     xfer_ep_t *ep;
     char bound[256], line[64];
     if (xfer_engine_open(&options, &engine, NULL) != XFER_OK ||
-        xfer_engine_listen(engine, "tcp://127.0.0.1:0", bound, sizeof bound, NULL) != XFER_OK ||
+        xfer_engine_listen(engine, "tcp://127.0.0.1:0", NULL, bound, sizeof bound, NULL) !=
+            XFER_OK ||
         xfer_ep_open(engine, argument, NULL, &ep, NULL) != XFER_OK)
         return 3;
     printf("%s\n", bound);

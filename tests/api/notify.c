@@ -316,6 +316,13 @@ static void test_initiator_dies(void **state) {
 
 /* ---- counters ---- */
 
+static xfer_status_t open_counter(Host *host, uint64_t key, uint64_t expected, uint64_t user,
+                                  uint32_t timeout_ms, xfer_counter_t **counter) {
+    const xfer_counter_options_t options = {
+        .size = sizeof options, .timeout_ms = timeout_ms, .user = user};
+    return xfer_counter_open(host->engine, key, expected, &options, counter, NULL);
+}
+
 static void test_counter(void **state) {
     enum { kClients = 3, kEach = 5 };
     Pair pair;
@@ -323,11 +330,10 @@ static void test_counter(void **state) {
     Host *server = pair.server;
     xfer_counter_t *counter = NULL, *second = NULL;
     const uint64_t key = 9;
-    assert_status(xfer_counter_open(server->engine, key, 0, 1, &counter, NULL), XFER_EINVAL);
-    assert_status(xfer_counter_open(server->engine, key, 1, 1, NULL, NULL), XFER_EINVAL);
-    assert_status(xfer_counter_open(server->engine, key, kClients * kEach, 77, &counter, NULL),
-                  XFER_OK);
-    assert_status(xfer_counter_open(server->engine, key, 1, 1, &second, NULL), XFER_EEXIST);
+    assert_status(xfer_counter_open(server->engine, key, 0, NULL, &counter, NULL), XFER_EINVAL);
+    assert_status(xfer_counter_open(server->engine, key, 1, NULL, NULL, NULL), XFER_EINVAL);
+    assert_status(open_counter(server, key, kClients * kEach, 77, 0, &counter), XFER_OK);
+    assert_status(xfer_counter_open(server->engine, key, 1, NULL, &second, NULL), XFER_EEXIST);
     for (int i = 0; i < kClients; i++) {
         Host *client = host_open(*state);
         xfer_ep_t *ep = open_ep(client, server->uri);
@@ -352,11 +358,47 @@ static void test_counter(void **state) {
     assert_status(notify_now(&pair, key, 102), XFER_OK);
     assert_int_equal(wait_event(server, XFER_EVENT_NOTIFY, ANY_USER, kPatience).tag, key);
     assert_int_equal(count_events(server, XFER_EVENT_COUNTER, ANY_USER), 1);
-    assert_status(xfer_counter_open(server->engine, key, 1, 78, &second, NULL), XFER_OK);
+    assert_status(open_counter(server, key, 1, 78, 0, &second), XFER_OK);
     assert_status(notify_now(&pair, key, 103), XFER_OK);
     wait_event(server, XFER_EVENT_COUNTER, 78, kPatience);
     host_end(server);
     assert_status(xfer_counter_close(second), XFER_ECLOSED);
+}
+
+/* One of whose notifications some never come ends at its deadline, and tells how many did. */
+static void test_counter_expires(void **state) {
+    Pair pair;
+    pair_open(&pair, *state, 4096);
+    xfer_counter_t *late = NULL, *full = NULL, *closed = NULL;
+    assert_status(open_counter(pair.server, 1, 3, 91, 100, &late), XFER_OK);
+    assert_status(open_counter(pair.server, 2, 1, 92, 100, &full), XFER_OK);
+    assert_status(open_counter(pair.server, 3, 1, 93, 100, &closed), XFER_OK);
+    assert_status(xfer_counter_close(closed), XFER_OK);
+    uint64_t began = now_ms();
+    assert_status(notify_now(&pair, 1, 100), XFER_OK);
+    assert_status(notify_now(&pair, 2, 101), XFER_OK);
+    xfer_event_t event = wait_event(pair.server, XFER_EVENT_COUNTER, 92, kPatience);
+    assert_status(event.status, XFER_OK);
+    assert_int_equal(event.index, 1);
+    event = wait_event(pair.server, XFER_EVENT_COUNTER, 91, kPatience);
+    assert_status(event.status, XFER_ETIMEDOUT);
+    assert_int_equal(event.index, 1);
+    assert_ptr_equal(event.object, late);
+    assert_true(now_ms() - began >= 90);
+
+    /* It keeps what comes, and tells of it no more. */
+    assert_status(notify_now(&pair, 1, 102), XFER_OK);
+    assert_status(notify_now(&pair, 1, 103), XFER_OK);
+    assert_status(notify_now(&pair, 3, 104), XFER_OK);
+    assert_int_equal(wait_event(pair.server, XFER_EVENT_NOTIFY, ANY_USER, kPatience).tag, 3);
+    assert_int_equal(count_events(pair.server, XFER_EVENT_COUNTER, ANY_USER), 2);
+    assert_status(xfer_counter_close(late), XFER_OK);
+    assert_status(xfer_counter_close(full), XFER_OK);
+    /* One that still counts when its engine ends. */
+    assert_status(open_counter(pair.server, 1, 3, 94, 60000, &late), XFER_OK);
+    host_end(pair.server);
+    assert_int_equal(count_events(pair.server, XFER_EVENT_COUNTER, 94), 0);
+    assert_status(xfer_counter_close(late), XFER_ECLOSED);
 }
 
 /* ---- who does not take its events stops nobody but those that notify it ---- */
@@ -395,7 +437,7 @@ static void test_bad_calls(void **state) {
     assert_status(xfer_counter_close((xfer_counter_t *)pair.ep), XFER_EBADHANDLE);
     assert_status(xfer_engine_close(pair.client->engine), XFER_OK);
     xfer_counter_t *counter = NULL;
-    assert_status(xfer_counter_open(pair.client->engine, 1, 1, 1, &counter, NULL), XFER_ECLOSED);
+    assert_status(xfer_counter_open(pair.client->engine, 1, 1, NULL, &counter, NULL), XFER_ECLOSED);
     assert_status(xfer_notify(pair.ep, 1, 1, NULL), XFER_ECLOSED);
 }
 
@@ -404,6 +446,7 @@ static const struct CMUnitTest tests[] = {
     EACH_MODE(test_in_order),
     EACH_DISPATCH(test_to_itself),
     EACH_MODE(test_behind_all_data),
+    EACH_MODE(test_counter_expires),
     EACH_DISPATCH(test_behind_reads),
     EACH_DISPATCH(test_empty_batch),
     EACH_DISPATCH(test_refused),

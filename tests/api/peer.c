@@ -151,7 +151,7 @@ static int serve(const char *argument) {
     char bound[256];
     if (xfer_engine_open(&options, &engine, &err) != XFER_OK ||
         xfer_region_open(engine, &named, memory, length, &region, &err) != XFER_OK ||
-        xfer_engine_listen(engine, uri, bound, sizeof bound, &err) != XFER_OK) {
+        xfer_engine_listen(engine, uri, NULL, bound, sizeof bound, &err) != XFER_OK) {
         fprintf(stderr, "peer: %s\n", err.message);
         return 3;
     }

@@ -29,7 +29,7 @@ static int reset(const char *uri) {
     char bound[256], ignored;
     if (xfer_engine_open(&options, &engine, NULL) != XFER_OK ||
         xfer_region_open(engine, &named, memory, kLength, &region, NULL) != XFER_OK ||
-        xfer_engine_listen(engine, uri, bound, sizeof bound, NULL) != XFER_OK)
+        xfer_engine_listen(engine, uri, NULL, bound, sizeof bound, NULL) != XFER_OK)
         return 3;
     printf("%s\n", bound);
     fflush(stdout);

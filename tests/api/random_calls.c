@@ -290,7 +290,7 @@ static void ep_look(Worker *worker) {
     plain(xfer_ep_state(ep->handle, &state), "xfer_ep_state");
     plain(xfer_ep_peer(ep->handle, &info, draw(worker, sizeof info)), "xfer_ep_peer");
     plain(xfer_ep_stats(ep->handle, &stats, draw(worker, sizeof stats)), "xfer_ep_stats");
-    refused(xfer_ep_keep(ep->handle), "xfer_ep_keep of one that is ours");
+    refused(xfer_ep_keep(ep->handle, 1), "xfer_ep_keep of one that is ours");
 }
 
 /* ---- batches ---- */
@@ -406,8 +406,10 @@ static void counter_open(Worker *worker) {
     Handle *counter = slot(worker, worker->counters[side]);
     if (counter->handle != NULL) return;
     uint32_t word = begin(XFER_EVENT_COUNTER, side, 0, false);
+    const xfer_counter_options_t options = {
+        .size = sizeof options, .timeout_ms = draw(worker, 4) * 10, .user = word};
     end(word,
-        xfer_counter_open(sides[side].engine, draw(worker, 4), draw(worker, 3), word,
+        xfer_counter_open(sides[side].engine, draw(worker, 4), draw(worker, 3), &options,
                           (xfer_counter_t **)&counter->handle, NULL),
         "xfer_counter_open");
 }
@@ -427,7 +429,7 @@ static void engine_look(Worker *worker) {
     plain(xfer_engine_stats(engine, &stats, draw(worker, sizeof stats)), "xfer_engine_stats");
     plain(xfer_engine_describe(engine, text, draw(worker, sizeof text), &needed),
           "xfer_engine_describe");
-    plain(xfer_engine_listen(engine, "tcp://127.0.0.1:0", bound, draw(worker, 64), NULL),
+    plain(xfer_engine_listen(engine, "tcp://127.0.0.1:0", NULL, bound, draw(worker, 64), NULL),
           "xfer_engine_listen");
 }
 

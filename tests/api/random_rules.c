@@ -14,6 +14,9 @@
 
 enum { kMaxObjects = 4096 };
 
+/* Of handles that are kept; no operation has it. */
+static const uint64_t kKeptUser = UINT64_MAX;
+
 typedef struct Object {
     const void *address;
     int opened, closed; /* regions at that address, one after the other */
@@ -208,7 +211,8 @@ void take(Side *side, const xfer_event_t *event) {
         cells_closed(event->object);
     } else if (event->kind == XFER_EVENT_NOTIFY || event->kind == XFER_EVENT_PEER) {
         /* a peer's doing, not of a call of this engine */
-    } else if (event->user != 0 || event->ep == NULL) { /* else of a peer that came to us */
+    } else if ((event->user != 0 && event->user != kKeptUser) || event->ep == NULL) {
+        /* the others are of a peer that came to us */
         take_word(event);
     }
 }
@@ -226,7 +230,7 @@ static void take_closed(Side *side, const xfer_event_t *event) {
  * Some are kept: a thread takes them for its own. */
 void use_handle(Side *side, const xfer_event_t *event) {
     uint32_t state;
-    const bool of_ep = event->ep != NULL && event->user == 0;
+    const bool of_ep = event->ep != NULL && (event->user == 0 || event->user == kKeptUser);
     if (of_ep && event->kind == XFER_EVENT_CLOSED) take_closed(side, event);
     const bool theirs = event->kind == XFER_EVENT_NOTIFY || event->kind == XFER_EVENT_PEER ||
                         event->kind == XFER_EVENT_PEER_UP || event->kind == XFER_EVENT_PEER_DOWN;
@@ -236,7 +240,7 @@ void use_handle(Side *side, const xfer_event_t *event) {
     if (status != XFER_OK) broken("the handle of event %u: status %d", event->kind, (int)status);
     const int at = kept_at(side, NULL);
     if (at < 0 || next_random(&side->random) % 4 != 0) return;
-    status = xfer_ep_keep(event->ep);
+    status = xfer_ep_keep(event->ep, kKeptUser);
     if (status != XFER_OK) {
         const Shown *shown = &board->sides[side - sides];
         if (status == XFER_ECLOSED && (shown->draining || shown->closing)) return;

@@ -47,7 +47,7 @@ static void open_side(Side *side) {
     if (side->dispatch == XFER_DISPATCH_LOOP) options.uv_loop = &side->loop;
     if (xfer_engine_open(&options, &side->engine, NULL) != XFER_OK ||
         xfer_engine_id(side->engine, &shown->id) != XFER_OK ||
-        xfer_engine_listen(side->engine, preferred("tcp://127.0.0.1:0"), shown->uri,
+        xfer_engine_listen(side->engine, preferred("tcp://127.0.0.1:0"), NULL, shown->uri,
                            sizeof shown->uri, NULL) != XFER_OK)
         broken("no engine that listens");
 }

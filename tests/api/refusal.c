@@ -116,6 +116,13 @@ static xfer_status_t notify(Scene *scene, const void *input, xfer_error_t *err) 
     (void)err;
     return xfer_notify(scene->pair.ep, 1, 1, input);
 }
+static xfer_status_t listen_at(Scene *scene, const void *input, xfer_error_t *err) {
+    return xfer_engine_listen(scene->pair.client->engine, "tcp://127.0.0.1:0", input, NULL, 0, err);
+}
+static xfer_status_t counter_open(Scene *scene, const void *input, xfer_error_t *err) {
+    xfer_counter_t *counter;
+    return xfer_counter_open(scene->pair.client->engine, 1, 1, input, &counter, err);
+}
 static xfer_status_t batch_open(Scene *scene, const void *input, xfer_error_t *err) {
     xfer_batch_t *batch;
     return xfer_batch_open(scene->pair.ep, input, &batch, err);
@@ -144,6 +151,10 @@ static const struct Input {
 } inputs[] = {
     {"xfer_engine_options_t", sizeof(xfer_engine_options_t),
      RESERVED(xfer_engine_options_t, reserved), "xfer_engine_open", engine_open, true},
+    {"xfer_listen_options_t", sizeof(xfer_listen_options_t),
+     RESERVED(xfer_listen_options_t, reserved1), "xfer_engine_listen", listen_at, true},
+    {"xfer_counter_options_t", sizeof(xfer_counter_options_t),
+     RESERVED(xfer_counter_options_t, reserved), "xfer_counter_open", counter_open, true},
     {"xfer_region_options_t", sizeof(xfer_region_options_t),
      RESERVED(xfer_region_options_t, reserved), "xfer_region_open", region_open, true},
     {"xfer_region_options_t", sizeof(xfer_region_options_t),
@@ -394,7 +405,7 @@ static xfer_status_t close_ep_twice(Scene *scene) {
     return xfer_ep_close(ep);
 }
 static xfer_status_t keep_own(Scene *scene) {
-    return xfer_ep_keep(scene->pair.ep);
+    return xfer_ep_keep(scene->pair.ep, 1);
 }
 static xfer_status_t no_id(Scene *scene) {
     return xfer_engine_id(scene->pair.client->engine, NULL);

@@ -15,13 +15,14 @@ xfer_status_t __real_xfer_region_close(xfer_region_t *region);
 xfer_status_t __real_xfer_ep_open(xfer_engine_t *engine, const char *uri,
                                   const xfer_ep_options_t *options, xfer_ep_t **ep,
                                   xfer_error_t *err);
-xfer_status_t __real_xfer_ep_keep(xfer_ep_t *ep);
+xfer_status_t __real_xfer_ep_keep(xfer_ep_t *ep, uint64_t user);
 xfer_status_t __real_xfer_ep_close(xfer_ep_t *ep);
 xfer_status_t __real_xfer_batch_open(xfer_ep_t *ep, const xfer_batch_options_t *options,
                                      xfer_batch_t **batch, xfer_error_t *err);
 xfer_status_t __real_xfer_batch_close(xfer_batch_t *batch);
 xfer_status_t __real_xfer_counter_open(xfer_engine_t *engine, uint64_t key, uint64_t expected,
-                                       uint64_t user, xfer_counter_t **counter, xfer_error_t *err);
+                                       const xfer_counter_options_t *options,
+                                       xfer_counter_t **counter, xfer_error_t *err);
 xfer_status_t __real_xfer_counter_close(xfer_counter_t *counter);
 
 typedef enum Kind { kRegion, kEndpoint, kBatch, kCounter } Kind;
@@ -92,9 +93,9 @@ xfer_status_t __wrap_xfer_ep_open(xfer_engine_t *engine, const char *uri,
     return opened(status, status == XFER_OK ? *ep : NULL, kEndpoint);
 }
 
-xfer_status_t __wrap_xfer_ep_keep(xfer_ep_t *ep);
-xfer_status_t __wrap_xfer_ep_keep(xfer_ep_t *ep) {
-    return opened(__real_xfer_ep_keep(ep), ep, kEndpoint);
+xfer_status_t __wrap_xfer_ep_keep(xfer_ep_t *ep, uint64_t user);
+xfer_status_t __wrap_xfer_ep_keep(xfer_ep_t *ep, uint64_t user) {
+    return opened(__real_xfer_ep_keep(ep, user), ep, kEndpoint);
 }
 
 xfer_status_t __wrap_xfer_ep_close(xfer_ep_t *ep);
@@ -118,10 +119,12 @@ xfer_status_t __wrap_xfer_batch_close(xfer_batch_t *batch) {
 }
 
 xfer_status_t __wrap_xfer_counter_open(xfer_engine_t *engine, uint64_t key, uint64_t expected,
-                                       uint64_t user, xfer_counter_t **counter, xfer_error_t *err);
+                                       const xfer_counter_options_t *options,
+                                       xfer_counter_t **counter, xfer_error_t *err);
 xfer_status_t __wrap_xfer_counter_open(xfer_engine_t *engine, uint64_t key, uint64_t expected,
-                                       uint64_t user, xfer_counter_t **counter, xfer_error_t *err) {
-    xfer_status_t status = __real_xfer_counter_open(engine, key, expected, user, counter, err);
+                                       const xfer_counter_options_t *options,
+                                       xfer_counter_t **counter, xfer_error_t *err) {
+    xfer_status_t status = __real_xfer_counter_open(engine, key, expected, options, counter, err);
     return opened(status, status == XFER_OK ? *counter : NULL, kCounter);
 }
 

@@ -59,7 +59,8 @@ static void test_bytes(void **state) {
 static xfer_status_t try_listen(Host *host, const char *uri) {
     char bound[256];
     xfer_error_t err;
-    const xfer_status_t status = xfer_engine_listen(host->engine, uri, bound, sizeof bound, &err);
+    const xfer_status_t status =
+        xfer_engine_listen(host->engine, uri, NULL, bound, sizeof bound, &err);
     assert_int_equal(err.status, status);
     if (status != XFER_OK) assert_non_null(strstr(err.message, "/"));
     return status;

@@ -66,8 +66,8 @@ static int own(const char *argument) {
     if (xfer_engine_open(&options, &engine, NULL) != XFER_OK) return 3;
     uint8_t *gone = lend(engine, "gone");
     lend(engine, "stays");
-    if (xfer_engine_listen(engine, preferred("tcp://127.0.0.1:0"), bound, sizeof bound, NULL) !=
-        XFER_OK)
+    if (xfer_engine_listen(engine, preferred("tcp://127.0.0.1:0"), NULL, bound, sizeof bound,
+                           NULL) != XFER_OK)
         return 3;
     printf("%s\n", bound);
     fflush(stdout);

@@ -232,8 +232,9 @@ static void test_killed(void **state) {
     open_owner(&owner, *state, 2 * kHalf);
     owner.seed = first_seed("test_killed");
     const Holdings before = holdings();
-    int cut_short = 0;
-    for (int round = 0; round < rounds; round++) {
+    int cut_short = 0, round = 0;
+    /* In some it is killed before it has done all; who is fast does all in most. */
+    for (; round < rounds || (cut_short == 0 && round < 20 * rounds); round++) {
         const Journal *journal = (const Journal *)owner.journal.memory;
         uint8_t *half = owner.memory + round % 2 * kHalf;
         Peer peer;
@@ -250,8 +251,8 @@ static void test_killed(void **state) {
     }
     assert_true(cut_short > 0);
     assert_holdings(before);
-    assert_int_equal(count_events(owner.host, XFER_EVENT_PEER, ANY_USER), rounds);
-    assert_int_equal(count_events(owner.host, XFER_EVENT_PEER_DOWN, ANY_USER), rounds);
+    assert_int_equal(count_events(owner.host, XFER_EVENT_PEER, ANY_USER), round);
+    assert_int_equal(count_events(owner.host, XFER_EVENT_PEER_DOWN, ANY_USER), round);
     assert_int_equal(host_stats(owner.host).connections, 0);
     shared_drop(&owner.journal);
 }

@@ -32,7 +32,7 @@ static int visit_role(const char *argument) {
     xfer_batch_t *batch = NULL;
     if (xfer_engine_open(&options, &engine, NULL) != XFER_OK ||
         xfer_region_open(engine, &lent, lent_memory, kLength, &region, NULL) != XFER_OK ||
-        xfer_engine_listen(engine, uri, bound, sizeof bound, NULL) != XFER_OK ||
+        xfer_engine_listen(engine, uri, NULL, bound, sizeof bound, NULL) != XFER_OK ||
         xfer_ep_open(engine, survivor, NULL, &ep, NULL) != XFER_OK ||
         xfer_batch_open(ep, NULL, &batch, NULL) != XFER_OK ||
         xfer_ep_lookup(ep, "memory", 1, NULL, NULL) != XFER_OK)
@@ -72,7 +72,7 @@ static void open_survivor(Survivor *survivor) {
     *survivor = (Survivor){.memory = test_memory(kLength)};
     snprintf(survivor->visitor, sizeof survivor->visitor, "%s", preferred(kAddress));
     assert_status(xfer_engine_open(&options, &survivor->engine, NULL), XFER_OK);
-    assert_status(xfer_engine_listen(survivor->engine, preferred(kAddress), survivor->uri,
+    assert_status(xfer_engine_listen(survivor->engine, preferred(kAddress), NULL, survivor->uri,
                                      sizeof survivor->uri, NULL),
                   XFER_OK);
     assert_status(xfer_region_open(survivor->engine, &lent, survivor->memory, kLength,

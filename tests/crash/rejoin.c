@@ -145,7 +145,7 @@ static bool open_member(Member *member, const char *uri) {
         xfer_region_open(member->engine, &lent, member->inbox, kMembers * kShare, &region, NULL) !=
             XFER_OK ||
         xfer_region_ref(region, &row->inbox) != XFER_OK ||
-        xfer_engine_listen(member->engine, uri, row->uri, sizeof row->uri, NULL) != XFER_OK)
+        xfer_engine_listen(member->engine, uri, NULL, row->uri, sizeof row->uri, NULL) != XFER_OK)
         return false;
     row->address = (uint64_t)(uintptr_t)member->inbox;
     row->lives++;

@@ -40,7 +40,7 @@ static int own_role(const char *argument) {
     xfer_region_t *region = NULL;
     if (board == NULL || xfer_engine_open(&options, &engine, NULL) != XFER_OK ||
         xfer_region_open(engine, &lent, board->memory, kLength, &region, NULL) != XFER_OK ||
-        xfer_engine_listen(engine, "tcp://127.0.0.1:0", bound, sizeof bound, NULL) != XFER_OK)
+        xfer_engine_listen(engine, "tcp://127.0.0.1:0", NULL, bound, sizeof bound, NULL) != XFER_OK)
         return 3;
     printf("%s\n", bound);
     fflush(stdout);

@@ -96,12 +96,12 @@ static void run_listen(const Mode *mode, const Fault *fault) {
     Resources before = resources();
     inject_arm(fault);
     xfer_status_t status =
-        xfer_engine_listen(server.engine, uri, server.uri, sizeof server.uri, &err);
+        xfer_engine_listen(server.engine, uri, NULL, server.uri, sizeof server.uri, &err);
     phase_disarm();
     check_error(status, &err, "xfer_engine_listen");
     if (status != XFER_OK) {
         check_resources(&before, false, "after the failed listen");
-        must(xfer_engine_listen(server.engine, uri, server.uri, sizeof server.uri, NULL),
+        must(xfer_engine_listen(server.engine, uri, NULL, server.uri, sizeof server.uri, NULL),
              "the next xfer_engine_listen");
     }
     host_open(&client, &plain);

@@ -209,7 +209,9 @@ static void run_notify(const Mode *mode, const Fault *fault) {
     must(xfer_ep_lookup(ep, "memory", 2, NULL, NULL), "xfer_ep_lookup");
     must(wait_event(&client, &server, XFER_EVENT_LOOKUP, 2).status, "LOOKUP");
     inject_arm(fault);
-    xfer_status_t status = xfer_counter_open(server.engine, kCounted, 2, 77, &counter, NULL);
+    const xfer_counter_options_t options = {
+        .size = sizeof options, .timeout_ms = 600000, .user = 77};
+    xfer_status_t status = xfer_counter_open(server.engine, kCounted, 2, &options, &counter, NULL);
     check_status(status, "xfer_counter_open");
     bool well = notified(kCounted, 20);
     well = notified(kCounted, 21) && well;

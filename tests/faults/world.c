@@ -92,7 +92,8 @@ void host_open(Host *host, const Mode *mode) {
 }
 
 void host_listen(Host *host) {
-    must(xfer_engine_listen(host->engine, "tcp://127.0.0.1:0", host->uri, sizeof host->uri, NULL),
+    must(xfer_engine_listen(host->engine, "tcp://127.0.0.1:0", NULL, host->uri, sizeof host->uri,
+                            NULL),
          "xfer_engine_listen");
 }
 

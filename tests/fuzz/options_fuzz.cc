@@ -234,11 +234,41 @@ void try_batch(const unsigned char *data, size_t size, unsigned) {
     drain(world().engine);
 }
 
+void try_listen(const unsigned char *data, size_t size, unsigned which) {
+    Given<xfer_listen_options_t> given(data, size);
+    const Behind behind(data, size);
+    given.fields.advertise = which & 1 ? behind.string() : nullptr;
+    const char *uri = which & 2 ? "tcp://127.0.0.1:0" : "shm://xfer-options-fuzz";
+    xfer_engine_options_t options = {};
+    options.size = sizeof options;
+    options.dispatch = XFER_DISPATCH_POLL;
+    options.io_threads = XFER_NONE;
+    xfer_engine_t *engine = nullptr;
+    REQUIRE(xfer_engine_open(&options, &engine, nullptr) == XFER_OK);
+    char bound[256];
+    xfer_error_t err;
+    require_sound(xfer_engine_listen(engine, uri, given.get(), bound, sizeof bound, &err), err);
+    REQUIRE(xfer_engine_join(engine, XFER_NONE) == XFER_OK);
+}
+
+void try_counter(const unsigned char *data, size_t size, unsigned which) {
+    Given<xfer_counter_options_t> given(data, size);
+    xfer_counter_t *counter = nullptr;
+    xfer_error_t err;
+    const xfer_status_t status =
+        xfer_counter_open(world().engine, which & 1, which & 2, given.get(), &counter, &err);
+    require_sound(status, err);
+    REQUIRE((status == XFER_OK) == (counter != nullptr));
+    drain(world().engine);
+    if (counter) REQUIRE(xfer_counter_close(counter) == XFER_OK);
+    drain(world().engine);
+}
+
 }  // namespace
 
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
     constexpr void (*kTries[])(const unsigned char *, size_t, unsigned) = {
-        try_engine, try_region, try_ep, try_strided, try_pages, try_batch};
+        try_engine, try_region, try_ep, try_strided, try_pages, try_batch, try_listen, try_counter};
     if (size < 2) return 0;
     kTries[data[0] % std::size(kTries)](data + 2, size - 2, data[1]);
     return 0;

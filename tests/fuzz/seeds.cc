@@ -175,6 +175,12 @@ void add_options(Corpus &corpus) {
     pages.base_count = 2;
     add_sizes(corpus, "pages", 4, 0b0110111, pages, "");
     add_sizes(corpus, "batch", 5, 0, xfer_batch_options_t{}, "");
+    xfer_listen_options_t listen{};
+    listen.user = 7;
+    add_sizes(corpus, "listen", 6, 0b11, listen, "tcp://10.0.0.1:{port},tcp://[::1]:1");
+    xfer_counter_options_t counter{};
+    counter.timeout_ms = 1;
+    add_sizes(corpus, "counter", 7, 0b11, counter, "");
 }
 
 }  // namespace

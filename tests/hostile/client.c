@@ -122,7 +122,7 @@ int main(int argc, char **argv) {
     xfer_engine_t *engine = NULL;
     must(xfer_engine_open(&options, &engine, NULL), "open");
     char own[256];
-    must(xfer_engine_listen(engine, "tcp://127.0.0.1:0", own, sizeof own, NULL), "listen");
+    must(xfer_engine_listen(engine, "tcp://127.0.0.1:0", NULL, own, sizeof own, NULL), "listen");
     xfer_region_options_t lent = {
         .size = sizeof lent, .access = XFER_READ | XFER_WRITE, .name = "members"};
     xfer_region_t *region = NULL;

@@ -251,7 +251,7 @@ static void serve(int pipe_in) {
     uint64_t needed;
     must(xfer_engine_open(&options, &engine, NULL), "open");
     must(xfer_region_open(engine, &lent, desk, sizeof desk, &region, NULL), "desk");
-    must(xfer_engine_listen(engine, "tcp://127.0.0.1:0", uri, sizeof uri, NULL), "listen");
+    must(xfer_engine_listen(engine, "tcp://127.0.0.1:0", NULL, uri, sizeof uri, NULL), "listen");
     FILE *in = fdopen(pipe_in, "r"), *out = fdopen(pipe_in, "w");
     fprintf(out, "%s\n", uri);
     fflush(out);

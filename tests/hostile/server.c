@@ -115,7 +115,7 @@ int main(int argc, char **argv) {
         lend(engine, "desk", XFER_READ | XFER_WRITE, desk, sizeof desk),
         map(engine, "members", XFER_READ | XFER_WRITE, 1 << 16)};
     char uri[256];
-    must(xfer_engine_listen(engine, "tcp://127.0.0.1:0", uri, sizeof uri, NULL), "listen");
+    must(xfer_engine_listen(engine, "tcp://127.0.0.1:0", NULL, uri, sizeof uri, NULL), "listen");
     printf("%s\n", uri);
 
     xfer_region_t *region = NULL;

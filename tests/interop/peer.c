@@ -82,7 +82,7 @@ static int serve(void) {
     lend(engine, "readonly", XFER_READ, readonly, sizeof readonly);
     gone = lend(engine, "shortlived", XFER_READ | XFER_WRITE, shortlived, sizeof shortlived);
     char uri[256];
-    must_be(xfer_engine_listen(engine, "tcp://127.0.0.1:0", uri, sizeof uri, NULL), XFER_OK,
+    must_be(xfer_engine_listen(engine, "tcp://127.0.0.1:0", NULL, uri, sizeof uri, NULL), XFER_OK,
             "listen");
     printf("%s\n", uri);
     while (getchar() != EOF)

@@ -64,7 +64,7 @@ int main(int argc, char **argv) {
     must(xfer_region_alloc(engine, &lent, 1 << 20, &address, &mapped, NULL), "alloc");
 
     char uri[256];
-    must(xfer_engine_listen(engine, "tcp://127.0.0.1:0", uri, sizeof uri, NULL), "listen");
+    must(xfer_engine_listen(engine, "tcp://127.0.0.1:0", NULL, uri, sizeof uri, NULL), "listen");
     printf("%s\n", uri);
 
     /* "later" opens a region of that name, "gone" closes it; "unmap" closes "mapped", which is told

@@ -203,8 +203,14 @@ void Scenario::act_counter(Life &life) {
     count.user = next_word();
     Life::Counter made;
     made.user = count.user;
-    const xfer_status_t status = xfer_counter_open(life.engine, count.key, count.expected,
-                                                   count.user, &made.handle, nullptr);
+    xfer_counter_options_t options{};
+    options.size = sizeof options;
+    options.user = count.user;
+    if (one_in(4)) options.timeout_ms = static_cast<uint32_t>(1 + random(one_in(2) ? 50 : 3'000));
+    const uint32_t limit_ms = options.timeout_ms ? options.timeout_ms : swarm.timeout_ms;
+    count.limit = limit_ms * kNsPerMs;
+    const xfer_status_t status =
+        xfer_counter_open(life.engine, count.key, count.expected, &options, &made.handle, nullptr);
     const bool taken = model.counting(life.number, count.key) != nullptr;
     note([&] {
         return life.name() + " counts key " + std::to_string(count.key - kSharedKey) + ": " +

@@ -19,7 +19,8 @@ Life::Life(Scenario &scenario, size_t at, const EngineId &identity, bool accepts
     if (polls) poller = std::make_unique<SimLoop>(all.world);
     open_engine();
     char bound[256];
-    if (listens && xfer_engine_listen(engine, all.uri(node).c_str(), bound, sizeof bound, nullptr))
+    if (listens &&
+        xfer_engine_listen(engine, all.uri(node).c_str(), nullptr, bound, sizeof bound, nullptr))
         all.model.violated(name() + " can't listen where nobody does");
     open_area("m", 4 << 20, XFER_READ | XFER_WRITE, nullptr);
     open_area("r", 1 << 20, XFER_READ, payload_table() + number * 4099 % (1 << 20), true);
@@ -157,10 +158,10 @@ Life::Ep *Life::ep_of(const xfer_ep_t *handle) {
 void Life::keep(size_t visitor) {
     Ep ep = visitors[visitor];
     if (eps.size() >= 24) return;
-    const xfer_status_t status = xfer_ep_keep(ep.handle);
+    const xfer_status_t status = xfer_ep_keep(ep.handle, 0);
     all.note([&] { return name() + " keeps its peer's handle: " + xfer_status_name(status); });
     if (status == XFER_ECLOSED && !acts()) return;
-    if (status != XFER_OK || xfer_ep_keep(ep.handle) != XFER_EINVAL)
+    if (status != XFER_OK || xfer_ep_keep(ep.handle, 1) != XFER_EINVAL)
         return all.model.violated(name() + ": a handle is not to be kept, or twice");
     visitors.erase(visitors.begin() + static_cast<ptrdiff_t>(visitor));
     ep.kept = true;

@@ -107,6 +107,7 @@ struct Count {
     uint64_t key = 0, expected = 0, user = 0;
     const void *handle = nullptr;
     uint64_t since = 0, opened = 0;  // the last operation, and the time, when it was opened
+    uint64_t limit = 0;              // until its deadline; 0: none
     uint64_t strays = 0;             // that were told, and not counted
     bool told = false, closed = false, owed = false;
 };

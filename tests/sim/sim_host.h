@@ -77,8 +77,8 @@ struct Host {
         engine = reinterpret_cast<xfer_engine_t *>(*opened);
         if (!uri.empty()) {
             char bound[256];
-            REQUIRE(xfer_engine_listen(engine, uri.c_str(), bound, sizeof bound, nullptr) ==
-                    XFER_OK);
+            REQUIRE(xfer_engine_listen(engine, uri.c_str(), nullptr, bound, sizeof bound,
+                                       nullptr) == XFER_OK);
         }
         xfer_region_options_t lent{};
         lent.size = sizeof lent;

@@ -54,10 +54,25 @@ private:
     std::unique_ptr<SimLink> link_;
 };
 
+// Whom the kernel has let in, the listener takes in a turn of its own; one that has ended meanwhile
+// does not.
+void accept_later(SimTransport &owner, const std::string &uri, std::unique_ptr<SimLink> link,
+                  const Source &from) {
+    SimNet &net = owner.net;
+    AcceptSink *sink = net.listeners.at(uri).second;
+    net.world.post(owner.loop, 0,
+                   [&net, sink, uri, from,
+                    held = std::make_shared<std::unique_ptr<SimLink>>(std::move(link))] {
+                       const auto at = net.listeners.find(uri);
+                       if (at != net.listeners.end() && at->second.second == sink)
+                           sink->on_accept(std::move(*held), from);
+                   });
+}
+
 // The other end of a doubled dial: it hears the first words a second time, and what it answers is
 // heard by nobody.
-void double_dial(SimTransport &owner, AcceptSink &accept, SimLink &end, const std::string &remote,
-                 const Source &source) {
+void double_dial(SimTransport &owner, const std::string &uri, SimLink &end,
+                 const std::string &remote, const Source &source) {
     auto twin = std::make_unique<SimLink>(owner, remote);
     SimLink *second = twin.get();
     end.copy_to(*second);
@@ -66,16 +81,12 @@ void double_dial(SimTransport &owner, AcceptSink &accept, SimLink &end, const st
     net.note("a dial arrives twice");
     second->later(net.delay() + net.world.random(2'000 * kNsPerMs),
                   [](SimLink &link) { link.cut(); });
-    owner.net.world.post(
-        owner.loop, 0,
-        [&accept, source, twin = std::make_shared<std::unique_ptr<SimLink>>(std::move(twin))] {
-            accept.on_accept(std::move(*twin), source);
-        });
+    accept_later(owner, uri, std::move(twin), source);
 }
 
 }  // namespace
 
-Result<std::unique_ptr<Listener>> SimTransport::listen(const Uri &uri, AcceptSink &sink) {
+Result<std::unique_ptr<Listener>> SimTransport::listen(const Uri &uri, uint32_t, AcceptSink &sink) {
     const std::string text = to_string(uri);
     if (net.listeners.count(text)) return Failure{XFER_EADDRINUSE, 0, 0, "taken"};
     net.listeners[text] = {this, &sink};
@@ -141,12 +152,8 @@ void SimTransport::dialed(SimLink &end, const std::string &uri) {
         return end.up();
     }
     const bool twice = net.chance(net.double_one_in);
-    net.world.post(
-        owner->loop, 0,
-        [&accept, from, far = std::make_shared<std::unique_ptr<SimLink>>(std::move(far))] {
-            accept.on_accept(std::move(*far), from);
-        });
-    if (twice) double_dial(*owner, accept, end, name, from);
+    accept_later(*owner, uri, std::move(far), from);
+    if (twice) double_dial(*owner, uri, end, name, from);
     end.up();
 }
 

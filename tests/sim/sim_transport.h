@@ -128,7 +128,8 @@ public:
     bool serves(const Uri &uri) const override {
         return uri.scheme == "tcp" || (uri.scheme == "shm" && net.neighbours);
     }
-    Result<std::unique_ptr<Listener>> listen(const Uri &uri, AcceptSink &sink) override;
+    Result<std::unique_ptr<Listener>> listen(const Uri &uri, uint32_t mode,
+                                             AcceptSink &sink) override;
     Result<std::unique_ptr<Link>> connect(const Uri &uri, LinkSink &sink) override;
     std::unique_ptr<Link> adopt(LinkTicket ticket) override;
 

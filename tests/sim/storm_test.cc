@@ -58,7 +58,8 @@ public:
         engine = reinterpret_cast<xfer_engine_t *>(*opened);
         if (uri.empty()) return;
         char bound[64];
-        REQUIRE(xfer_engine_listen(engine, uri.c_str(), bound, sizeof bound, nullptr) == XFER_OK);
+        REQUIRE(xfer_engine_listen(engine, uri.c_str(), nullptr, bound, sizeof bound, nullptr) ==
+                XFER_OK);
     }
     ~Node() {
         xfer_engine_close(engine);

@@ -160,7 +160,15 @@ void Model::counted(const xfer_event_t &event, const Who &at) {
     if (event.object != count->handle || event.tag != count->key)
         violated(name + " tells another handle or key");
     count->told = true;
+    if (event.status == XFER_ETIMEDOUT) {
+        ++met()["counter expired"];
+        if (!count->limit || net_.world.now() < count->opened + count->limit)
+            violated(name + " ends before its time");
+        if (event.index >= count->expected) violated(name + " is late, and has all");
+        return;
+    }
     ++met()["counter"];
+    if (event.index != count->expected) violated(name + " tells another number");
     uint64_t most = 0;
     for (const auto &[number, operation] : all_) {
         if (!may_reach(*operation, count->key, at)) continue;
@@ -195,6 +203,12 @@ void Model::check_counts() {
     for (const Count &count : counts_)
         if ((count.owed || (!count.closed && enough(count))) && !count.told && !who_[count.at].dead)
             violated("e" + std::to_string(count.at) + ": a counter has all, and does not tell");
+    for (const Count &count : counts_) {
+        const Who &who = who_[count.at];
+        const bool waits = count.limit && !count.told && !count.closed;
+        if (waits && !who.dead && !who.closing && net_.world.now() > count.opened + count.limit)
+            violated("e" + std::to_string(count.at) + ": a counter waits past its deadline");
+    }
     for (const auto &[number, who] : who_)
         for (uint64_t key = kSharedKey; key < kSharedKey + kSharedKeys && !who.dead; ++key) {
             const Tally tally = tallies_[{number, key}];

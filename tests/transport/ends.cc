@@ -76,7 +76,7 @@ public:
                             : way() == "unix" ? "unix:///tmp/" + name
                                               : "tcp://127.0.0.1:0");
         REQUIRE(at);
-        auto listening = transport_->listen(*at, door_);
+        auto listening = transport_->listen(*at, 0600, door_);
         REQUIRE(listening);
         listener_ = std::move(*listening);
         auto dialed = transport_->connect(*parse_uri(listener_->bound()), here);
@@ -126,7 +126,7 @@ class Simulated final : public Ends {
 public:
     Simulated() {
         auto at = parse_uri("tcp://b:1");
-        auto listening = far_.listen(*at, door_);
+        auto listening = far_.listen(*at, 0600, door_);
         REQUIRE(listening);
         listener_ = std::move(*listening);
         auto dialed = near_.connect(*at, here);

@@ -72,7 +72,7 @@ struct Neighbours {
     std::vector<uint8_t> memory = std::vector<uint8_t>(8 << 20);
 
     Neighbours() {
-        auto listening = transport->listen(at, accepting);
+        auto listening = transport->listen(at, 0600, accepting);
         REQUIRE(listening);
         listener = std::move(*listening);
         there.regions[kRegion] = &memory;

@@ -134,7 +134,7 @@ struct Listening {
 
     Listening() {
         transport = over_unix() ? make_unix(*loop, log) : make_tcp(*loop, log);
-        auto listening = transport->listen(any_address(), accepting);
+        auto listening = transport->listen(any_address(), 0600, accepting);
         REQUIRE(listening);
         listener = std::move(*listening);
     }

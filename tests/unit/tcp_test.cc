@@ -10,10 +10,10 @@ TEST_CASE("a range of ports is tried in order") {
     const uint16_t port = uri(first.listener->bound()).port_low;
     auto range = "tcp://127.0.0.1:" + std::to_string(port) + "-" +
                  std::to_string(std::min(port + 20, 65535));
-    auto second = first.transport->listen(uri(range), first.accepting);
+    auto second = first.transport->listen(uri(range), 0600, first.accepting);
     REQUIRE(second);
     CHECK(uri((*second)->bound()).port_low > port);
-    auto same = first.transport->listen(uri(first.listener->bound()), first.accepting);
+    auto same = first.transport->listen(uri(first.listener->bound()), 0600, first.accepting);
     REQUIRE(!same);
     CHECK(same.error().status == XFER_EADDRINUSE);
     CHECK(same.error().native == EADDRINUSE);
@@ -23,7 +23,7 @@ TEST_CASE("what is bound can be dialed") {
     Listening base;
     for (const char *text : {"tcp://0.0.0.0:0", "tcp://localhost:0", "tcp://127.0.0.2:0"}) {
         CAPTURE(text);
-        auto listener = base.transport->listen(uri(text), base.accepting);
+        auto listener = base.transport->listen(uri(text), 0600, base.accepting);
         REQUIRE(listener);
         Uri bound = uri((*listener)->bound());
         CHECK(bound.host != "0.0.0.0");
@@ -36,10 +36,10 @@ TEST_CASE("what is bound can be dialed") {
         CHECK((*link)->remote() == (*listener)->bound());
         CHECK(parse_uri(base.accepting.links[0]->remote()));
     }
-    auto named = base.transport->listen(uri("tcp://no.such.host.invalid:0"), base.accepting);
+    auto named = base.transport->listen(uri("tcp://no.such.host.invalid:0"), 0600, base.accepting);
     REQUIRE(!named);
     CHECK(named.error().status == XFER_EADDR);
-    auto foreign = base.transport->listen(uri("tcp://192.0.2.1:0"), base.accepting);
+    auto foreign = base.transport->listen(uri("tcp://192.0.2.1:0"), 0600, base.accepting);
     REQUIRE(!foreign);
     CHECK(foreign.error().status == XFER_EADDR);
 }

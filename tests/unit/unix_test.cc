@@ -43,11 +43,11 @@ TEST_CASE("a path is taken while somebody listens, and free when he ends well") 
     Folder folder;
     const std::string path = folder / "engine";
     unix_path::File file, other;
-    auto first = unix_path::listen(path, file);
+    auto first = unix_path::listen(path, 0600, file);
     REQUIRE(first);
     CHECK(file.path == path);
     CHECK(answers(path));
-    auto second = unix_path::listen(path, other);
+    auto second = unix_path::listen(path, 0600, other);
     REQUIRE(!second);
     CHECK(second.error().status == XFER_EADDRINUSE);
     CHECK(second.error().native == EADDRINUSE);
@@ -55,17 +55,17 @@ TEST_CASE("a path is taken while somebody listens, and free when he ends well") 
     CHECK(answers(path));
     unix_path::remove(file);
     CHECK(!there(path));
-    CHECK(unix_path::listen(path, other));
+    CHECK(unix_path::listen(path, 0600, other));
 }
 
 TEST_CASE("what a killed process left is replaced") {
     Folder folder;
     const std::string path = folder / "engine";
     unix_path::File left, file;
-    unix_path::listen(path, left)->reset();
+    unix_path::listen(path, 0600, left)->reset();
     REQUIRE(there(path));
     CHECK(!answers(path));
-    auto again = unix_path::listen(path, file);
+    auto again = unix_path::listen(path, 0600, file);
     REQUIRE(again);
     CHECK(answers(path));
 }
@@ -74,10 +74,10 @@ TEST_CASE("somebody else's file is left alone, though it has our name") {
     Folder folder;
     const std::string path = folder / "engine";
     unix_path::File ours, theirs;
-    auto first = unix_path::listen(path, ours);
+    auto first = unix_path::listen(path, 0600, ours);
     REQUIRE(first);
     REQUIRE(::unlink(path.c_str()) == 0);
-    auto second = unix_path::listen(path, theirs);
+    auto second = unix_path::listen(path, 0600, theirs);
     REQUIRE(second);
     unix_path::remove(ours);
     CHECK(there(path));
@@ -89,7 +89,7 @@ TEST_CASE("a file that is no socket is left alone") {
     const std::string path = folder / "data";
     std::ofstream(path) << "precious";
     unix_path::File file;
-    auto fd = unix_path::listen(path, file);
+    auto fd = unix_path::listen(path, 0600, file);
     REQUIRE(!fd);
     CHECK(fd.error().status == XFER_EADDRINUSE);
     std::string content;
@@ -97,7 +97,7 @@ TEST_CASE("a file that is no socket is left alone") {
     CHECK(content == "precious");
     // Nor is what a link leads to.
     std::filesystem::create_symlink(path, folder / "link");
-    CHECK(!unix_path::listen(folder / "link", file));
+    CHECK(!unix_path::listen(folder / "link", 0600, file));
     CHECK(there(folder / "link"));
 }
 
@@ -106,7 +106,7 @@ TEST_CASE("a path that can't be is an address that can't be") {
     unix_path::File file;
     for (const std::string &path : {folder / "no/such", std::string("/proc/engine")}) {
         CAPTURE(path);
-        auto fd = unix_path::listen(path, file);
+        auto fd = unix_path::listen(path, 0600, file);
         REQUIRE(!fd);
         CHECK(fd.error().status == XFER_EADDR);
         CHECK(fd.error().origin == XFER_ORIGIN_OS);
@@ -118,7 +118,7 @@ TEST_CASE("only one of two takes the place of a third") {
     const std::string path = folder / "engine";
     unix_path::File file;
     for (int round = 0; round < 50; ++round) {
-        unix_path::listen(path, file)->reset();
+        unix_path::listen(path, 0600, file)->reset();
         std::atomic<int> begun{0};
         std::array<std::optional<Fd>, 4> fds;
         std::array<std::thread, 4> threads;
@@ -127,7 +127,7 @@ TEST_CASE("only one of two takes the place of a third") {
                 unix_path::File mine;
                 ++begun;
                 while (begun < 4) {}
-                if (auto fd = unix_path::listen(path, mine)) fds[i] = std::move(*fd);
+                if (auto fd = unix_path::listen(path, 0600, mine)) fds[i] = std::move(*fd);
             });
         for (auto &thread : threads)
             thread.join();

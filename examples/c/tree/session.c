@@ -76,7 +76,7 @@ static void welcome(struct session *session, const xfer_event_t *event) {
     }
     const bool is_visitor = event->kind == XFER_EVENT_LOOKUP && event->user == LOOKUP_VISITOR &&
                             event->status == XFER_OK && session->visitor_count < VISITORS;
-    if (is_visitor && xfer_ep_keep(event->ep) == XFER_OK) {
+    if (is_visitor && xfer_ep_keep(event->ep, 0) == XFER_OK) {
         struct visitor *visitor = &session->visitors[session->visitor_count++];
         visitor->ep = event->ep;
         memcpy(&visitor->ref, event->data, sizeof visitor->ref);
@@ -136,7 +136,7 @@ bool session_lend(struct session *session, const char *name, uint32_t access, vo
 bool session_listen(struct session *session, const char *uri, char *bound, size_t cap,
                     struct why *why) {
     xfer_error_t error;
-    xfer_status_t status = xfer_engine_listen(session->engine, uri, bound, cap, &error);
+    xfer_status_t status = xfer_engine_listen(session->engine, uri, NULL, bound, cap, &error);
     if (status == XFER_EAUTH && !session->key)
         return fail(why, "cannot listen at %s: beyond this host it needs --key FILE", uri);
     return status == XFER_OK || fail(why, "cannot listen at %s: %s", uri, error.message);

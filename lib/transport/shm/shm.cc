@@ -25,7 +25,7 @@ public:
     std::string_view name() const override { return "shm"; }
     bool serves(const Uri &uri) const override { return uri.scheme == "shm"; }
 
-    Result<std::unique_ptr<Listener>> listen(const Uri &uri, AcceptSink &sink) override {
+    Result<std::unique_ptr<Listener>> listen(const Uri &uri, uint32_t, AcceptSink &sink) override {
         Result<Fd> fd = shm::listen_at(in_kernel(uri));
         if (!fd) return with_name(fd.error(), uri);
         auto listener = std::make_unique<stream::StreamListener>(

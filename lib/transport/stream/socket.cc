@@ -6,6 +6,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 
 #include <cerrno>
 #include <cstring>
@@ -55,10 +56,11 @@ void tune(int fd, const Address &peer) {
     set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, kUserTimeoutMs);
 }
 
-Result<Fd> listen_at(const Address &address) {
+Result<Fd> listen_at(const Address &address, mode_t mode) {
     Result<Fd> fd = open_socket(address);
     if (!fd) return fd;
     set_option(fd->get(), SOL_SOCKET, SO_REUSEADDR, 1);
+    if (mode && ::fchmod(fd->get(), mode) != 0) return os_failure(errno, address.uri() + ": chmod");
     if (::bind(fd->get(), address.get(), address.size) != 0)
         return os_failure(errno, address.uri() + ": bind");
     if (::listen(fd->get(), kBacklog) != 0) return os_failure(errno, address.uri() + ": listen");

@@ -2,6 +2,8 @@
 // Sockets as links use them: never blocking, never inherited, never waiting for more to send.
 #pragma once
 
+#include <sys/types.h>
+
 #include "transport/source.h"
 #include "transport/stream/address.h"
 #include "util/fd.h"
@@ -9,7 +11,8 @@
 
 namespace xfer::stream {
 
-Result<Fd> listen_at(const Address &address);
+// `mode`: what the file of a UNIX socket has at most from its beginning.
+Result<Fd> listen_at(const Address &address, mode_t mode = 0);
 // What became of it can be asked when the socket is writable.
 Result<Fd> start_connect(const Address &address);
 bool writable(int fd);      // now

@@ -17,7 +17,7 @@ public:
     std::string_view name() const override { return "tcp"; }
     bool serves(const Uri &uri) const override { return uri.scheme == "tcp"; }
 
-    Result<std::unique_ptr<Listener>> listen(const Uri &uri, AcceptSink &sink) override {
+    Result<std::unique_ptr<Listener>> listen(const Uri &uri, uint32_t, AcceptSink &sink) override {
         auto address =
             stream::numeric_address(uri.host == "localhost" ? "127.0.0.1" : uri.host, uri.port_low);
         if (!address)

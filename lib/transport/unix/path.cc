@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/unix/path.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 
@@ -38,22 +39,29 @@ bool is_stale(const std::string &path) {
 
 }  // namespace
 
-Result<Fd> listen(const std::string &path, File &file) {
+Result<Fd> listen(const std::string &path, mode_t mode, File &file) {
     Result<Fd> locked = lock(path);
     if (!locked) return locked.error();
     const Address address = stream::unix_address(path);
-    Result<Fd> fd = stream::listen_at(address);
+    Result<Fd> fd = stream::listen_at(address, mode);
     if (!fd && fd.error().status == XFER_EADDRINUSE && is_stale(path)) {
         ::unlink(path.c_str());
-        fd = stream::listen_at(address);
+        fd = stream::listen_at(address, mode);
     }
     if (!fd) {
         Failure why = fd.error();
         if (why.status == XFER_EIO || why.status == XFER_EACCESS) why.status = XFER_EADDR;
         return why;
     }
-    struct stat made;
+    struct stat made {};
     if (::lstat(path.c_str(), &made) == 0) file = {path, made.st_dev, made.st_ino};
+    // The process's mask has taken bits of it away.
+    if ((made.st_mode & 07777) != mode &&
+        ::fchmodat(AT_FDCWD, path.c_str(), mode, AT_SYMLINK_NOFOLLOW) != 0) {
+        const Failure why = os_failure(errno, path + ": chmod");
+        remove(file);
+        return why;
+    }
     return fd;
 }
 

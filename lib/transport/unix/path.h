@@ -20,8 +20,9 @@ struct File {
     ino_t inode = 0;
 };
 
-// Listens there. XFER_EADDRINUSE: somebody does already, or the file is no socket.
-Result<Fd> listen(const std::string &path, File &file);
+// Listens there, by a file with that mode. XFER_EADDRINUSE: somebody does already, or the file is
+// no socket.
+Result<Fd> listen(const std::string &path, mode_t mode, File &file);
 void remove(const File &file);
 
 }  // namespace xfer::unix_path

@@ -26,9 +26,10 @@ public:
     std::string_view name() const override { return "unix"; }
     bool serves(const Uri &uri) const override { return uri.scheme == "unix"; }
 
-    Result<std::unique_ptr<Listener>> listen(const Uri &uri, AcceptSink &sink) override {
+    Result<std::unique_ptr<Listener>> listen(const Uri &uri, uint32_t mode,
+                                             AcceptSink &sink) override {
         unix_path::File file;
-        Result<Fd> fd = unix_path::listen(uri.path, file);
+        Result<Fd> fd = unix_path::listen(uri.path, mode, file);
         if (!fd) return fd.error();
         auto listener = std::make_unique<UnixListener>(std::move(file));
         auto accepts = links_.listen(std::move(*fd), to_string(uri), sink);

@@ -59,7 +59,7 @@ func main() {
 	server, client := openEngine(), openEngine()
 	hello, uri := C.CString("hello"), C.CString("tcp://127.0.0.1:0")
 	var bound [256]C.char
-	check("listen", C.xfer_engine_listen(server.handle, uri, &bound[0], 256, &detail))
+	check("listen", C.xfer_engine_listen(server.handle, uri, nil, &bound[0], 256, &detail))
 
 	// Not Go's memory: C keeps pointers to it between calls.
 	const flags = syscall.MAP_ANON | syscall.MAP_PRIVATE

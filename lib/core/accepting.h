@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// One address at which an engine accepts peers: what its user said of it, and the way of what comes
+// there into the shard.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "transport/transport.h"
+
+namespace xfer {
+
+class Shard;
+
+// What an xfer_listen_options_t says of one.
+struct ListenTerms {
+    uint64_t user = 0;                   // tag of the PEER events
+    std::vector<std::string> advertise;  // what peers should dial; empty: what the engine says
+    bool of_user = false;                // false: the engine's own, which only neighbours are told
+};
+
+class Accepting final : public AcceptSink {
+public:
+    Accepting(Shard &shard, ListenTerms terms) : shard_(shard), terms_(std::move(terms)) {}
+
+    Failure listen(Transport &transport, const Uri &uri, uint32_t mode);
+    const ListenTerms &terms() const { return terms_; }
+    std::string bound() const { return listener_->bound(); }
+
+    bool admits(const Source &source) override;
+    ConstBytes refusal() const override;
+    bool under_pressure() override;
+    void on_accept(std::unique_ptr<Link> link, const Source &source) override;
+    bool shed() override;
+
+private:
+    Shard &shard_;
+    ListenTerms terms_;
+    std::unique_ptr<Listener> listener_;
+};
+
+// The port that was bound stands for "{port}" in each.
+std::vector<std::string> with_port(std::vector<std::string> addresses, const std::string &port);
+
+// What peers are told to dial: of each listener what it says itself; `by_engine` stands for all
+// that say nothing, and for none, too; without it, what was bound.
+std::vector<std::string> told_addresses(std::span<const std::unique_ptr<Accepting>> all,
+                                        const std::vector<std::string> &by_engine);
+
+}  // namespace xfer
