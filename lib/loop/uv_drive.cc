@@ -10,6 +10,9 @@ namespace {
 
 // Between two passes through libuv, for a loop that does not sleep. One costs a microsecond.
 constexpr uint64_t kGlancesNs = 10'000;
+// While libuv watches our set, each packet wakes both. Who has looked so often has not slept for a
+// while.
+constexpr uint32_t kLooks = 256;
 
 }  // namespace
 
@@ -31,22 +34,21 @@ void UvLoop::end_driving() {
 
 void UvLoop::pass(Sleep sleep) {
     sleep_ = sleep;
-    uv_run(uv_, sleep == Sleep::kYes ? UV_RUN_ONCE : UV_RUN_NOWAIT);
+    if (sleep == Sleep::kNo) {
+        uv_run(uv_, UV_RUN_NOWAIT);
+        if (!nested_) look();
+        return;
+    }
+    looks_ = 0;
+    if (!nested_) uv_poll_start(&poll_, UV_READABLE, on_set);
+    nested_ = true;
+    uv_run(uv_, UV_RUN_ONCE);
 }
 
-// What libuv watches is asked for now and then: with its own set and ours in it, that is two system
-// calls. In between only ours is asked, and not even that while there is work that needs no
-// descriptor, or memory to look at, which costs nothing. True: libuv need not be asked yet.
-bool UvLoop::glance() {
+// At our set alone.
+void UvLoop::look() {
     {
         Inside inside(*this);
-        if (now_ >= passed_ + kGlancesNs || watched_.empty()) {
-            passed_ = now_;
-            return false;
-        }
-        sleep_ = Sleep::kNo;
-        drain();
-        if (ran_ || !polled_.empty()) return true;
         watched_.apply_changes();
         watched_.collect();
     }
@@ -56,6 +58,27 @@ bool UvLoop::glance() {
         ran_ |= more;
         if (!more && ran_) drain();
     }
+    if (!nested_ || ++looks_ < kLooks) return;
+    uv_poll_stop(&poll_);
+    nested_ = false;
+}
+
+// What libuv watches is asked for now and then: with its own set and ours in it, that is two system
+// calls. In between only ours is asked, and not even that while there is work that needs no
+// descriptor, or memory to look at, which costs nothing. True: libuv need not be asked yet.
+bool UvLoop::glance() {
+    {
+        Inside inside(*this);
+        // Who waits by the descriptor is to find it silent after a turn: libuv takes the bell.
+        if (set_ || now_ >= passed_ + kGlancesNs || watched_.empty()) {
+            passed_ = now_;
+            return false;
+        }
+        sleep_ = Sleep::kNo;
+        drain();
+        if (ran_ || !polled_.empty()) return true;
+    }
+    look();
     return true;
 }
 

@@ -18,7 +18,8 @@ Result<int> UvLoop::fd() {
     if (!set) return os_failure(errno, "epoll_create1");
     Fd timer(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
     if (!timer) return os_failure(errno, "timerfd_create");
-    for (int member : {uv_backend_fd(uv_), timer.get()}) {
+    // Ours as well, since libuv does not always watch it.
+    for (int member : {uv_backend_fd(uv_), watched_.fd(), timer.get()}) {
         epoll_event event{};
         event.events = EPOLLIN;
         if (epoll_ctl(set.get(), EPOLL_CTL_ADD, member, &event) != 0)

@@ -126,6 +126,7 @@ private:
     void end_driving();
     void pass(Sleep sleep);
     bool glance();
+    void look();
     void glance_or_pass();
 
     void drain();
@@ -169,7 +170,9 @@ private:
     Sleep sleep_ = Sleep::kNo;
     uint64_t spin_ns_ = 0;
     uint64_t expected_ = 0;  // no sleep before
-    uint64_t passed_ = 0;    // when the descriptors were last looked at, without sleep
+    uint64_t passed_ = 0;    // when libuv last looked, without sleep
+    uint32_t looks_ = 0;     // at our set alone, since the loop last slept
+    bool nested_ = true;     // libuv watches our set
     uint64_t now_ = 0;
     uint64_t limit_ = kNever;  // of this turn()
     uint64_t told_ = kNever;   // when timer_ fires
