@@ -151,6 +151,9 @@ typedef struct xfer_ep xfer_ep_t;
 typedef struct xfer_batch xfer_batch_t;
 typedef struct xfer_counter xfer_counter_t;
 struct uv_loop_s;
+struct xfer_rdma_options;
+struct xfer_cuda_options;
+struct xfer_tls_options;
 
 /* The identity of an engine: `bytes` stays over restarts if the user gives it, `incarnation` is new at every open. */
 typedef struct xfer_id {
@@ -210,8 +213,9 @@ enum {
  *   DRAINED           user, object: the engine
  *   CLOSED            user, object; of an endpoint also ep
  *
- * `user` of PEER to NOTIFY is the endpoint's. A failed one has origin and native_code as well, where they are known.
- * All other fields are zero. */
+ * `user` of PEER to NOTIFY is the endpoint's. A failed one has origin and native_code as well, where they are known. A
+ * failed PUT, GET, SEND, PROBE or CONNECT, and PEER_DOWN, may have one sentence in data that says why, with its
+ * NUL behind data_length. All other fields are zero. */
 typedef struct xfer_event {
     uint32_t kind;
     xfer_status_t status;
@@ -284,6 +288,9 @@ typedef struct xfer_engine_options {
     uint32_t yield_ms;        /* For full meshes: when both know each other's id, the larger id waits this long to be
                                  dialed before it dials, so that each pair connects once. Default: no wait. */
     uint32_t reserved[3];
+    const struct xfer_rdma_options *rdma; /* these three are NULL: no version has them yet */
+    const struct xfer_cuda_options *cuda;
+    const struct xfer_tls_options *tls;
 } xfer_engine_options_t;
 
 /* Of one operation. It ends with XFER_ETIMEDOUT at its deadline, or when no byte of it has moved for the stall limit.
@@ -353,6 +360,10 @@ XFER_API xfer_status_t xfer_engine_fd(xfer_engine_t *engine, int32_t *fd);
  * Ownership: data of the events is the engine's and valid until the next poll begins. */
 XFER_API xfer_status_t xfer_engine_poll(xfer_engine_t *engine, xfer_event_t *events, uint32_t event_size, uint32_t max,
                                         uint32_t timeout_ms, uint32_t *count);
+
+/* Lets the poll that waits return at once, with what there is; the next one, if none waits (POLL only).
+ * Returns: XFER_OK; XFER_EUNSUPPORTED unless POLL. */
+XFER_API xfer_status_t xfer_engine_wake(xfer_engine_t *engine);
 
 /* Ends all work before the end of an engine, as for a rolling restart. From here on calls that begin something answer
  * XFER_ECLOSED, and no connection is accepted. Peers are told: they begin nothing new here, and operations that they

@@ -102,6 +102,14 @@ xfer_status_t xfer_engine_poll(xfer_engine_t *handle, xfer_event_t *events, uint
         [&] { return of(handle)->delivery().poll(events, event_size, max, timeout_ms, *count); });
 }
 
+xfer_status_t xfer_engine_wake(xfer_engine_t *handle) {
+    return guarded(on(handle), [&]() -> Status {
+        Engine *engine = of(handle);
+        const Status status = check(engine);
+        return status == XFER_OK ? engine->delivery().wake() : status;
+    });
+}
+
 xfer_status_t xfer_engine_drain(xfer_engine_t *handle, uint64_t user,
                                 const xfer_op_options_t *given) {
     return guarded(on(handle), [&](Failure &why) -> Status {

@@ -45,16 +45,16 @@ std::vector<std::string> with_port(std::vector<std::string> addresses, const std
     return addresses;
 }
 
-std::vector<std::string> told_addresses(std::span<const std::unique_ptr<Accepting>> all,
+std::vector<std::string> told_addresses(std::span<const Accepting *const> all,
                                         const std::vector<std::string> &by_engine) {
     std::vector<std::string> told;
     bool any = false, silent = false;
-    for (const auto &each : all) {
+    for (const Accepting *each : all) {
         any |= each->terms().of_user;
         silent |= each->terms().of_user && each->terms().advertise.empty();
     }
     if (silent || !any) told = by_engine;
-    for (const auto &each : all) {
+    for (const Accepting *each : all) {
         const std::vector<std::string> &own = each->terms().advertise;
         told.insert(told.end(), own.begin(), own.end());
         const bool by_itself = own.empty() && (!each->terms().of_user || by_engine.empty());

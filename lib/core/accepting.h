@@ -46,7 +46,7 @@ std::vector<std::string> with_port(std::vector<std::string> addresses, const std
 
 // What peers are told to dial: of each listener what it says itself; `by_engine` stands for all
 // that say nothing, and for none, too; without it, what was bound.
-std::vector<std::string> told_addresses(std::span<const std::unique_ptr<Accepting>> all,
+std::vector<std::string> told_addresses(std::span<const Accepting *const> all,
                                         const std::vector<std::string> &by_engine);
 
 }  // namespace xfer

@@ -162,7 +162,8 @@ uint32_t Delivery::take(xfer_event_t *events, uint32_t event_size, uint32_t max)
 void Delivery::wait(uint32_t timeout_ms) {
     uint64_t rung;
     [[maybe_unused]] ssize_t got = ::read(bell_.get(), &rung, sizeof rung);
-    if (queue_.size() || gate_.interrupted()) return;  // from before the bell was silenced
+    if (queue_.size() || woken_.load() || gate_.interrupted())
+        return;  // from before the bell was silenced
     const int wait_ms = timeout_ms > INT32_MAX ? -1 : static_cast<int>(timeout_ms);
     pollfd bell{bell_.get(), POLLIN, 0};
     ::poll(&bell, 1, wait_ms);
@@ -185,25 +186,37 @@ void Delivery::take_for(xfer_event_t *events, uint32_t event_size, uint32_t max,
     Clock::time_point end{};
     if (timeout_ms && timeout_ms != XFER_NONE)
         end = Clock::now() + std::chrono::milliseconds(timeout_ms);
-    uint32_t left_ms = queue_.size() ? 0 : timeout_ms;
+    uint32_t left_ms = queue_.size() || woken_.load() ? 0 : timeout_ms;
     for (;;) {
         if (mode_ == Mode::turns) loop_->turn(left_ms == XFER_NONE ? kNever : left_ms * kNsPerMs);
         count = take(events, event_size, max);
-        if (count || left_ms == 0 || ended() || gate_.interrupted()) break;
+        if (count || left_ms == 0 || ended() || gate_.interrupted() || woken_.load()) break;
         if (mode_ == Mode::queue) wait(left_ms);
         if (timeout_ms == XFER_NONE) continue;
         const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
         left_ms = left > 0 ? static_cast<uint32_t>(left) : 0;
     }
+    if (woken_.load()) woken_.store(false);
     if (mode_ == Mode::queue && count < max) {
         uint64_t rung;
         [[maybe_unused]] ssize_t got = ::read(bell_.get(), &rung, sizeof rung);
-        if (queue_.size()) ring();
+        if (queue_.size() || woken_.load()) ring();
     }
     if (!fd_asked_.load()) return;  // nobody waits for what comes between two polls
     loop_->settle();
     gate_.look_away();
-    if (queue_.size()) loop_->wake();  // the descriptor stays readable
+    if (queue_.size() || woken_.load()) loop_->wake();  // the descriptor stays readable
+}
+
+// Set before the bell: a poll that ends looks at both in the other order.
+Status Delivery::wake() {
+    if (options_.dispatch != XFER_DISPATCH_POLL) return XFER_EUNSUPPORTED;
+    woken_.store(true);
+    if (mode_ == Mode::queue)
+        ring();
+    else
+        loop_->wake();
+    return XFER_OK;
 }
 
 Status Delivery::fd(int &fd) {

@@ -42,6 +42,7 @@ public:
     void hand_over(EventList &events, uint64_t count);  // from I/O
     Status poll(xfer_event_t *events, uint32_t event_size, uint32_t max, uint32_t timeout_ms,
                 uint32_t &count);
+    Status wake();  // by the user: a poll that waits returns
     Status fd(int &fd);
 
     bool ended() const { return ended_.load(std::memory_order_acquire); }
@@ -78,6 +79,7 @@ private:
     Fd bell_;               // queue mode: readable while something is queued
     EventList told_later_;  // whose data, or last handle, the last poll gave out
     PollGate gate_;
+    std::atomic<bool> woken_{false};     // by the user: one poll does not wait
     std::atomic<bool> fd_asked_{false};  // of the loop that is polled
     CallbackWatch callbacks_;
     std::atomic<uint64_t> sequence_{0};

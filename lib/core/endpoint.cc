@@ -98,6 +98,13 @@ Notice::Notice(Endpoint &endpoint, uint32_t type, std::vector<uint8_t> bytes)
     }
 }
 
+void Notice::blame(const Failure &why) {
+    event.origin = why.origin;
+    event.native_code = why.native;
+    reason_ = why.message;
+    explain(reason_);
+}
+
 // A ROOM that is left out does no harm: another one still comes, and says the same.
 std::atomic<uint32_t> &Notice::waiting() const {
     return event.kind == XFER_EVENT_ROOM ? ep_.rooms : ep_.notices;

@@ -133,6 +133,7 @@ private:
 class Notice final : public EventNode {
 public:
     Notice(Endpoint &endpoint, uint32_t type, std::vector<uint8_t> bytes);
+    void blame(const Failure &why);  // of a PEER_DOWN
     // Before it is told. False if so many wait already that one more would be growth: the user has
     // stopped listening.
     bool admit();
@@ -146,6 +147,7 @@ private:
     std::atomic<uint32_t> &waiting() const;
     Endpoint &ep_;  // counted from admit() on
     std::vector<uint8_t> data_;
+    Text reason_;
 };
 
 }  // namespace xfer

@@ -50,13 +50,28 @@ Status Engine::listen(const Uri &uri, const xfer_listen_options_t &options, size
     std::unique_ptr<UvLoop::Inside> inside;
     if (!loops_.empty()) inside = std::make_unique<UvLoop::Inside>(*loops_[0]);
     if (closing_.load()) return XFER_ECLOSED;
-    why = shard.listen(uri, options.mode ? options.mode : kDefaultMode, std::move(terms), room);
-    if (why.status != XFER_OK) return why.status;
-    bound = shard.listeners().back()->bound();
-    Terms told = self_.terms();
-    told.listens = told_addresses(shard.listeners(), options_.advertise);
-    self_.set_terms(std::move(told));
+    auto listener = shard.make_listener(uri, options.mode ? options.mode : kDefaultMode,
+                                        std::move(terms), room);
+    if (!listener) {
+        why = listener.error();
+        return why.status;
+    }
+    bound = (*listener)->bound();
+    keep(std::move(*listener));
     return XFER_OK;
+}
+
+// What needs memory comes first: one that is not kept does not listen.
+void Engine::keep(std::unique_ptr<Accepting> listener) {
+    Shard &shard = first_shard();
+    std::vector<const Accepting *> all;
+    for (const auto &each : shard.listeners())
+        all.push_back(each.get());
+    all.push_back(listener.get());
+    Terms terms = self_.terms();
+    terms.listens = told_addresses(all, options_.advertise);
+    shard.keep(std::move(listener));
+    self_.set_terms(std::move(terms));
 }
 
 // ---- regions

@@ -135,6 +135,7 @@ private:
     Engine(Options options, const Seams &seams);
     Failure start();
     void make_shard(Loop &loop, uint32_t index);
+    void keep(std::unique_ptr<Accepting> listener);
     void await_neighbours();
     Regions prepare(Region &region);
     void enter(Regions &prepared);                                  // these need the lock

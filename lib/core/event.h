@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "util/list.h"
+#include "util/text.h"
 #include "xfer/xfer.h"
 
 namespace xfer {
@@ -24,6 +25,12 @@ public:
     virtual void taken() {
     }  // the user is about to see it: the object may be used again from inside the callback
     virtual void told() {}  // the user is done with `event.data`; may destroy the object
+
+    // In the event's data, until told(): why it failed. Nothing, if that is not known.
+    void explain(const Text &why) {
+        event.data = why.empty() ? nullptr : why.c_str();
+        event.data_length = why.size();
+    }
 
     xfer_event_t event{};
 

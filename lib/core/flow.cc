@@ -350,13 +350,10 @@ void Flow::end_each(Meant meant, End end) {
         end(*transfer);
 }
 
-void Flow::end_all(const Endpoint *ep, Status why, uint32_t origin, int32_t native) {
+void Flow::end_all(const Endpoint *ep, Status why, const Failure &cause) {
     end_each([&](const Transfer &each) { return (!ep || each.ep == ep) && !each.fencing; },
              [&](Transfer &each) {
-                 if (each.status == XFER_OK) {
-                     each.origin = origin;
-                     each.native = native;
-                 }
+                 each.blame(cause);
                  end(each, why);
              });
 }

@@ -22,8 +22,8 @@ public:
     void submit(Transfer &transfer);
     void end(Transfer &transfer,
              Status why);  // cancel, deadline, close: as soon as buffers are quiet
-    void end_all(const Endpoint *ep, Status why, uint32_t origin = 0,
-                 int32_t native = 0);  // null: of all endpoints
+    void end_all(const Endpoint *ep, Status why,
+                 const Failure &cause = {});  // null: of all endpoints
     void turn_has_come(Transfer &transfer);
     // What an endpoint has here and has never sent, on its way to another flow, perhaps of another
     // loop.

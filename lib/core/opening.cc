@@ -97,11 +97,9 @@ void Engine::await_neighbours() {
                   .host = fmt::format("{:016x}{:016x}", random_u64(), random_u64()),
                   .path = {}};
     if (!first_shard().transport_for(uri) || self_.terms().listens.size() == kMaxListenUris) return;
-    const Failure why = first_shard().listen(uri, kDefaultMode, {}, kMaxUri);
-    if (why.status != XFER_OK) return log().warn("no neighbour finds us: {}", why.message);
-    Terms terms = self_.terms();
-    terms.listens = told_addresses(first_shard().listeners(), options_.advertise);
-    self_.set_terms(std::move(terms));
+    auto listener = first_shard().make_listener(uri, kDefaultMode, {}, kMaxUri);
+    if (!listener) return log().warn("no neighbour finds us: {}", listener.error().message);
+    keep(std::move(*listener));
 }
 
 Failure Engine::start() {

@@ -74,8 +74,7 @@ void Shard::explain_timeout(Transfer &transfer) {
     if (transfer.left_behind) return;
     const Peer &peer = *transfer.ep->peer;
     if (peer.live() || transfer.status != XFER_OK) return;
-    transfer.origin = peer.last_failure().origin;
-    transfer.native = peer.last_failure().native;
+    transfer.blame(peer.last_failure());
 }
 
 }  // namespace xfer

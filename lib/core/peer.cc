@@ -193,8 +193,9 @@ void Peer::hear_reply(Connection &connection, const Hello &message, ConstBytes r
     if (identity.id == shard.engine.identity().id) {
         const bool self = identity.incarnation == shard.engine.identity().incarnation;
         if (self) return connect_to_self();
-        fail_waiting(XFER_EIDENTITY, 0, 0);
-        return connection.close({XFER_EIDENTITY, 0, 0, "another engine uses our identity"});
+        const Failure why{XFER_EIDENTITY, 0, 0, "another engine uses our identity"};
+        fail_waiting(why);
+        return connection.close(why);
     }
     hear({Input::reply, connection.number, 0, identity.incarnation, message.statement});
 }
@@ -204,7 +205,8 @@ void Peer::connect_to_self() {
                                                    shard.engine.next_sequence());
     Connection &loopback = *connection;
     loopback.control().link = shard.make_loopback(loopback.control());
-    if (!loopback.control().link) return fail_waiting(XFER_EUNSUPPORTED, 0, 0);
+    if (!loopback.control().link)
+        return fail_waiting({XFER_EUNSUPPORTED, 0, 0, "loopback is not among our transports"});
     loopback.handshake.be_own_peer();
     for (Connection &other : connections_)
         other.close({kDuplicate, 0, 0, "loopback"});
@@ -325,7 +327,7 @@ void Peer::attempt_failed(const std::string &uri, const Failure &why, uint64_t r
     if (reachable() && addresses_.next().at <= shard.now()) return;  // the next address, at once
     const Status status = why.status;
     if (status == XFER_EAUTH || status == XFER_EVERSION || status == XFER_EIDENTITY)
-        return fail_waiting(status, why.origin, why.native);
+        return fail_waiting(why);
     if (status == kDuplicate || retry_ns) return;
     for (Request &request : requests_)
         if (request.type() == XFER_EVENT_CONNECT) finish(request, status);

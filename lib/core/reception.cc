@@ -37,9 +37,11 @@ Hello busy() {
 
 }  // namespace
 
-Failure Shard::listen(const Uri &uri, uint32_t mode, ListenTerms terms, size_t room) {
+Result<std::unique_ptr<Accepting>> Shard::make_listener(const Uri &uri, uint32_t mode,
+                                                        ListenTerms terms, size_t room) {
     Transport *transport = transport_for(uri);
-    if (!transport) return {XFER_EUNSUPPORTED, 0, 0, "no transport serves " + to_string(uri)};
+    if (!transport)
+        return Failure{XFER_EUNSUPPORTED, 0, 0, "no transport serves " + to_string(uri)};
     if (!half_open_) {
         refusal_ = encode_hello(busy());
         half_open_ = std::make_unique<HalfOpen>(places_for_half_open(), engine.random_u64());
@@ -47,9 +49,8 @@ Failure Shard::listen(const Uri &uri, uint32_t mode, ListenTerms terms, size_t r
     auto accepting = std::make_unique<Accepting>(*this, std::move(terms));
     if (Failure why = accepting->listen(*transport, uri, mode); why.status != XFER_OK) return why;
     const std::string bound = accepting->bound();
-    if (bound.size() >= room) return {XFER_ENOSPC, 0, 0, "no room for " + bound};
-    listeners_.push_back(std::move(accepting));
-    return {};
+    if (bound.size() >= room) return Failure{XFER_ENOSPC, 0, 0, "no room for " + bound};
+    return accepting;
 }
 
 // ---- half-open connections

@@ -50,6 +50,7 @@ public:
     uint64_t deadline = 0;
     uint64_t stalls_since = 0;  // it waits for a connection, or for the peer's engine
     std::vector<uint8_t> answer;
+    Text reason;  // why it failed: one sentence, or nothing
     Timer timer{*this};
 
 private:

@@ -272,8 +272,7 @@ void Shard::notify_peer_up(Endpoint &ep, const Identity &identity, const std::ve
 void Shard::notify_peer_down(Endpoint &ep, const Failure &why) {
     const Status status = why.status < 0 ? why.status : XFER_EPEERLOST;
     if (!ep.farewell) return;
-    ep.farewell->event.origin = why.origin;
-    ep.farewell->event.native_code = why.native;
+    ep.farewell->blame(why);
     tell(std::move(ep.farewell), status, 0);
 }
 

@@ -137,8 +137,10 @@ public:
     void closed_receives(Endpoint &ep);
     void hand_over_events();  // now, where another loop may tell what must come later
 
-    // `room`: bytes for the address that was bound, and its NUL.
-    Failure listen(const Uri &uri, uint32_t mode, ListenTerms terms, size_t room);
+    // `room`: bytes for the address that was bound, and its NUL. What is not kept does not listen.
+    Result<std::unique_ptr<Accepting>> make_listener(const Uri &uri, uint32_t mode,
+                                                     ListenTerms terms, size_t room);
+    void keep(std::unique_ptr<Accepting> listener) { listeners_.push_back(std::move(listener)); }
     List<Peer, InShard> &peers() { return peers_; }
     const std::vector<std::unique_ptr<Accepting>> &listeners() const { return listeners_; }
     std::vector<std::unique_ptr<Transport>> transports;

@@ -29,6 +29,7 @@ void Transfer::begin(uint64_t now) {
     status = XFER_OK;
     origin = XFER_ORIGIN_NONE;
     native = 0;
+    reason.clear();
     moved = 0;
     runs.clear();
     for (Remote &remote : remotes)
@@ -56,9 +57,20 @@ void Transfer::fail(const Op &op, Status why) {
 
 void Transfer::lose(const Failure &why) {
     if (status != XFER_OK) return;
+    blame(why);
     status = XFER_EPEERLOST;
-    origin = why.origin;
-    native = why.native;
+}
+
+void Transfer::ended() {
+    if (status == XFER_OK) reason.clear();
+    explain(reason);
+}
+
+void Transfer::blame(const Failure &cause) {
+    if (status != XFER_OK) return;
+    origin = cause.origin;
+    native = cause.native;
+    reason = cause.message;
 }
 
 void Transfer::fail_entries(const Op &op, Status why) {

@@ -78,6 +78,7 @@ public:
     Status status = XFER_OK;
     uint32_t origin = XFER_ORIGIN_NONE;
     int32_t native = 0;
+    Text reason;  // one sentence, or nothing
     uint64_t moved = 0;
     uint64_t notification = 0;  // its number on the connection, 0: not begun
     bool answered = false;      // some of it, there
@@ -92,10 +93,11 @@ public:
     void begin(uint64_t now);
     void fail(const Op &op, Status why);  // its first failure is what it ends with
     void lose(const Failure &why);        // the connection has ended, for that reason
+    void blame(const Failure &cause);     // for what it is about to fail with
     void fail_entries(const Op &op, Status why);
     void fail_entries(uint64_t first, uint64_t last, Status why);
-    void begin_anew();       // nothing of it was ever sent
-    virtual void ended() {}  // its event is filled in
+    void begin_anew();     // nothing of it was ever sent
+    virtual void ended();  // its event is filled in
     // Some of it was sent, and not given back.
     bool begun() const {
         return inflight_count || moved || !unsent.empty() || notification || letter.number;
@@ -125,6 +127,7 @@ public:
 
     explicit Batch(Endpoint &endpoint);
     ~Batch() override;
+    void ended() override {}  // a reason would have to outlive the next submit
     void taken() override;
     void told() override;
 

@@ -91,7 +91,9 @@ void Peer::finish(Request &request, Status status, uint32_t origin) {
     if (status != XFER_OK && !live_ && !origin) {
         request.event.origin = last_failure_.origin;
         request.event.native_code = last_failure_.native;
+        request.reason = last_failure_.message;
     }
+    if (status != XFER_OK && request.type() != XFER_EVENT_LOOKUP) request.explain(request.reason);
     if (live_) live_->pump_soon();
     shard.tell(request);
     shard.operation_ended(*request.ep);
@@ -106,10 +108,12 @@ void Peer::end_all(Endpoint &ep, Status why) {
             if (request.ep.get() == &ep) finish(request, why);
 }
 
-void Peer::fail_waiting(Status status, uint32_t origin, int32_t native) {
-    flow.end_all(nullptr, status, origin, native);
-    while (!requests_.empty())
-        finish(requests_.front(), status, origin);
+void Peer::fail_waiting(const Failure &why) {
+    flow.end_all(nullptr, why.status, why);
+    while (!requests_.empty()) {
+        requests_.front().reason = why.message;
+        finish(requests_.front(), why.status, why.origin);
+    }
 }
 
 void Peer::move_wishes(Endpoint &ep, PeerMove &into) {

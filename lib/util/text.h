@@ -11,10 +11,10 @@
 
 namespace xfer {
 
-class Text {
+class alignas(8) Text {  // as events give it out
 public:
-    Text() = default;
-    Text(std::string_view text) { *this += text; }
+    Text() { clear(); }
+    Text(std::string_view text) : Text() { *this += text; }
     Text(const char *text) : Text(std::string_view(text)) {}
     Text(const std::string &text) : Text(std::string_view(text)) {}
 
@@ -22,15 +22,22 @@ public:
         const size_t size = std::min(text.size(), kRoom - size_);
         if (size) std::memcpy(bytes_ + size_, text.data(), size);
         size_ = static_cast<uint8_t>(size_ + size);
+        bytes_[size_] = '\0';
         return *this;
     }
     operator std::string_view() const { return {bytes_, size_}; }
+    const char *c_str() const { return bytes_; }
+    size_t size() const { return size_; }
     bool empty() const { return size_ == 0; }
+    void clear() {
+        size_ = 0;
+        bytes_[0] = '\0';
+    }
 
 private:
-    static constexpr size_t kRoom = 191;
-    uint8_t size_ = 0;
-    char bytes_[kRoom];
+    static constexpr size_t kRoom = 190;
+    char bytes_[kRoom + 1];
+    uint8_t size_;
 };
 
 inline Text operator+(Text left, std::string_view right) {

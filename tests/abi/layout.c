@@ -39,7 +39,7 @@ AT(xfer_event_t, data, 80);
 AT(xfer_event_t, data_length, 88);
 AT(xfer_event_t, reserved, 96);
 
-SIZE(xfer_engine_options_t, 176);
+SIZE(xfer_engine_options_t, 200);
 AT(xfer_engine_options_t, size, 0);
 AT(xfer_engine_options_t, dispatch, 4);
 AT(xfer_engine_options_t, io_threads, 8);
@@ -68,6 +68,9 @@ AT(xfer_engine_options_t, max_connections, 152);
 AT(xfer_engine_options_t, max_operations, 156);
 AT(xfer_engine_options_t, yield_ms, 160);
 AT(xfer_engine_options_t, reserved, 164);
+AT(xfer_engine_options_t, rdma, 176);
+AT(xfer_engine_options_t, cuda, 184);
+AT(xfer_engine_options_t, tls, 192);
 
 SIZE(xfer_listen_options_t, 64);
 AT(xfer_listen_options_t, size, 0);

@@ -351,6 +351,43 @@ static void test_poll_wakes(void **state) {
     host->last_sequence = poller.event.sequence; /* this one went past the fixture */
 }
 
+/* A poll without limit returns when it is told to; told before, the next one does; and so does the
+ * descriptor. */
+static void test_poll_is_woken(void **state) {
+    const Mode *mode = *state;
+    Host *host = host_open(mode);
+    for (int round = 0; round < 20; round++) {
+        Poller poller = {.engine = host->engine, .timeout_ms = XFER_NONE};
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, poll_once, &poller), 0);
+        if (round % 2) usleep(5000); /* it sleeps; or has perhaps not begun */
+        assert_false(poller.done);
+        assert_status(xfer_engine_wake(host->engine), XFER_OK);
+        pthread_join(thread, NULL);
+        assert_status(poller.status, XFER_OK);
+        assert_int_equal(poller.count, 0);
+    }
+    xfer_event_t event;
+    uint32_t count = 1;
+    int32_t fd = -1;
+    assert_status(xfer_engine_fd(host->engine, &fd), XFER_OK);
+    struct pollfd readable = {.fd = fd, .events = POLLIN};
+    for (int round = 0; round < 20; round++) {
+        assert_status(xfer_engine_poll(host->engine, &event, sizeof event, 1, 0, &count), XFER_OK);
+        assert_int_equal(poll(&readable, 1, 0), 0);
+        assert_status(xfer_engine_wake(host->engine), XFER_OK);
+        assert_int_equal(poll(&readable, 1, 0), 1);
+        assert_status(xfer_engine_poll(host->engine, &event, sizeof event, 1, XFER_NONE, &count),
+                      XFER_OK);
+        assert_int_equal(count, 0);
+    }
+}
+
+static void test_wake_elsewhere(void **state) {
+    Host *host = host_open(*state);
+    assert_status(xfer_engine_wake(host->engine), XFER_EUNSUPPORTED);
+}
+
 /* The event size is a stride: elements may be larger than the library's. */
 static void test_poll_stride(void **state) {
     Host *host = host_open(*state);
@@ -503,11 +540,14 @@ static const struct CMUnitTest tests[] = {
     EACH_POLL(test_join_ends_a_poll),
     EACH_POLL(test_poll_waits),
     EACH_POLL(test_poll_wakes),
+    EACH_POLL(test_poll_is_woken),
     EACH_POLL(test_poll_stride),
     EACH_POLL(test_poll_after_the_end),
     EACH_POLL(test_descriptor),
     MODE_TEST(test_poll_elsewhere, 1, "thread/1"),
     MODE_TEST(test_poll_elsewhere, 3, "loop/none"),
+    MODE_TEST(test_wake_elsewhere, 1, "thread/1"),
+    MODE_TEST(test_wake_elsewhere, 3, "loop/none"),
     EACH_MODE(test_fork),
 };
 

@@ -2,6 +2,7 @@
 #include "event_table.h"
 
 #include <stddef.h>
+#include <string.h>
 
 enum {
     kUser = 1,
@@ -19,20 +20,20 @@ typedef struct Row {
 } Row;
 
 static const Row rows[] = {
-    [XFER_EVENT_PUT] = {kUser | kEp | kBytes | kFlags, kUser | kEp | kBytes | kFlags},
-    [XFER_EVENT_GET] = {kUser | kEp | kBytes | kFlags, kUser | kEp | kBytes | kFlags},
+    [XFER_EVENT_PUT] = {kUser | kEp | kBytes | kFlags, kUser | kEp | kBytes | kFlags | kData},
+    [XFER_EVENT_GET] = {kUser | kEp | kBytes | kFlags, kUser | kEp | kBytes | kFlags | kData},
     [XFER_EVENT_BATCH] = {kUser | kEp | kBytes | kFlags | kObject,
                           kUser | kEp | kBytes | kFlags | kObject | kIndex},
     [XFER_EVENT_SEND] = {kUser | kEp | kBytes | kFlags | kTag,
-                         kUser | kEp | kBytes | kFlags | kTag},
+                         kUser | kEp | kBytes | kFlags | kTag | kData},
     [XFER_EVENT_RECV] = {kUser | kEp | kBytes | kFlags | kTag | kData,
                          kUser | kEp | kBytes | kFlags | kTag | kData},
     [XFER_EVENT_LOOKUP] = {kUser | kEp | kFlags | kData, kUser | kEp | kFlags},
-    [XFER_EVENT_PROBE] = {kUser | kEp | kFlags | kBytes, kUser | kEp | kFlags},
-    [XFER_EVENT_CONNECT] = {kUser | kEp | kFlags, kUser | kEp | kFlags},
+    [XFER_EVENT_PROBE] = {kUser | kEp | kFlags | kBytes, kUser | kEp | kFlags | kData},
+    [XFER_EVENT_CONNECT] = {kUser | kEp | kFlags, kUser | kEp | kFlags | kData},
     [XFER_EVENT_PEER] = {kUser | kEp | kTag, 0},
     [XFER_EVENT_PEER_UP] = {kUser | kEp | kFlags | kData, 0},
-    [XFER_EVENT_PEER_DOWN] = {0, kUser | kEp},
+    [XFER_EVENT_PEER_DOWN] = {0, kUser | kEp | kData},
     [XFER_EVENT_REGION_GONE] = {kUser | kEp | kData, 0},
     [XFER_EVENT_NOTIFY] = {kUser | kEp | kTag, kUser | kEp | kTag},
     [XFER_EVENT_COUNTER] = {kUser | kObject | kTag | kIndex, kUser | kObject | kTag | kIndex},
@@ -41,6 +42,14 @@ static const Row rows[] = {
     [XFER_EVENT_DRAINED] = {kUser | kObject, kUser | kObject},
     [XFER_EVENT_CLOSED] = {kUser | kEp | kObject, kUser | kEp | kObject},
 };
+
+/* A failed one tells why, as text; but of RECV data is the sender. */
+static int is_text(const xfer_event_t *event) {
+    if (event->data == NULL || event->status == XFER_OK || event->kind == XFER_EVENT_RECV) return 1;
+    const char *text = event->data;
+    return event->data_length > 0 && text[event->data_length] == '\0' &&
+           strlen(text) == event->data_length;
+}
 
 const char *wrong_field(const xfer_event_t *event) {
     if (event->kind == 0 || event->kind >= sizeof rows / sizeof *rows) return "kind";
@@ -64,6 +73,7 @@ const char *wrong_field(const xfer_event_t *event) {
     };
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         if (fields[i].value && !(may & fields[i].bit)) return fields[i].name;
+    if (!is_text(event)) return "data";
     if (ok && event->origin) return "origin";
     if (ok && event->native_code) return "native_code";
     if (event->reserved0) return "reserved0";

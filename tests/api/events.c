@@ -229,6 +229,44 @@ static void test_unused_fields(void **state) {
     assert_null(events[2].ep);
 }
 
+/* ---- what failed says why ---- */
+
+static void assert_says(Host *host, uint32_t kind, uint64_t user, xfer_status_t status,
+                        const char *part) {
+    xfer_event_t event = wait_event(host, kind, user, kPatience);
+    assert_status(event.status, status);
+    if (event.data == NULL) fail_msg("kind %u has no sentence", kind);
+    char text[256] = "";
+    memcpy(text, event.data, event.data_length);
+    if (strstr(text, part) == NULL) fail_msg("kind %u says: %s", kind, text);
+}
+
+static void test_sentences(void **state) {
+    Pair pair;
+    pair_open(&pair, *state, 4096);
+    uint8_t *local = test_memory(4096);
+    uint16_t port = 0;
+    char nowhere[64];
+    close(raw_listener(&port));
+    snprintf(nowhere, sizeof nowhere, "tcp://127.0.0.1:%u", port);
+    Host *client = pair.client;
+    xfer_ep_t *ep = open_ep(client, nowhere);
+    assert_status(xfer_ep_connect(ep, 1, NULL), XFER_OK);
+    assert_says(client, XFER_EVENT_CONNECT, 1, XFER_EUNREACHABLE, nowhere);
+    assert_status(xfer_put(ep, local, &pair.ref, 0, 8, 2, WITHIN(50)), XFER_OK);
+    assert_says(client, XFER_EVENT_PUT, 2, XFER_ETIMEDOUT, nowhere);
+    assert_status(xfer_ep_probe(ep, 3, WITHIN(50)), XFER_OK);
+    assert_says(client, XFER_EVENT_PROBE, 3, XFER_ETIMEDOUT, nowhere);
+    assert_status(xfer_send(ep, local, 8, 1, 4, WITHIN(50)), XFER_OK);
+    assert_says(client, XFER_EVENT_SEND, 4, XFER_ETIMEDOUT, nowhere);
+    /* One that ends well after that has none, of the same object as well. */
+    assert_status(put_now(client, pair.ep, local, &pair.ref, 0, 8), XFER_OK);
+    host_end(pair.server);
+    xfer_event_t down = wait_event(client, XFER_EVENT_PEER_DOWN, ANY_USER, kPatience);
+    assert_int_equal(down.origin, XFER_ORIGIN_PEER);
+    assert_non_null(down.data);
+}
+
 /* A region, its grants, and the engine are found by their words, also when the next region has the
  * same handle. */
 static void test_words_of_handles(void **state) {
@@ -270,7 +308,7 @@ static void test_words_of_handles(void **state) {
 static const struct CMUnitTest tests[] = {
     EACH_MODE(test_exactly_once),         EACH_MODE(test_exactly_once_at_the_end),
     EACH_MODE(test_slow_callbacks),       EACH_DISPATCH(test_unused_fields),
-    EACH_DISPATCH(test_words_of_handles),
+    EACH_DISPATCH(test_words_of_handles), EACH_MODE(test_sentences),
 };
 
 TEST_MAIN(tests)

@@ -44,6 +44,7 @@ static void misuse_engine(void *wrong) {
     assert_misuse(xfer_engine_listen(wrong, "tcp://127.0.0.1:0", NULL, text, sizeof text, NULL));
     assert_misuse(xfer_engine_id(wrong, &id));
     assert_misuse(xfer_engine_fd(wrong, &fd));
+    assert_misuse(xfer_engine_wake(wrong));
     assert_misuse(xfer_engine_poll(wrong, &event, sizeof event, 1, 0, &number));
     assert_misuse(xfer_engine_stats(wrong, &stats, sizeof stats));
     assert_misuse(xfer_engine_describe(wrong, text, sizeof text, &needed));

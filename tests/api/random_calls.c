@@ -431,6 +431,7 @@ static void engine_look(Worker *worker) {
           "xfer_engine_describe");
     plain(xfer_engine_listen(engine, "tcp://127.0.0.1:0", NULL, bound, draw(worker, 64), NULL),
           "xfer_engine_listen");
+    plain(xfer_engine_wake(engine), "xfer_engine_wake");
 }
 
 static void constants(Worker *worker) {
