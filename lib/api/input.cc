@@ -18,9 +18,10 @@ constexpr uint32_t kLongestInput = 4096;
 #define XFER_RESERVED(type, field) \
     { #field, offsetof(type, field), sizeof(type::field) }
 
-constexpr Reserved kEngine[] = {
-    XFER_RESERVED(xfer_engine_options_t, reserved), XFER_RESERVED(xfer_engine_options_t, rdma),
-    XFER_RESERVED(xfer_engine_options_t, cuda), XFER_RESERVED(xfer_engine_options_t, tls)};
+constexpr Reserved kEngine[] = {XFER_RESERVED(xfer_engine_options_t, reserved),
+                                {"rdma", offsetof(xfer_engine_options_t, rdma), sizeof(void *)},
+                                {"cuda", offsetof(xfer_engine_options_t, cuda), sizeof(void *)},
+                                {"tls", offsetof(xfer_engine_options_t, tls), sizeof(void *)}};
 constexpr Reserved kRegion[] = {XFER_RESERVED(xfer_region_options_t, reserved)};
 constexpr Reserved kGrant[] = {XFER_RESERVED(xfer_grant_options_t, reserved)};
 constexpr Reserved kEndpoint[] = {XFER_RESERVED(xfer_ep_options_t, reserved)};
