@@ -151,6 +151,8 @@ static const struct Input {
 } inputs[] = {
     {"xfer_engine_options_t", sizeof(xfer_engine_options_t),
      RESERVED(xfer_engine_options_t, reserved), "xfer_engine_open", engine_open, true},
+    {"xfer_engine_options_t", sizeof(xfer_engine_options_t), RESERVED(xfer_engine_options_t, tls),
+     "xfer_engine_open", engine_open, true},
     {"xfer_listen_options_t", sizeof(xfer_listen_options_t),
      RESERVED(xfer_listen_options_t, reserved1), "xfer_engine_listen", listen_at, true},
     {"xfer_counter_options_t", sizeof(xfer_counter_options_t),
