@@ -103,13 +103,9 @@ void Single::told() {
     engine.give_single(*this);
 }
 
-Batch::Batch(Endpoint &endpoint) : Handle(Magic::batch), cover_(endpoint.engine.cancel_requests()) {
+Batch::Batch(Endpoint &endpoint)
+    : Handle(Magic::batch), held_(endpoint), cover_(endpoint.engine.cancel_requests()) {
     ep = &endpoint;
-    ep->retain();
-}
-
-Batch::~Batch() {
-    ep->release();
 }
 
 // The user may submit again from inside the callback, and close from another thread at once:

@@ -126,7 +126,6 @@ public:
     enum class State : uint32_t { idle, building, inflight };
 
     explicit Batch(Endpoint &endpoint);
-    ~Batch() override;
     void ended() override {}  // a reason would have to outlive the next submit
     void taken() override;
     void told() override;
@@ -147,6 +146,7 @@ public:
     std::atomic<uint64_t> flight{0};  // counts submits
 
 private:
+    const Ref<Endpoint> held_;  // with it the engine, which the cover needs to the last
     const CancelCover cover_;
 };
 

@@ -17,8 +17,6 @@ namespace {
 
 // Read before others have their turn.
 constexpr int kPacketsPerTurn = 32;
-// Of a loop that stays awake, before it takes a wake-up.
-constexpr uint32_t kLooks = 64;
 // For what was left in the rings, until somebody listens.
 constexpr uint64_t kUnheardNs = 200 * kNsPerMs;
 
@@ -74,16 +72,8 @@ void ShmLink::on_ready(uint32_t readiness) {
 // before the packet is taken, which is when the loop would sleep or sees the door again.
 void ShmLink::read_later() {
     unread_ = true;
-    looks_ = 0;
     rings_->rung();
     loop_.look_at(*this);
-}
-
-// Of a loop that does not sleep: the rings need no wake-up now, and it need not be looked at for
-// ever.
-bool ShmLink::poll() {
-    if (++looks_ > kLooks && doze()) Poller::unlink();
-    return false;
 }
 
 // Takes the wake-up, so that the door is silent; anything else is heard in a turn of its own.
