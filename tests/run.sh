@@ -23,12 +23,12 @@ passed=0 failed=0 skipped=0
 flaky=${XFER_TEST_FLAKY:-0} max_flaky=2 # what an earlier part of the same run had counts too
 
 # step NAME BUDGET COMMAND...: one row of the table. The counts are the last line of the command's output, if that is
-# in the form of ours, else the command is one test.
+# in the form of ours, else the command is one test. `reruns`: seconds that it may take on top, to run again what failed.
 step() {
     local name=$1 budget=$2 log=$logs/$1.log began=$SECONDS status counts
     shift 2
     printf '%-18s ' "$name"
-    timeout --kill-after=10 "$budget" "$@" >"$log" 2>&1 </dev/null
+    timeout --kill-after=10 $((budget + ${reruns:-0})) "$@" >"$log" 2>&1 </dev/null
     status=$?
     local seconds=$((SECONDS - began))
 
@@ -68,7 +68,7 @@ suite() {
         echo "    skipped: all of $name, by its labels: see --all"
         return 0
     fi
-    step "$name" "$budget" python3 tests/suite.py $rerun "$folder" "$@"
+    reruns=$((2 * budget)) step "$name" "$budget" python3 tests/suite.py --budget "$budget" $rerun "$folder" "$@"
 }
 
 build() { # preset, budget [targets]

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the ctest tests of one folder of a build tree and counts the cases inside them.
 
-Usage: suite.py [--no-rerun] [--logs FOLDER] FOLDER [arguments of ctest]. A cmocka or doctest program counts as its cases,
-and so does one whose last line is of the form below; anything else as one. Prints what failed, what is flaky, why
-something was skipped, the figures that tests tell, and last `N passed, N failed, N skipped`.
+Usage: suite.py [--no-rerun] [--budget SECONDS] [--logs FOLDER] FOLDER [arguments of ctest]. A cmocka or doctest program
+counts as its cases, and so does one whose last line is of the form below; anything else as one. Prints what failed, what
+is flaky, why something was skipped, the figures that tests tell, and last `N passed, N failed, N skipped`.
 
 A test that fails is run again alone, twice. If it passes both times it is flaky, which is no failure: `flaky: NAME` is
 printed, and the log of its failure is kept. Who runs several suites bounds how many may be flaky (tests/run.sh).
+The budget is that of the first run: ctest is ended when it is over, and the exit status is 124.
 """
 
 import argparse
@@ -23,6 +24,7 @@ RERUNS = 2  # all of which must pass
 MAX_RERUN = 2  # tests of one run of a suite; with more the run fails even if all of them are flaky, see tests/run.sh
 # What these find is rare by nature, so that one failure is enough, or does not depend on chance.
 NO_RERUN = re.compile(r"^(crash_|api_quiet|hostile[-_]|lint-|abi-)")
+OVER_BUDGET = 124  # exit status of timeout
 HEAD, TAIL = 40, 40  # lines of a failed test that are shown: from a little before its first complaint, and its last
 COMPLAINT = re.compile(r"ERROR|FAIL|Sanitizer|Assertion|Error: ")
 
@@ -77,14 +79,17 @@ def excerpt(output):
     return [*lines[begin:begin + HEAD], f"... {rest - begin - HEAD} lines ...", *lines[rest:]]
 
 
-def run_ctest(folder, arguments):
+def run_ctest(folder, arguments, budget=None):
+    limit = ["timeout", budget] if budget else []  # ctest ends its tests when it is told to end
     with tempfile.TemporaryDirectory() as scratch:
         report = os.path.join(scratch, "report.xml")
-        subprocess.run(
-            ["ctest", "--test-dir", folder, "--output-junit", report, *arguments,
+        ended = subprocess.run(
+            [*limit, "ctest", "--test-dir", folder, "--output-junit", report, *arguments,
              "--test-output-size-passed", "1000000", "--test-output-size-failed", "1000000"],
             check=False,
         )
+        if limit and ended.returncode == OVER_BUDGET:
+            sys.exit(OVER_BUDGET)
         return list(ElementTree.parse(report).getroot().iter("testcase"))
 
 
@@ -123,6 +128,7 @@ def forgive_flaky(folder, results, logs):
 def parse_arguments():
     parser = argparse.ArgumentParser(allow_abbrev=False)
     parser.add_argument("--no-rerun", action="store_true", help="a test that fails has failed: under a sanitizer")
+    parser.add_argument("--budget", help="seconds of the first run of all tests; default: no limit")
     parser.add_argument("--logs", type=Path, default=LOGS, help="where the logs of flaky tests are kept")
     parser.add_argument("folder")
     parser.add_argument("ctest", nargs=argparse.REMAINDER)
@@ -132,7 +138,7 @@ def parse_arguments():
 def main():
     arguments = parse_arguments()
     total = dict.fromkeys(CASES, 0)
-    results = [(test, *outcome(test)) for test in run_ctest(arguments.folder, arguments.ctest)]
+    results = [(test, *outcome(test)) for test in run_ctest(arguments.folder, arguments.ctest, arguments.budget)]
     if not arguments.no_rerun:
         results = forgive_flaky(arguments.folder, results, arguments.logs)
     for test, cases, output in results:

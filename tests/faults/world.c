@@ -186,13 +186,15 @@ xfer_status_t region_try(Host *host, xfer_region_t **region, xfer_error_t *err) 
 
 /* Who asks for a connection joins the attempt that is under way, and hears of its failure. So one
  * that began during the fault, and found nobody who could accept it, says nothing about what works
- * afterwards; the next one does. */
+ * afterwards; the next one does. It may come after the longest backoff, which is longer than the
+ * engine's own deadline. */
 static void connect_after(Host *client, Host *server, xfer_ep_t *ep) {
     enum { kAttempts = 3 };
+    const xfer_op_options_t patient = {.size = sizeof patient, .timeout_ms = kLimitMs / 2};
     static uint64_t word = 500;
     xfer_status_t status = XFER_EUNREACHABLE;
     for (int i = 0; i < kAttempts && status == XFER_EUNREACHABLE; i++) {
-        must(xfer_ep_connect(ep, ++word, NULL), "xfer_ep_connect");
+        must(xfer_ep_connect(ep, ++word, &patient), "xfer_ep_connect");
         status = wait_event(client, server, XFER_EVENT_CONNECT, word).status;
     }
     must(status, "CONNECT");

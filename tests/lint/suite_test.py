@@ -125,6 +125,15 @@ class Rerunning(unittest.TestCase):
         status, output, ran, _ = self.run_suite(a=self.FAILS_FIRST, b=self.FAILS_FIRST, c=self.FAILS_FIRST)
         self.assertEqual((status, ran, output[-1]), (1, {"a": 1, "b": 1, "c": 1}, "0 passed, 3 failed, 0 skipped"))
 
+    def test_a_suite_over_its_budget_is_ended(self):
+        for script in ("sleep 1.5", "sleep 1.5; exit 1"):
+            status, _, ran, _ = self.run_suite("--budget", "1", slow=script)
+            self.assertEqual((status, ran), (124, {"slow": 1}), script)
+
+    def test_what_is_run_again_does_not_count_in_the_budget(self):
+        status, output, ran, _ = self.run_suite("--budget", "2", once=f"sleep 1; {self.FAILS_FIRST}")
+        self.assertEqual((status, ran, output[-1]), (0, {"once": 3}, "1 passed, 0 failed, 0 skipped"))
+
 
 if __name__ == "__main__":
     unittest.main()
