@@ -102,7 +102,8 @@ int main(void) {
     }
     xfer_pages_t pages = {.size = sizeof pages,
                           .base_size = sizeof bases[0],
-                          .page_size = PAGE,
+                          .index_size = 8,
+                          .length = PAGE,
                           .count = SEQUENCE_PAGES,
                           .local_pages = local_pages,
                           .remote_pages = remote_pages,

@@ -194,7 +194,8 @@ static void prepare_batches(struct client *client, const struct plan *plan, uint
                                  .offset = block * plan->size};
         xfer_pages_t table = {.size = sizeof table,
                               .base_size = sizeof base,
-                              .page_size = plan->page_size,
+                              .index_size = 8,
+                              .length = plan->page_size,
                               .count = pages,
                               .local_pages = local,
                               .remote_pages = remote,

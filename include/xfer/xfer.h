@@ -626,17 +626,25 @@ typedef struct xfer_page_base {
     uint64_t offset;          /* of remote page 0 in it */
 } xfer_page_base_t;
 
-/* For every base, and every i below `count`: local page local_pages[i] <-> remote page remote_pages[i].
- * Entries are numbered base by base: entry b * count + i. */
+/* For every base, and every i below `count`: local page local_pages[i] <-> remote page remote_pages[i]. A page is
+ * `rows` blocks of `length` bytes; where they lie may differ between the two sides, as it does between two degrees of
+ * tensor parallelism. Each page of each base is an entry: base b, page i is entry b * count + i. */
 typedef struct xfer_pages {
     uint32_t size;
-    uint32_t base_size; /* sizeof(xfer_page_base_t) */
-    uint64_t page_size; /* bytes */
+    uint32_t base_size;  /* sizeof(xfer_page_base_t) */
+    uint32_t index_size; /* bytes of a page number: 4 or 8. They are unsigned; one of all ones is XFER_ERANGE */
+    uint32_t reserved;
+    uint64_t length;        /* bytes of each row, not 0 */
+    uint64_t local_stride;  /* from page n to page n + 1; default: rows times the row stride */
+    uint64_t remote_stride; /* the same on the remote side */
     uint64_t count;
-    const uint64_t *local_pages;
-    const uint64_t *remote_pages;
+    const void *local_pages; /* the numbers, each of index_size bytes */
+    const void *remote_pages;
     const xfer_page_base_t *bases;
     uint64_t base_count;
+    uint64_t rows;             /* of each page; default 1 */
+    uint64_t local_row_stride; /* from row to row; default: length */
+    uint64_t remote_row_stride;
 } xfer_pages_t;
 
 typedef struct xfer_batch_options {

@@ -8,6 +8,17 @@ using namespace xfer;
 
 namespace {
 
+// Elements of arrays are as long as their caller's header says; version 1.0 has these.
+constexpr uint32_t kFirstSpan = 24, kFirstPageBase = 24;
+
+template <typename T>
+T element(const T *array, uint32_t size, uint64_t index) {
+    T out{};
+    const auto *bytes = reinterpret_cast<const uint8_t *>(array) + index * size;
+    std::memcpy(&out, bytes, std::min<size_t>(size, sizeof out));
+    return out;
+}
+
 bool same(const Remote &a, const Remote &b) {
     return a.owner == b.owner && a.incarnation == b.incarnation &&
            a.access.region == b.access.region && a.access.generation == b.access.generation &&
@@ -98,16 +109,13 @@ Status add_spans(xfer_batch_t *handle, uint32_t op, const xfer_ref_t *ref, const
     Batch &batch = *building.batch;
     if (Status status = check_dir(op, why); status != XFER_OK) return status;
     if (!spans && count) return invalid(why, "spans is NULL");
-    if (span_size < sizeof(xfer_span_t))
-        return invalid(why, "span_size is less than sizeof(xfer_span_t)");
+    if (span_size < kFirstSpan) return invalid(why, "span_size is less than sizeof(xfer_span_t)");
     const Dir dir = static_cast<Dir>(op);
     RemoteRegion remote;
     if (Status status = resolve("remote", ref, dir, remote, why); status != XFER_OK) return status;
     if (Status status = check_room(batch, count, why); status != XFER_OK) return status;
-    const auto *bytes = reinterpret_cast<const uint8_t *>(spans);
     const auto span = [&](uint64_t i) {
-        xfer_span_t at;
-        std::memcpy(&at, bytes + i * span_size, sizeof at);
+        const xfer_span_t at = element(spans, span_size, i);
         return Piece{at.local, at.offset, at.length};
     };
     for (uint64_t i = 0; i < count; ++i)
@@ -169,27 +177,49 @@ Status add_strided(xfer_batch_t *handle, uint32_t op, const xfer_strided_t *give
     return XFER_OK;
 }
 
-// The bases of a page table, checked against its highest pages.
-Status check_bases(const Batch &batch, Dir dir, const xfer_pages_t &pages,
-                   std::vector<RemoteRegion> &remotes, Failure &why) {
-    const uint64_t top_local =
-        *std::max_element(pages.local_pages, pages.local_pages + pages.count);
-    const uint64_t top_remote =
-        *std::max_element(pages.remote_pages, pages.remote_pages + pages.count);
-    if (top_local == UINT64_MAX || top_remote == UINT64_MAX)
-        return refuse(why, XFER_ERANGE, "a page has the number UINT64_MAX");
-    const auto *bytes = reinterpret_cast<const uint8_t *>(pages.bases);
+using PageTable = PieceList::PageTable;
+
+// From `size` bytes each; false: one is all ones, as -1 is.
+bool copy_numbers(const void *pages, uint32_t size, uint64_t count, std::vector<uint64_t> &out) {
+    const auto *bytes = static_cast<const uint8_t *>(pages);
+    const uint64_t none = size == 4 ? UINT32_MAX : UINT64_MAX;
+    out.resize(count);
+    bool good = true;
+    for (uint64_t i = 0; i < count; ++i) {
+        out[i] = size == 4 ? load<uint32_t>(bytes + i * 4) : load<uint64_t>(bytes + i * 8);
+        good &= out[i] != none;
+    }
+    return good;
+}
+
+// How far the bytes of one page reach, and the strides that were not given.
+Status lay_out(const char *side, const PageTable &table, uint64_t &row_stride, uint64_t &stride,
+               uint64_t &reach, Failure &why) {
+    if (row_stride == 0) row_stride = table.length;
+    uint64_t all = 0, moved = 0;
+    if (__builtin_mul_overflow(row_stride, table.rows - 1, &reach) ||
+        __builtin_add_overflow(reach, table.length, &reach) ||
+        __builtin_mul_overflow(table.length, table.rows, &moved) ||
+        __builtin_mul_overflow(row_stride, table.rows, &all))
+        return refuse(why, XFER_ERANGE, fmt::format("the {} side of a page wraps around", side));
+    if (stride == 0) stride = all;
+    return XFER_OK;
+}
+
+Status check_bases(const Batch &batch, Dir dir, const xfer_pages_t &pages, const PageTable &table,
+                   uint64_t local_reach, uint64_t remote_reach, std::vector<RemoteRegion> &remotes,
+                   Failure &why) {
+    const uint64_t top_local = *std::max_element(table.local.begin(), table.local.end());
+    const uint64_t top_remote = *std::max_element(table.remote.begin(), table.remote.end());
     for (uint64_t b = 0; b < pages.base_count; ++b) {
-        xfer_page_base_t base;
-        std::memcpy(&base, bytes + b * pages.base_size, sizeof base);
+        const xfer_page_base_t base = element(pages.bases, pages.base_size, b);
         RemoteRegion remote;
-        const uint64_t size = pages.page_size;
         if (resolve("xfer_page_base_t.remote", base.remote, dir, remote, why) != XFER_OK ||
-            check_stride("remote", base.offset, size, size, top_remote + 1, remote.length, why) !=
-                XFER_OK ||
-            check_stride("local", base.local, size, size, top_local + 1, UINT64_MAX, why) !=
-                XFER_OK ||
-            check_local(batch.ep->engine, base.local, size, why) != XFER_OK)
+            check_stride("remote", base.offset, table.remote_stride, remote_reach, top_remote + 1,
+                         remote.length, why) != XFER_OK ||
+            check_stride("local", base.local, table.local_stride, local_reach, top_local + 1,
+                         UINT64_MAX, why) != XFER_OK ||
+            check_local(batch.ep->engine, base.local, local_reach, why) != XFER_OK)
             return name_it("base", b, why);
         remote.offset += base.offset;
         remotes.push_back(remote);
@@ -201,13 +231,36 @@ Status copy_pages(uint32_t op, const xfer_pages_t *given, xfer_pages_t &pages, F
     if (Status status = check_dir(op, why); status != XFER_OK) return status;
     if (!given) return invalid(why, "pages is NULL");
     if (Status status = copy_input(given, pages, why); status != XFER_OK) return status;
-    if (pages.page_size == 0) return invalid(why, "xfer_pages_t.page_size is 0");
-    if (pages.base_size < sizeof(xfer_page_base_t))
+    if (pages.length == 0) return invalid(why, "xfer_pages_t.length is 0");
+    if (pages.index_size != 4 && pages.index_size != 8)
+        return invalid(why, "xfer_pages_t.index_size is neither 4 nor 8");
+    if (pages.base_size < kFirstPageBase)
         return invalid(why, "xfer_pages_t.base_size is less than sizeof(xfer_page_base_t)");
+    if (pages.rows == 0) pages.rows = 1;
     if (pages.count == 0 || pages.base_count == 0) return XFER_OK;
     if (!pages.local_pages) return invalid(why, "xfer_pages_t.local_pages is NULL");
     if (!pages.remote_pages) return invalid(why, "xfer_pages_t.remote_pages is NULL");
     if (!pages.bases) return invalid(why, "xfer_pages_t.bases is NULL");
+    return XFER_OK;
+}
+
+Status copy_table(const xfer_pages_t &pages, PageTable &table, uint64_t &local_reach,
+                  uint64_t &remote_reach, Failure &why) {
+    table.length = pages.length, table.rows = pages.rows;
+    table.local_stride = pages.local_stride, table.remote_stride = pages.remote_stride;
+    table.local_row_stride = pages.local_row_stride;
+    table.remote_row_stride = pages.remote_row_stride;
+    if (Status status =
+            lay_out("local", table, table.local_row_stride, table.local_stride, local_reach, why);
+        status != XFER_OK)
+        return status;
+    if (Status status = lay_out("remote", table, table.remote_row_stride, table.remote_stride,
+                                remote_reach, why);
+        status != XFER_OK)
+        return status;
+    if (!copy_numbers(pages.local_pages, pages.index_size, pages.count, table.local) ||
+        !copy_numbers(pages.remote_pages, pages.index_size, pages.count, table.remote))
+        return refuse(why, XFER_ERANGE, "a page has the number -1");
     return XFER_OK;
 }
 
@@ -222,23 +275,23 @@ Status add_pages(xfer_batch_t *handle, uint32_t op, const xfer_pages_t *given, F
     if (__builtin_mul_overflow(pages.count, pages.base_count, &entries)) entries = UINT64_MAX;
     if (Status status = check_room(batch, entries, why); status != XFER_OK) return status;
     const Dir dir = static_cast<Dir>(op);
+    auto table = std::make_shared<PageTable>();
+    uint64_t local_reach = 0, remote_reach = 0;
+    if (Status status = copy_table(pages, *table, local_reach, remote_reach, why);
+        status != XFER_OK)
+        return status;
     std::vector<RemoteRegion> remotes;
-    if (Status status = check_bases(batch, dir, pages, remotes, why); status != XFER_OK)
+    if (Status status =
+            check_bases(batch, dir, pages, *table, local_reach, remote_reach, remotes, why);
+        status != XFER_OK)
         return status;
     std::vector<uint32_t> indexes(remotes.size());
     for (size_t b = 0; b < remotes.size(); ++b)
         if (Status status = index_of(batch, remotes[b], indexes[b], why); status != XFER_OK)
             return status;
-    auto table = std::make_shared<PieceList::PageTable>();
-    table->local.assign(pages.local_pages, pages.local_pages + pages.count);
-    table->remote.assign(pages.remote_pages, pages.remote_pages + pages.count);
-    const auto *bytes = reinterpret_cast<const uint8_t *>(pages.bases);
-    for (size_t b = 0; b < remotes.size(); ++b) {
-        xfer_page_base_t base;
-        std::memcpy(&base, bytes + b * pages.base_size, sizeof base);
-        batch.list.add_pages(dir, indexes[b], {base.local, remotes[b].offset, pages.page_size},
-                             table);
-    }
+    for (size_t b = 0; b < remotes.size(); ++b)
+        batch.list.add_pages(dir, indexes[b], element(pages.bases, pages.base_size, b).local,
+                             remotes[b].offset, table);
     return XFER_OK;
 }
 

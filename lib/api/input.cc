@@ -31,6 +31,7 @@ constexpr Reserved kSubmit[] = {XFER_RESERVED(xfer_submit_options_t, stream)};
 constexpr Reserved kCounter[] = {XFER_RESERVED(xfer_counter_options_t, reserved)};
 constexpr Reserved kListen[] = {XFER_RESERVED(xfer_listen_options_t, reserved),
                                 XFER_RESERVED(xfer_listen_options_t, reserved1)};
+constexpr Reserved kPages[] = {XFER_RESERVED(xfer_pages_t, reserved)};
 constexpr Reserved kStrided[] = {XFER_RESERVED(xfer_strided_t, reserved)};
 
 #undef XFER_RESERVED
@@ -58,7 +59,7 @@ XFER_SHAPE(xfer_op_options_t, kOperation)
 XFER_SHAPE(xfer_batch_options_t, {})
 XFER_SHAPE(xfer_submit_options_t, kSubmit)
 XFER_SHAPE(xfer_strided_t, kStrided)
-XFER_SHAPE(xfer_pages_t, {})
+XFER_SHAPE(xfer_pages_t, kPages)
 XFER_SHAPE(xfer_counter_options_t, kCounter)
 
 #undef XFER_SHAPE

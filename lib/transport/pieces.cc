@@ -35,13 +35,13 @@ void PieceList::add_strided(Dir dir, uint32_t remote, const Piece &first, uint64
     segment.remote_stride = remote_stride;
 }
 
-void PieceList::add_pages(Dir dir, uint32_t remote, const Piece &page_zero,
+void PieceList::add_pages(Dir dir, uint32_t remote, uint64_t local, uint64_t offset,
                           std::shared_ptr<const PageTable> table) {
-    uint64_t count = table->local.size();
+    const uint64_t count = table->local.size(), length = table->length * table->rows;
     if (count == 0) return;
-    bytes_ += page_zero.length * count;
+    bytes_ += length * count;
     Segment &segment = append(dir, remote, count);
-    segment.first = page_zero;
+    segment.first = {local, offset, length};
     segment.table = std::move(table);
 }
 
@@ -63,17 +63,25 @@ uint64_t PieceList::entry_index(const Cursor &cursor) const {
     return at_end(cursor) ? entries_ : segments_[cursor.segment].first_entry + cursor.entry;
 }
 
-Piece PieceList::piece(const Segment &segment, uint64_t entry) {
-    if (!segment.spans.empty()) return segment.spans[entry];
-    Piece piece = segment.first;
-    if (segment.table) {
-        piece.local += segment.table->local[entry] * piece.length;
-        piece.offset += segment.table->remote[entry] * piece.length;
-    } else {
+uint64_t PieceList::length_of(const Segment &segment, uint64_t entry) {
+    return segment.spans.empty() ? segment.first.length : segment.spans[entry].length;
+}
+
+// What is left of an entry, up to where it is not contiguous.
+Piece PieceList::rest(const Segment &segment, uint64_t entry, uint64_t done) {
+    Piece piece = segment.spans.empty() ? segment.first : segment.spans[entry];
+    if (const PageTable *table = segment.table.get()) {
+        const uint64_t row = table->rows > 1 ? done / table->length : 0;
+        piece.local += table->local[entry] * table->local_stride + row * table->local_row_stride;
+        piece.offset +=
+            table->remote[entry] * table->remote_stride + row * table->remote_row_stride;
+        piece.length = table->length;
+        done -= row * table->length;
+    } else if (segment.spans.empty()) {
         piece.local += entry * segment.local_stride;
         piece.offset += entry * segment.remote_stride;
     }
-    return piece;
+    return {piece.local + done, piece.offset + done, piece.length - done};
 }
 
 uint64_t PieceList::draw(Cursor &cursor, uint64_t max_bytes, size_t max_pieces,
@@ -84,20 +92,20 @@ uint64_t PieceList::draw(Cursor &cursor, uint64_t max_bytes, size_t max_pieces,
     while (!at_end(cursor) && (bytes < max_bytes || out.empty())) {
         const Segment &segment = segments_[cursor.segment];
         if (segment.dir != dir || segment.remote != remote) break;
-        const Piece whole = piece(segment, cursor.entry);
-        const Piece rest{whole.local + cursor.done, whole.offset + cursor.done,
-                         std::min(whole.length - cursor.done, max_bytes - bytes)};
+        Piece next = rest(segment, cursor.entry, cursor.done);
+        next.length = std::min(next.length, max_bytes - bytes);
         Piece *last = out.empty() ? nullptr : &out.back();
-        if (last && last->local + last->length == rest.local &&
-            last->offset + last->length == rest.offset)
-            last->length += rest.length;
+        if (last && last->local + last->length == next.local &&
+            last->offset + last->length == next.offset)
+            last->length += next.length;
         else if (out.size() == max_pieces)
             break;
         else
-            out.push_back(rest);
-        bytes += rest.length;
-        cursor.done += rest.length;
-        if (cursor.done < whole.length) break;  // max_bytes reached inside an entry
+            out.push_back(next);
+        bytes += next.length;
+        cursor.done += next.length;
+        if (cursor.done < length_of(segment, cursor.entry))
+            continue;  // a row, or all that was asked
         cursor.done = 0;
         if (++cursor.entry == segment.count) {
             cursor.entry = 0;

@@ -39,10 +39,15 @@ public:
     void add(Dir dir, uint32_t remote, const Piece &piece);
     void add_strided(Dir dir, uint32_t remote, const Piece &first, uint64_t local_stride,
                      uint64_t remote_stride, uint64_t count);
+    // Which pages, and how each lies on either side; one for many pairs of bases.
     struct PageTable {
         std::vector<uint64_t> local, remote;
+        uint64_t length = 0, rows = 1;  // of a row in bytes, and of a page in rows
+        uint64_t local_stride = 0, remote_stride = 0;
+        uint64_t local_row_stride = 0, remote_row_stride = 0;
     };
-    void add_pages(Dir dir, uint32_t remote, const Piece &page_zero,
+    // `local` and `offset` are those of page 0.
+    void add_pages(Dir dir, uint32_t remote, uint64_t local, uint64_t offset,
                    std::shared_ptr<const PageTable> table);
     void clear();
     void shift(uint32_t remote, uint64_t by);  // its offsets, modulo 2^64
@@ -69,12 +74,13 @@ private:
         uint32_t remote;
         uint64_t first_entry;
         uint64_t count;
-        Piece first;  // strided: of entry 0; pages: of page 0 on both sides
+        Piece first;  // strided: entry 0; pages: page 0, with all its bytes
         uint64_t local_stride, remote_stride;
         std::shared_ptr<const PageTable> table;
         std::vector<Piece> spans;  // entries one by one, if not empty
     };
-    static Piece piece(const Segment &segment, uint64_t entry);
+    static uint64_t length_of(const Segment &segment, uint64_t entry);
+    static Piece rest(const Segment &segment, uint64_t entry, uint64_t done);
     Segment &append(Dir dir, uint32_t remote, uint64_t count);
 
     std::vector<Segment> segments_;

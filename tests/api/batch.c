@@ -121,7 +121,8 @@ static void move_pages(const Mode *mode, uint64_t layers, uint64_t count, uint64
     }
     xfer_pages_t pages = {.size = sizeof pages,
                           .base_size = sizeof *bases,
-                          .page_size = page_size,
+                          .index_size = 8,
+                          .length = page_size,
                           .count = count,
                           .local_pages = local_pages,
                           .remote_pages = remote_pages,
@@ -176,6 +177,109 @@ static void test_pages_larger_than_a_chunk(void **state) {
     move_pages(*state, 2, 3, (512 << 10) + 8);
 }
 
+/* As between two degrees of tensor parallelism: a page is dense here, its rows lie apart there. The
+ * schedulers' tables have 32 bits. */
+static void test_pages_with_rows(void **state) {
+    enum { kRows = 5, kRow = 48, kApart = 200, kPages = 70, kThere = 1100, kHere = 256 };
+    Pair pair;
+    pair_open(&pair, *state, kPages * kThere);
+    uint8_t *local = test_memory(kPages * kHere), *back = test_memory(kPages * kHere);
+    uint8_t *wanted = test_memory(kPages * kThere);
+    uint64_t shuffled[kPages];
+    int32_t here[kPages], there[kPages];
+    shuffle(shuffled, kPages, 3);
+    for (int i = 0; i < kPages; i++)
+        here[i] = i, there[i] = (int32_t)shuffled[i];
+    fill(local, kPages * kHere, 4);
+    for (int i = 0; i < kPages; i++)
+        for (int row = 0; row < kRows; row++)
+            memcpy(wanted + there[i] * kThere + row * kApart, local + i * kHere + row * kRow, kRow);
+    xfer_page_base_t base = {(uintptr_t)local, &pair.ref, 0};
+    xfer_pages_t pages = {.size = sizeof pages,
+                          .base_size = sizeof base,
+                          .index_size = 4,
+                          .length = kRow,
+                          .local_stride = kHere,
+                          .remote_stride = kThere,
+                          .count = kPages,
+                          .local_pages = here,
+                          .remote_pages = there,
+                          .bases = &base,
+                          .base_count = 1,
+                          .rows = kRows,
+                          .remote_row_stride = kApart};
+    xfer_batch_t *put = open_batch(pair.ep), *get = open_batch(pair.ep);
+    assert_status(xfer_batch_add_pages(put, XFER_OP_PUT, &pages, NULL), XFER_OK);
+    base.local = (uintptr_t)back;
+    assert_status(xfer_batch_add_pages(get, XFER_OP_GET, &pages, NULL), XFER_OK);
+    assert_status(submit_now(pair.client, put), XFER_OK);
+    assert_memory_equal(pair.memory, wanted, kPages * kThere);
+    assert_status(submit_now(pair.client, get), XFER_OK);
+    for (int i = 0; i < kPages; i++) {
+        assert_memory_equal(back + i * kHere, local + i * kHere, kRows * kRow);
+        for (int gap = kRows * kRow; gap < kHere; gap++)
+            assert_int_equal(back[i * kHere + gap], 0);
+    }
+    xfer_status_t status;
+    assert_status(xfer_batch_entries(put, kPages - 1, 1, &status), XFER_OK);
+    assert_status(xfer_batch_entries(put, kPages, 1, &status), XFER_ERANGE);
+}
+
+static void test_refused_pages(void **state) {
+    Pair pair;
+    pair_open(&pair, *state, 4096);
+    uint8_t *local = test_memory(4096);
+    const uint32_t small[] = {0, 3};
+    const uint64_t large[] = {0, 3}, none[] = {0, UINT64_MAX};
+    const int32_t minus[] = {0, -1};
+    const xfer_page_base_t base = {(uintptr_t)local, &pair.ref, 0};
+    const xfer_pages_t good = {.size = sizeof good,
+                               .base_size = sizeof base,
+                               .index_size = 4,
+                               .length = 128,
+                               .count = 2,
+                               .local_pages = small,
+                               .remote_pages = small,
+                               .bases = &base,
+                               .base_count = 1,
+                               .rows = 8};
+    const struct {
+        xfer_pages_t pages;
+        xfer_status_t status;
+    } table[] = {
+#define PAGES(status, ...) {{.size = 1, __VA_ARGS__}, status}
+        PAGES(XFER_EINVAL, .index_size = 3),
+        PAGES(XFER_EINVAL, .index_size = 16),
+        PAGES(XFER_ERANGE, .local_pages = minus),
+        PAGES(XFER_ERANGE, .remote_pages = minus),
+        PAGES(XFER_ERANGE, .index_size = 8, .local_pages = none, .remote_pages = large),
+        PAGES(XFER_ERANGE, .index_size = 8, .local_pages = large, .remote_pages = none),
+        PAGES(XFER_ERANGE, .rows = 9),
+        PAGES(XFER_ERANGE, .rows = UINT64_MAX),
+        PAGES(XFER_ERANGE, .remote_row_stride = 129),
+        PAGES(XFER_ERANGE, .local_row_stride = UINT64_MAX / 2),
+        PAGES(XFER_ERANGE, .remote_stride = 1025),
+#undef PAGES
+    };
+    xfer_batch_t *batch = open_batch(pair.ep);
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        const xfer_pages_t *row = &table[i].pages;
+        xfer_pages_t pages = good;
+        if (row->index_size) pages.index_size = row->index_size;
+        if (row->local_pages) pages.local_pages = row->local_pages;
+        if (row->remote_pages) pages.remote_pages = row->remote_pages;
+        if (row->rows) pages.rows = row->rows;
+        pages.local_row_stride = row->local_row_stride;
+        pages.remote_row_stride = row->remote_row_stride;
+        pages.remote_stride = row->remote_stride;
+        xfer_error_t err;
+        if (xfer_batch_add_pages(batch, XFER_OP_PUT, &pages, &err) != table[i].status)
+            fail_msg("row %zu: %s, %s", i, xfer_status_name(err.status), err.message);
+    }
+    assert_status(xfer_batch_add_pages(batch, XFER_OP_PUT, &good, NULL), XFER_OK);
+    assert_status(submit_now(pair.client, batch), XFER_OK);
+}
+
 /* Bases of one batch may lie in different regions of the peer. */
 static void test_pages_over_regions(void **state) {
     Pair pair;
@@ -191,7 +295,8 @@ static void test_pages_over_regions(void **state) {
                                  {(uintptr_t)(local + 64 * 64), &ref, 0}};
     xfer_pages_t pages = {.size = sizeof pages,
                           .base_size = sizeof bases[0],
-                          .page_size = 64,
+                          .index_size = 8,
+                          .length = 64,
                           .count = 64,
                           .local_pages = list,
                           .remote_pages = list,
@@ -364,7 +469,8 @@ static void test_refused_additions(void **state) {
     xfer_page_base_t base = {(uintptr_t)local, &pair.ref, 0};
     xfer_pages_t pages = {.size = sizeof pages,
                           .base_size = sizeof base,
-                          .page_size = 64,
+                          .index_size = 8,
+                          .length = 64,
                           .count = 3,
                           .local_pages = list,
                           .remote_pages = list,
@@ -399,9 +505,9 @@ static void test_refused_additions(void **state) {
     xfer_status_t status = xfer_batch_add_strided(batch, XFER_OP_PUT, &strided, NULL);
     assert_status(status, XFER_ETOOBIG);
     assert_status(xfer_batch_add_pages(batch, XFER_OP_PUT, &pages, NULL), XFER_ERANGE);
-    pages.page_size = UINT64_MAX / 4;
+    pages.length = UINT64_MAX / 4;
     assert_status(xfer_batch_add_pages(batch, XFER_OP_PUT, &pages, NULL), XFER_ERANGE);
-    pages.page_size = 0;
+    pages.length = 0;
     status = xfer_batch_add_pages(batch, XFER_OP_PUT, &pages, NULL);
     assert_true(status == XFER_EINVAL || status == XFER_OK); /* nothing to move is not forbidden */
     assert_status(xfer_batch_reset(batch), XFER_OK);
@@ -419,6 +525,8 @@ static const struct CMUnitTest tests[] = {
     EACH_MODE(test_pages_many_bases),
     EACH_MODE(test_pages_of_one_byte),
     EACH_MODE(test_pages_larger_than_a_chunk),
+    EACH_MODE(test_pages_with_rows),
+    ONE_MODE(test_refused_pages),
     EACH_DISPATCH(test_pages_over_regions),
     EACH_MODE(test_mixed),
     EACH_MODE(test_empty),

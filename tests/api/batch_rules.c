@@ -86,7 +86,8 @@ static void test_wrong_piece_is_named(void **state) {
     xfer_page_base_t bases[2] = {{(uintptr_t)local, &pair.ref, 0}, {(uintptr_t)local, NULL, 0}};
     xfer_pages_t pages = {.size = sizeof pages,
                           .base_size = sizeof bases[0],
-                          .page_size = 1024,
+                          .index_size = 8,
+                          .length = 1024,
                           .count = 2,
                           .local_pages = low,
                           .remote_pages = high,

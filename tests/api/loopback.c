@@ -76,7 +76,8 @@ static void test_batches(void **state) {
     xfer_page_base_t base = {(uintptr_t)local, &self.ref, 0};
     xfer_pages_t pages = {.size = sizeof pages,
                           .base_size = sizeof base,
-                          .page_size = 64,
+                          .index_size = 8,
+                          .length = 64,
                           .count = kPages,
                           .local_pages = list,
                           .remote_pages = list,

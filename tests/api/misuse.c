@@ -105,7 +105,8 @@ static void misuse_batch(void *wrong) {
     const uint64_t page = 0;
     xfer_pages_t pages = {.size = sizeof pages,
                           .base_size = sizeof base,
-                          .page_size = 1,
+                          .index_size = 8,
+                          .length = 1,
                           .count = 1,
                           .local_pages = &page,
                           .remote_pages = &page,

@@ -349,7 +349,11 @@ static void batch_lists(Worker *worker) {
     xfer_page_base_t bases[] = {{local, &ref, 0}, {local + kBlock, &other, 0}};
     xfer_pages_t pages = {.size = sizeof pages,
                           .base_size = sizeof bases[0],
-                          .page_size = draw(worker, 257),
+                          .index_size = draw(worker, 8) ? 8 : 4,
+                          .length = draw(worker, 257),
+                          .rows = draw(worker, 3),
+                          .local_row_stride = draw(worker, 3) * 128,
+                          .remote_stride = draw(worker, 2) * 512,
                           .count = draw(worker, 5),
                           .local_pages = from,
                           .remote_pages = to,

@@ -40,7 +40,8 @@ static void fill_batch(Two *two, const xfer_ref_t *ref, uint8_t *local) {
                               .count = 2};
     xfer_pages_t table = {.size = sizeof table,
                           .base_size = sizeof base,
-                          .page_size = kPage,
+                          .index_size = 8,
+                          .length = kPage,
                           .count = 2,
                           .local_pages = pages,
                           .remote_pages = pages,

@@ -128,7 +128,8 @@ static void test_longer_children(void **state) {
     xfer_page_base_t base = {.local = (uintptr_t)local, .remote = &pair.ref};
     xfer_pages_t pages = {.size = sizeof pages,
                           .base_size = sizeof base,
-                          .page_size = 8,
+                          .index_size = 8,
+                          .length = 8,
                           .count = 1,
                           .local_pages = &zero,
                           .remote_pages = &zero,

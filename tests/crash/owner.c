@@ -56,7 +56,8 @@ static void prepare_batch(Scene *scene) {
                              2 * kPuts};
     xfer_pages_t table = {.size = sizeof table,
                           .base_size = sizeof base,
-                          .page_size = kPage,
+                          .index_size = 8,
+                          .length = kPage,
                           .count = kPages,
                           .local_pages = pages,
                           .remote_pages = pages,

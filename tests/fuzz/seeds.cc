@@ -170,7 +170,8 @@ void add_options(Corpus &corpus) {
     add_sizes(corpus, "strided", 3, 0b011, strided, "");
     xfer_pages_t pages{};
     pages.base_size = sizeof(xfer_page_base_t);
-    pages.page_size = 512;
+    pages.index_size = 8;
+    pages.length = 512;
     pages.count = 8;
     pages.base_count = 2;
     add_sizes(corpus, "pages", 4, 0b0110111, pages, "");

@@ -123,7 +123,8 @@ xfer_status_t add(xfer_batch_t *batch, bool put, const Shape &shape, const uint8
     xfer_pages_t pages{};
     pages.size = sizeof pages;
     pages.base_size = sizeof bases[0];
-    pages.page_size = shape.length;
+    pages.index_size = 8;
+    pages.length = shape.length;
     pages.count = shape.local_pages.size();
     pages.local_pages = shape.local_pages.data();
     pages.remote_pages = shape.remote_pages.data();

@@ -121,7 +121,10 @@ TEST_CASE("an engine refuses device memory with a status of its own") {
     CHECK(xfer_batch_add_strided(batch, XFER_OP_GET, &strided, nullptr) == XFER_EMEMKIND);
     const uint64_t pages[] = {0, 1};
     const xfer_page_base_t base{kDevice, &ref, 0};
-    xfer_pages_t table{sizeof table, sizeof base, 64, 2, pages, pages, &base, 1};
+    xfer_pages_t table{};
+    table.size = sizeof table, table.base_size = sizeof base, table.index_size = 8;
+    table.length = 64, table.count = 2, table.base_count = 1;
+    table.local_pages = table.remote_pages = pages, table.bases = &base;
     CHECK(xfer_batch_add_pages(batch, XFER_OP_GET, &table, nullptr) == XFER_EMEMKIND);
     CHECK(xfer_batch_put(batch, at(kManaged), &ref, 0, 16) == XFER_OK);
     CHECK(xfer_batch_close(batch) == XFER_OK);

@@ -66,7 +66,8 @@ struct Model {
                                    {first.local + table->local[i] * first.length,
                                     first.offset + table->remote[i] * first.length, first.length}});
             }
-            list.add_pages(dir, remote, first, std::move(table));
+            table->length = table->local_stride = table->remote_stride = first.length;
+            list.add_pages(dir, remote, first.local, first.offset, std::move(table));
         }
         }
     }
@@ -168,14 +169,53 @@ TEST_CASE("skip_remote goes past what one remote has, and no further") {
     CHECK(list.at_end(cursor));
 }
 
+TEST_CASE("pages are drawn row by row, each side with strides of its own") {
+    for (const uint64_t local_row_stride : {10u, 16u})
+        for (const uint64_t remote_row_stride : {10u, 100u})
+            for (uint64_t max_bytes = 1; max_bytes < 70; ++max_bytes)
+                for (size_t max_pieces = 1; max_pieces < 5; ++max_pieces) {
+                    CAPTURE(local_row_stride);
+                    CAPTURE(remote_row_stride);
+                    CAPTURE(max_bytes);
+                    auto table = std::make_shared<PieceList::PageTable>();
+                    table->local = {2, 0, 1}, table->remote = {1, 3, 0};
+                    table->length = 10, table->rows = 3;
+                    table->local_stride = 64, table->remote_stride = 300;
+                    table->local_row_stride = local_row_stride;
+                    table->remote_row_stride = remote_row_stride;
+                    Pairs wanted, drawn;
+                    for (size_t page = 0; page < 3; ++page)
+                        for (uint64_t row = 0; row < 3; ++row)
+                            append(wanted,
+                                   {5'000 + table->local[page] * 64 + row * local_row_stride,
+                                    7 + table->remote[page] * 300 + row * remote_row_stride, 10});
+                    PieceList list;
+                    list.add_pages(Dir::get, 0, 5'000, 7, table);
+                    CHECK(list.entries() == 3);
+                    CHECK(list.bytes() == 90);
+                    for (Cursor cursor; !list.at_end(cursor);) {
+                        std::vector<Piece> pieces;
+                        const uint64_t bytes = list.draw(cursor, max_bytes, max_pieces, pieces);
+                        REQUIRE(bytes > 0);
+                        REQUIRE(bytes <= max_bytes);
+                        REQUIRE(pieces.size() <= max_pieces);
+                        for (const Piece &piece : pieces)
+                            append(drawn, piece);
+                        REQUIRE(list.entry_index(cursor) == drawn.size() / 30);
+                    }
+                    REQUIRE(drawn == wanted);
+                }
+}
+
 TEST_CASE("shift moves the offsets of one remote, of every kind of entry") {
     PieceList list;
     auto table = std::make_shared<PieceList::PageTable>();
     table->local = {0}, table->remote = {3};
+    table->length = table->local_stride = table->remote_stride = 10;
     list.add(Dir::put, 0, {0, 50, 10});
     list.add(Dir::put, 1, {100, 60, 10});
     list.add_strided(Dir::put, 0, {200, 70, 10}, 20, 20, 1);
-    list.add_pages(Dir::put, 0, {300, 80, 10}, table);
+    list.add_pages(Dir::put, 0, 300, 80, table);
     list.shift(0, 1'000);
     list.shift(1, uint64_t{0} - 40);
     std::vector<uint64_t> offsets;
