@@ -176,13 +176,14 @@ enum {
     XFER_EVENT_PEER_UP = 10,     /* an endpoint has a connection; data is an xfer_id_t, followed by the peer's blob */
     XFER_EVENT_PEER_DOWN = 11,   /* that connection ended; status says why. Nothing of it lands any more */
     XFER_EVENT_REGION_GONE = 12, /* a region that we had looked up was closed; data is its ref */
-    XFER_EVENT_NOTIFY = 13,      /* a peer's notification; tag is its key; a failed status: its batch did not succeed */
+    XFER_EVENT_NOTIFY = 13,      /* a peer's notification; tag is its key, data its bytes; failed: so did its batch */
     XFER_EVENT_COUNTER = 14,     /* a counter ended; object is the counter, tag its key, index what came */
     XFER_EVENT_REVOKED = 15,     /* a grant is quiet; user is its options', object its region, tag the region's user */
     XFER_EVENT_ROOM = 16,        /* an endpoint that answered XFER_EAGAIN takes work again */
     XFER_EVENT_STALLED = 17,     /* an ending operation waits for hardware that does not answer */
     XFER_EVENT_DRAINED = 18,     /* an xfer_engine_drain ended */
-    XFER_EVENT_CLOSED = 19       /* the last event of object: a region, an endpoint or the engine */
+    XFER_EVENT_CLOSED = 19,      /* the last event of object: a region, an endpoint or the engine */
+    XFER_EVENT_NOTIFIED = 20     /* an xfer_notify ended */
 };
 
 /* Event flags. A completion that is not OK carries FENCED or MAYBE_APPLIED. */
@@ -202,20 +203,20 @@ enum {
  *   RECV              user, bytes, flags; once it has its message: tag, data, and ep, while that handle lives
  *   LOOKUP            user, ep, flags; data, with XFER_OK
  *   PROBE             user, ep, flags; bytes, with XFER_OK
- *   CONNECT           user, ep, flags
+ *   CONNECT, NOTIFIED user, ep, flags
  *   PEER              user, ep; tag: the listener's user
  *   PEER_UP           user, ep, flags, data
  *   PEER_DOWN, ROOM   user, ep
  *   REGION_GONE       user, ep, data
- *   NOTIFY            user, ep, while that handle lives; tag
+ *   NOTIFY            user, ep, while that handle lives; tag; data, with XFER_OK, if it has bytes
  *   COUNTER           user, object, tag; index: what it has counted
  *   REVOKED           user, object, tag
  *   DRAINED           user, object: the engine
  *   CLOSED            user, object; of an endpoint also ep
  *
  * `user` of PEER to NOTIFY is the endpoint's. A failed one has origin and native_code as well, where they are known. A
- * failed PUT, GET, SEND, PROBE or CONNECT, and PEER_DOWN, may have one sentence in data that says why, with its
- * NUL behind data_length. All other fields are zero. */
+ * failed PUT, GET, SEND, NOTIFIED, PROBE or CONNECT, and PEER_DOWN, may have one sentence in data that says why, with
+ * its NUL behind data_length. All other fields are zero. */
 typedef struct xfer_event {
     uint32_t kind;
     xfer_status_t status;
@@ -660,12 +661,14 @@ enum {
 
 typedef struct xfer_submit_options {
     uint32_t size;
-    uint32_t timeout_ms; /* default: the engine's; XFER_NONE: only the stall limit */
-    uint32_t flags;      /* XFER_SUBMIT_* */
-    uint32_t priority;   /* a hint; none is used yet */
-    uint64_t notify_key; /* with XFER_SUBMIT_NOTIFY */
-    uint64_t trace;      /* shown in logs */
-    uint64_t stream[2];  /* for device streams */
+    uint32_t timeout_ms;     /* default: the engine's; XFER_NONE: only the stall limit */
+    uint32_t flags;          /* XFER_SUBMIT_* */
+    uint32_t priority;       /* a hint; none is used yet */
+    uint64_t notify_key;     /* with XFER_SUBMIT_NOTIFY */
+    uint64_t trace;          /* shown in logs */
+    const void *notify_data; /* in the NOTIFY event, if the batch succeeds; copied; at most 1,024 bytes */
+    uint64_t notify_length;
+    uint64_t stream[2]; /* for device streams */
 } xfer_submit_options_t;
 
 /* An empty batch of operations with one endpoint, to be filled, submitted, and submitted again.
@@ -766,10 +769,12 @@ XFER_API xfer_status_t xfer_send(xfer_ep_t *ep, const void *data, uint64_t lengt
 XFER_API xfer_status_t xfer_recv(xfer_engine_t *engine, xfer_ep_t *ep, void *buffer, uint64_t capacity, uint64_t tag,
                                  uint64_t mask, uint64_t user, const xfer_op_options_t *options);
 
-/* Raises a NOTIFY event with `key` in the peer's application. The peer holds at most 256 of one connection that its
- * application has not taken; more wait here.
- * Returns: XFER_OK, then one SEND event when the peer's engine has it; XFER_EINVAL, XFER_EAGAIN, XFER_ECLOSED. */
-XFER_API xfer_status_t xfer_notify(xfer_ep_t *ep, uint64_t key, uint64_t user, const xfer_op_options_t *options);
+/* Raises a NOTIFY event with `key` and the `length` bytes at `data`, at most 1,024, in the peer's application. The peer
+ * holds at most 256 of one connection that its application has not taken; more wait here.
+ * Returns: XFER_OK, then one NOTIFIED event when the peer's engine has it; XFER_ETOOBIG, XFER_EINVAL, XFER_EAGAIN,
+ *          XFER_ECLOSED. */
+XFER_API xfer_status_t xfer_notify(xfer_ep_t *ep, const void *data, uint64_t length, uint64_t key, uint64_t user,
+                                   const xfer_op_options_t *options);
 
 typedef struct xfer_counter_options {
     uint32_t size;
@@ -779,8 +784,8 @@ typedef struct xfer_counter_options {
 } xfer_counter_options_t;
 
 /* Counts notifications with `key`, from whatever peer, and raises one COUNTER event: XFER_OK when `expected` have come,
- * XFER_ETIMEDOUT at the deadline; none once it is closed. Successful ones are counted and not delivered, also those
- * that come after the event; failed ones still arrive as NOTIFY events.
+ * XFER_ETIMEDOUT at the deadline; none once it is closed. Successful ones are counted and not delivered, nor their
+ * bytes, also those that come after the event; failed ones still arrive as NOTIFY events.
  * Returns: XFER_OK; XFER_EEXIST if the key has a counter, XFER_EINVAL, XFER_ECLOSED.
  * Ownership: the caller's until xfer_counter_close. */
 XFER_API xfer_status_t xfer_counter_open(xfer_engine_t *engine, uint64_t key, uint64_t expected,

@@ -18,9 +18,16 @@ Status submit(xfer_batch_t *handle, uint64_t user, const xfer_submit_options_t *
     if (Status status = check_flags("xfer_submit_options_t.flags", options.flags, known, why);
         status != XFER_OK)
         return status;
+    const bool notifies = (options.flags & XFER_SUBMIT_NOTIFY) != 0;
+    if (!notifies && (options.notify_data || options.notify_length))
+        return invalid(why, "xfer_submit_options_t.notify_data without XFER_SUBMIT_NOTIFY");
+    if (Status status = check_notify_data(options.notify_data, options.notify_length, why);
+        status != XFER_OK)
+        return status;
+    copy_notify_data(options.notify_data, options.notify_length, batch.notify_data);
     if (!batch.ep->admit()) return batch.ep->refusal();
     batch.timeout_ms = resolve_timeout(batch.ep->engine, options.timeout_ms);
-    batch.notifies = (options.flags & XFER_SUBMIT_NOTIFY) != 0;
+    batch.notifies = notifies;
     batch.notify_key = options.notify_key;
     batch.ordered = (options.flags & XFER_SUBMIT_ORDERED) != 0;
     batch.checked = (options.flags & XFER_SUBMIT_CHECKSUM) != 0;

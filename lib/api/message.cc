@@ -73,18 +73,20 @@ xfer_status_t xfer_recv(xfer_engine_t *engine, xfer_ep_t *ep, void *buffer, uint
     });
 }
 
-xfer_status_t xfer_notify(xfer_ep_t *handle, uint64_t key, uint64_t user,
-                          const xfer_op_options_t *given) {
+xfer_status_t xfer_notify(xfer_ep_t *handle, const void *data, uint64_t length, uint64_t key,
+                          uint64_t user, const xfer_op_options_t *given) {
     return guarded(on(handle), [&](Failure &why) -> Status {
         Endpoint *ep = of(handle);
         if (Status status = check_open(ep); status != XFER_OK) return status;
         xfer_op_options_t options;
         if (Status status = copy_operation(given, options, 0, why); status != XFER_OK)
             return status;
+        if (Status status = check_notify_data(data, length, why); status != XFER_OK) return status;
         if (!ep->admit()) return ep->refusal();
-        OwnSingle single = take_single(*ep, XFER_EVENT_SEND, user, options.timeout_ms);
+        OwnSingle single = take_single(*ep, XFER_EVENT_NOTIFIED, user, options.timeout_ms);
         single->notifies = true;
         single->notify_key = key;
+        copy_notify_data(data, length, single->notify_data);
         return post_single(std::move(single));
     });
 }

@@ -43,6 +43,19 @@ inline Status check_local(const Engine &engine, uint64_t address, uint64_t lengt
                   : XFER_OK;
 }
 
+inline Status check_notify_data(const void *data, uint64_t length, Failure &why) {
+    if (length > kMaxNotifyData)
+        return refuse(
+            why, XFER_ETOOBIG,
+            fmt::format("a notification has at most {} bytes, not {}", kMaxNotifyData, length));
+    return data || length == 0 ? XFER_OK : invalid(why, "the data of the notification is NULL");
+}
+
+inline void copy_notify_data(const void *data, uint64_t length, std::vector<uint8_t> &to) {
+    const auto *bytes = static_cast<const uint8_t *>(data);
+    to.assign(bytes, bytes + length);
+}
+
 inline Remote remote_of(const RemoteRegion &region) {
     return {region.id, region.incarnation, {region.region, region.generation, region.key}, XFER_OK};
 }

@@ -327,7 +327,7 @@ void Connection::on_control(Lane &lane, const Frame &frame, ConstBytes body) {
         return peer->tell_gone(body);
     case FrameType::notify:
         touch();
-        return notified.hear(frame);
+        return notified.hear(frame, body);
     case FrameType::noted:
         if (peer->live() == this) peer->flow.noted(frame);
         return;

@@ -208,6 +208,7 @@ void Engine::give_single(Single &single) {
     Endpoint *ep = single.ep;
     single.list.clear();
     single.notifies = false;
+    single.notify_data = {};
     single.role = Transfer::Role::moves;
     single.letter = {};
     {

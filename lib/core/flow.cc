@@ -262,7 +262,10 @@ void Flow::close_notification(Transfer &transfer, Status status) {
     frame.seq = transfer.notification;
     frame.region = transfer.notify_key;
     frame.status = status;
-    connection_->send(frame);
+    ConstBytes data;
+    if (status == XFER_OK) data = transfer.notify_data;
+    frame.length = static_cast<uint32_t>(data.size());
+    connection_->send(frame, data);
 }
 
 // All of it was drawn. When the last answer is here its notification is closed, and when the peer

@@ -19,6 +19,11 @@ public:
         event.ep = reinterpret_cast<xfer_ep_t *>(&ep);
         event.status = status;
     }
+    void bring(ConstBytes data) {
+        data_.assign(data.begin(), data.end());
+        event.data = data_.empty() ? nullptr : data_.data();
+        event.data_length = data_.size();
+    }
     bool due() override {
         if (ep_->gone()) event.ep = nullptr;
         event.user = ep_->user.load();
@@ -32,6 +37,7 @@ public:
 private:
     Ref<Endpoint> ep_;
     Ref<Had> had_;
+    std::vector<uint8_t> data_;
 };
 
 // ---- Had
@@ -85,9 +91,10 @@ void Notified::unseen(NotificationId number, uint64_t key) {
     [[maybe_unused]] const Status late = touch(number.value, key);
 }
 
-void Notified::hear(const Frame &notify) {
+void Notified::hear(const Frame &notify, ConstBytes data) {
     if (over(notify.seq)) return;  // it failed at the peer after it was told here
     if (!open_.contains(notify.seq) && !begin(notify.seq, notify.region)) return;
+    open_.at(notify.seq)->bring(data);
     end(notify.seq, notify.status);
 }
 

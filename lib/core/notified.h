@@ -47,7 +47,7 @@ public:
     // A put that belongs to it wants to be applied.
     Status touch(uint64_t number, uint64_t key);
     void unseen(NotificationId number, uint64_t key);  // its puts may have been applied by the peer
-    void hear(const Frame &notify);
+    void hear(const Frame &notify, ConstBytes data);
     void lost();  // the connection has ended
     bool quiet() const { return open_.empty(); }
     void tell_had(uint64_t number = 0);

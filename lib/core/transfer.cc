@@ -88,7 +88,8 @@ void Transfer::fail_entries(uint64_t first, uint64_t last, Status why) {
 
 OpCounters &Transfer::counters(TrafficCounters &traffic) const {
     if (event.kind == XFER_EVENT_PUT) return traffic.put;
-    if (event.kind == XFER_EVENT_SEND) return notifies ? traffic.notify : traffic.send;
+    if (event.kind == XFER_EVENT_SEND) return traffic.send;
+    if (event.kind == XFER_EVENT_NOTIFIED) return traffic.notify;
     if (event.kind == XFER_EVENT_RECV) return traffic.recv;
     return event.kind == XFER_EVENT_GET ? traffic.get : traffic.batch;
 }

@@ -51,6 +51,7 @@ public:
     bool checked = false;
     bool ordered = false;  // begins when all that its endpoint was given before has ended
     uint64_t notify_key = 0;
+    std::vector<uint8_t> notify_data;  // for the owner's application, if it ends well
 
     // Moves bytes of regions; sends a message; or pulls one that a receive of ours has matched.
     enum class Role : uint8_t { moves, sends, pulls };

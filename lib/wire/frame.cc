@@ -41,7 +41,8 @@ bool plausible(const Frame &frame) {
     case FrameType::bye:
         return frame.pieces == 0 && frame.length == 0 && frame.status < 0;
     case FrameType::notify:
-        return frame.pieces == 0 && frame.length == 0 && frame.status <= 0 && frame.seq != 0;
+        return frame.pieces == 0 && frame.status <= 0 && frame.seq != 0 &&
+               frame.length <= (frame.status == 0 ? kMaxNotifyData : 0);
     case FrameType::drain:
         return frame.pieces == 0 && frame.length == 0 && frame.status == 0 && frame.seq <= 1;
     case FrameType::noted:

@@ -31,7 +31,7 @@ enum class FrameType : uint8_t {
                // on
     forget = 13,  // lookup seq is not waited for any more
     notify = 14,  // closes notification seq: region: its key; status: why it failed, or 0: all that
-                  // belongs to it is acknowledged
+                  // belongs to it is acknowledged; payload: its bytes
     noted = 15,   // notification seq is held, 0: none; region: how many the application has had
     drain = 16,   // begin nothing new on this connection; seq 1: and I have nothing under way, so
                   // end it when you have nothing either

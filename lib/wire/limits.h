@@ -16,6 +16,7 @@ constexpr size_t kMaxListenUris = 8;  // that a peer advertises
 constexpr size_t kMaxQuestions = 8;   // lookups that a proof brings along
 constexpr uint64_t kMaxNotifications =
     256;  // of one connection, begun and not had by the application
+constexpr uint32_t kMaxNotifyData = 1024;      // bytes of a notification
 constexpr uint64_t kNotificationSpan = 4'096;  // from the oldest that is open to the newest
 constexpr uint64_t kMaxMessages = 1'024;   // of one connection and direction, sent and not taken
 constexpr uint64_t kMaxHeld = 256 * 1024;  // payload that came along with them

@@ -199,14 +199,16 @@ SIZE(xfer_batch_options_t, 8);
 AT(xfer_batch_options_t, size, 0);
 AT(xfer_batch_options_t, flags, 4);
 
-SIZE(xfer_submit_options_t, 48);
+SIZE(xfer_submit_options_t, 64);
 AT(xfer_submit_options_t, size, 0);
 AT(xfer_submit_options_t, timeout_ms, 4);
 AT(xfer_submit_options_t, flags, 8);
 AT(xfer_submit_options_t, priority, 12);
 AT(xfer_submit_options_t, notify_key, 16);
 AT(xfer_submit_options_t, trace, 24);
-AT(xfer_submit_options_t, stream, 32);
+AT(xfer_submit_options_t, notify_data, 32);
+AT(xfer_submit_options_t, notify_length, 40);
+AT(xfer_submit_options_t, stream, 48);
 
 SIZE(xfer_op_stats_t, 424);
 AT(xfer_op_stats_t, submitted, 0);

@@ -43,10 +43,10 @@ static void test_work_under_way(void **state) {
     for (uint64_t i = 0; i < kPuts; i++)
         assert_status(xfer_put(pair.ep, local, &pair.ref, 0, kLength, i, NULL), XFER_OK);
     assert_status(xfer_get(pair.ep, back, &pair.ref, 0, kLength, 100, NULL), XFER_OK);
-    assert_status(xfer_notify(pair.ep, 5, 101, NULL), XFER_OK);
+    assert_status(xfer_notify(pair.ep, NULL, 0, 5, 101, NULL), XFER_OK);
     assert_status(xfer_engine_drain(pair.client->engine, 7, NULL), XFER_OK);
     assert_status(xfer_put(pair.ep, local, &pair.ref, 0, 1, 200, NULL), XFER_ECLOSED);
-    assert_status(xfer_notify(pair.ep, 5, 201, NULL), XFER_ECLOSED);
+    assert_status(xfer_notify(pair.ep, NULL, 0, 5, 201, NULL), XFER_ECLOSED);
     assert_status(drained(pair.client, 7), XFER_OK);
     for (uint64_t i = 0; i < kPuts; i++) {
         xfer_event_t event;
@@ -55,7 +55,7 @@ static void test_work_under_way(void **state) {
     }
     assert_true(filled(pair.memory, kLength, 2, 0));
     assert_int_equal(count_events(pair.client, XFER_EVENT_GET, 100), 1);
-    assert_int_equal(count_events(pair.client, XFER_EVENT_SEND, 101), 1);
+    assert_int_equal(count_events(pair.client, XFER_EVENT_NOTIFIED, 101), 1);
     assert_status(wait_event(pair.server, XFER_EVENT_PEER_DOWN, ANY_USER, kPatience).status,
                   XFER_ECLOSED);
     assert_int_equal(host_stats(pair.client).connections, 0);

@@ -239,8 +239,8 @@ static void test_back_before_down_is_taken(void **state) {
         Host *client = host_open_with(mode, &options);
         xfer_ep_t *ep = open_ep(client, server->uri);
         assert_status(connect_now(client, ep, kPatience), XFER_OK);
-        assert_status(xfer_notify(ep, 7, 1, NULL), XFER_OK);
-        assert_status(wait_event(client, XFER_EVENT_SEND, 1, kPatience).status, XFER_OK);
+        assert_status(xfer_notify(ep, NULL, 0, 7, 1, NULL), XFER_OK);
+        assert_status(wait_event(client, XFER_EVENT_NOTIFIED, 1, kPatience).status, XFER_OK);
         if (life == 0) wait_event(server, XFER_EVENT_NOTIFY, 0, kPatience);
         server->paused = mode->dispatch != XFER_DISPATCH_THREAD && mode->io_threads != XFER_NONE;
         if (life < 2) host_end(client);

@@ -35,12 +35,13 @@ static const Row rows[] = {
     [XFER_EVENT_PEER_UP] = {kUser | kEp | kFlags | kData, 0},
     [XFER_EVENT_PEER_DOWN] = {0, kUser | kEp | kData},
     [XFER_EVENT_REGION_GONE] = {kUser | kEp | kData, 0},
-    [XFER_EVENT_NOTIFY] = {kUser | kEp | kTag, kUser | kEp | kTag},
+    [XFER_EVENT_NOTIFY] = {kUser | kEp | kTag | kData, kUser | kEp | kTag},
     [XFER_EVENT_COUNTER] = {kUser | kObject | kTag | kIndex, kUser | kObject | kTag | kIndex},
     [XFER_EVENT_REVOKED] = {kUser | kObject | kTag, kUser | kObject | kTag},
     [XFER_EVENT_ROOM] = {kUser | kEp, 0},
     [XFER_EVENT_DRAINED] = {kUser | kObject, kUser | kObject},
     [XFER_EVENT_CLOSED] = {kUser | kEp | kObject, kUser | kEp | kObject},
+    [XFER_EVENT_NOTIFIED] = {kUser | kEp | kFlags, kUser | kEp | kFlags | kData},
 };
 
 /* A failed one tells why, as text; but of RECV data is the sender. */

@@ -33,8 +33,8 @@ static xfer_engine_stats_t stats(void) {
 static void come_and_go(uint64_t queued) {
     Host *client = host_open(THREAD_MODE);
     xfer_ep_t *ep = open_ep(client, uri);
-    assert_status(xfer_notify(ep, 5, 1, NULL), XFER_OK);
-    assert_status(wait_event(client, XFER_EVENT_SEND, 1, kPatience).status, XFER_OK);
+    assert_status(xfer_notify(ep, NULL, 0, 5, 1, NULL), XFER_OK);
+    assert_status(wait_event(client, XFER_EVENT_NOTIFIED, 1, kPatience).status, XFER_OK);
     host_end(client);
     uint64_t end = now_ms() + kPatience;
     while (stats().events_queued < queued) {
@@ -157,7 +157,7 @@ static void test_engine_closes(void **state) {
     open_server(*state);
     Host *client = host_open(THREAD_MODE);
     xfer_ep_t *ep = open_ep(client, uri), *theirs = NULL;
-    assert_status(xfer_notify(ep, 5, 1, NULL), XFER_OK);
+    assert_status(xfer_notify(ep, NULL, 0, 5, 1, NULL), XFER_OK);
     bool told = false, closed = false;
     for (uint64_t end = now_ms() + kPatience; !told && now_ms() < end;) {
         poll_once();

@@ -331,7 +331,7 @@ static void test_leaves_while_meeting(void **state) {
     host_listen(server, preferred("tcp://127.0.0.1:0"));
     for (int round = 0; round < 60; round++) {
         Host *client = host_open(THREAD_MODE);
-        assert_status(xfer_notify(open_ep(client, server->uri), 1, 1, NULL), XFER_OK);
+        assert_status(xfer_notify(open_ep(client, server->uri), NULL, 0, 1, 1, NULL), XFER_OK);
         usleep((useconds_t)(rand() % 400));
         host_end(client);
         turn(0);

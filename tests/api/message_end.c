@@ -27,7 +27,7 @@ static void test_flood(void **state) {
     }
     assert_status(put_now(letters.pair.client, letters.pair.ep, local, &letters.pair.ref, 0, 4096),
                   XFER_OK);
-    assert_status(xfer_notify(letters.pair.ep, 3, 9999, NULL), XFER_OK);
+    assert_status(xfer_notify(letters.pair.ep, NULL, 0, 3, 9999, NULL), XFER_OK);
     assert_status(wait_event(letters.pair.server, XFER_EVENT_NOTIFY, ANY_USER, kPatience).status,
                   XFER_OK);
     assert_status(sent(&letters, 9999), XFER_OK);

@@ -87,7 +87,7 @@ static void misuse_endpoint(void *wrong) {
     assert_misuse(xfer_put(wrong, local, &pair.ref, 0, 1, 1, NULL));
     assert_misuse(xfer_get(wrong, local, &pair.ref, 0, 1, 1, NULL));
     assert_misuse(xfer_send(wrong, local, 1, 1, 1, NULL));
-    assert_misuse(xfer_notify(wrong, 1, 1, NULL));
+    assert_misuse(xfer_notify(wrong, NULL, 0, 1, 1, NULL));
     if (wrong) assert_misuse(xfer_cancel(pair.client->engine, wrong, 1, UINT64_MAX));
     assert_misuse(xfer_batch_open(wrong, NULL, &batch, NULL));
     if (!wrong) return;

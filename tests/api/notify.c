@@ -12,9 +12,9 @@
 static uint64_t kLength = 8 << 20;
 
 static xfer_status_t notify_now(Pair *pair, uint64_t key, uint64_t user) {
-    xfer_status_t status = xfer_notify(pair->ep, key, user, NULL);
+    xfer_status_t status = xfer_notify(pair->ep, NULL, 0, key, user, NULL);
     if (status != XFER_OK) return status;
-    xfer_event_t event = wait_event(pair->client, XFER_EVENT_SEND, user, kPatience);
+    xfer_event_t event = wait_event(pair->client, XFER_EVENT_NOTIFIED, user, kPatience);
     assert_completion(&event);
     return event.status;
 }
@@ -45,20 +45,110 @@ static void test_alone(void **state) {
     assert_int_equal(host_stats(pair.client).notify.completed, 20);
 }
 
+/* ---- bytes that come along ---- */
+
+static void assert_told(Host *host, uint64_t key, const void *data, uint64_t length) {
+    const xfer_event_t event = wait_event(host, XFER_EVENT_NOTIFY, ANY_USER, kPatience);
+    assert_int_equal(event.tag, key);
+    assert_int_equal(event.data_length, length);
+    if (length) assert_memory_equal(event.data, data, length);
+}
+
+/* They are copied by the call, and come whole; also behind a batch that is submitted again. */
+static void test_bytes(void **state) {
+    Pair pair;
+    pair_open(&pair, *state, 4096);
+    uint8_t *local = test_memory(4096);
+    uint8_t bytes[1024], scratch[1024];
+    fill(bytes, sizeof bytes, 3);
+    for (uint64_t length = 0; length <= sizeof bytes; length = length ? 4 * length : 1) {
+        memcpy(scratch, bytes, sizeof bytes);
+        assert_status(xfer_notify(pair.ep, scratch, length, length, length, NULL), XFER_OK);
+        memset(scratch, 0, sizeof scratch);
+        assert_told(pair.server, length, bytes, length);
+        assert_status(wait_event(pair.client, XFER_EVENT_NOTIFIED, length, kPatience).status,
+                      XFER_OK);
+    }
+    xfer_batch_t *batch = open_batch(pair.ep);
+    assert_status(xfer_batch_put(batch, local, &pair.ref, 0, 4096), XFER_OK);
+    for (uint64_t length = 0; length <= 1000; length += 500) {
+        memcpy(scratch, bytes, sizeof bytes);
+        const xfer_submit_options_t options = {.size = sizeof options,
+                                               .flags = XFER_SUBMIT_NOTIFY,
+                                               .notify_key = 7,
+                                               .notify_data = scratch,
+                                               .notify_length = length};
+        assert_status(xfer_batch_submit(batch, 1, &options), XFER_OK);
+        memset(scratch, 0, sizeof scratch);
+        assert_told(pair.server, 7, bytes, length);
+        assert_status(wait_event(pair.client, XFER_EVENT_BATCH, 1, kPatience).status, XFER_OK);
+    }
+}
+
+/* A failure has a key and no bytes; a counter drops them. */
+static void test_bytes_that_do_not_come(void **state) {
+    Pair pair;
+    pair_open(&pair, *state, 4096);
+    uint8_t *local = test_memory(4096);
+    xfer_batch_t *batch = open_batch(pair.ep);
+    xfer_region_t *other = open_region(pair.server, "other", XFER_WRITE, test_memory(4096), 4096);
+    const xfer_ref_t stale = look_up(pair.client, pair.ep, "other");
+    assert_status(xfer_batch_put(batch, local, &pair.ref, 0, 4096), XFER_OK);
+    assert_status(xfer_batch_put(batch, local, &stale, 0, 4096), XFER_OK);
+    assert_status(xfer_region_close(other), XFER_OK);
+    wait_closed(pair.server, other);
+    const xfer_submit_options_t options = {.size = sizeof options,
+                                           .flags = XFER_SUBMIT_NOTIFY,
+                                           .notify_key = 8,
+                                           .notify_data = "well",
+                                           .notify_length = 4};
+    assert_status(xfer_batch_submit(batch, 1, &options), XFER_OK);
+    assert_status(wait_event(pair.client, XFER_EVENT_BATCH, 1, kPatience).status, XFER_ESTALE);
+    assert_told(pair.server, 8, NULL, 0);
+
+    const xfer_counter_options_t counts = {.size = sizeof counts, .user = 2};
+    xfer_counter_t *counter = NULL;
+    assert_status(xfer_counter_open(pair.server->engine, 9, 1, &counts, &counter, NULL), XFER_OK);
+    assert_status(xfer_notify(pair.ep, "counted", 7, 9, 2, NULL), XFER_OK);
+    const xfer_event_t event = wait_event(pair.server, XFER_EVENT_COUNTER, 2, kPatience);
+    assert_int_equal(event.data_length, 0);
+    assert_status(xfer_counter_close(counter), XFER_OK);
+}
+
+static void test_bytes_that_are_refused(void **state) {
+    Pair pair;
+    pair_open(&pair, *state, 4096);
+    uint8_t bytes[1025] = {0};
+    xfer_batch_t *batch = open_batch(pair.ep);
+    assert_status(xfer_notify(pair.ep, bytes, 1025, 1, 1, NULL), XFER_ETOOBIG);
+    assert_status(xfer_notify(pair.ep, bytes, UINT64_MAX, 1, 1, NULL), XFER_ETOOBIG);
+    assert_status(xfer_notify(pair.ep, NULL, 1, 1, 1, NULL), XFER_EINVAL);
+    xfer_submit_options_t options = {
+        .size = sizeof options, .notify_data = bytes, .notify_length = 1};
+    assert_status(xfer_batch_submit(batch, 1, &options), XFER_EINVAL); /* without the flag */
+    options.flags = XFER_SUBMIT_NOTIFY;
+    options.notify_length = 1025;
+    assert_status(xfer_batch_submit(batch, 1, &options), XFER_ETOOBIG);
+    options.notify_length = 1, options.notify_data = NULL;
+    assert_status(xfer_batch_submit(batch, 1, &options), XFER_EINVAL);
+    assert_status(put_now(pair.client, pair.ep, bytes, &pair.ref, 0, 1), XFER_OK);
+    assert_int_equal(count_events(pair.server, XFER_EVENT_NOTIFY, ANY_USER), 0);
+}
+
 /* They come in the order in which they were sent, from the owner to the initiator too. */
 static void test_in_order(void **state) {
     Pair pair;
     pair_open(&pair, *state, 4096);
     xfer_event_t met = wait_event(pair.server, XFER_EVENT_PEER, ANY_USER, kPatience);
     for (uint64_t i = 0; i < 600; i++) {
-        assert_status(xfer_notify(pair.ep, i, i, NULL), XFER_OK);
-        assert_status(xfer_notify(met.ep, i, i, NULL), XFER_OK);
+        assert_status(xfer_notify(pair.ep, NULL, 0, i, i, NULL), XFER_OK);
+        assert_status(xfer_notify(met.ep, NULL, 0, i, i, NULL), XFER_OK);
     }
     for (uint64_t i = 0; i < 600; i++) {
         assert_int_equal(wait_event(pair.server, XFER_EVENT_NOTIFY, ANY_USER, kPatience).tag, i);
         assert_int_equal(wait_event(pair.client, XFER_EVENT_NOTIFY, ANY_USER, kPatience).tag, i);
-        assert_status(wait_event(pair.client, XFER_EVENT_SEND, i, kPatience).status, XFER_OK);
-        assert_status(wait_event(pair.server, XFER_EVENT_SEND, i, kPatience).status, XFER_OK);
+        assert_status(wait_event(pair.client, XFER_EVENT_NOTIFIED, i, kPatience).status, XFER_OK);
+        assert_status(wait_event(pair.server, XFER_EVENT_NOTIFIED, i, kPatience).status, XFER_OK);
     }
 }
 
@@ -338,11 +428,11 @@ static void test_counter(void **state) {
         Host *client = host_open(*state);
         xfer_ep_t *ep = open_ep(client, server->uri);
         for (uint64_t n = 0; n < kEach; n++)
-            assert_status(xfer_notify(ep, key, n, NULL), XFER_OK);
+            assert_status(xfer_notify(ep, NULL, 0, key, n, NULL), XFER_OK);
         for (uint64_t n = 0; n < kEach; n++) {
             if (i < kClients - 1)
                 assert_int_equal(count_events(server, XFER_EVENT_COUNTER, ANY_USER), 0);
-            assert_status(wait_event(client, XFER_EVENT_SEND, n, kPatience).status, XFER_OK);
+            assert_status(wait_event(client, XFER_EVENT_NOTIFIED, n, kPatience).status, XFER_OK);
         }
     }
     xfer_event_t event = wait_event(server, XFER_EVENT_COUNTER, 77, kPatience);
@@ -410,39 +500,43 @@ static void test_not_taken(void **state) {
     uint8_t *local = test_memory(4096);
     pair.server->paused = true;
     for (uint64_t i = 0; i < kAll; i++)
-        assert_status(xfer_notify(pair.ep, i, i, NULL), XFER_OK);
+        assert_status(xfer_notify(pair.ep, NULL, 0, i, i, NULL), XFER_OK);
     for (uint64_t i = 0; i < kRoom; i++)
-        assert_status(wait_event(pair.client, XFER_EVENT_SEND, i, kPatience).status, XFER_OK);
+        assert_status(wait_event(pair.client, XFER_EVENT_NOTIFIED, i, kPatience).status, XFER_OK);
     const xfer_op_options_t brief = {.size = sizeof brief, .timeout_ms = 50};
-    assert_status(xfer_notify(pair.ep, 5000, 5000, &brief), XFER_OK);
-    assert_status(wait_event(pair.client, XFER_EVENT_SEND, 5000, kPatience).status, XFER_ETIMEDOUT);
+    assert_status(xfer_notify(pair.ep, NULL, 0, 5000, 5000, &brief), XFER_OK);
+    assert_status(wait_event(pair.client, XFER_EVENT_NOTIFIED, 5000, kPatience).status,
+                  XFER_ETIMEDOUT);
     assert_status(put_now(pair.client, pair.ep, local, &pair.ref, 0, 4096), XFER_OK);
     assert_status(xfer_ep_probe(pair.ep, 6000, NULL), XFER_OK);
     assert_status(wait_event(pair.client, XFER_EVENT_PROBE, 6000, kPatience).status, XFER_OK);
-    assert_int_equal(count_events(pair.client, XFER_EVENT_SEND, ANY_USER), kRoom + 1);
+    assert_int_equal(count_events(pair.client, XFER_EVENT_NOTIFIED, ANY_USER), kRoom + 1);
     pair.server->paused = false;
     for (uint64_t i = 0; i < kAll; i++)
         assert_int_equal(wait_event(pair.server, XFER_EVENT_NOTIFY, ANY_USER, kPatience).tag, i);
     for (uint64_t i = kRoom; i < kAll; i++)
-        assert_status(wait_event(pair.client, XFER_EVENT_SEND, i, kPatience).status, XFER_OK);
+        assert_status(wait_event(pair.client, XFER_EVENT_NOTIFIED, i, kPatience).status, XFER_OK);
 }
 
 static void test_bad_calls(void **state) {
     Pair pair;
     pair_open(&pair, *state, 4096);
     xfer_op_options_t options = {.size = sizeof options, .flags = 1};
-    assert_status(xfer_notify(NULL, 1, 1, NULL), XFER_EBADHANDLE);
-    assert_status(xfer_notify(pair.ep, 1, 1, &options), XFER_EINVAL);
+    assert_status(xfer_notify(NULL, NULL, 0, 1, 1, NULL), XFER_EBADHANDLE);
+    assert_status(xfer_notify(pair.ep, NULL, 0, 1, 1, &options), XFER_EINVAL);
     assert_status(xfer_counter_close(NULL), XFER_OK);
     assert_status(xfer_counter_close((xfer_counter_t *)pair.ep), XFER_EBADHANDLE);
     assert_status(xfer_engine_close(pair.client->engine), XFER_OK);
     xfer_counter_t *counter = NULL;
     assert_status(xfer_counter_open(pair.client->engine, 1, 1, NULL, &counter, NULL), XFER_ECLOSED);
-    assert_status(xfer_notify(pair.ep, 1, 1, NULL), XFER_ECLOSED);
+    assert_status(xfer_notify(pair.ep, NULL, 0, 1, 1, NULL), XFER_ECLOSED);
 }
 
 static const struct CMUnitTest tests[] = {
     EACH_MODE(test_alone),
+    EACH_MODE(test_bytes),
+    EACH_DISPATCH(test_bytes_that_do_not_come),
+    EACH_DISPATCH(test_bytes_that_are_refused),
     EACH_MODE(test_in_order),
     EACH_DISPATCH(test_to_itself),
     EACH_MODE(test_behind_all_data),

@@ -201,7 +201,8 @@ static void ep_close(Worker *worker) {
     if (status == XFER_OK) { /* it has not ended yet */
         refused(xfer_ep_close(ep->handle), "a second xfer_ep_close");
         refused(xfer_ep_probe(ep->handle, UINT32_MAX, NULL), "xfer_ep_probe after the close");
-        refused(xfer_notify(ep->handle, 1, UINT32_MAX, NULL), "xfer_notify after the close");
+        refused(xfer_notify(ep->handle, NULL, 0, 1, UINT32_MAX, NULL),
+                "xfer_notify after the close");
     }
     pthread_mutex_unlock(&sides[side].hold);
     ep->handle = NULL;
@@ -234,7 +235,9 @@ EP_CALL(put, XFER_EVENT_PUT,
         xfer_put(ep->handle, worker->local[side], &ref, offset, length, word, options))
 EP_CALL(get, XFER_EVENT_GET,
         xfer_get(ep->handle, worker->local[side], &ref, offset, length, word, options))
-EP_CALL(notify, XFER_EVENT_SEND, xfer_notify(ep->handle, draw(worker, 4), word, options))
+EP_CALL(notify, XFER_EVENT_NOTIFIED,
+        xfer_notify(ep->handle, worker->local[side], draw(worker, 2) ? 0 : draw(worker, 1025),
+                    draw(worker, 4), word, options))
 EP_CALL(ep_connect, XFER_EVENT_CONNECT,
         xfer_ep_connect(ep->handle, word, WITHIN(some_timeout(worker))))
 EP_CALL(ep_probe, XFER_EVENT_PROBE, xfer_ep_probe(ep->handle, word, WITHIN(some_timeout(worker))))

@@ -114,7 +114,7 @@ static xfer_status_t recv_it(Scene *scene, const void *input, xfer_error_t *err)
 }
 static xfer_status_t notify(Scene *scene, const void *input, xfer_error_t *err) {
     (void)err;
-    return xfer_notify(scene->pair.ep, 1, 1, input);
+    return xfer_notify(scene->pair.ep, NULL, 0, 1, 1, input);
 }
 static xfer_status_t listen_at(Scene *scene, const void *input, xfer_error_t *err) {
     return xfer_engine_listen(scene->pair.client->engine, "tcp://127.0.0.1:0", input, NULL, 0, err);
@@ -189,7 +189,8 @@ static const struct Input {
      RESERVED(xfer_submit_options_t, stream), "xfer_batch_submit", submit, false},
     {"xfer_strided_t", sizeof(xfer_strided_t), RESERVED(xfer_strided_t, reserved),
      "xfer_batch_add_strided", add_strided, true},
-    {"xfer_pages_t", sizeof(xfer_pages_t), NONE, NULL, "xfer_batch_add_pages", add_pages, true},
+    {"xfer_pages_t", sizeof(xfer_pages_t), RESERVED(xfer_pages_t, reserved), "xfer_batch_add_pages",
+     add_pages, true},
 };
 
 /* One refusal: its status, and `part` in the error and in the log. The options of an engine that

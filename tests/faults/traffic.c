@@ -168,14 +168,17 @@ static void run_named(const Mode *mode, const Fault *fault) {
 enum { kCounted = 9, kTold = 10, kBatch = 11 };
 
 static bool notified(uint64_t key, uint64_t user) {
-    xfer_status_t status = xfer_notify(ep, key, user, NULL);
-    return ended(&client, &server, status, XFER_EVENT_SEND, user) == XFER_OK;
+    xfer_status_t status = xfer_notify(ep, letter, kSmallBytes, key, user, NULL);
+    return ended(&client, &server, status, XFER_EVENT_NOTIFIED, user) == XFER_OK;
 }
 
 static bool put_and_notify(void) {
     static uint8_t local[sizeof served];
-    xfer_submit_options_t options = {
-        .size = sizeof options, .flags = XFER_SUBMIT_NOTIFY, .notify_key = kBatch};
+    xfer_submit_options_t options = {.size = sizeof options,
+                                     .flags = XFER_SUBMIT_NOTIFY,
+                                     .notify_key = kBatch,
+                                     .notify_data = letter,
+                                     .notify_length = kSmallBytes};
     xfer_batch_t *batch = NULL;
     xfer_status_t status = xfer_batch_open(ep, NULL, &batch, NULL);
     check_status(status, "xfer_batch_open");

@@ -75,6 +75,7 @@ void add_frames(Corpus &corpus) {
         {"checked_put", {FrameType::put, kChecked, 1, access_length(1, kChecked) + 5, 9, 5, 1, 0}},
         {"checked_data", {FrameType::data, kChecked, 0, kChecksumBytes + 5, 9, 0, 0, 0}},
         {"notify", {FrameType::notify, 0, 0, 0, 7, 0x6b6579, 0, 0}},
+        {"told", {FrameType::notify, 0, 0, 1000, 7, 0x6b6579, 0, 0}},
         {"failed", {FrameType::notify, 0, 0, 0, 7, 0x6b6579, 0, XFER_ECANCELED}},
         {"noted", {FrameType::noted, 0, 0, 0, 7, 64, 0, 0}},
         {"drain", {FrameType::drain, 0, 0, 0, 1, 0, 0, 0}},

@@ -267,11 +267,30 @@ def notifications_far_ahead(lab):
 
 
 @vector
+def notifications_with_more_bytes_than_they_may(lab):
+    lab.breaks(Frame(wire.NOTIFY, 1, body=bytes(1025)))
+    lab.breaks(header(wire.NOTIFY, seq=1, length=(1 << 32) - 1))
+    lab.breaks(Frame(wire.NOTIFY, 1, body=b"why", status=wire.ECANCELED))
+
+
+@vector
+def a_notification_that_ends_in_its_bytes(lab):
+    connection = lab.connect()
+    put = lab.put(ref=lab.desk, flags=wire.NOTIFIED | wire.ACK_WANTED, notification=(1, 51))
+    same(lab.answers(connection, put), [(wire.ACK, 0)], "its put")
+    connection.lanes[0].send(Frame(wire.NOTIFY, 1, region=51, body=bytes(1000)).pack()[:-1])
+    connection.drop()
+    same(lab.server.wait("notify"), ["51", str(wire.EPEERLOST)], "what the application is told")
+
+
+@vector
 def a_notification_twice_is_told_once(lab):
     connection = lab.connect()
-    connection.lanes[0].send(Frame(wire.NOTIFY, 1, region=11).pack() * 3 + Frame(wire.NOTIFY, 2, region=12).pack())
+    connection.lanes[0].send(Frame(wire.NOTIFY, 1, region=11, body=b"once").pack()
+                                   + Frame(wire.NOTIFY, 1, region=11, body=b"twice").pack() * 2
+                                   + Frame(wire.NOTIFY, 2, region=12).pack())
     lab.is_up(connection)
-    same([lab.server.wait("notify") for _ in range(2)], [["11", "0"], ["12", "0"]], "what the application is told")
+    same([lab.server.wait("notify") for _ in range(2)], [["11", "0", "once"], ["12", "0"]], "what the application is told")
     lab.server.report()
     check(all(line[0] != "notify" for line in lab.server.said), "and nothing more")
 

@@ -24,7 +24,7 @@ SYNC, ENVELOPE, HELD = 1, 2, 1  # flags of a message; of kept
 ACK_WANTED, NOTIFIED, CHECKED = 1, 2, 4  # flags of a put; CHECKED also of a get and its data
 WAIT = 1  # flag of a lookup
 
-MAX_MESSAGE, MAX_PAYLOAD, MAX_PIECES, MAX_DEPTH, MAX_BEGUN = 8192, 262144, 512, 4, 256
+MAX_MESSAGE, MAX_PAYLOAD, MAX_PIECES, MAX_DEPTH, MAX_BEGUN, MAX_TOLD = 8192, 262144, 512, 4, 256, 1024
 REF = 96  # bytes
 PATIENCE = 10  # seconds without a byte that is due; only so that nothing waits for ever
 
@@ -307,7 +307,8 @@ def is_well_formed(type, flags, pieces, length, seq, status):
         return 1 <= pieces <= MAX_PIECES and length == 8 + 16 * pieces and not flags & NOTIFIED
     least, most = {DATA: (checksum, MAX_PAYLOAD + checksum),
                    MESSAGE: (8, 8) if flags & ENVELOPE else (checksum, 4096), LOOKUP: (1, 255), GONE: (REF, REF),
-                   FOUND: (0 if status else REF, REF + 1024)}.get(type, (0, 0))
+                   FOUND: (0 if status else REF, REF + 1024),
+                   NOTIFY: (0, 0 if status else MAX_TOLD)}.get(type, (0, 0))
     if pieces or not least <= length <= most:
         return False
     if type in (ERROR, BYE):
@@ -597,7 +598,7 @@ class Initiator:
         elif frame.type == GONE:
             self.gone.append((frame.region, frame.generation))
         elif frame.type == NOTIFY:
-            self.notified.append((frame.region, frame.status))
+            self.notified.append((frame.region, frame.status, frame.body))
             self.control.send(Frame(NOTED, frame.seq, region=len(self.notified)).pack())
         elif frame.type == DRAIN:
             self.draining, self.drained = True, frame.seq == 1
@@ -724,9 +725,9 @@ class Initiator:
         self.begun.add(self.notifications)
         return self.notifications, key
 
-    def notify(self, notification, status=0):
+    def notify(self, notification, status=0, data=b""):
         """Closes a notification, and waits until the owner holds it."""
         seq, key = notification
-        self.control.send(Frame(NOTIFY, seq, region=key, status=status).pack())
+        self.control.send(Frame(NOTIFY, seq, region=key, status=status, body=data).pack())
         while seq in self.begun:
             self.turn()

@@ -51,9 +51,9 @@ class Server:
         self.process.stdin.flush()
 
     def notification(self):
-        """(key, status) of the next one that its application was told of."""
-        _, key, status = self.lines.get(timeout=SOON)
-        return int(key), int(status)
+        """(key, status) of the next one that its application was told of, and its bytes if it has some."""
+        _, key, status, *data = self.lines.get(timeout=SOON)
+        return int(key), int(status), *data
 
     def stop(self):
         self.process.stdin.close()
@@ -311,13 +311,13 @@ class Cases:
         ref = connection.lookup(b"memory")
         alone, behind = connection.begin_notification(1 << 63), connection.begin_notification(2)
         connection.put(ref, [(0, MIB)], bytes(MIB), notification=behind)
-        connection.notify(alone)
-        connection.notify(behind)
+        connection.notify(alone, data=b"x" * wire.MAX_TOLD)
+        connection.notify(behind, data=b"written")
         failed = connection.begin_notification(3)
         connection.put(ref, [(0, 4)], b"data", notification=failed)
         connection.notify(failed, wire.ECANCELED)
         told = [self.server.notification() for _ in range(3)]
-        self.assertEqual(told, [(1 << 63, 0), (2, 0), (3, wire.ECANCELED)])
+        self.assertEqual(told, [(1 << 63, 0, "x" * wire.MAX_TOLD), (2, 0, "written"), (3, wire.ECANCELED)])
         self.refused(wire.ECANCELED, connection.put, ref, [(0, 4)], b"late", notification=behind, kind=Failed)
 
     def test_notification_whose_connection_dies(self):
@@ -469,6 +469,8 @@ class Cases:
         yield "bye without a status", Frame(wire.BYE).pack()
         yield "notify 0", Frame(wire.NOTIFY, 0).pack()
         yield "notify too far ahead", Frame(wire.NOTIFY, 4097).pack()
+        yield "notify with too many bytes", Frame(wire.NOTIFY, 1, body=bytes(wire.MAX_TOLD + 1)).pack()
+        yield "notify of a failure with bytes", Frame(wire.NOTIFY, 1, status=wire.ECANCELED, body=b"why").pack()
         yield "noise", bytes(range(255, 0, -1))
 
     def test_malformed_frames(self):

@@ -139,8 +139,8 @@ static void submit(uint32_t op, uint8_t *bytes, const xfer_ref_t *ref, uint32_t 
 }
 
 static void notify(uint64_t key) {
-    must_be(xfer_notify(ep, key, 0, NULL), XFER_OK, "notify");
-    must_be(wait_for(XFER_EVENT_SEND, "notify").status, XFER_OK, "notify");
+    must_be(xfer_notify(ep, NULL, 0, key, 0, NULL), XFER_OK, "notify");
+    must_be(wait_for(XFER_EVENT_NOTIFIED, "notify").status, XFER_OK, "notify");
 }
 
 static void move_bytes(void) {

@@ -26,7 +26,8 @@ static void must(xfer_status_t status, const char *what) {
 static void on_event(const xfer_event_t *event, uint64_t user) {
     (void)user;
     if (event->kind == XFER_EVENT_NOTIFY)
-        printf("notify %" PRIu64 " %" PRId32 "\n", event->tag, event->status);
+        printf("notify %" PRIu64 " %" PRId32 " %.*s\n", event->tag, event->status,
+               (int)event->data_length, (const char *)event->data);
     if (event->kind == XFER_EVENT_CLOSED && event->object == mapped) printf("closed\n");
     if (event->kind == XFER_EVENT_RECV)
         printf("received %" PRIu64 " %" PRId32 " %" PRIu64 "\n", event->tag, event->status,

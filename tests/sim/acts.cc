@@ -192,7 +192,10 @@ bool Scenario::act_notify(Life &life, Life::Ep *ep) {
     const auto options = options_of<xfer_op_options_t>(some_timeout(operation));
     if (swarm.counts && one_in(2)) operation.key = kSharedKey + random(kSharedKeys);
     const uint64_t key = operation.key ? operation.key : operation.number;
-    return life.took(operation, ep, xfer_notify(ep->handle, key, operation.number, &options));
+    const auto bytes = told_bytes(operation.number);
+    return life.took(
+        operation, ep,
+        xfer_notify(ep->handle, bytes.data(), bytes.size(), key, operation.number, &options));
 }
 
 void Scenario::act_counter(Life &life) {

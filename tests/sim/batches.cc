@@ -67,6 +67,9 @@ void Scenario::submit(Life &life, Life::Batch &batch, Operation &operation) {
         operation.checked = true;
     }
     options.notify_key = operation.key ? operation.key : operation.number;
+    const auto bytes = told_bytes(operation.number);
+    if (operation.notifies) options.notify_data = bytes.data();
+    if (operation.notifies) options.notify_length = bytes.size();
     batch.last = operation.number;
     // A polled engine takes operations on a handle whose end was told, and cancels them in the next
     // poll.

@@ -330,7 +330,7 @@ TEST_CASE("a notification without data does not wait behind data, and is told on
             REQUIRE(xfer_put(ep, bytes.data(), &a.ref, 0, bytes.size(), user, nullptr) == XFER_OK);
         }
         a.expect(90);
-        REQUIRE(xfer_notify(ep, 7, 90, nullptr) == XFER_OK);
+        REQUIRE(xfer_notify(ep, nullptr, 0, 7, 90, nullptr) == XFER_OK);
         world.world.run_for(world.world.random(500) * kNsPerMs);
         xfer_cancel(a.engine, ep, 90, UINT64_MAX);
         CHECK(a.wait(90) != XFER_EINTERNAL);

@@ -308,7 +308,8 @@ void Life::on_event(const xfer_event_t &event) {
                (event.flags & XFER_MAYBE_APPLIED ? " maybe" : "") + " #" +
                std::to_string(event.kind == XFER_EVENT_NOTIFY ? event.tag : event.user);
     });
-    if (event.kind <= XFER_EVENT_CONNECT) return on_operation(event);
+    if (event.kind <= XFER_EVENT_CONNECT || event.kind == XFER_EVENT_NOTIFIED)
+        return on_operation(event);
     switch (event.kind) {
     case XFER_EVENT_NOTIFY:
         return all.model.notified(event, who());

@@ -100,6 +100,9 @@ std::string named(const Operation &operation);
 constexpr uint64_t kSharedKey = 1ull << 32;
 constexpr uint64_t kSharedKeys = 3;
 
+// What the notification of an operation brings along: nothing, some bytes, as many as can be.
+std::vector<uint8_t> told_bytes(uint64_t number);
+
 // A counter of an application. How many notifications it has had is not to be seen; the operations
 // of others bound it from both sides.
 struct Count {

@@ -24,7 +24,7 @@ uint32_t kind_of(const Operation &operation) {
     case Operation::receive:
         return XFER_EVENT_RECV;
     case Operation::notify:
-        return XFER_EVENT_NOTIFY;
+        return XFER_EVENT_NOTIFIED;
     case Operation::question:
         break;
     }
@@ -98,7 +98,7 @@ void Scenario::check_stats(Life &life) {
     check("batches", XFER_EVENT_BATCH, stats.batch);
     check("sends", XFER_EVENT_SEND, stats.send);
     check("receives", XFER_EVENT_RECV, stats.recv);
-    check("notifications", XFER_EVENT_NOTIFY, stats.notify);
+    check("notifications", XFER_EVENT_NOTIFIED, stats.notify);
     if (stats.queued || stats.inflight)
         model.violated(life.name() + " counts operations that have ended");
     if (stats.regions != life.areas.size() || stats.grants != life.grants.size())

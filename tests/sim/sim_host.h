@@ -122,7 +122,8 @@ struct Host {
         if (event.kind == XFER_EVENT_PEER_DOWN) ++downs;
         if (event.kind == XFER_EVENT_REGION_GONE) ++gone;
         if (event.kind == XFER_EVENT_NOTIFY && on_notify) on_notify(event);
-        const bool operation = event.kind <= XFER_EVENT_CONNECT;
+        const bool operation =
+            event.kind <= XFER_EVENT_CONNECT || event.kind == XFER_EVENT_NOTIFIED;
         if (!operation && on_other) on_other(event);
         if (!operation) return;
         CHECK(done.emplace(event.user, event).second);  // exactly once

@@ -45,7 +45,10 @@ void Scenario::talk_to(Life &life, Life::Ep &ep, Life &owner, const Life::Area &
 
     Operation &notify = model.begin(Operation::notify, life.number, 0);
     notify.ep = ep.number;
-    if (life.took(notify, &ep, xfer_notify(ep.handle, notify.number, notify.number, &options)))
+    const auto bytes = told_bytes(notify.number);
+    if (life.took(notify, &ep,
+                  xfer_notify(ep.handle, bytes.data(), bytes.size(), notify.number, notify.number,
+                              &options)))
         begun.push_back(&notify);
 }
 

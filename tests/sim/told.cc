@@ -5,8 +5,14 @@
 
 #include "model.h"
 #include "util/status.h"
+#include "wire/limits.h"
 
 namespace xfer {
+
+std::vector<uint8_t> told_bytes(uint64_t number) {
+    return std::vector<uint8_t>(number % 16 == 0 ? kMaxNotifyData : number % 3 * number % 100,
+                                static_cast<uint8_t>(number));
+}
 
 void Model::notified(const xfer_event_t &event, Who &at) {
     if (event.tag >= kSharedKey) return told_of_many(event, at);
@@ -18,6 +24,10 @@ void Model::notified(const xfer_event_t &event, Who &at) {
     if (operation->announced_at != at.number && !operation->to_self)
         violated(named(*operation) + " is told where nothing of it has come");
     ++met()[event.status == XFER_OK ? "notified" : "notified of a failure"];
+    const auto *data = static_cast<const uint8_t *>(event.data);
+    if (std::vector(data, data + event.data_length) !=
+        (event.status == XFER_OK ? told_bytes(event.tag) : std::vector<uint8_t>()))
+        violated(named(*operation) + ": its notification has other bytes");
     operation->told = true;
     operation->told_status = event.status;
     if (operation->ended && operation->status == XFER_OK && event.status != XFER_OK)

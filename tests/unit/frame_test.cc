@@ -145,7 +145,9 @@ TEST_CASE("the other types at and past their bounds") {
     for (int32_t status : {0, -1}) {
         CHECK(sendable(FrameType::notify, 0, 0, status));
         CHECK_FALSE(sendable(FrameType::notify, 1, 0, status));
-        CHECK_FALSE(sendable(FrameType::notify, 0, 1, status));
+        CHECK(sendable(FrameType::notify, 0, 1, status) == (status == 0));
+        CHECK(sendable(FrameType::notify, 0, kMaxNotifyData, status) == (status == 0));
+        CHECK_FALSE(sendable(FrameType::notify, 0, kMaxNotifyData + 1, status));
     }
     CHECK_FALSE(sendable(FrameType::notify, 0, 0, 1));
     CHECK_FALSE(sendable(FrameType::notify, 0, 0, 0, 0, 0));
