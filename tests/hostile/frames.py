@@ -32,8 +32,7 @@ def pieces_in_frames_that_have_none(lab):
 
 @vector
 def bodies_in_frames_that_have_none(lab):
-    for type in (wire.ACK, wire.ERROR, wire.PING, wire.PONG, wire.LANES, wire.BYE, wire.FORGET, wire.NOTIFY, wire.NOTED,
-                 wire.DRAIN):
+    for type in (wire.ACK, wire.ERROR, wire.PING, wire.PONG, wire.LANES, wire.BYE, wire.FORGET, wire.NOTED, wire.DRAIN):
         lab.breaks(header(type, length=1, status=-9 if type in (wire.ERROR, wire.BYE) else 0, seq=1) + b"x")
 
 

@@ -220,7 +220,8 @@ void Model::ended(const xfer_event_t &event, Who &by) {
     --(operation->kind == Operation::receive ? pending_receives_ : pending_);
     static const char *const kinds[] = {"op",   "put",    "get",   "batch",  "send",
                                         "recv", "lookup", "probe", "connect"};
-    ++met()[std::string("end ") + kinds[event.kind] + " " + xfer_status_name(event.status) +
+    const char *kind = event.kind == XFER_EVENT_NOTIFIED ? "notify" : kinds[event.kind];
+    ++met()[std::string("end ") + kind + " " + xfer_status_name(event.status) +
             (event.flags & XFER_MAYBE_APPLIED ? " maybe" : "")];
     check_flags(*operation);
     check_time(*operation, by);
