@@ -183,7 +183,8 @@ enum {
     XFER_EVENT_STALLED = 17,     /* an ending operation waits for hardware that does not answer */
     XFER_EVENT_DRAINED = 18,     /* an xfer_engine_drain ended */
     XFER_EVENT_CLOSED = 19,      /* the last event of object: a region, an endpoint or the engine */
-    XFER_EVENT_NOTIFIED = 20     /* an xfer_notify ended */
+    XFER_EVENT_NOTIFIED = 20,    /* an xfer_notify ended */
+    XFER_EVENT_FLUSH = 22        /* an xfer_ep_flush ended; status is the first failure that it covers */
 };
 
 /* Event flags. A completion that is not OK carries FENCED or MAYBE_APPLIED. */
@@ -204,6 +205,7 @@ enum {
  *   LOOKUP            user, ep, flags; data, with XFER_OK
  *   PROBE             user, ep, flags; bytes, with XFER_OK
  *   CONNECT, NOTIFIED user, ep, flags
+ *   FLUSH             user, ep, flags
  *   PEER              user, ep; tag: the listener's user
  *   PEER_UP           user, ep, flags, data
  *   PEER_DOWN, ROOM   user, ep
@@ -215,8 +217,8 @@ enum {
  *   CLOSED            user, object; of an endpoint also ep
  *
  * `user` of PEER to NOTIFY is the endpoint's. A failed one has origin and native_code as well, where they are known. A
- * failed PUT, GET, SEND, NOTIFIED, PROBE or CONNECT, and PEER_DOWN, may have one sentence in data that says why, with
- * its NUL behind data_length. All other fields are zero. */
+ * failed PUT, GET, SEND, NOTIFIED, FLUSH, PROBE or CONNECT, and PEER_DOWN, may have one sentence in data that says why,
+ * with its NUL behind data_length. All other fields are zero. */
 typedef struct xfer_event {
     uint32_t kind;
     xfer_status_t status;
@@ -294,6 +296,14 @@ typedef struct xfer_engine_options {
     const struct xfer_tls_options *tls;
 } xfer_engine_options_t;
 
+/* In xfer_op_options_t.flags. A flag that a call does not take is XFER_EINVAL. */
+enum {
+    XFER_FLAG_SYNC = 1,  /* send: ends when the message was received, not when it is held */
+    XFER_FLAG_QUIET = 2, /* put, get, send, notify: no event if it ends with XFER_OK; a failure still has its event */
+    XFER_FLAG_COPY = 4   /* put, send: at most 4,096 bytes of host memory, else XFER_ETOOBIG; they are copied, and the
+                            caller's again when the call returns */
+};
+
 /* Of one operation. It ends with XFER_ETIMEDOUT at its deadline, or when no byte of it has moved for the stall limit.
  * The stall limit does not run while it waits for an application: in a receive, a lookup that waits, a counter, a
  * drain, and in a send or a notification with a deadline, until the peer takes it. A connect, probe or lookup with a
@@ -301,7 +311,7 @@ typedef struct xfer_engine_options {
 typedef struct xfer_op_options {
     uint32_t size;
     uint32_t timeout_ms; /* default: the engine's; XFER_NONE: no deadline, only the stall limit */
-    uint32_t flags;      /* XFER_SEND_*, of xfer_send */
+    uint32_t flags;      /* XFER_FLAG_* */
     uint32_t priority;   /* a hint; none is used yet */
     uint64_t trace;      /* shown in logs */
     uint64_t reserved[2];
@@ -586,7 +596,8 @@ XFER_API xfer_status_t xfer_ep_close(xfer_ep_t *ep);
 /* ---- put and get ---- */
 
 /* Writes `length` bytes from `local` to `offset` of what `remote` names.
- * Returns: XFER_OK, then one PUT event; XFER_EINVAL, XFER_ERANGE, XFER_EACCESS, XFER_EMEMKIND, XFER_EAGAIN.
+ * Returns: XFER_OK, then one PUT event; XFER_EINVAL, XFER_ERANGE, XFER_EACCESS, XFER_EMEMKIND, XFER_ETOOBIG
+ *          (XFER_FLAG_COPY), XFER_EAGAIN.
  * Ownership: the bytes at `local` are borrowed until the event. */
 XFER_API xfer_status_t xfer_put(xfer_ep_t *ep, const void *local, const xfer_ref_t *remote, uint64_t offset,
                                 uint64_t length, uint64_t user, const xfer_op_options_t *options);
@@ -596,6 +607,17 @@ XFER_API xfer_status_t xfer_put(xfer_ep_t *ep, const void *local, const xfer_ref
  * Ownership: the bytes at `local` are borrowed until the event. */
 XFER_API xfer_status_t xfer_get(xfer_ep_t *ep, void *local, const xfer_ref_t *remote, uint64_t offset, uint64_t length,
                                 uint64_t user, const xfer_op_options_t *options);
+
+/* Waits for all puts, gets, sends, notifications and batches that were begun with this handle by calls that returned
+ * before this one: FLUSH comes when they have ended, behind the events of those that failed. So many operations with
+ * XFER_FLAG_QUIET need one event together. Its status, flags and reason are those of the first failure of the handle's
+ * operations since the last flush that ended by itself; XFER_OK if there was none. A flush that ends by its deadline or
+ * by xfer_cancel tells no failure, and leaves the operations alone; by default it has the engine's deadline, and no
+ * stall limit. It is taken also when the endpoint answers XFER_EAGAIN to operations, but counts as one.
+ * `idle` may be NULL. Otherwise it is set to 1, and no event comes, if nothing is under way and nothing has failed;
+ * else to 0.
+ * Returns: XFER_OK, then one FLUSH event unless *idle is 1; XFER_EAGAIN if twice max_operations are under way. */
+XFER_API xfer_status_t xfer_ep_flush(xfer_ep_t *ep, uint32_t *idle, uint64_t user, const xfer_op_options_t *options);
 
 /* ---- batch ---- */
 
@@ -742,17 +764,15 @@ XFER_API xfer_status_t xfer_batch_close(xfer_batch_t *batch);
 
 /* ---- messages ---- */
 
-enum { XFER_SEND_SYNC = 1 }; /* in xfer_op_options_t.flags: ends when the message was received, not when it is held */
-
 /* Sends a message to the peer's application. Up to 4,088 bytes travel at once and are held by the peer's engine. It
  * holds at most 256 KiB of one connection, 1 MiB of one sender over all its connections, and 64 MiB in all, where each
  * message counts 256 bytes more than its length. A longer message, and one past those bounds, stays here until a
  * receive matches and pulls it: a message that nobody receives stops no other tag. At most 1,024 messages of one
  * connection wait at the peer; more wait here. Messages of one endpoint with one tag are matched in the order of their
  * sends; the event of a long one may come after that of the next.
- * Returns: XFER_OK, then one SEND event: XFER_OK when the message was received or is held (with XFER_SEND_SYNC: was
+ * Returns: XFER_OK, then one SEND event: XFER_OK when the message was received or is held (with XFER_FLAG_SYNC: was
  *          received), XFER_ECANCELED from the peer if its receive was canceled; XFER_EINVAL, XFER_EMEMKIND,
- *          XFER_EAGAIN.
+ *          XFER_ETOOBIG (XFER_FLAG_COPY), XFER_EAGAIN.
  * Ownership: the bytes are borrowed until the event. */
 XFER_API xfer_status_t xfer_send(xfer_ep_t *ep, const void *data, uint64_t length, uint64_t tag, uint64_t user,
                                  const xfer_op_options_t *options);
@@ -801,13 +821,13 @@ XFER_API xfer_status_t xfer_counter_close(xfer_counter_t *counter);
 /* ---- cancel ---- */
 
 /* Asks for an early end of everything that was begun with a word equal to `user` in the bits of `mask`: puts, gets,
- * batches, sends, receives, notifications, lookups, connects, probes and a drain. With `ep`, only what was begun with
- * that endpoint, and the receives that name it; with NULL, through whatever endpoint, or none. UINT64_MAX as `mask`
- * means one word, 0 every word. Reaches what was begun by calls that returned before this one. Each canceled operation
- * still has its event, with XFER_ECANCELED unless it ended before. A receive that has matched a message discards it,
- * and the sender is told. Of a drain only the wait ends: the engine takes no new work, and what is under way goes on.
- * Needs no memory for what is under way. Its cost is that of the operations with that word, and with another mask than
- * UINT64_MAX that of all that are under way.
+ * batches, sends, receives, notifications, lookups, connects, probes, flushes and a drain. With `ep`, only what was
+ * begun with that endpoint, and the receives that name it; with NULL, through whatever endpoint, or none. UINT64_MAX as
+ * `mask` means one word, 0 every word. Reaches what was begun by calls that returned before this one. Each canceled
+ * operation still has its event, with XFER_ECANCELED unless it ended before. A receive that has matched a message
+ * discards it, and the sender is told. Of a flush or a drain only the wait ends: what is under way goes on, and a
+ * draining engine still takes no new work. Needs no memory for what is under way. Its cost is that of the operations
+ * with that word, and with another mask than UINT64_MAX that of all that are under way.
  * Returns: XFER_OK, also if there is none, and while the engine drains or closes; XFER_EINVAL if `ep` is of another
  *          engine.
  * Ownership: nothing changes hands before the events. */

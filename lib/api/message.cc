@@ -48,7 +48,10 @@ xfer_status_t xfer_send(xfer_ep_t *handle, const void *data, uint64_t length, ui
         Endpoint *ep = of(handle);
         if (Status status = check_open(ep); status != XFER_OK) return status;
         xfer_op_options_t options;
-        if (Status status = copy_operation(given, options, XFER_SEND_SYNC, why); status != XFER_OK)
+        constexpr uint32_t kKnown = XFER_FLAG_SYNC | XFER_FLAG_QUIET | XFER_FLAG_COPY;
+        if (Status status = copy_operation(given, options, kKnown, why); status != XFER_OK)
+            return status;
+        if (Status status = check_copy(options.flags, length, why); status != XFER_OK)
             return status;
         const auto address = reinterpret_cast<uint64_t>(data);
         if (Status status = check_local(ep->engine, address, length, why); status != XFER_OK)
@@ -57,10 +60,13 @@ xfer_status_t xfer_send(xfer_ep_t *handle, const void *data, uint64_t length, ui
         OwnSingle single = take_single(*ep, XFER_EVENT_SEND, user, options.timeout_ms);
         single->role = Transfer::Role::sends;
         single->event.tag = tag;
+        single->quiet = (options.flags & XFER_FLAG_QUIET) != 0;
         single->letter.data = static_cast<const uint8_t *>(data);
+        if (options.flags & XFER_FLAG_COPY && length)
+            single->letter.data = single->copy(single->letter.data, length);
         single->letter.length = length;
         single->letter.tag = tag;
-        single->letter.sync = (options.flags & XFER_SEND_SYNC) != 0;
+        single->letter.sync = (options.flags & XFER_FLAG_SYNC) != 0;
         return post_single(std::move(single));
     });
 }
@@ -79,11 +85,12 @@ xfer_status_t xfer_notify(xfer_ep_t *handle, const void *data, uint64_t length, 
         Endpoint *ep = of(handle);
         if (Status status = check_open(ep); status != XFER_OK) return status;
         xfer_op_options_t options;
-        if (Status status = copy_operation(given, options, 0, why); status != XFER_OK)
+        if (Status status = copy_operation(given, options, XFER_FLAG_QUIET, why); status != XFER_OK)
             return status;
         if (Status status = check_notify_data(data, length, why); status != XFER_OK) return status;
         if (!ep->admit()) return ep->refusal();
         OwnSingle single = take_single(*ep, XFER_EVENT_NOTIFIED, user, options.timeout_ms);
+        single->quiet = (options.flags & XFER_FLAG_QUIET) != 0;
         single->notifies = true;
         single->notify_key = key;
         copy_notify_data(data, length, single->notify_data);

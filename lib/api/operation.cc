@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// xfer_put, xfer_get, xfer_cancel.
+// xfer_put, xfer_get, xfer_ep_flush, xfer_cancel.
 #include "api/single.h"
 
 using namespace xfer;
@@ -12,7 +12,10 @@ Status start(xfer_ep_t *handle, Dir dir, uint64_t local, const xfer_ref_t *ref, 
     if (Status status = check_open(ep); status != XFER_OK) return status;
     if (!ref) return invalid(why, "remote is NULL");
     xfer_op_options_t options;
-    if (Status status = copy_operation(given, options, 0, why); status != XFER_OK) return status;
+    const uint32_t known = XFER_FLAG_QUIET | (dir == Dir::put ? XFER_FLAG_COPY : 0);
+    if (Status status = copy_operation(given, options, known, why); status != XFER_OK)
+        return status;
+    if (Status status = check_copy(options.flags, length, why); status != XFER_OK) return status;
     auto remote = decode_ref(*ref);
     if (!remote) {
         why = remote.error();
@@ -26,6 +29,10 @@ Status start(xfer_ep_t *handle, Dir dir, uint64_t local, const xfer_ref_t *ref, 
     if (!ep->admit()) return ep->refusal();
     OwnSingle single = take_single(*ep, dir == Dir::put ? XFER_EVENT_PUT : XFER_EVENT_GET, user,
                                    options.timeout_ms);
+    single->quiet = (options.flags & XFER_FLAG_QUIET) != 0;
+    if (options.flags & XFER_FLAG_COPY && length)
+        local = reinterpret_cast<uint64_t>(
+            single->copy(reinterpret_cast<const uint8_t *>(local), length));
     single->remotes.assign(1, remote_of(*remote));
     single->list.add_strided(dir, 0, {local, remote->offset + offset, length}, 0, 0, 1);
     return post_single(std::move(single));
@@ -46,6 +53,28 @@ xfer_status_t xfer_get(xfer_ep_t *ep, void *local, const xfer_ref_t *remote, uin
     return guarded(on(ep), [&](Failure &why) -> Status {
         return start(ep, Dir::get, reinterpret_cast<uint64_t>(local), remote, offset, length, user,
                      options, why);
+    });
+}
+
+xfer_status_t xfer_ep_flush(xfer_ep_t *handle, uint32_t *idle, uint64_t user,
+                            const xfer_op_options_t *given) {
+    return guarded(on(handle), [&](Failure &why) -> Status {
+        if (idle) *idle = 0;
+        Endpoint *ep = of(handle);
+        if (Status status = check_open(ep); status != XFER_OK) return status;
+        xfer_op_options_t options;
+        if (Status status = copy_operation(given, options, 0, why); status != XFER_OK)
+            return status;
+        // In this order: an operation notes its failure before it leaves.
+        if (idle && ep->outstanding.load() == 0 && !ep->first_failure.any()) {
+            *idle = 1;
+            return XFER_OK;
+        }
+        if (!ep->admit_flush()) return ep->refusal();
+        OwnSingle single = take_single(*ep, XFER_EVENT_FLUSH, user, options.timeout_ms);
+        single->role = Transfer::Role::flushes;
+        single->ordered = true;
+        return post_single(std::move(single));
     });
 }
 

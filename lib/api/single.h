@@ -36,7 +36,8 @@ inline OwnSingle take_single(Endpoint &ep, uint32_t kind, uint64_t user, uint32_
 
 inline Status post_single(OwnSingle single) {
     Single *posted = single.release();
-    if (posted->ep->shard.load()->post(*posted)) return XFER_OK;
+    Shard &entry = posted->ep->entry(posted->ordered, posted->passes);
+    if (entry.post(*posted)) return XFER_OK;
     single.reset(posted);
     return XFER_ECLOSED;
 }

@@ -15,6 +15,13 @@ inline Status copy_operation(const xfer_op_options_t *given, xfer_op_options_t &
     return check_flags("xfer_op_options_t.flags", options.flags, known_flags, why);
 }
 
+// XFER_FLAG_COPY: what is copied is small, so that a call takes no time to speak of.
+inline Status check_copy(uint32_t flags, uint64_t length, Failure &why) {
+    if (!(flags & XFER_FLAG_COPY) || length <= kMaxCopy) return XFER_OK;
+    return refuse(why, XFER_ETOOBIG,
+                  fmt::format("XFER_FLAG_COPY takes at most {} bytes, not {}", kMaxCopy, length));
+}
+
 inline bool in_range(uint64_t offset, uint64_t length, uint64_t limit) {
     return offset <= limit && length <= limit - offset;
 }

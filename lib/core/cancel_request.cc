@@ -10,13 +10,14 @@
 namespace xfer {
 
 // The first loop has the receives that wait, and the drain. All else of an endpoint is on the
-// endpoint's loop; what was begun with any, or with none, may be on each.
+// endpoint's loop, or, once it has moved, on its way there; what was begun with any, or with none,
+// may be on each.
 void CancelRequest::arrive(Shard &shard) {
     if (shard.index == 0 && !again_) {
         engine_->receiving().cancel(scope_);
         if (!ep_) engine_->draining().cancel(scope_, shard);
     }
-    if (ep_) {
+    if (ep_ && !ep_->moved.load()) {
         Shard *home = ep_->shard.load();
         if (home != &shard && home->post(*this)) return;
         shard.cancel_index().cancel(scope_);
@@ -30,16 +31,9 @@ void CancelRequest::arrive(Shard &shard) {
 // From loop to loop, twice: what moves to a loop that was passed already, because its peer was
 // found to be another one, is there before the second round.
 bool CancelRequest::pass_on(Shard &from) {
-    if (post_from(from.index + 1)) return true;
+    if (engine_->post_from(from.index + 1, *this)) return true;
     if (std::exchange(again_, true) || engine_->shards().size() == 1) return false;
-    return post_from(0);
-}
-
-bool CancelRequest::post_from(size_t index) {
-    const auto &shards = engine_->shards();
-    for (; index < shards.size(); ++index)
-        if (shards[index]->post(*this)) return true;
-    return false;
+    return engine_->post_from(0, *this);
 }
 
 CancelRequests::CancelRequests(Engine &engine) : engine_(engine) {

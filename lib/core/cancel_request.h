@@ -27,7 +27,6 @@ public:
 private:
     friend class CancelRequests;
     bool pass_on(Shard &from);
-    bool post_from(size_t index);
 
     Engine *engine_ = nullptr;
     Ref<Endpoint> ep_;  // that of the scope

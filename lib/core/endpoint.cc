@@ -20,7 +20,20 @@ Endpoint::~Endpoint() {
 }
 
 bool Endpoint::admit() {
-    const uint32_t limit = engine.options().max_operations;
+    return admit(engine.options().max_operations);
+}
+
+bool Endpoint::admit_flush() {
+    return admit(2 * engine.options().max_operations);
+}
+
+Shard &Endpoint::entry(bool ordered, bool &passes) const {
+    Shard *home = shard.load();
+    passes = ordered && moved.load();
+    return passes ? engine.first_shard() : *home;
+}
+
+bool Endpoint::admit(uint32_t limit) {
     if (outstanding.fetch_add(1) < limit) {
         // The loop sets the one and then looks at the other, as we do: an operation that got in is
         // waited for by the end.

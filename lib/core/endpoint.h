@@ -12,6 +12,7 @@
 
 #include "core/counters.h"
 #include "core/event.h"
+#include "core/first_failure.h"
 #include "core/handle.h"
 #include "core/mailbox.h"
 #include "core/submit_order.h"
@@ -68,7 +69,8 @@ public:
     std::atomic<uint64_t> user;  // of the last xfer_ep_keep, or of the open
     std::optional<EngineId> expected;
     std::atomic<Shard *> shard{
-        nullptr};  // whose loop owns the peer; moves when the identity is learnt
+        nullptr};                    // whose loop owns the peer; moves when the identity is learnt
+    std::atomic<bool> moved{false};  // to another loop, ever
     std::atomic<uint32_t> state{XFER_EP_IDLE};
     std::atomic<bool> closed{false};  // the user called close
     std::atomic<bool> ended{false};   // no new work
@@ -82,7 +84,11 @@ public:
     TrafficCounters counters;
     Counter connections, rtt_ns;
 
-    bool admit();  // counts one operation; false: see refusal()
+    bool admit();        // counts one operation; false: see refusal()
+    bool admit_flush();  // also where operations are refused
+    // Where an operation enters. An ordered one of an endpoint that has moved goes through every
+    // loop, behind what was posted there before it moved; `passes` says so.
+    Shard &entry(bool ordered, bool &passes) const;
     // XFER_EAGAIN: a ROOM event will follow.
     Status refusal() const { return ended.load() ? XFER_ECLOSED : XFER_EAGAIN; }
     void set_face(const Identity &identity, const std::vector<uint8_t> &blob,
@@ -98,6 +104,7 @@ public:
     std::unique_ptr<Notice> farewell;  // of the connection that there is: its end must be told
     uint32_t busy = 0;                 // transfers and requests that have not ended
     SubmitOrder order;                 // of its transfers, but for pulls
+    FirstFailure first_failure;        // of the same
     bool closing = false;
 
     class Open final : public Message {
@@ -122,6 +129,8 @@ public:
     Learnt learnt{*this};
 
 private:
+    bool admit(uint32_t limit);
+
     mutable std::mutex face_mutex_;
     Identity identity_;
     std::vector<uint8_t> blob_;

@@ -206,11 +206,7 @@ Single *Engine::take_single() {
 
 void Engine::give_single(Single &single) {
     Endpoint *ep = single.ep;
-    single.list.clear();
-    single.notifies = false;
-    single.notify_data = {};
-    single.role = Transfer::Role::moves;
-    single.letter = {};
+    single.clear();
     {
         std::lock_guard lock(singles_mutex_);
         free_singles_.push_front(single);
@@ -234,6 +230,12 @@ Status Engine::begin_receive(Endpoint *named) {
 
 void Engine::receive_ended() {
     receives_.fetch_sub(1);
+}
+
+bool Engine::post_from(size_t index, Message &message) {
+    for (; index < shards_.size(); ++index)
+        if (shards_[index]->post(message)) return true;
+    return false;
 }
 
 void Engine::close_silently(Endpoint &ep) {

@@ -78,6 +78,8 @@ public:
     Single *take_single();
     void give_single(Single &single);
     void close_silently(Endpoint &ep);
+    // To the first loop from there on that has not ended; false: there is none.
+    bool post_from(size_t index, Message &message);
     bool count(uint64_t key, Shard &shard) { return counters_.count(key, shard); }
     NotifyCounters &counters() { return counters_; }
     Draining &draining() { return draining_; }

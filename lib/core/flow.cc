@@ -20,7 +20,7 @@ void Flow::submit(Transfer &transfer) {
     transfer.flow = this;
     transfer.begin(shard_.now());
     ++transfer.ep->busy;
-    if (transfer.role != Transfer::Role::pulls) {
+    if (transfer.role != Transfer::Role::pulls && transfer.counted()) {
         transfer.counters(shard_.counters).submitted.add();
         transfer.counters(transfer.ep->counters).submitted.add();
     }
@@ -38,7 +38,8 @@ void Flow::submit(Transfer &transfer) {
 
 void Flow::start(Transfer &transfer) {
     const bool moves = transfer.role == Transfer::Role::moves && !transfer.notifies;
-    if (moves && transfer.list.entries() == 0) return complete(transfer);
+    const bool nothing = moves && transfer.list.entries() == 0;
+    if (nothing || transfer.role == Transfer::Role::flushes) return complete(transfer);
     enqueue(transfer);
     arm(transfer);
 }

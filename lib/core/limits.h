@@ -39,6 +39,8 @@ constexpr uint64_t kLaneWindow = 8u << 20;  // unanswered bytes
 constexpr uint64_t kNearWindow = 2u << 20;  // of the near lane: what is small waits behind it
 constexpr uint64_t kSmall = 64 * 1024;      // batches up to this stay on the control channel
 
+constexpr uint64_t kMaxCopy = 4'096;  // bytes of an operation that are copied when it begins
+
 // Messages.
 constexpr uint64_t kMessageWindow = 32 * 1024;  // bytes that the peer may not have looked at yet
 constexpr uint32_t kMaxReceives = 65'536;       // posted and not ended, of one engine

@@ -49,12 +49,24 @@ void Shard::finish(Transfer &transfer) {
         transfer.over = true;
         if (home->post(transfer)) return;
     }
-    const uint64_t took = now() - transfer.started;
-    transfer.counters(counters).end(transfer.status, transfer.moved, took);
-    transfer.counters(ep.counters).end(transfer.status, transfer.moved, took);
+    if (transfer.counted()) {
+        const uint64_t took = now() - transfer.started;
+        transfer.counters(counters).end(transfer.status, transfer.moved, took);
+        transfer.counters(ep.counters).end(transfer.status, transfer.moved, took);
+    }
     ep.counters.queued.sub();
-    Transfer *next = transfer.role == Transfer::Role::pulls ? nullptr : ep.order.remove(transfer);
-    tell(transfer);
+    const bool pulls = transfer.role == Transfer::Role::pulls;
+    Transfer *next = pulls ? nullptr : ep.order.remove(transfer);
+    if (transfer.role == Transfer::Role::flushes) {
+        ep.first_failure.tell(transfer.event, transfer.reason);
+        transfer.explain(transfer.reason);
+    } else if (!pulls) {
+        ep.first_failure.note(transfer.event, transfer.reason);
+    }
+    if (transfer.quiet && transfer.event.status == XFER_OK)
+        end_quietly(transfer);
+    else
+        tell(transfer);
     if (next) next->flow->turn_has_come(*next);
     operation_ended(ep);
 }

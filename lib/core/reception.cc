@@ -220,8 +220,10 @@ void Shard::post_link(Shard &home, std::unique_ptr<LinkMove> move, Peer *from) {
     if (home.post(*move)) {
         // Only now: what is posted there from here on comes after the move.
         static_cast<void>(move.release());
-        for (auto &ep : moving_)
+        for (auto &ep : moving_) {
+            ep->moved.store(true);
             ep->shard.store(&home);
+        }
     } else {  // its loop has ended: so will this one
         if (from) from->adopt_wishes(move->wishes);
         if (from) close(*from, too_late());

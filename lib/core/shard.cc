@@ -211,6 +211,12 @@ void Shard::tell(EventNode &node) {
     loop.defer(*this);
 }
 
+// Later, since whoever has ended it may still look at it.
+void Shard::end_quietly(EventNode &node) {
+    quiet_ends_.push_back(node);
+    loop.defer(*this);
+}
+
 void Shard::deliver() {
     if (outbox_.empty()) return;
     if (!engine.dispatches_on(*this)) {
@@ -242,6 +248,8 @@ void Shard::run() {
     lingering.append(lingering_);
     while (Endpoint *ep = lingering.pop_front())
         finish_close(*ep);
+    while (EventNode *node = quiet_ends_.pop_front())
+        node->told();
     look_for_room();
     check_drained();
     deliver();
@@ -385,6 +393,7 @@ void Shard::close(Peer &peer, const Failure &why) {
 
 void Shard::check_ended() {
     if (!closing_ || ended_ || !strangers_.empty() || !outbox_.empty()) return;
+    if (!quiet_ends_.empty()) return;
     if (!lingering_.empty()) return;
     if (!peers_.empty() || !dead_peers_.empty() || !graveyard_.empty()) return;
     if (!mailbox_.close()) return loop.wake();

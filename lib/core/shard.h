@@ -85,7 +85,8 @@ public:
     void served(Connection &connection, Dir dir, uint64_t bytes);
 
     void tell(EventNode &node);
-    void finish(Transfer &transfer);  // it has ended: tells it, on the loop of its endpoint
+    void end_quietly(EventNode &node);  // without an event; not before this turn's end
+    void finish(Transfer &transfer);    // it has ended: tells it, on the loop of its endpoint
     void operation_ended(Endpoint &ep);
     void explain_timeout(Transfer &transfer);
     void notify(Endpoint &ep, uint32_t type, std::vector<uint8_t> data, Status status = XFER_OK,
@@ -211,6 +212,7 @@ private:
     Stir stir_;
     uint64_t last_number_ = 0;
     EventList outbox_;
+    EventList quiet_ends_;
     uint64_t outbox_count_ = 0;
     std::vector<std::unique_ptr<Op[]>> op_blocks_;
     List<Op, InTransfer> free_ops_;

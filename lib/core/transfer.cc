@@ -12,10 +12,10 @@
 namespace xfer {
 
 void Transfer::arrive(Shard &shard) {
-    if (over)
-        shard.finish(*this);
-    else
-        shard.submit(*this);
+    if (over) return shard.finish(*this);
+    if (passes && shard.engine.post_from(shard.index + 1, *this)) return;
+    passes = false;
+    shard.submit(*this);
 }
 
 void Transfer::on_timer(Timer &) {
@@ -104,6 +104,20 @@ void Single::told() {
     engine.give_single(*this);
 }
 
+const uint8_t *Single::copy(const uint8_t *data, uint64_t length) {
+    copied_.assign(data, data + length);
+    return copied_.data();
+}
+
+void Single::clear() {
+    list.clear();
+    notifies = ordered = quiet = false;
+    notify_data.clear();
+    copied_.clear();
+    role = Role::moves;
+    letter = {};
+}
+
 Batch::Batch(Endpoint &endpoint)
     : Handle(Magic::batch), held_(endpoint), cover_(endpoint.engine.cancel_requests()) {
     ep = &endpoint;
@@ -122,6 +136,8 @@ void Batch::told() {
 }
 
 void Batch::Cancel::arrive(Shard &shard) {
+    if (passes && shard.engine.post_from(shard.index + 1, *this)) return;
+    passes = false;
     Shard *home = batch.ep->shard.load();
     if (home != &shard && home->post(*this)) return;
     if (flight == batch.flight.load()) shard.cancel(batch);

@@ -50,11 +50,14 @@ public:
     bool notifies = false;
     bool checked = false;
     bool ordered = false;  // begins when all that its endpoint was given before has ended
+    bool quiet = false;    // no event if it ends well
+    bool passes = false;   // every loop first, behind what was begun before it
     uint64_t notify_key = 0;
     std::vector<uint8_t> notify_data;  // for the owner's application, if it ends well
 
-    // Moves bytes of regions; sends a message; or pulls one that a receive of ours has matched.
-    enum class Role : uint8_t { moves, sends, pulls };
+    // Moves bytes of regions; sends a message; pulls one that a receive of ours has matched; or
+    // waits for all before it, which is to be ordered and have nothing to do.
+    enum class Role : uint8_t { moves, sends, pulls, flushes };
     Role role = Role::moves;
     struct Letter {
         const uint8_t *data = nullptr;  // of a send
@@ -104,6 +107,7 @@ public:
         return inflight_count || moved || !unsent.empty() || notification || letter.number;
     }
     bool drawn() const { return stopped || (unsent.empty() && list.at_end(next)); }
+    bool counted() const { return role != Role::flushes; }
     OpCounters &counters(TrafficCounters &traffic) const;
     const Endpoint *begun_with() const override { return ep; }
     void cancel() override;
@@ -116,9 +120,13 @@ class Single final : public Transfer {
 public:
     explicit Single(Engine &owner);
     void told() override;  // back to the engine's pool
+    // The bytes at `data`, which are the caller's again: where they are until then.
+    const uint8_t *copy(const uint8_t *data, uint64_t length);
+    void clear();  // for the next one
     Engine &engine;
 
 private:
+    std::vector<uint8_t> copied_;
     const CancelCover cover_;
 };
 
@@ -143,6 +151,7 @@ public:
         void arrive(Shard &shard) override;
         Batch &batch;
         uint64_t flight = 0;  // that is meant
+        bool passes = false;  // as the batch does
     } cancel_message{*this};
     std::atomic<uint64_t> flight{0};  // counts submits
 

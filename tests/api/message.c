@@ -218,7 +218,7 @@ static void test_sync(void **state) {
     Letters letters;
     letters_open(&letters, *state);
     static uint64_t word = 1, got;
-    xfer_op_options_t sync = {.size = sizeof sync, .flags = XFER_SEND_SYNC};
+    xfer_op_options_t sync = {.size = sizeof sync, .flags = XFER_FLAG_SYNC};
     assert_status(xfer_send(letters.pair.ep, &word, 8, 1, 1, &sync), XFER_OK);
     send_to(&letters, &word, 8, 2, 2);
     assert_status(sent(&letters, 2), XFER_OK); /* so the other is there too */
@@ -250,8 +250,8 @@ static void test_misuse(void **state) {
     xfer_engine_t *engine = letters.pair.client->engine;
     xfer_ep_t *ep = letters.pair.ep;
     uint8_t word[8] = {0};
-    xfer_op_options_t unknown = {.size = sizeof unknown, .flags = 2};
-    xfer_op_options_t flagged = {.size = sizeof flagged, .flags = XFER_SEND_SYNC};
+    xfer_op_options_t unknown = {.size = sizeof unknown, .flags = 8};
+    xfer_op_options_t flagged = {.size = sizeof flagged, .flags = XFER_FLAG_SYNC};
     assert_status(xfer_send(ep, NULL, 1, 1, 1, NULL), XFER_EINVAL);
     assert_status(xfer_send(NULL, word, 1, 1, 1, NULL), XFER_EBADHANDLE);
     assert_status(xfer_send(ep, word, 1, 1, 1, &unknown), XFER_EINVAL);

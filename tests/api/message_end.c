@@ -131,7 +131,7 @@ static void test_cancel_sends(void **state) {
     Letters letters;
     letters_open(&letters, *state);
     uint8_t *local = test_memory(kBig), *buffer = test_memory(kBig);
-    xfer_op_options_t sync = {.size = sizeof sync, .flags = XFER_SEND_SYNC};
+    xfer_op_options_t sync = {.size = sizeof sync, .flags = XFER_FLAG_SYNC};
     send_to(&letters, local, kBig, 1, 1);
     assert_status(xfer_send(letters.pair.ep, local, 8, 1, 2, &sync), XFER_OK);
     send_to(&letters, "last", 4, 1, 3);
@@ -188,12 +188,12 @@ static void test_deadlines(void **state) {
     options.stall_ms = 60;
     letters_open_with(&letters, &options, *state);
     static uint64_t word = 7, got;
-    xfer_op_options_t soon = {.size = sizeof soon, .timeout_ms = 30, .flags = XFER_SEND_SYNC};
-    xfer_op_options_t late = {.size = sizeof late, .timeout_ms = 60000, .flags = XFER_SEND_SYNC};
+    xfer_op_options_t soon = {.size = sizeof soon, .timeout_ms = 30, .flags = XFER_FLAG_SYNC};
+    xfer_op_options_t late = {.size = sizeof late, .timeout_ms = 60000, .flags = XFER_FLAG_SYNC};
     xfer_op_options_t brief = {.size = sizeof brief, .timeout_ms = 30};
     assert_status(xfer_send(letters.pair.ep, &word, 8, 1, 1, &soon), XFER_OK);
     assert_status(xfer_send(letters.pair.ep, &word, 8, 2, 2, &late), XFER_OK);
-    xfer_op_options_t none = {.size = sizeof none, .flags = XFER_SEND_SYNC};
+    xfer_op_options_t none = {.size = sizeof none, .flags = XFER_FLAG_SYNC};
     assert_status(xfer_send(letters.pair.ep, &word, 8, 3, 3, &none), XFER_OK);
     assert_status(sent(&letters, 1), XFER_ETIMEDOUT);
     assert_status(sent(&letters, 3), XFER_ETIMEDOUT); /* by the stall limit */

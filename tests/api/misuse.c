@@ -86,6 +86,7 @@ static void misuse_endpoint(void *wrong) {
     assert_misuse(xfer_ep_stats(wrong, &stats, sizeof stats));
     assert_misuse(xfer_put(wrong, local, &pair.ref, 0, 1, 1, NULL));
     assert_misuse(xfer_get(wrong, local, &pair.ref, 0, 1, 1, NULL));
+    assert_misuse(xfer_ep_flush(wrong, &number, 1, NULL));
     assert_misuse(xfer_send(wrong, local, 1, 1, 1, NULL));
     assert_misuse(xfer_notify(wrong, NULL, 0, 1, 1, NULL));
     if (wrong) assert_misuse(xfer_cancel(pair.client->engine, wrong, 1, UINT64_MAX));

@@ -238,6 +238,8 @@ EP_CALL(get, XFER_EVENT_GET,
 EP_CALL(notify, XFER_EVENT_NOTIFIED,
         xfer_notify(ep->handle, worker->local[side], draw(worker, 2) ? 0 : draw(worker, 1025),
                     draw(worker, 4), word, options))
+EP_CALL(ep_flush, XFER_EVENT_FLUSH,
+        xfer_ep_flush(ep->handle, NULL, word, WITHIN(some_timeout(worker))))
 EP_CALL(ep_connect, XFER_EVENT_CONNECT,
         xfer_ep_connect(ep->handle, word, WITHIN(some_timeout(worker))))
 EP_CALL(ep_probe, XFER_EVENT_PROBE, xfer_ep_probe(ep->handle, word, WITHIN(some_timeout(worker))))
@@ -246,6 +248,22 @@ EP_CALL(message_send, XFER_EVENT_SEND,
 EP_CALL(message_recv, XFER_EVENT_RECV,
         xfer_recv(sides[side].engine, ep->handle, message_room(word, 2 * kBlock), 2 * kBlock,
                   draw(worker, 4), draw(worker, 2) ? UINT64_MAX : 0, word, options))
+
+/* It has an event only if it fails. Half of them leave their bytes alone at once. */
+static void put_quiet(Worker *worker) {
+    const uint32_t side = side_of(worker);
+    Handle *ep = slot(worker, worker->eps[side]);
+    const xfer_ref_t ref = some_ref(worker, side);
+    uint64_t offset, length;
+    xfer_op_options_t options = {.size = sizeof options,
+                                 .timeout_ms = some_timeout(worker),
+                                 .flags = XFER_FLAG_QUIET | (draw(worker, 2) ? XFER_FLAG_COPY : 0)};
+    some_range(worker, &offset, &length);
+    if (ep->handle == NULL) return;
+    const uint32_t word = begin(XFER_EVENT_PUT, side, ep->word, false);
+    end(word, xfer_put(ep->handle, worker->local[side], &ref, offset, length, word, &options),
+        "a quiet xfer_put");
+}
 
 static void recv_any(Worker *worker) {
     uint32_t side = side_of(worker);
@@ -536,6 +554,8 @@ const CallRow calls[] = {
     {"notify", 60, notify},
     {"ep_connect", 40, ep_connect},
     {"ep_probe", 40, ep_probe},
+    {"put_quiet", 60, put_quiet},
+    {"ep_flush", 40, ep_flush},
     {"ep_lookup", 60, ep_lookup},
     {"send", 60, message_send},
     {"recv", 40, message_recv},

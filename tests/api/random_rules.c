@@ -142,6 +142,22 @@ static void take_drained(const Op *drain) {
     }
 }
 
+/* A flush that ends by itself: what was accepted before with its handle has ended. */
+static void take_flushed(const Op *flush, const xfer_event_t *event) {
+    if (flush->ep == 0 || event->status == XFER_ETIMEDOUT || event->status == XFER_ECANCELED)
+        return;
+    for (uint32_t i = 1; i <= op_count; i++) {
+        const Op *op = &ops[i];
+        const uint64_t accepted = op->accepted;
+        if (accepted == 0 || accepted >= flush->asked || op->ep != flush->ep) continue;
+        const bool covered = op->kind == XFER_EVENT_PUT || op->kind == XFER_EVENT_GET ||
+                             op->kind == XFER_EVENT_BATCH || op->kind == XFER_EVENT_SEND ||
+                             op->kind == XFER_EVENT_NOTIFIED;
+        if (covered && op->exact && op->events == 0)
+            broken("FLUSH before the event %u of an earlier call", op->kind);
+    }
+}
+
 static bool any_killed(void) {
     return board->sides[0].killed || board->sides[1].killed;
 }
@@ -178,6 +194,9 @@ static void take_word(const xfer_event_t *event) {
         broken("event %u after the CLOSED of its endpoint", event->kind);
     if (event->status == XFER_EPEERLOST) check_lost(op, event);
     if (event->kind == XFER_EVENT_DRAINED && event->status == XFER_OK) take_drained(op);
+    if (event->kind == XFER_EVENT_FLUSH) take_flushed(op, event);
+    if (event->kind == XFER_EVENT_PUT && !op->exact && event->status == XFER_OK)
+        broken("a quiet put has an event though it ended well");
     if (op->memory != NULL) cells_told(op, event);
 }
 

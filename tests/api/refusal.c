@@ -104,6 +104,10 @@ static xfer_status_t get(Scene *scene, const void *input, xfer_error_t *err) {
     (void)err;
     return xfer_get(scene->pair.ep, scene->memory, &scene->pair.ref, 0, 64, 1, input);
 }
+static xfer_status_t flush(Scene *scene, const void *input, xfer_error_t *err) {
+    (void)err;
+    return xfer_ep_flush(scene->pair.ep, NULL, 1, input);
+}
 static xfer_status_t send_it(Scene *scene, const void *input, xfer_error_t *err) {
     (void)err;
     return xfer_send(scene->pair.ep, scene->memory, 64, 1, 1, input);
@@ -179,6 +183,8 @@ static const struct Input {
      "xfer_get", get, false},
     {"xfer_op_options_t", sizeof(xfer_op_options_t), RESERVED(xfer_op_options_t, reserved),
      "xfer_send", send_it, false},
+    {"xfer_op_options_t", sizeof(xfer_op_options_t), RESERVED(xfer_op_options_t, reserved),
+     "xfer_ep_flush", flush, false},
     {"xfer_op_options_t", sizeof(xfer_op_options_t), RESERVED(xfer_op_options_t, reserved),
      "xfer_recv", recv_it, false},
     {"xfer_op_options_t", sizeof(xfer_op_options_t), RESERVED(xfer_op_options_t, reserved),

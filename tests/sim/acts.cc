@@ -96,7 +96,8 @@ void Scenario::keep_stable(const Operation &operation) {
 }
 
 std::string Scenario::describe(const Operation &operation) const {
-    static const char *const kinds[] = {"single", "batch", "send", "receive", "notify", "question"};
+    static const char *const kinds[] = {"single", "batch",    "send", "receive",
+                                        "notify", "question", "flush"};
     std::string text = std::string(kinds[operation.kind]) + " #" + std::to_string(operation.number);
     for (const Entry &entry : operation.entries)
         text += (entry.put ? " put " : " get ") + std::to_string(entry.length);
@@ -108,6 +109,7 @@ std::string Scenario::describe(const Operation &operation) const {
     if (operation.notifies) text += " notifies";
     if (operation.key) text += " key " + std::to_string(operation.key - kSharedKey);
     if (operation.ordered) text += " ordered";
+    if (operation.quiet) text += " quiet";
     return text;
 }
 
@@ -123,14 +125,16 @@ void Scenario::act_single(Life &life, bool put) {
     if (!ep || !add_entry(life, to, put, operation, 0, length, *ref, offset))
         return model.refused(operation);
     operation.ep = ep->number;
-    const auto options = options_of<xfer_op_options_t>(some_timeout(operation));
+    operation.quiet = swarm.quiets && one_in(2) && life.ep_by(ep->number);
+    auto options = options_of<xfer_op_options_t>(some_timeout(operation));
+    options.flags = operation.quiet ? XFER_FLAG_QUIET : 0;
     const auto call = [&] {
         return put ? xfer_put(ep->handle, operation.buffer, &ref->ref, offset, length,
                               operation.number, &options)
                    : xfer_get(ep->handle, operation.buffer, &ref->ref, offset, length,
                               operation.number, &options);
     };
-    life.took(operation, ep, call());
+    if (life.took(operation, ep, call()) && operation.quiet) flush(life, *ep);
 }
 
 void Scenario::act_get_all(Life &life, Life::Ep &ep, const Life::Held &ref) {
@@ -166,7 +170,7 @@ void Scenario::send_by(Life &life, Life::Ep &ep) {
     operation.to = surely_at(ep);
     auto options = options_of<xfer_op_options_t>(some_timeout(operation));
     operation.sync = one_in(4);
-    options.flags = operation.sync ? XFER_SEND_SYNC : 0;
+    options.flags = operation.sync ? XFER_FLAG_SYNC : 0;
     life.took(
         operation, &ep,
         xfer_send(ep.handle, operation.buffer, length, operation.tag, operation.number, &options));

@@ -301,6 +301,7 @@ void Life::on_event(const xfer_event_t &event) {
     if (ended_) all.model.violated(name() + " tells something after its end");
     if (event.kind == XFER_EVENT_CLOSED && event.object == engine) ended_ = true;
     if (who().dead) return;
+    if (ended_) all.model.quiet_ends(who(), 0);
     if (frozen) all.model.violated(name() + " speaks while it is stopped");
     all.note([&] {
         return name() + " hears " + std::to_string(event.kind) + " " +
@@ -308,7 +309,8 @@ void Life::on_event(const xfer_event_t &event) {
                (event.flags & XFER_MAYBE_APPLIED ? " maybe" : "") + " #" +
                std::to_string(event.kind == XFER_EVENT_NOTIFY ? event.tag : event.user);
     });
-    if (event.kind <= XFER_EVENT_CONNECT || event.kind == XFER_EVENT_NOTIFIED)
+    if (event.kind <= XFER_EVENT_CONNECT || event.kind == XFER_EVENT_NOTIFIED ||
+        event.kind == XFER_EVENT_FLUSH)
         return on_operation(event);
     switch (event.kind) {
     case XFER_EVENT_NOTIFY:
@@ -354,6 +356,7 @@ void Life::on_operation(const xfer_event_t &event) {
     if (operation && event.kind == XFER_EVENT_BATCH) check_entries(event, *operation);
     all.model.ended(event, who());
     if (operation && event.status == XFER_OK) all.keep_stable(*operation);
+    if (operation && event.kind == XFER_EVENT_FLUSH) all.flush_again(*this, *operation);
 }
 
 void Life::check_entries(const xfer_event_t &event, const Operation &operation) {

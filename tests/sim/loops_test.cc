@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Engines with two loops. The first byte of an identity says which of them its peer belongs to.
+#include <algorithm>
+
 #include "sim_host.h"
 #include "sim_link.h"
 
@@ -86,6 +88,35 @@ TEST_CASE("what stays behind when an endpoint moves ends on the loop that it mov
         CHECK(ended == std::vector<uint64_t>{2, 4});
         CHECK(!world.world.raced());
         xfer_batch_close(batch);
+        a.on_done = nullptr;
+    });
+}
+
+// What was begun before the move may still be on its way through the loop that it was posted to.
+TEST_CASE("a flush does not overtake what was begun before its endpoint moved") {
+    with_seeds(300, [](World &world) {
+        Host b(world, kB, kOfSecondLoop);
+        world.loops = 2;
+        Host a(world, kA);
+        xfer_ep_t *ep = a.open(kB);
+        std::vector<uint64_t> ended;
+        a.on_done = [&](const xfer_event_t &event) { ended.push_back(event.user); };
+        a.expect(1);
+        REQUIRE(xfer_ep_lookup(ep, "memory", 1, nullptr, nullptr) == XFER_OK);
+        uint64_t user = 2;
+        for (; user < 60 && a.done.count(1) == 0; user += 2) {
+            a.expect(user), a.expect(user + 1);
+            REQUIRE(xfer_notify(ep, nullptr, 0, 7, user, nullptr) == XFER_OK);
+            world.world.run_for(world.world.random(4) * 10'000);
+            REQUIRE(xfer_ep_flush(ep, nullptr, user + 1, nullptr) == XFER_OK);
+            world.world.run_for(world.world.random(4) * 10'000);
+        }
+        for (uint64_t at = 2; at < user; ++at)
+            CHECK(a.wait(at) == XFER_OK);
+        CHECK(world.net.met["link moved to another loop"] > 0);
+        for (auto at = ended.begin(); at != ended.end(); ++at)
+            if (*at % 2 && *at > 1) CHECK(std::find(ended.begin(), at, *at - 1) != at);
+        CHECK(!world.world.raced());
         a.on_done = nullptr;
     });
 }

@@ -29,7 +29,7 @@ struct Direction {
         store<uint64_t>(sent.back().data(), number);
         xfer_op_options_t options{};
         options.size = sizeof options;
-        options.flags = world.world.random(4) ? 0 : XFER_SEND_SYNC;
+        options.flags = world.world.random(4) ? 0 : XFER_FLAG_SYNC;
         options.timeout_ms = world.world.random(4) ? 0 : 300;
         from->expect(kSends + number);
         REQUIRE(xfer_send(ep, sent.back().data(), length, number % kTags, kSends + number,

@@ -23,7 +23,8 @@ constexpr uint64_t kHeader = 8;  // of a message: its number
 }  // namespace
 
 std::string named(const Operation &operation) {
-    static const char *const kinds[] = {"single", "batch", "send", "receive", "notify", "question"};
+    static const char *const kinds[] = {"single", "batch",    "send", "receive",
+                                        "notify", "question", "flush"};
     return std::string(kinds[operation.kind]) + " #" + std::to_string(operation.number) + " of e" +
            std::to_string(operation.from);
 }
@@ -220,10 +221,16 @@ void Model::ended(const xfer_event_t &event, Who &by) {
     --(operation->kind == Operation::receive ? pending_receives_ : pending_);
     static const char *const kinds[] = {"op",   "put",    "get",   "batch",  "send",
                                         "recv", "lookup", "probe", "connect"};
-    const char *kind = event.kind == XFER_EVENT_NOTIFIED ? "notify" : kinds[event.kind];
+    const char *kind = event.kind == XFER_EVENT_FLUSH      ? "flush"
+                       : event.kind == XFER_EVENT_NOTIFIED ? "notify"
+                                                           : kinds[event.kind];
     ++met()[std::string("end ") + kind + " " + xfer_status_name(event.status) +
             (event.flags & XFER_MAYBE_APPLIED ? " maybe" : "")];
+    if (operation->quiet && event.status == XFER_OK)
+        return violated(named(*operation) + " is quiet, and its success is told");
     check_flags(*operation);
+    if (operation->kind == Operation::flush) return flushed(*operation);
+    note_failure(*operation);
     check_time(*operation, by);
     check_reason(*operation, by);
     check_rest(*operation);
@@ -399,7 +406,7 @@ void Model::check_ordered(const Operation &operation) {
     for (const auto &[number, earlier] : all_) {
         if (number >= operation.number) return;
         const bool counts = earlier->ep == operation.ep && earlier->kind != Operation::receive &&
-                            earlier->kind != Operation::question;
+                            earlier->kind != Operation::question && !earlier->quiet;
         if (counts && earlier->ended_at > operation.left_at)
             violated(named(operation) + " is ordered, and began before the end of " +
                      named(*earlier));

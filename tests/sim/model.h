@@ -63,7 +63,7 @@ struct Entry {
 };
 
 struct Operation {
-    enum Kind { single, batch, send, receive, notify, question } kind = single;
+    enum Kind { single, batch, send, receive, notify, question, flush } kind = single;
     uint64_t number = 0;
     uint32_t from = 0;
     uint32_t to = 0;  // whose memory it is about, or 0
@@ -80,7 +80,7 @@ struct Operation {
     std::optional<EngineId> expected;  // of its endpoint
     bool checked = false, spoiled = false;
     uint64_t left_at = 0, ended_at = 0;
-    bool notifies = false, ordered = false, sync = false, to_self = false;
+    bool notifies = false, ordered = false, sync = false, quiet = false, to_self = false;
     bool ended = false, left = false;
     bool withdrawn = false;  // canceled, or what it was begun with was closed
     bool owed = false;       // the owner will tell its application, unless it dies
@@ -146,7 +146,8 @@ public:
     void ended(const xfer_event_t &event, Who &by);
     void entries_told(const xfer_event_t &event, const Operation &operation,
                       const std::vector<xfer_status_t> &statuses);
-    void closed(uint64_t ep, const Who &at);  // its endpoint
+    void quiet_ends(const Who &at, uint64_t ep);  // 0: of all endpoints; they have ended
+    void closed(uint64_t ep, const Who &at);      // its endpoint
     void notified(const xfer_event_t &event, Who &at);
     const Operation *untold() const;  // that was announced where somebody is there to be told
     void peer_down(uint32_t at, uint32_t from, uint64_t generation);
@@ -179,6 +180,9 @@ private:
     bool may_reach(const Operation &operation, uint64_t key, const Who &at) const;
     bool enough(const Count &count) const;
     void check_counts();
+    void flushed(Operation &flush);
+    void note_failure(const Operation &operation);
+    void ended_quietly(Operation &operation);
     void check_rest(const Operation &operation);
     void check_flags(const Operation &operation);
     void check_time(const Operation &operation, const Who &by);
@@ -188,6 +192,9 @@ private:
     void check_buffer(const Operation &operation);
     void check_order();
     void check_ordered(const Operation &operation);
+
+    // Of an endpoint: whether the next flush has a failure to tell.
+    enum class Untold { none, failure, perhaps };
 
     SimNet &net_;
     const bool trace_;
@@ -200,6 +207,7 @@ private:
     std::vector<std::unique_ptr<uint8_t[]>> buffers_;
     std::map<std::pair<uint32_t, uint32_t>, uint64_t> down_;  // generations whose end was told
     uint64_t pending_ = 0, pending_receives_ = 0;
+    std::map<uint64_t, Untold> untold_;
     struct Tally {
         uint64_t well = 0, failed = 0;
     };

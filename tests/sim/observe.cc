@@ -25,6 +25,8 @@ uint32_t kind_of(const Operation &operation) {
         return XFER_EVENT_RECV;
     case Operation::notify:
         return XFER_EVENT_NOTIFIED;
+    case Operation::flush:
+        return XFER_EVENT_FLUSH;
     case Operation::question:
         break;
     }

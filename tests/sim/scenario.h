@@ -49,6 +49,8 @@ public:
     uint64_t next_word() { return ++last_word_; }
     void thaw(Life &life);
     void keep_stable(const Operation &operation);
+    void flush(Life &life, const Life::Ep &ep);
+    void flush_again(Life &life, const Operation &before);
     std::string describe(const Operation &operation) const;
     void note(const std::function<std::string()> &line) {
         if (model.trace()) model.note(line());

@@ -123,7 +123,7 @@ struct Host {
         if (event.kind == XFER_EVENT_REGION_GONE) ++gone;
         if (event.kind == XFER_EVENT_NOTIFY && on_notify) on_notify(event);
         const bool operation =
-            event.kind <= XFER_EVENT_CONNECT || event.kind == XFER_EVENT_NOTIFIED;
+            event.kind <= XFER_EVENT_CONNECT || event.kind >= XFER_EVENT_NOTIFIED;
         if (!operation && on_other) on_other(event);
         if (!operation) return;
         CHECK(done.emplace(event.user, event).second);  // exactly once

@@ -106,6 +106,7 @@ void Swarm::draw_last(SimWorld &world) {
     if (polls && world.random(3)) loops = 2 + static_cast<uint32_t>(world.random(2));
     crowds = world.random(6) == 0;
     if (crowds) weights[static_cast<size_t>(Act::crowd)] = 6;
+    quiets = world.seed() % 8 == 6;
 }
 
 Act Swarm::draw(SimWorld &world) const {

@@ -83,6 +83,7 @@ struct Swarm {
     bool polls = false;     // some applications poll
     uint64_t poll_max = 0;  // ns, until they do
     bool keeps = false;     // applications use and keep the handles of PEER events
+    bool quiets = false;    // some puts and gets are quiet, with a flush behind them
 
     // The net.
     uint64_t delay_max = 0, cut_one_in = 0, refuse_one_in = 0, late_one_in = 0, double_one_in = 0;

@@ -91,6 +91,7 @@ const Lent *Model::overdue() {
 // ---- endpoints
 
 void Model::closed(uint64_t ep, const Who &at) {
+    quiet_ends(at, ep);
     for (const auto &[number, operation] : all_)
         if (operation->ep == ep && operation->from == at.number && operation->submitted &&
             !operation->ended)
