@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operations on their way into a shard, to the peer of their endpoint, and out of it, to the user.
+#include <utility>
+
 #include "core/engine.h"
 #include "core/shard.h"
 #include "util/memory.h"
@@ -8,10 +10,23 @@ namespace xfer {
 
 void Shard::submit(Transfer &transfer) {
     Endpoint &ep = *transfer.ep;
-    if (Shard *home = ep.shard.load(); home != this)
+    if (Shard *home = ep.shard.load(); home != this) {
+        transfer.set_out();
         if (home->post(transfer)) return;
-    if (ep.closing || closing_ || !ep.peer) return refuse_now(transfer);
-    ep.peer->submit(transfer);
+    }
+    const bool traveled = std::exchange(transfer.travels, false);
+    if (ep.closing || closing_ || !ep.peer)
+        refuse_now(transfer);
+    else
+        ep.peer->submit(transfer);
+    if (traveled) arrived();
+}
+
+// What came from another loop has held a drain; from here on this loop does, while it is busy.
+void Shard::arrived() {
+    check_drained();
+    hand_over_events();
+    engine.draining().release(*this);
 }
 
 // The endpoint was closed while this was on its way.
@@ -47,8 +62,10 @@ void Shard::finish(Transfer &transfer) {
     Endpoint &ep = *transfer.ep;
     if (Shard *home = ep.shard.load(); home != this) {
         transfer.over = true;
+        transfer.set_out();
         if (home->post(transfer)) return;
     }
+    const bool traveled = std::exchange(transfer.travels, false);
     if (transfer.counted()) {
         const uint64_t took = now() - transfer.started;
         transfer.counters(counters).end(transfer.status, transfer.moved, took);
@@ -69,6 +86,7 @@ void Shard::finish(Transfer &transfer) {
         tell(transfer);
     if (next) next->flow->turn_has_come(*next);
     operation_ended(ep);
+    if (traveled) arrived();
 }
 
 void Shard::operation_ended(Endpoint &ep) {

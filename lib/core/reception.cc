@@ -257,8 +257,7 @@ void Shard::rehome(Connection &connection, std::unique_ptr<LinkMove> move, Const
 
 void Shard::arrive(LinkMove &move) {
     receive(move);
-    check_drained();
-    engine.draining().release(*this);
+    arrived();
 }
 
 void Shard::receive(LinkMove &move) {

@@ -379,10 +379,9 @@ void Shard::check_drained() {
         busy |= peer.busy();
     if (busy == drain_held_) return;
     drain_held_ = busy;
-    if (busy)
-        engine.draining().hold();
-    else
-        engine.draining().release(*this);
+    if (busy) return engine.draining().hold();
+    hand_over_events();  // another loop may tell that all is drained
+    engine.draining().release(*this);
 }
 
 void Shard::close(Peer &peer, const Failure &why) {

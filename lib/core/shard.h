@@ -173,6 +173,7 @@ private:
     uint64_t heartbeat() const;
     void check_ended();
     void check_drained();
+    void arrived();
     void deliver();
     void post_link(Shard &home, std::unique_ptr<LinkMove> move, Peer *from = nullptr);
     void tell(std::unique_ptr<Notice> notice, Status status, uint32_t flags);

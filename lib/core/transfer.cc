@@ -2,6 +2,7 @@
 #include "core/transfer.h"
 
 #include <cerrno>
+#include <utility>
 
 #include "core/connection.h"
 #include "core/engine.h"
@@ -13,9 +14,14 @@ namespace xfer {
 
 void Transfer::arrive(Shard &shard) {
     if (over) return shard.finish(*this);
+    if (passes) set_out();
     if (passes && shard.engine.post_from(shard.index + 1, *this)) return;
     passes = false;
     shard.submit(*this);
+}
+
+void Transfer::set_out() {
+    if (!std::exchange(travels, true)) ep->engine.draining().hold();
 }
 
 void Transfer::on_timer(Timer &) {

@@ -52,6 +52,7 @@ public:
     bool ordered = false;  // begins when all that its endpoint was given before has ended
     bool quiet = false;    // no event if it ends well
     bool passes = false;   // every loop first, behind what was begun before it
+    bool travels = false;  // between loops, where it holds a drain
     uint64_t notify_key = 0;
     std::vector<uint8_t> notify_data;  // for the owner's application, if it ends well
 
@@ -94,6 +95,7 @@ public:
     EntryRuns runs;
     Timer timer;
 
+    void set_out();  // to another loop
     void begin(uint64_t now);
     void fail(const Op &op, Status why);  // its first failure is what it ends with
     void lose(const Failure &why);        // the connection has ended, for that reason
