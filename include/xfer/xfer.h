@@ -415,7 +415,8 @@ enum {
     XFER_TRANSPORT_TCP = 2,
     XFER_TRANSPORT_SHM = 3,
     XFER_TRANSPORT_RDMA = 4,
-    XFER_TRANSPORT_CUDA = 5
+    XFER_TRANSPORT_CUDA = 5,
+    XFER_TRANSPORT_UNIX = 6
 };
 
 /* Names a peer's region or a part of it, for as long as that region lives. Opaque and versioned: copy it as bytes, send
@@ -890,6 +891,15 @@ XFER_API xfer_status_t xfer_engine_stats(xfer_engine_t *engine, xfer_engine_stat
 /* Counters of one endpoint.
  * Returns: XFER_OK. */
 XFER_API xfer_status_t xfer_ep_stats(xfer_ep_t *ep, xfer_ep_stats_t *stats, uint32_t stats_size);
+
+/* The kinds of memory that this engine moves: bit 1 << XFER_MEM_* of each.
+ * Returns: XFER_OK. */
+XFER_API xfer_status_t xfer_engine_kinds(xfer_engine_t *engine, uint64_t *mask);
+
+/* The transports that this engine uses, as its option and the environment have restricted them: bit
+ * 1 << XFER_TRANSPORT_* of each.
+ * Returns: XFER_OK. */
+XFER_API xfer_status_t xfer_engine_transports(xfer_engine_t *engine, uint64_t *mask);
 
 /* The engine as JSON: identity, options as they took effect, counters, listeners, peers, connections and lanes with
  * what they carried and how, the last errors, regions, grants. "schema" changes when a member goes or changes meaning.

@@ -2,6 +2,7 @@
 #include "api/environment.h"
 #include "api/transfer_check.h"
 #include "core/describe.h"
+#include "transport/builtin.h"
 
 using namespace xfer;
 
@@ -150,6 +151,26 @@ xfer_status_t xfer_engine_stats(xfer_engine_t *handle, xfer_engine_stats_t *stat
         xfer_engine_stats_t now{};
         engine->stats(now);
         return copy_out(now, stats, stats_size, why);
+    });
+}
+
+xfer_status_t xfer_engine_kinds(xfer_engine_t *handle, uint64_t *mask) {
+    return guarded(on(handle), [&](Failure &why) -> Status {
+        Engine *engine = of(handle);
+        if (Status status = check(engine); status != XFER_OK) return status;
+        if (!mask) return invalid(why, "mask is NULL");
+        *mask = engine->kinds();
+        return XFER_OK;
+    });
+}
+
+xfer_status_t xfer_engine_transports(xfer_engine_t *handle, uint64_t *mask) {
+    return guarded(on(handle), [&](Failure &why) -> Status {
+        Engine *engine = of(handle);
+        if (Status status = check(engine); status != XFER_OK) return status;
+        if (!mask) return invalid(why, "mask is NULL");
+        *mask = builtin_mask(engine->options().transports);
+        return XFER_OK;
     });
 }
 

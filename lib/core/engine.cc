@@ -30,7 +30,7 @@ Shard &Engine::home(const EngineId &id) {
 
 Status Engine::kind_of(const void *address, uint64_t length, uint32_t &kind) const {
     kind = device_->kind_of(address, length);
-    return kind == XFER_MEM_HOST ? XFER_OK : XFER_EMEMKIND;
+    return kinds() >> kind & 1 ? XFER_OK : XFER_EMEMKIND;
 }
 
 Status Engine::listen(const Uri &uri, const xfer_listen_options_t &options, size_t room,

@@ -57,6 +57,7 @@ public:
     uint64_t random_u64();
     uint64_t age_ms() const;
     Slots &slots() { return slots_; }
+    uint64_t kinds() const { return uint64_t{1} << XFER_MEM_HOST; }  // of memory that it moves
     Status kind_of(const void *address, uint64_t length,
                    uint32_t &kind) const;  // XFER_EMEMKIND if nobody serves it
     bool forked() const;

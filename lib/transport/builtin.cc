@@ -12,6 +12,21 @@
 namespace xfer {
 namespace {
 
+struct Builtin {
+    std::string_view name;
+    uint32_t number;
+};
+
+constexpr Builtin kBuiltins[] = {{"loopback", XFER_TRANSPORT_LOOPBACK},
+                                 {"tcp", XFER_TRANSPORT_TCP},
+                                 {"unix", XFER_TRANSPORT_UNIX},
+                                 {"shm", XFER_TRANSPORT_SHM}};
+
+bool is_builtin(std::string_view name) {
+    return std::any_of(std::begin(kBuiltins), std::end(kBuiltins),
+                       [&](const Builtin &builtin) { return builtin.name == name; });
+}
+
 bool allows(const std::vector<std::string> &allowed, std::string_view name) {
     return allowed.empty() || std::find(allowed.begin(), allowed.end(), name) != allowed.end();
 }
@@ -19,15 +34,20 @@ bool allows(const std::vector<std::string> &allowed, std::string_view name) {
 }  // namespace
 
 std::string unknown_transport(std::string_view list) {
-    constexpr std::string_view known[] = {"loopback", "tcp", "unix", "shm"};
     while (!list.empty()) {
         const size_t comma = std::min(list.find(','), list.size());
         const std::string_view name = list.substr(0, comma);
-        if (comma && std::find(std::begin(known), std::end(known), name) == std::end(known))
-            return std::string(name);
+        if (comma && !is_builtin(name)) return std::string(name);
         list.remove_prefix(std::min(comma + 1, list.size()));
     }
     return {};
+}
+
+uint64_t builtin_mask(const std::vector<std::string> &allowed) {
+    uint64_t mask = 0;
+    for (const Builtin &builtin : kBuiltins)
+        if (allows(allowed, builtin.name)) mask |= uint64_t{1} << builtin.number;
+    return mask;
 }
 
 std::vector<std::unique_ptr<Transport>> builtin_transports(

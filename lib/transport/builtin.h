@@ -15,7 +15,9 @@ namespace xfer {
 inline constexpr std::string_view kBuiltinTransports = "loopback, tcp, unix, shm";
 // The first name of a comma list that no transport has; empty if there is none.
 std::string unknown_transport(std::string_view list);
-// Those that `allowed` names, all if it is empty.
+// Bit 1 << XFER_TRANSPORT_* of those that `allowed` names, all if it is empty.
+uint64_t builtin_mask(const std::vector<std::string> &allowed);
+// The same, but for loopback.
 std::vector<std::unique_ptr<Transport>> builtin_transports(Loop &loop, const Log &log,
                                                            const std::vector<std::string> &allowed);
 // The path of an engine to itself; null if `allowed` leaves it out.

@@ -178,6 +178,53 @@ static void test_error_on_success(void **state) {
 
 /* ---- what an engine is and costs ---- */
 
+#define BIT(number) (UINT64_C(1) << (number))
+
+static void test_kinds_and_transports(void **state) {
+    static const struct {
+        const char *transports;
+        uint64_t mask;
+    } table[] = {
+        {"loopback", BIT(XFER_TRANSPORT_LOOPBACK)},
+        {"tcp", BIT(XFER_TRANSPORT_TCP)},
+        {"unix", BIT(XFER_TRANSPORT_UNIX)},
+        {"shm", BIT(XFER_TRANSPORT_SHM)},
+        {"shm,tcp", BIT(XFER_TRANSPORT_SHM) | BIT(XFER_TRANSPORT_TCP)},
+        {"loopback,tcp,unix,shm", BIT(XFER_TRANSPORT_LOOPBACK) | BIT(XFER_TRANSPORT_TCP) |
+                                      BIT(XFER_TRANSPORT_UNIX) | BIT(XFER_TRANSPORT_SHM)},
+        {"", BIT(XFER_TRANSPORT_LOOPBACK) | BIT(XFER_TRANSPORT_TCP) | BIT(XFER_TRANSPORT_UNIX) |
+                 BIT(XFER_TRANSPORT_SHM)},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        xfer_engine_options_t options = host_options(*state);
+        options.transports = table[i].transports;
+        Host *host = host_open_with(*state, &options);
+        uint64_t mask = UINT64_MAX;
+        assert_status(xfer_engine_transports(host->engine, &mask), XFER_OK);
+        assert_int_equal(mask, table[i].mask);
+        mask = UINT64_MAX;
+        assert_status(xfer_engine_kinds(host->engine, &mask), XFER_OK);
+        assert_int_equal(mask, BIT(XFER_MEM_HOST));
+        host_end(host);
+    }
+}
+
+/* By the environment, where the option leaves it. */
+static void test_transports_of_the_environment(void **state) {
+    char before[64] = "";
+    const char *was = getenv("XFER_TRANSPORTS");
+    if (was) snprintf(before, sizeof before, "%s", was);
+    assert_int_equal(setenv("XFER_TRANSPORTS", "loopback,unix", 1), 0);
+    Host *host = host_open(*state);
+    if (was)
+        setenv("XFER_TRANSPORTS", before, 1);
+    else
+        unsetenv("XFER_TRANSPORTS");
+    uint64_t mask = 0;
+    assert_status(xfer_engine_transports(host->engine, &mask), XFER_OK);
+    assert_int_equal(mask, BIT(XFER_TRANSPORT_LOOPBACK) | BIT(XFER_TRANSPORT_UNIX));
+}
+
 static int count_entries(const char *path) {
     DIR *dir = opendir(path);
     assert_non_null(dir);
@@ -307,6 +354,8 @@ static const struct CMUnitTest tests[] = {
     EACH_DISPATCH(test_close_on_exec),
     TEST(test_identity),
     EACH_MODE(test_describe),
+    ONE_MODE(test_kinds_and_transports),
+    ONE_MODE(test_transports_of_the_environment),
 };
 
 TEST_MAIN_AFTER(tests, peer_role("count_fds", count_fds_role))

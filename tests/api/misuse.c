@@ -46,6 +46,8 @@ static void misuse_engine(void *wrong) {
     assert_misuse(xfer_engine_fd(wrong, &fd));
     assert_misuse(xfer_engine_wake(wrong));
     assert_misuse(xfer_engine_poll(wrong, &event, sizeof event, 1, 0, &number));
+    assert_misuse(xfer_engine_kinds(wrong, &needed));
+    assert_misuse(xfer_engine_transports(wrong, &needed));
     assert_misuse(xfer_engine_stats(wrong, &stats, sizeof stats));
     assert_misuse(xfer_engine_describe(wrong, text, sizeof text, &needed));
     assert_misuse(xfer_engine_drain(wrong, 1, WITHIN(1)));
@@ -155,6 +157,8 @@ static void test_results_that_are_nowhere(void **state) {
     assert_misuse(xfer_get(pair.ep, local, NULL, 0, 1, 1, NULL));
     assert_misuse(xfer_ep_lookup(pair.ep, NULL, 1, NULL, NULL));
     assert_misuse(xfer_ep_state(pair.ep, NULL));
+    assert_misuse(xfer_engine_kinds(pair.client->engine, NULL));
+    assert_misuse(xfer_engine_transports(pair.client->engine, NULL));
     assert_misuse(xfer_region_ref(pair.region, NULL));
     assert_misuse(xfer_ref_info(NULL, &info, sizeof info));
     assert_misuse(xfer_batch_open(pair.ep, NULL, NULL, NULL));

@@ -457,6 +457,8 @@ static void engine_look(Worker *worker) {
     plain(xfer_engine_listen(engine, "tcp://127.0.0.1:0", NULL, bound, draw(worker, 64), NULL),
           "xfer_engine_listen");
     plain(xfer_engine_wake(engine), "xfer_engine_wake");
+    plain(xfer_engine_kinds(engine, &needed), "xfer_engine_kinds");
+    plain(xfer_engine_transports(engine, &needed), "xfer_engine_transports");
 }
 
 static void constants(Worker *worker) {
