@@ -46,7 +46,7 @@
 #define XFER_API
 #endif
 
-/* "None" in fields of 32 bits that allow it: no time limit, no thread. */
+/* "None" in fields of 32 bits that allow it: no time limit, no thread, no lane. */
 #define XFER_NONE UINT32_MAX
 
 #ifdef __cplusplus
@@ -262,8 +262,10 @@ enum {
 typedef struct xfer_engine_options {
     uint32_t size;
     uint32_t dispatch;         /* XFER_DISPATCH_*; default THREAD */
-    uint32_t io_threads;       /* threads that drive sockets; default 1; XFER_NONE: the dispatching side does it */
-    uint32_t spin_us;          /* how long to poll before sleeping; default 0 */
+    uint32_t io_threads;       /* Threads that drive sockets. XFER_NONE: the dispatching side does it. Default: the
+                                  engine's choice, today 1. */
+    uint32_t spin_us;          /* How long to poll before sleeping. XFER_NONE: not at all. Default: the engine's choice,
+                                  today not at all. */
     struct uv_loop_s *uv_loop; /* for LOOP */
     xfer_event_cb on_event;    /* for THREAD and LOOP */
     uint64_t user;             /* second argument of on_event, and in the engine's CLOSED event */
@@ -285,11 +287,13 @@ typedef struct xfer_engine_options {
                                  twice this. A local peer: only while operations are under way. Default 5,000. */
     uint32_t idle_ms;         /* A connection unused for this long is closed; the next operation opens it again.
                                  Default 300,000. */
-    uint32_t lanes;           /* data lanes for each peer; default 1; XFER_NONE: the control channel carries all */
+    uint32_t lanes;           /* Data lanes for each peer. XFER_NONE: the control channel carries all. Default: the
+                                 engine's choice, today 1. */
     uint32_t max_connections; /* peers connected at once; past it idle ones are closed, or new ones wait; 1,024 */
     uint32_t max_operations;  /* operations queued or under way on one endpoint; default 1,024 */
     uint32_t yield_ms;        /* For full meshes: when both know each other's id, the larger id waits this long to be
-                                 dialed before it dials, so that each pair connects once. Default: no wait. */
+                                 dialed before it dials, so that each pair connects once. Default and XFER_NONE: no
+                                 wait. */
     uint32_t reserved[3];
     const struct xfer_rdma_options *rdma; /* these three are NULL: no version has them yet */
     const struct xfer_cuda_options *cuda;

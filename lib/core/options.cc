@@ -48,8 +48,8 @@ Status take_dispatch(const xfer_engine_options_t &given, Options &options, std::
     if (given.io_threads) options.io_threads = given.io_threads == XFER_NONE ? 0 : given.io_threads;
     if (options.io_threads > kMaxIoThreads)
         why = "io_threads is more than " + std::to_string(kMaxIoThreads);
-    if (given.spin_us > kMaxSpinUs) why = "spin_us is more than a second";
-    options.spin_us = given.spin_us;
+    options.spin_us = given.spin_us == XFER_NONE ? 0 : given.spin_us;
+    if (options.spin_us > kMaxSpinUs) why = "spin_us is more than a second";
     options.loop = given.uv_loop;
     options.on_event = given.on_event;
     options.user = given.user;

@@ -225,6 +225,19 @@ static void test_transports_of_the_environment(void **state) {
     assert_int_equal(mask, BIT(XFER_TRANSPORT_LOOPBACK) | BIT(XFER_TRANSPORT_UNIX));
 }
 
+/* Where the default is the engine's choice, none can be asked for. */
+static void test_exactly_none(void **state) {
+    xfer_engine_options_t options = host_options(*state);
+    options.io_threads = options.spin_us = options.lanes = XFER_NONE;
+    Host *host = host_open_with(*state, &options);
+    char *json = test_memory(65536);
+    uint64_t needed;
+    assert_status(xfer_engine_describe(host->engine, json, 65536, &needed), XFER_OK);
+    assert_non_null(strstr(json, "\"io_threads\": 0"));
+    assert_non_null(strstr(json, "\"spin_us\": 0"));
+    assert_non_null(strstr(json, "\"lanes\": 0"));
+}
+
 static int count_entries(const char *path) {
     DIR *dir = opendir(path);
     assert_non_null(dir);
@@ -356,6 +369,7 @@ static const struct CMUnitTest tests[] = {
     EACH_MODE(test_describe),
     ONE_MODE(test_kinds_and_transports),
     ONE_MODE(test_transports_of_the_environment),
+    EACH_DISPATCH(test_exactly_none),
 };
 
 TEST_MAIN_AFTER(tests, peer_role("count_fds", count_fds_role))

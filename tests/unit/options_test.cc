@@ -126,12 +126,16 @@ TEST_CASE("what is given is taken") {
 TEST_CASE("none, where it is allowed") {
     const Options options = resolve([](Given &o) {
         o.io_threads = XFER_NONE;
+        o.spin_us = XFER_NONE;
         o.timeout_ms = XFER_NONE;
         o.lanes = XFER_NONE;
+        o.yield_ms = XFER_NONE;
     });
     CHECK(options.io_threads == 0);
+    CHECK(options.spin_us == 0);
     CHECK(options.timeout_ms == 0);
     CHECK(options.lanes == XFER_NONE);
+    CHECK(options.yield_ms == 0);
 }
 
 TEST_CASE("each limit, at it and past it") {
