@@ -256,7 +256,8 @@ enum {
 
 enum {
     XFER_ENGINE_INSECURE = 1, /* allows listening beyond loopback without a key */
-    XFER_ENGINE_CHECKSUM = 2  /* adds a CRC-32C to every payload that this engine puts or gets over a network */
+    XFER_ENGINE_CHECKSUM = 2, /* adds a CRC-32C to every payload that this engine puts or gets over a network */
+    XFER_ENGINE_UNREF = 4     /* LOOP: the engine's uv handles are unreferenced, as by uv_unref; see uv_loop */
 };
 
 typedef struct xfer_engine_options {
@@ -266,7 +267,9 @@ typedef struct xfer_engine_options {
                                   engine's choice, today 1. */
     uint32_t spin_us;          /* How long to poll before sleeping. XFER_NONE: not at all. Default: the engine's choice,
                                   today not at all. */
-    struct uv_loop_s *uv_loop; /* for LOOP */
+    struct uv_loop_s *uv_loop; /* For LOOP. An engine keeps uv_run from returning until its CLOSED. With
+                                  XFER_ENGINE_UNREF it does so only from xfer_engine_close, called in the loop's thread,
+                                  to CLOSED; before, even with operations under way, other handles of the loop must. */
     xfer_event_cb on_event;    /* for THREAD and LOOP */
     uint64_t user;             /* second argument of on_event, and in the engine's CLOSED event */
     xfer_log_cb on_log;        /* default: none, or stderr when XFER_LOG is set in the environment */

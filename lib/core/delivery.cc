@@ -31,8 +31,9 @@ Failure Delivery::open(UvLoop *io) {
         return {};
     }
     mode_ = Mode::own_loop;
-    auto loop = options_.dispatch == XFER_DISPATCH_LOOP ? UvLoop::embedded(options_.loop)
-                                                        : UvLoop::own(options_.spin_us);
+    auto loop = options_.dispatch == XFER_DISPATCH_LOOP
+                    ? UvLoop::embedded(options_.loop, options_.unref)
+                    : UvLoop::own(options_.spin_us);
     if (!loop) return loop.error();
     own_ = std::move(*loop);
     loop_ = own_.get();

@@ -59,6 +59,7 @@ void write_options(JsonWriter &out, const Options &options) {
     out.add("keyed", !options.key.empty());
     out.add("insecure", options.insecure);
     out.add("checksum", options.checksum);
+    out.add("unref", options.unref);
     write_texts(out, "transports", options.transports);
     out.add("timeout_ms", options.timeout_ms);
     out.add("stall_ms", options.stall_ms);

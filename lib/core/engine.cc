@@ -288,6 +288,8 @@ Status Engine::drain(uint32_t timeout_ms, uint64_t user) {
 
 Status Engine::close() {
     if (closing_.exchange(true)) return XFER_ECLOSED;
+    // Before the loops hear of it, since the engine may be gone after that.
+    if (options_.unref) delivery_.loop()->hold();
     for (size_t i = 0; i < shards_.size(); ++i)
         shards_[i]->post(closings_[i]);
     return XFER_OK;

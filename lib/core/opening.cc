@@ -119,7 +119,8 @@ Failure Engine::start() {
     }
     for (uint32_t i = 0; i < count; ++i) {
         const bool embedded = options_.io_threads == 0 && options_.dispatch == XFER_DISPATCH_LOOP;
-        auto loop = embedded ? UvLoop::embedded(options_.loop) : UvLoop::own(options_.spin_us);
+        auto loop = embedded ? UvLoop::embedded(options_.loop, options_.unref)
+                             : UvLoop::own(options_.spin_us);
         if (!loop) return loop.error();
         loops_.push_back(std::move(*loop));
         UvLoop::Inside inside(*loops_.back());

@@ -11,6 +11,8 @@
 namespace xfer {
 namespace {
 
+constexpr uint32_t kEngineFlags = XFER_ENGINE_INSECURE | XFER_ENGINE_CHECKSUM | XFER_ENGINE_UNREF;
+
 Failure wrong(Status status, std::string_view field_and_reason) {
     return {status, 0, 0, Text("xfer_engine_options_t.") + field_and_reason};
 }
@@ -50,6 +52,8 @@ Status take_dispatch(const xfer_engine_options_t &given, Options &options, std::
         why = "io_threads is more than " + std::to_string(kMaxIoThreads);
     options.spin_us = given.spin_us == XFER_NONE ? 0 : given.spin_us;
     if (options.spin_us > kMaxSpinUs) why = "spin_us is more than a second";
+    options.unref = given.flags & XFER_ENGINE_UNREF;
+    if (options.unref && !loop) why = "flags: XFER_ENGINE_UNREF is for XFER_DISPATCH_LOOP only";
     options.loop = given.uv_loop;
     options.on_event = given.on_event;
     options.user = given.user;
@@ -135,8 +139,7 @@ Failure take_listen_options(const xfer_listen_options_t &given, const Uri &uri,
 Result<Options> resolve_options(const xfer_engine_options_t &given) {
     Options options;
     std::string why;
-    if (given.flags & ~static_cast<uint32_t>(XFER_ENGINE_INSECURE | XFER_ENGINE_CHECKSUM))
-        return invalid("flags has unknown bits");
+    if (given.flags & ~kEngineFlags) return invalid("flags has unknown bits");
     options.insecure = given.flags & XFER_ENGINE_INSECURE;
     options.checksum = given.flags & XFER_ENGINE_CHECKSUM;
     options.log = {given.on_log,

@@ -25,6 +25,7 @@ struct Options {
     Log log;
     bool insecure = false;
     bool checksum = false;
+    bool unref = false;
     bool own_id = false;
     EngineId id{};
     std::vector<uint8_t> blob;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "loop/resolver.h"
 
@@ -74,9 +75,11 @@ Result<std::unique_ptr<UvLoop>> UvLoop::own(uint32_t spin_us) {
     return open(std::move(loop));
 }
 
-Result<std::unique_ptr<UvLoop>> UvLoop::embedded(uv_loop_t *uv) {
+Result<std::unique_ptr<UvLoop>> UvLoop::embedded(uv_loop_t *uv, bool unref) {
     std::unique_ptr<UvLoop> loop(new UvLoop);
     loop->uv_ = uv;
+    loop->unref_ = unref;
+    loop->home_ = std::this_thread::get_id();
     return open(std::move(loop));
 }
 
@@ -142,11 +145,28 @@ void UvLoop::close_handles() {
         std::lock_guard hold(ring_lock_);
         can_ring_ = false;
     }
-    for (uv_handle_t *handle :
-         {reinterpret_cast<uv_handle_t *>(&poll_), reinterpret_cast<uv_handle_t *>(&async_),
-          reinterpret_cast<uv_handle_t *>(&prepare_), reinterpret_cast<uv_handle_t *>(&check_),
-          reinterpret_cast<uv_handle_t *>(&timer_), reinterpret_cast<uv_handle_t *>(&idle_)})
+    for (uv_handle_t *handle : handles())
         if (handle->data) uv_close(handle, on_closed);
+}
+
+std::array<uv_handle_t *, 6> UvLoop::handles() {
+    return {reinterpret_cast<uv_handle_t *>(&poll_),    reinterpret_cast<uv_handle_t *>(&async_),
+            reinterpret_cast<uv_handle_t *>(&prepare_), reinterpret_cast<uv_handle_t *>(&check_),
+            reinterpret_cast<uv_handle_t *>(&timer_),   reinterpret_cast<uv_handle_t *>(&idle_)};
+}
+
+// A loop that nothing keeps alive does not turn: its own thread does it at once.
+void UvLoop::hold() {
+    XFER_CHECK(!own_);
+    held_.store(true);
+    if (std::this_thread::get_id() == home_) return keep_alive();
+    wake();
+}
+
+void UvLoop::keep_alive() {
+    if (!std::exchange(unref_, false)) return;
+    for (uv_handle_t *handle : handles())
+        uv_ref(handle);
 }
 
 void UvLoop::on_closed(uv_handle_t *handle) {
@@ -223,6 +243,7 @@ void UvLoop::on_async(uv_async_t *) {}
 void UvLoop::before_sleep() {
     watched_.apply_changes();
     tell_timer();
+    if (held_.load(std::memory_order_relaxed)) keep_alive();
     if (!own_ || sleep_ == Sleep::kYes) {
         doze();
         asleep_.store(true);

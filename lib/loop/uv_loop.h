@@ -11,6 +11,7 @@
 
 #include <uv.h>
 
+#include <array>
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -40,8 +41,9 @@ protected:
 class UvLoop final : public Loop {
 public:
     static Result<std::unique_ptr<UvLoop>> own(uint32_t spin_us);
-    // Keeps the caller's loop alive until closed.
-    static Result<std::unique_ptr<UvLoop>> embedded(uv_loop_t *loop);  // on the loop's thread
+    // Keeps the caller's loop alive until closed; with `unref`, only from hold() on. On the loop's
+    // thread.
+    static Result<std::unique_ptr<UvLoop>> embedded(uv_loop_t *loop, bool unref = false);
     // Own: not while it is driven. Embedded: after on_loop_closed(). Watches and questions must be
     // gone.
     ~UvLoop() override;
@@ -63,6 +65,9 @@ public:
     Result<int> fd();
     void settle();
 
+    // Embedded, before close(): from now on the caller's loop is kept alive; by another thread,
+    // from the loop's next turn on. Any thread.
+    void hold();
     // Embedded: ends everything; the sink hears of it in a later turn. On the loop's thread, inside
     // or not.
     void close(LoopClosedSink &sink);
@@ -120,6 +125,7 @@ private:
     void opened(Handle &handle) {
         handle.data = this;
         ++open_;
+        if (unref_) uv_unref(reinterpret_cast<uv_handle_t *>(&handle));
     }
 
     void begin_driving();
@@ -141,6 +147,8 @@ private:
     void ring();
 
     void settle_locked();
+    std::array<uv_handle_t *, 6> handles();
+    void keep_alive();
     void close_handles();
 
     static void on_prepare(uv_prepare_t *handle);
@@ -164,6 +172,7 @@ private:
     bool driven_ = false;  // a thread is in run() or turn()
     bool closing_ = false;
     bool abandoned_ = false;
+    bool unref_ = false;  // libuv does not wait for our handles
     bool slept_ = false;
     bool eager_ = false;  // does not sleep after something ran
     bool ran_ = false;
@@ -195,6 +204,8 @@ private:
     std::atomic<bool> woken_ = false;
     std::atomic<bool> asleep_ = true;
     std::atomic<bool> stopping_ = false;
+    std::atomic<bool> held_ = false;
+    std::thread::id home_;  // embedded: the thread of the caller's loop
     std::atomic<uint64_t> wakeups_ = 0;
     std::mutex ring_lock_;
     bool can_ring_ = false;

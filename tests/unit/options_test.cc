@@ -63,6 +63,8 @@ TEST_CASE("zero means default") {
     CHECK(options.spin_us == 0);
     CHECK(!options.own_id);
     CHECK(!options.insecure);
+    CHECK(!options.checksum);
+    CHECK(!options.unref);
     CHECK(options.blob.empty());
     CHECK(options.key.empty());
     CHECK(options.transports.empty());
@@ -170,7 +172,8 @@ TEST_CASE("mistakes have a status and a text") {
         std::function<void(Given &)> change;
         Status status;
     } rows[] = {
-        {"unknown flag", [](Given &o) { o.flags = 4; }, XFER_EINVAL},
+        {"unknown flag", [](Given &o) { o.flags = 8; }, XFER_EINVAL},
+        {"unref of a thread", [](Given &o) { o.flags = XFER_ENGINE_UNREF; }, XFER_EINVAL},
         {"unknown dispatch", [](Given &o) { o.dispatch = 4; }, XFER_EINVAL},
         {"thread without callback", [](Given &o) { o.on_event = nullptr; }, XFER_EINVAL},
         {"poll with callback", [](Given &o) { o.dispatch = XFER_DISPATCH_POLL; }, XFER_EINVAL},
