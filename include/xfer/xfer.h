@@ -2,7 +2,8 @@
  *
  * libxfer moves bytes between the memories of processes, on one host and across hosts.
  *
- * Sections: version, status, engine, region, endpoint, put and get, batch, messages, observation.
+ * Sections: version, status, engine, region, endpoint, put and get, batch, messages, observation. In xfer/text.h: refs
+ * as text, names of numbers, engine options by name.
  *
  * Words:
  *   owner          the engine whose region a put or get is about

@@ -183,11 +183,6 @@ xfer_status_t xfer_engine_describe(xfer_engine_t *handle, char *text, uint64_t c
         if (!text && cap) return invalid(why, "text is NULL, but cap is not 0");
         const std::string json = describe(*engine);
         *needed = json.size() + 1;
-        if (cap) {
-            const size_t fits = std::min<uint64_t>(json.size(), cap - 1);
-            std::memcpy(text, json.data(), fits);
-            text[fits] = '\0';
-        }
-        return cap > json.size() ? XFER_OK : XFER_ENOSPC;
+        return copy_text(json, text, cap);
     });
 }

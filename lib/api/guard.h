@@ -170,6 +170,15 @@ xfer_status_t guarded(Body body) noexcept {
     return guarded(Call{}, std::move(body));
 }
 
+// Writes what there is room for, with its NUL. XFER_ENOSPC: that is not all.
+inline Status copy_text(std::string_view from, char *text, uint64_t cap) {
+    if (!cap) return XFER_ENOSPC;
+    const size_t fits = std::min<uint64_t>(from.size(), cap - 1);
+    std::memcpy(text, from.data(), fits);
+    text[fits] = '\0';
+    return fits == from.size() ? XFER_OK : XFER_ENOSPC;
+}
+
 // Writes what the caller has room for, and zeroes what it knows beyond us.
 template <typename T>
 Status copy_out(const T &from, T *to, uint32_t size, Failure &why) {

@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/event.h"
 
-#include <array>
+#include "xfer/text.h"
 
 namespace xfer {
 
 std::string_view event_name(uint32_t kind) {
-    constexpr std::array<std::string_view, XFER_EVENT_FLUSH + 1> kNames = {
-        "",        "PUT",     "GET",     "BATCH",     "SEND",        "RECV",   "LOOKUP",  "PROBE",
-        "CONNECT", "PEER",    "PEER_UP", "PEER_DOWN", "REGION_GONE", "NOTIFY", "COUNTER", "REVOKED",
-        "ROOM",    "STALLED", "DRAINED", "CLOSED",    "NOTIFIED",    "",       "FLUSH"};
-    return kind < kNames.size() ? kNames[kind] : "";
+    constexpr std::string_view kPrefix = "XFER_EVENT_";
+    return kind ? std::string_view(xfer_event_name(kind)).substr(kPrefix.size()) : "";
 }
 
 }  // namespace xfer

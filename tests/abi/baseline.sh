@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What programs were compiled against stays: the header against that of the last release, as compilers see it.
+# What programs were compiled against stays: the headers against those of the last release, as compilers see them.
 #
 #   bash tests/abi/baseline.sh           renews baseline.abi, at a release
 #   bash tests/abi/baseline.sh --check   fails, with abidiff's report, if anything was taken away or changed
@@ -9,12 +9,12 @@
 # field in the place of a reserved one is told as a change: look at the report, and renew if that is all there is.
 set -u -o pipefail
 cd "$(dirname "$0")" || exit
-header=$PWD/../../include/xfer/xfer.h baseline=$PWD/baseline.abi ignore=$PWD/baseline.ignore
+headers=$PWD/../../include/xfer baseline=$PWD/baseline.abi ignore=$PWD/baseline.ignore
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 # Compiled there, so that no path gets inside.
-python3 stub.py "$header" >"$work/stub.c" && cd "$work" &&
+python3 stub.py "$headers/xfer.h" "$headers/text.h" >"$work/stub.c" && cd "$work" &&
     gcc -std=c11 -w -g -shared -fPIC -o libstub.so stub.c || exit
 
 case ${1-} in

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The header, the symbol map and the library's exports name the same functions. Usage: exports.py HEADER MAP LIBRARY"""
+"""The headers, the symbol map and the library's exports name the same functions.
+
+Usage: exports.py HEADER ... MAP LIBRARY
+"""
 
 import re
 import subprocess
@@ -32,8 +35,9 @@ def soname(library):
 
 
 def main():
-    header, map_path, library = sys.argv[1:]
-    lists = {"header": declared(header), "map": mapped(map_path), "library": list(exported_versions(library))}
+    *headers, map_path, library = sys.argv[1:]
+    names = [name for header in headers for name in declared(header)]
+    lists = {"headers": names, "map": mapped(map_path), "library": list(exported_versions(library))}
     faults = [f"the {where} names no function" for where, names in lists.items() if not names]
     for name in sorted(set().union(*lists.values())):
         missing = [where for where, names in lists.items() if name not in names]

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks xfer.h as text. Usage: header.py CHECK HEADER [LAYOUT]; prints each fault, exits 1 if there is one."""
+"""Checks a header as text; prints each fault, exits 1 if there is one. Usage: header.py CHECK HEADER ... [LAYOUT]
+
+The checks `layout` and `cffi` take all headers, in the order of their includes.
+"""
 
 import re
 import sys
@@ -43,7 +46,7 @@ def check_text(text):
         if line.lstrip().startswith("#"):
             yield f"a preprocessor line in the cdef region: {line}"
     includes = re.findall(r'#include ([<"].*[>"])', text)
-    for name in set(includes) - {"<stddef.h>", "<stdint.h>", '"version.h"'}:
+    for name in set(includes) - {"<stddef.h>", "<stdint.h>", '"version.h"', '"xfer.h"'}:
         yield f"includes {name}"
 
 
@@ -82,22 +85,24 @@ def check_types(text):
                     yield f"a struct by value: {argument.strip()}"
 
 
-def check_layout(text, layout):
+def check_layout(*texts):
+    *headers, layout = texts
     asserted = set(re.findall(r"\b(?:SIZE|AT)\(([^)]*)\);", re.sub(r"\s+", " ", layout)))
     asserted = {re.sub(r", \d+$", "", entry) for entry in asserted}
     wanted = set()
-    for alias, fields in structs(region(text)).items():
+    for alias, fields in structs("".join(map(region, headers))).items():
         wanted |= {alias} | {f"{alias}, {field}" for field in fields}
     for entry in sorted(wanted ^ asserted):
         yield f"only in the {'header' if entry in wanted else 'assertions'}: {entry}"
 
 
-def check_cffi(text):
+def check_cffi(*texts):
     import cffi
 
     ffi = cffi.FFI()
-    ffi.cdef(region(text).replace("XFER_API ", ""))
-    for alias in structs(region(text)):
+    for text in texts:
+        ffi.cdef(region(text).replace("XFER_API ", ""))
+    for alias in structs("".join(map(region, texts))):
         if ffi.sizeof(alias) == 0:
             yield f"{alias} is empty"
 

@@ -4,6 +4,7 @@
  * appended, in the place of reserved ones or, for structs that are passed with their size, at the
  * end.
  */
+#include <xfer/text.h>
 #include <xfer/xfer.h>
 
 #define SIZE(type, bytes) _Static_assert(sizeof(type) == (bytes), "size of " #type)
@@ -253,3 +254,10 @@ AT(xfer_ep_stats_t, queued, 2120);
 AT(xfer_ep_stats_t, inflight, 2128);
 AT(xfer_ep_stats_t, connections, 2136);
 AT(xfer_ep_stats_t, rtt_ns, 2144);
+
+SIZE(xfer_option_info_t, 32);
+AT(xfer_option_info_t, name, 0);
+AT(xfer_option_info_t, values, 8);
+AT(xfer_option_info_t, help, 16);
+AT(xfer_option_info_t, kind, 24);
+AT(xfer_option_info_t, reserved, 28);

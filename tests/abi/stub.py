@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints a C file from which the header's ABI can be read: every function with an empty body, every enum with a name.
+"""Prints a C file from which the headers' ABI can be read: every function with an empty body, every enum with a name.
 
-The header's enums have no names and no function takes one, so that the debug information of the library does not
+Their enums have no names and no function takes one, so that the debug information of the library does not
 hold them; and what it holds of the inside would be compared as well. That the library exports the functions of the
-header, exports.py sees. Usage: stub.py HEADER
+headers, exports.py sees. Usage: stub.py HEADER ...
 """
 
 import re
@@ -24,6 +24,6 @@ def give_bodies(code):
 
 
 if __name__ == "__main__":
-    text = open(sys.argv[1], encoding="utf-8").read()
+    code = "".join(without_comments(region(open(path, encoding="utf-8").read())) for path in sys.argv[1:])
     print("#include <stddef.h>\n#include <stdint.h>")
-    print(name_enums(give_bodies(without_comments(region(text)))))
+    print(name_enums(give_bodies(code)))
