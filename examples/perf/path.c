@@ -60,8 +60,7 @@ static bool is_near(struct client *client) {
     if (text == NULL) err(1, "description");
     must(xfer_engine_describe(client->engine, text, capacity, &needed), "xfer_engine_describe",
          NULL);
-    /* An incarnation is a number of 64 bits, which jansson's integers do not hold. */
-    json_t *engine = json_loads(text, JSON_DECODE_INT_AS_REAL, NULL);
+    json_t *engine = json_loads(text, 0, NULL);
     if (engine == NULL) errx(1, "xfer_engine_describe: no JSON");
     bool near = describes_near(engine);
     json_decref(engine);

@@ -910,7 +910,11 @@ XFER_API xfer_status_t xfer_engine_kinds(xfer_engine_t *engine, uint64_t *mask);
 XFER_API xfer_status_t xfer_engine_transports(xfer_engine_t *engine, uint64_t *mask);
 
 /* The engine as JSON: identity, options as they took effect, counters, listeners, peers, connections and lanes with
- * what they carried and how, the last errors, regions, grants. "schema" changes when a member goes or changes meaning.
+ * what they carried and how, the last errors, regions, grants.
+ * Within one value of "schema" members are only added, so ignore those that you do not know; it is another when a
+ * member goes, or changes its type or meaning. The order of members is not promised, and texts may be new words.
+ * Numbers are integers that count or measure. Ids and incarnations are text, in hexadecimal digits: many readers keep
+ * only 53 bits of a number.
  * *needed is the length with the NUL; call with cap 0 to learn it.
  * Returns: XFER_OK; XFER_ENOSPC if `cap` is too small (then `text` holds what fits).
  * Thread: any; with io_threads none it is the state at the last turn of the loop. */

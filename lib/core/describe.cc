@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/describe.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include "core/engine.h"
@@ -9,7 +10,7 @@
 namespace xfer {
 namespace {
 
-constexpr uint32_t kSchema = 1;  // one more where a member goes or changes its meaning
+constexpr uint32_t kSchema = 1;  // one more where a member goes, or changes its type or meaning
 
 std::string hex(const EngineId &id) {
     constexpr char kDigits[] = "0123456789abcdef";
@@ -273,7 +274,7 @@ std::string describe(Engine &engine) {
     out.add("pid", static_cast<uint64_t>(::getpid()));
     out.add("uptime_ms", engine.age_ms());
     out.add("id", hex(engine.identity().id));
-    out.add("incarnation", engine.identity().incarnation);
+    out.add("incarnation", fmt::format("{:016x}", engine.identity().incarnation));
     write_options(out, engine.options());
     write_counters(out, engine);
     write_callbacks(out, engine.delivery().callbacks());

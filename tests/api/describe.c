@@ -22,8 +22,7 @@ static json_t *describe(Host *host) {
     char *text = test_memory(room);
     assert_status(xfer_engine_describe(host->engine, text, room, &needed), XFER_OK);
     json_error_t error;
-    /* An incarnation may take all of 64 bits. */
-    json_t *root = json_loads(text, JSON_DECODE_INT_AS_REAL | JSON_REJECT_DUPLICATES, &error);
+    json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, &error);
     if (root == NULL) fail_msg("line %d: %s\n%s", error.line, error.text, text);
     return root;
 }
@@ -360,7 +359,7 @@ static void *describe_blocked(void *engine) {
         usleep(300000); /* where the callback keeps the sockets, the answer comes after it */
         uint64_t needed = 0;
         if (xfer_engine_describe(engine, json, sizeof json, &needed) != XFER_OK) break;
-        json_t *root = json_loads(json, JSON_DECODE_INT_AS_REAL, NULL);
+        json_t *root = json_loads(json, 0, NULL);
         json_t *callbacks = json_object_get(root, "callbacks");
         const char *running = json_string_value(json_object_get(callbacks, "running"));
         const double ms = json_number_value(json_object_get(callbacks, "running_ms"));
