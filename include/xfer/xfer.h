@@ -173,7 +173,8 @@ enum {
     XFER_EVENT_LOOKUP = 6,       /* an xfer_ep_lookup ended; data is an xfer_ref_t, followed by the region's blob */
     XFER_EVENT_PROBE = 7,        /* an xfer_ep_probe ended; bytes is the round trip in nanoseconds */
     XFER_EVENT_CONNECT = 8,      /* an xfer_ep_connect ended */
-    XFER_EVENT_PEER = 9,         /* a peer connected to us; ep is the library's, freed after PEER_DOWN unless kept */
+    XFER_EVENT_PEER = 9,         /* a peer connected to us; ep is the library's, freed after PEER_DOWN unless kept; with
+                                    XFER_ENGINE_OWN_PEERS it is the caller's */
     XFER_EVENT_PEER_UP = 10,     /* an endpoint has a connection; data is an xfer_id_t, followed by the peer's blob */
     XFER_EVENT_PEER_DOWN = 11,   /* that connection ended; status says why. Nothing of it lands any more */
     XFER_EVENT_REGION_GONE = 12, /* a region that we had looked up was closed; data is its ref */
@@ -258,7 +259,9 @@ enum {
 enum {
     XFER_ENGINE_INSECURE = 1, /* allows listening beyond loopback without a key */
     XFER_ENGINE_CHECKSUM = 2, /* adds a CRC-32C to every payload that this engine puts or gets over a network */
-    XFER_ENGINE_UNREF = 4     /* LOOP: the engine's uv handles are unreferenced, as by uv_unref; see uv_loop */
+    XFER_ENGINE_UNREF = 4,    /* LOOP: the engine's uv handles are unreferenced, as by uv_unref; see uv_loop */
+    XFER_ENGINE_OWN_PEERS = 8 /* the handle of each PEER event that is delivered is the caller's, as accept() gives one:
+                                 it stays until xfer_ep_close, also past PEER_DOWN */
 };
 
 typedef struct xfer_engine_options {
@@ -566,9 +569,10 @@ XFER_API xfer_status_t xfer_ep_open(xfer_engine_t *engine, const char *uri, cons
                                     xfer_ep_t **ep, xfer_error_t *err);
 
 /* Keeps the handle of a PEER event past its PEER_DOWN: from then on it is like one that was opened, IDLE if the peer is
- * down. `user` is in the events that this handle has from now on, as in xfer_ep_options_t. A peer whose idle connection
- * was closed counts as down when it has not come back within idle_ms.
- * Returns: XFER_OK; XFER_EINVAL if it is the caller's already.
+ * down; the peer's next connection is its next PEER_UP. `user` is in the events that this handle has from now on, as in
+ * xfer_ep_options_t. A peer whose idle connection was closed counts as down when it has not come back within idle_ms.
+ * With XFER_ENGINE_OWN_PEERS the handle is the caller's without this, which only sets `user`, once.
+ * Returns: XFER_OK; XFER_EINVAL if it was opened, or kept before.
  * Thread: any, until the callback of the PEER_DOWN event, or of the engine's CLOSED, has returned; in POLL until the
  *         next poll begins.
  * Ownership: the handle is the caller's until xfer_ep_close. */
@@ -598,7 +602,8 @@ XFER_API xfer_status_t xfer_ep_peer(xfer_ep_t *ep, xfer_peer_info_t *info, uint3
 
 /* Ends the handle: its operations end with XFER_ECANCELED, then comes CLOSED. The connection stays while another handle
  * uses it.
- * Returns: XFER_OK, then one CLOSED event; XFER_ECLOSED if the engine's end came first.
+ * Returns: XFER_OK, then one CLOSED event; XFER_ECLOSED if the engine's end came first; XFER_EINVAL if it is a PEER
+ *          event's and not the caller's.
  * Ownership: takes the handle. */
 XFER_API xfer_status_t xfer_ep_close(xfer_ep_t *ep);
 

@@ -72,9 +72,11 @@ xfer_status_t xfer_ep_keep(xfer_ep_t *handle, uint64_t user) {
     return guarded(on(handle), [&](Failure &why) -> Status {
         Endpoint *ep = of(handle);
         if (Status status = check_open(ep); status != XFER_OK) return status;
-        if (ep->of_user.exchange(true)) return invalid(why, "the handle is the caller's already");
+        if (!ep->inbound || ep->kept.exchange(true))
+            return invalid(why, ep->inbound ? "the handle was kept before"
+                                            : "the handle was opened: it is the caller's already");
         ep->user.store(user);
-        ep->retain();
+        ep->give();
         return XFER_OK;
     });
 }

@@ -71,6 +71,7 @@ void Delivery::call(EventNode &node, uint64_t turn) {
     const bool last = &node == &last_;
     node.event.sequence = sequence_.fetch_add(1, std::memory_order_relaxed) + 1;
     const xfer_event_t event = node.event;
+    node.given();
     node.taken();
     if (options_.on_event) {
         if (loop_) callbacks_.begin(event.kind, turn);
@@ -139,11 +140,12 @@ uint32_t Delivery::take(xfer_event_t *events, uint32_t event_size, uint32_t max)
             continue;
         }
         node->event.sequence = sequence_.fetch_add(1, std::memory_order_relaxed) + 1;
-        if (events) {
+        if (events) {  // else a join drops them
             auto *to = reinterpret_cast<uint8_t *>(events) + size_t{count} * event_size;
             const size_t known = std::min<size_t>(event_size, sizeof(xfer_event_t));
             std::memcpy(to, &node->event, known);
             std::memset(to + known, 0, event_size - known);
+            node->given();
         }
         ++count;
         const bool last = node == &last_, ends_handle = node->ends_handle();
@@ -246,11 +248,10 @@ void Delivery::end_polls() {
 bool Delivery::drain(uint32_t timeout_ms) {
     using Clock = std::chrono::steady_clock;
     const auto end = Clock::now() + std::chrono::milliseconds(timeout_ms);
-    xfer_event_t dropped[64];
     uint32_t count = 0;
     for (uint32_t left_ms = timeout_ms; !ended();) {
         gate_.look();
-        take_for(dropped, sizeof dropped[0], 64, std::min(left_ms, 100u), count);
+        take_for(nullptr, 0, 64, std::min(left_ms, 100u), count);
         if (timeout_ms == XFER_NONE || count || ended()) continue;
         if (left_ms == 0) return false;
         const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();

@@ -61,6 +61,7 @@ void write_options(JsonWriter &out, const Options &options) {
     out.add("insecure", options.insecure);
     out.add("checksum", options.checksum);
     out.add("unref", options.unref);
+    out.add("own_peers", options.own_peers);
     write_texts(out, "transports", options.transports);
     out.add("timeout_ms", options.timeout_ms);
     out.add("stall_ms", options.stall_ms);

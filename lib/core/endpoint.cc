@@ -84,6 +84,19 @@ std::optional<EngineId> Endpoint::peer_id() const {
     return identity_.id;
 }
 
+// A keep may have come first, by the handle of another event.
+void Endpoint::give() {
+    if (!of_user.exchange(true)) retain();
+}
+
+bool Endpoint::of_accept() const {
+    return inbound && engine.options().own_peers;
+}
+
+bool Endpoint::is_lent() const {
+    return !of_user.load() && !of_accept();
+}
+
 void Endpoint::Open::arrive(Shard &shard) {
     shard.open(ep);
 }
@@ -133,6 +146,10 @@ bool Notice::admit() {
 bool Notice::due() {
     event.user = ep_.user.load();
     return !ep_.gone();
+}
+
+void Notice::given() {
+    if (event.kind == XFER_EVENT_PEER && ep_.of_accept()) ep_.give();
 }
 
 void Notice::told() {

@@ -74,7 +74,9 @@ public:
     std::atomic<uint32_t> state{XFER_EP_IDLE};
     std::atomic<bool> closed{false};  // the user called close
     std::atomic<bool> ended{false};   // no new work
-    std::atomic<bool> of_user{true};  // false: the engine's own, from a PEER event
+    bool inbound = false;             // of a PEER event
+    std::atomic<bool> kept{false};    // by xfer_ep_keep, which an inbound one takes once
+    std::atomic<bool> of_user{true};  // false: the engine's own, inbound and not the user's yet
     std::atomic<uint32_t> outstanding{0};
     std::atomic<bool> room_wanted{false};
     std::atomic<uint32_t> notices{0};   // undelivered, but for
@@ -97,6 +99,9 @@ public:
     void face(xfer_peer_info_t &info) const;
     std::optional<EngineId> peer_id() const;                        // of the last connection
     bool gone() const { return !of_user.load() && closed.load(); }  // with its PEER_DOWN
+    void give();             // to the user, who closes it from here on
+    bool is_lent() const;    // its end is the engine's business, and told by no CLOSED event
+    bool of_accept() const;  // inbound, with XFER_ENGINE_OWN_PEERS
 
     // ---- the loop
     Peer *peer = nullptr;
@@ -150,6 +155,7 @@ public:
     bool ends_handle() const override {
         return event.kind == XFER_EVENT_PEER_DOWN && !ep_.of_user.load();
     }
+    void given() override;
     void told() override;
 
 private:

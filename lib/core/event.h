@@ -22,6 +22,7 @@ public:
     virtual bool due() { return true; }
     // Its handle goes with it, unless it is kept while this is being told: a poll ends with it.
     virtual bool ends_handle() const { return false; }
+    virtual void given() {}  // to the user, and not dropped by a join: what comes with it is his
     virtual void taken() {
     }  // the user is about to see it: the object may be used again from inside the callback
     virtual void told() {}  // the user is done with `event.data`; may destroy the object

@@ -26,6 +26,7 @@ struct Options {
     bool insecure = false;
     bool checksum = false;
     bool unref = false;
+    bool own_peers = false;
     bool own_id = false;
     EngineId id{};
     std::vector<uint8_t> blob;

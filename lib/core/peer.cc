@@ -308,12 +308,14 @@ void Peer::went_down(Connection &connection) {
 }
 
 // The user was not told of an idle end, since the peer comes back unseen. One that does not would
-// leave its handle with us for ever, if nobody has kept it.
+// leave its handle with us for ever, if nobody has kept it; or with a user who has it by
+// XFER_ENGINE_OWN_PEERS, and closes it when the peer is down.
 void Peer::stayed_away() {
     if (live_) return;
     if (wanted()) return shard.loop.arm(away_, shard.now() + idle_limit(shard));
     for (Endpoint &ep : eps_)
-        if (!ep.of_user.load()) shard.notify_peer_down(ep, {XFER_ECLOSED, 0, 0, "it stays away"});
+        if (ep.is_lent() || ep.of_accept())
+            shard.notify_peer_down(ep, {XFER_ECLOSED, 0, 0, "it stays away"});
 }
 
 // Who asked for no more than a connection hears why there is none once no address is left to try;

@@ -159,6 +159,7 @@ void Shard::greet(Peer &peer, uint32_t flags) {
     auto ep = Ref<Endpoint>::adopt(new Endpoint(engine, "", 0));
     auto notice = std::make_unique<Notice>(*ep, XFER_EVENT_PEER, std::vector<uint8_t>());
     notice->event.tag = peer.live()->listener_user;
+    ep->inbound = true;
     ep->of_user.store(false);
     ep->shard.store(this);
     peer.introduce(*ep);

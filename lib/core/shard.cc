@@ -92,7 +92,7 @@ void Shard::finish_close(Endpoint &ep) {
     Peer *peer = ep.peer;
     if (peer) peer->remove(ep);
     ep.state.store(XFER_EP_CLOSED);
-    if (!ep.of_user.load()) {
+    if (ep.is_lent()) {
         if (peer) greet_again(*peer);
         if (ep.closed.load()) return ep.release();
         // The engine closes, and the user, who was told of no end, may be using the handle.

@@ -43,6 +43,7 @@ static const struct Member {
     {'b', "options.insecure"},
     {'b', "options.checksum"},
     {'b', "options.unref"},
+    {'b', "options.own_peers"},
     {'s', "options.transports[]"},
     {'i', "options.timeout_ms"},
     {'i', "options.stall_ms"},
