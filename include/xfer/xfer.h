@@ -348,15 +348,23 @@ typedef struct xfer_listen_options {
     uint64_t reserved1[4];
 } xfer_listen_options_t;
 
-/* Accepts peers at `uri`: tcp://127.0.0.1:0, tcp://[::1]:7000, tcp://host:15000-17000 (the first free port),
+/* Accepts peers at `uri`: tcp://127.0.0.1:0, tcp://[::1]:7000, tcp://127.0.0.1:15000-17000 (the first free port),
  * unix:///path (a killed process's socket is replaced; its mode says which users may connect), shm://name (this user).
- * The host is numeric or "localhost": a listener names an interface. The address that was bound is written to `bound`,
- * of `cap` bytes (256 are enough), as a URI that peers can dial.
+ * The host is numeric or "localhost": a listener names an interface. tcp://0.0.0.0:7000, the same with "*" as its host
+ * and tcp://:7000 mean every IPv4 interface, tcp://[::]:7000 every IPv6 interface; peers are told the address of each
+ * that is up, of loopback only if there is no other. The address that was bound is written to `bound`, of `cap` bytes
+ * (256 are enough), as a URI that peers can dial; of a wildcard it is the first, and xfer_engine_addresses has all.
  * Returns: XFER_OK; XFER_EADDR, XFER_EADDRINUSE, XFER_ENAME, XFER_ENOSPC, XFER_EAUTH (beyond loopback without a key,
  *          XFER_LISTEN_INSECURE or XFER_ENGINE_INSECURE), XFER_EINVAL, XFER_EUNSUPPORTED (no transport of this engine
  *          serves it). */
 XFER_API xfer_status_t xfer_engine_listen(xfer_engine_t *engine, const char *uri, const xfer_listen_options_t *options,
                                           char *bound, uint64_t cap, xfer_error_t *err);
+
+/* Where peers may dial this engine: for each listener what it advertises, or what was bound, as a comma list that
+ * xfer_ep_open takes as it is, of at most 64 addresses; empty without any. *needed is the length with the NUL; call
+ * with cap 0 to learn it.
+ * Returns: XFER_OK; XFER_ENOSPC if `cap` is too small (then `text` holds what fits). */
+XFER_API xfer_status_t xfer_engine_addresses(xfer_engine_t *engine, char *text, uint64_t cap, uint64_t *needed);
 
 /* The identity of this engine.
  * Returns: XFER_OK; XFER_EINVAL. */
@@ -543,7 +551,7 @@ enum {
 typedef struct xfer_ep_options {
     uint32_t size;
     uint32_t reserved;
-    const xfer_id_t *peer; /* the identity expected (its incarnation is ignored); default: any */
+    const xfer_id_t *peer; /* the identity expected (its incarnation is ignored), not all zero; default: any */
     uint64_t user;         /* comes back in PEER_UP, PEER_DOWN, REGION_GONE, ROOM and CLOSED of this handle */
 } xfer_ep_options_t;
 
@@ -562,11 +570,22 @@ typedef struct xfer_peer_info {
     uint8_t blob[1024];
 } xfer_peer_info_t;
 
-/* A handle for the engine at `uri`. Does not connect: the first use does.
- * Returns: XFER_OK; XFER_EADDR, XFER_EINVAL, XFER_EUNSUPPORTED (no such transport), XFER_ETOOBIG.
+/* A handle for the engine at `uri`, or at each address of a comma list, which are tried in turn. Does not connect: the
+ * first use does. Who answers first is the peer; another engine at another address of the list is a failed attempt
+ * there, XFER_EIDENTITY. With `peer` it is a handle for that engine wherever it is: any connection that the two have
+ * serves it, whoever dialed it. Then `uri` may be NULL, and operations wait until the peer comes. With this engine's
+ * own id it is a handle for itself, which needs no listener.
+ * Returns: XFER_OK; XFER_EADDR (`err` says which address), XFER_EINVAL (neither `uri` nor `peer`), XFER_EUNSUPPORTED
+ *          (no such transport; loopback, if `peer` is this engine), XFER_ETOOBIG (more than 64 addresses).
  * Ownership: the caller's until xfer_ep_close. */
 XFER_API xfer_status_t xfer_ep_open(xfer_engine_t *engine, const char *uri, const xfer_ep_options_t *options,
                                     xfer_ep_t **ep, xfer_error_t *err);
+
+/* Adds an address, or a comma list, to those of the peer, such as where it was restarted. What waits for the peer dials
+ * there at once; an attempt elsewhere that is under way has half a second left. If another engine answers there than
+ * before, a handle that was opened without `peer` follows it.
+ * Returns: XFER_OK; XFER_EADDR, XFER_EINVAL, XFER_EUNSUPPORTED, XFER_ETOOBIG, as xfer_ep_open; XFER_ECLOSED. */
+XFER_API xfer_status_t xfer_ep_add_address(xfer_ep_t *ep, const char *uri, xfer_error_t *err);
 
 /* Keeps the handle of a PEER event past its PEER_DOWN: from then on it is like one that was opened, IDLE if the peer is
  * down; the peer's next connection is its next PEER_UP. `user` is in the events that this handle has from now on, as in
@@ -611,13 +630,14 @@ XFER_API xfer_status_t xfer_ep_close(xfer_ep_t *ep);
 
 /* Writes `length` bytes from `local` to `offset` of what `remote` names.
  * Returns: XFER_OK, then one PUT event; XFER_EINVAL, XFER_ERANGE, XFER_EACCESS, XFER_EMEMKIND, XFER_ETOOBIG
- *          (XFER_FLAG_COPY), XFER_EAGAIN.
+ *          (XFER_FLAG_COPY), XFER_EAGAIN; XFER_EIDENTITY (`ep` was opened with the id of another engine than the
+ *          ref's owner).
  * Ownership: the bytes at `local` are borrowed until the event. */
 XFER_API xfer_status_t xfer_put(xfer_ep_t *ep, const void *local, const xfer_ref_t *remote, uint64_t offset,
                                 uint64_t length, uint64_t user, const xfer_op_options_t *options);
 
 /* Reads `length` bytes at `offset` of what `remote` names into `local`.
- * Returns: XFER_OK, then one GET event; XFER_EINVAL, XFER_ERANGE, XFER_EACCESS, XFER_EMEMKIND, XFER_EAGAIN.
+ * Returns: XFER_OK, then one GET event; otherwise as xfer_put.
  * Ownership: the bytes at `local` are borrowed until the event. */
 XFER_API xfer_status_t xfer_get(xfer_ep_t *ep, void *local, const xfer_ref_t *remote, uint64_t offset, uint64_t length,
                                 uint64_t user, const xfer_op_options_t *options);
@@ -715,7 +735,8 @@ XFER_API xfer_status_t xfer_batch_open(xfer_ep_t *ep, const xfer_batch_options_t
                                        xfer_error_t *err);
 
 /* Adds one put, as one entry.
- * Returns: XFER_OK; XFER_EINVAL, XFER_ERANGE, XFER_EACCESS, XFER_EMEMKIND, XFER_ETOOBIG; XFER_EBUSY in flight.
+ * Returns: XFER_OK; XFER_EINVAL, XFER_ERANGE, XFER_EACCESS, XFER_EMEMKIND, XFER_ETOOBIG, XFER_EIDENTITY (as xfer_put);
+ *          XFER_EBUSY in flight.
  * Ownership: the ref is copied; the memory is borrowed only from submit to completion. */
 XFER_API xfer_status_t xfer_batch_put(xfer_batch_t *batch, const void *local, const xfer_ref_t *remote, uint64_t offset,
                                       uint64_t length);
@@ -745,7 +766,7 @@ XFER_API xfer_status_t xfer_batch_add_pages(xfer_batch_t *batch, uint32_t op, co
 /* Replaces the ref `from` by `to` in all entries; offsets stay. After the owner's restart: look the region up again,
  * rebind, submit.
  * Returns: XFER_OK; XFER_ENOTFOUND if nothing names `from`; XFER_ERANGE if `to` is shorter, XFER_EACCESS if it allows
- *          less; XFER_EINVAL, XFER_EVERSION; XFER_EBUSY in flight. */
+ *          less; XFER_EINVAL, XFER_EVERSION, XFER_EIDENTITY (as xfer_put); XFER_EBUSY in flight. */
 XFER_API xfer_status_t xfer_batch_rebind(xfer_batch_t *batch, const xfer_ref_t *from, const xfer_ref_t *to,
                                          xfer_error_t *err);
 

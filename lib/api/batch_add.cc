@@ -53,8 +53,10 @@ Status decode(const char *field, const xfer_ref_t *ref, RemoteRegion &out, Failu
     return XFER_OK;
 }
 
-Status resolve(const char *field, const xfer_ref_t *ref, Dir dir, RemoteRegion &out, Failure &why) {
+Status resolve(const Batch &batch, const char *field, const xfer_ref_t *ref, Dir dir,
+               RemoteRegion &out, Failure &why) {
     if (Status status = decode(field, ref, out, why); status != XFER_OK) return status;
+    if (Status status = check_owner(*batch.ep, out, why); status != XFER_OK) return status;
     return check_access(out, dir, why);
 }
 
@@ -91,7 +93,8 @@ Status add_one(xfer_batch_t *handle, Dir dir, uint64_t local, const xfer_ref_t *
     if (building.status != XFER_OK) return building.status;
     Batch &batch = *building.batch;
     RemoteRegion remote;
-    if (Status status = resolve("remote", ref, dir, remote, why); status != XFER_OK) return status;
+    if (Status status = resolve(batch, "remote", ref, dir, remote, why); status != XFER_OK)
+        return status;
     if (Status status = check_piece(batch.ep->engine, remote, {local, offset, length}, why);
         status != XFER_OK)
         return status;
@@ -112,7 +115,8 @@ Status add_spans(xfer_batch_t *handle, uint32_t op, const xfer_ref_t *ref, const
     if (span_size < kFirstSpan) return invalid(why, "span_size is less than sizeof(xfer_span_t)");
     const Dir dir = static_cast<Dir>(op);
     RemoteRegion remote;
-    if (Status status = resolve("remote", ref, dir, remote, why); status != XFER_OK) return status;
+    if (Status status = resolve(batch, "remote", ref, dir, remote, why); status != XFER_OK)
+        return status;
     if (Status status = check_room(batch, count, why); status != XFER_OK) return status;
     const auto span = [&](uint64_t i) {
         const xfer_span_t at = element(spans, span_size, i);
@@ -154,7 +158,7 @@ Status add_strided(xfer_batch_t *handle, uint32_t op, const xfer_strided_t *give
     if (strided.count == 0) return XFER_OK;
     const Dir dir = static_cast<Dir>(op);
     RemoteRegion remote;
-    if (Status status = resolve("xfer_strided_t.remote", strided.remote, dir, remote, why);
+    if (Status status = resolve(batch, "xfer_strided_t.remote", strided.remote, dir, remote, why);
         status != XFER_OK)
         return status;
     if (Status status = check_room(batch, strided.count, why); status != XFER_OK) return status;
@@ -214,7 +218,7 @@ Status check_bases(const Batch &batch, Dir dir, const xfer_pages_t &pages, const
     for (uint64_t b = 0; b < pages.base_count; ++b) {
         const xfer_page_base_t base = element(pages.bases, pages.base_size, b);
         RemoteRegion remote;
-        if (resolve("xfer_page_base_t.remote", base.remote, dir, remote, why) != XFER_OK ||
+        if (resolve(batch, "xfer_page_base_t.remote", base.remote, dir, remote, why) != XFER_OK ||
             check_stride("remote", base.offset, table.remote_stride, remote_reach, top_remote + 1,
                          remote.length, why) != XFER_OK ||
             check_stride("local", base.local, table.local_stride, local_reach, top_local + 1,
@@ -309,6 +313,7 @@ Status rebind(xfer_batch_t *handle, const xfer_ref_t *from, const xfer_ref_t *to
             fmt::format("`to` names {} bytes, and `from` {}", after.length, before.length));
     if (before.access & ~after.access)
         return refuse(why, XFER_EACCESS, "`to` allows less than `from`");
+    if (Status status = check_owner(*batch.ep, after, why); status != XFER_OK) return status;
     const Remote named = remote_of(before);
     Status status = XFER_ENOTFOUND;
     for (uint32_t index = 0; index < batch.remotes.size(); ++index)

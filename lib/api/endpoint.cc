@@ -1,35 +1,82 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "api/transfer_check.h"
+#include "core/address_message.h"
 #include "core/limits.h"
+#include "transport/builtin.h"
 
 using namespace xfer;
 
 namespace {
 
+Failure too_many_addresses() {
+    return {XFER_ETOOBIG, 0, 0, fmt::format("more than {} addresses of one peer", kMaxPeerUris)};
+}
+
+// One that a peer can be at, and that is served.
+Failure take_address(Engine &engine, const std::string &text, std::vector<std::string> &uris) {
+    auto uri = parse_uri(text);
+    if (!uri) return uri.error();
+    if (!engine.first_shard().transport_for(*uri))
+        return {XFER_EUNSUPPORTED, 0, 0, "no transport of this engine serves " + text};
+    if (!is_dialable(*uri))
+        return {XFER_EADDR, 0, 0, "address \"" + text + "\": a peer is at one host and port"};
+    std::string known = to_string(*uri);
+    if (std::find(uris.begin(), uris.end(), known) == uris.end()) uris.push_back(std::move(known));
+    return {};
+}
+
+Failure take_addresses(Engine &engine, const char *list, std::vector<std::string> &uris) {
+    const std::vector<std::string> parts = split_list(list);
+    for (size_t i = 0; i < parts.size(); ++i) {
+        Failure why = take_address(engine, parts[i], uris);
+        if (why.status == XFER_OK) continue;
+        if (parts.size() > 1)
+            why.message =
+                fmt::format("{} of {}: {}", i + 1, parts.size(), std::string_view(why.message));
+        return why;
+    }
+    return uris.size() <= kMaxPeerUris ? Failure{} : too_many_addresses();
+}
+
+Failure take_peer(const Engine &engine, const xfer_id_t &given, std::optional<EngineId> &peer) {
+    EngineId id{};
+    std::memcpy(id.data(), given.bytes, id.size());
+    if (id == EngineId{})
+        return {XFER_EINVAL, 0, 0, "xfer_ep_options_t.peer is all zero: it is no engine's id"};
+    if (id == engine.identity().id && !has_loopback(engine.options().transports))
+        return {XFER_EUNSUPPORTED, 0, 0,
+                "the peer is this engine, and loopback is not among its transports"};
+    peer = id;
+    return {};
+}
+
 Failure open_endpoint(xfer_engine_t *handle, const char *text, const xfer_ep_options_t *given,
                       xfer_ep_t **out) {
     Engine *engine = of(handle);
     if (Status status = check(engine); status != XFER_OK) return {status, 0, 0, ""};
-    if (!out || !text) return {XFER_EINVAL, 0, 0, "uri or ep is NULL"};
+    if (!out) return {XFER_EINVAL, 0, 0, "ep is NULL"};
     *out = nullptr;
     if (engine->refuses()) return {XFER_ECLOSED, 0, 0, ""};
     xfer_ep_options_t options;
     Failure why;
     if (copy_input(given, options, why) != XFER_OK) return why;
-    auto uri = parse_uri(text);
-    if (!uri) return uri.error();
-    if (!engine->first_shard().transport_for(*uri))
-        return {XFER_EUNSUPPORTED, 0, 0, "no transport of this engine serves " + std::string(text)};
-    if (!is_dialable(*uri)) return {XFER_EADDR, 0, 0, "a peer is at one port"};
-    auto made = Ref<Endpoint>::adopt(new Endpoint(*engine, to_string(*uri), options.user));
+    if (!text && !options.peer)
+        return {XFER_EINVAL, 0, 0, "uri is NULL, and xfer_ep_options_t.peer, too: one must be set"};
+    std::vector<std::string> uris;
+    if (text) why = take_addresses(*engine, text, uris);
+    if (why.status != XFER_OK) return why;
+    std::optional<EngineId> peer;
+    if (options.peer) why = take_peer(*engine, *options.peer, peer);
+    if (why.status != XFER_OK) return why;
+    Shard &shard = peer ? engine->home(*peer) : engine->first_shard();
+    auto spare = std::make_unique<Peer>(shard, uris);
+    auto made = Ref<Endpoint>::adopt(new Endpoint(*engine, std::move(uris), options.user));
     Endpoint *ep = made.get();
-    if (options.peer) {
-        ep->expected.emplace();
-        std::memcpy(ep->expected->data(), options.peer->bytes, ep->expected->size());
-    }
-    Shard &shard = ep->expected ? engine->home(*ep->expected) : engine->first_shard();
+    ep->expected = peer;
     ep->shard.store(&shard);
-    ep->spare = std::make_unique<Peer>(shard, ep->uri);
+    ep->spare = std::move(spare);
     ep->retain();  // the loop's
     if (!shard.post(ep->open)) {
         ep->release();
@@ -37,6 +84,19 @@ Failure open_endpoint(xfer_engine_t *handle, const char *text, const xfer_ep_opt
     }
     ep->retain();  // the handle's
     *out = reinterpret_cast<xfer_ep_t *>(ep);
+    return {};
+}
+
+Failure add_address(xfer_ep_t *handle, const char *text) {
+    Endpoint *ep = of(handle);
+    if (Status status = check_open(ep); status != XFER_OK) return {status, 0, 0, ""};
+    if (!text) return {XFER_EINVAL, 0, 0, "uri is NULL"};
+    std::vector<std::string> uris;
+    if (Failure why = take_addresses(ep->engine, text, uris); why.status != XFER_OK) return why;
+    auto message = std::make_unique<AddressMessage>(*ep, uris);
+    if (!ep->list(uris)) return too_many_addresses();
+    if (!ep->shard.load()->post(*message)) return {XFER_ECLOSED, 0, 0, ""};
+    static_cast<void>(message.release());
     return {};
 }
 
@@ -66,6 +126,10 @@ Status ask_plain(xfer_ep_t *handle, uint32_t kind, uint64_t user, const xfer_op_
 xfer_status_t xfer_ep_open(xfer_engine_t *engine, const char *uri, const xfer_ep_options_t *options,
                            xfer_ep_t **ep, xfer_error_t *err) {
     return guarded(on(engine, err), [&] { return open_endpoint(engine, uri, options, ep); });
+}
+
+xfer_status_t xfer_ep_add_address(xfer_ep_t *ep, const char *uri, xfer_error_t *err) {
+    return guarded(on(ep, err), [&] { return add_address(ep, uri); });
 }
 
 xfer_status_t xfer_ep_keep(xfer_ep_t *handle, uint64_t user) {

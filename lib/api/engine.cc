@@ -51,6 +51,17 @@ Failure listen_at(xfer_engine_t *handle, const char *text, const xfer_listen_opt
     return {};
 }
 
+// With its NUL; what fits of it, if `cap` is too small.
+Status write_text(const std::string &from, char *text, uint64_t cap, uint64_t &needed) {
+    needed = from.size() + 1;
+    return copy_text(from, text, cap);
+}
+
+Status check_text(const char *text, uint64_t cap, const uint64_t *needed, Failure &why) {
+    if (!needed) return invalid(why, "needed is NULL");
+    return text || !cap ? XFER_OK : invalid(why, "text is NULL, but cap is not 0");
+}
+
 }  // namespace
 
 xfer_status_t xfer_engine_open(const xfer_engine_options_t *options, xfer_engine_t **engine,
@@ -63,6 +74,16 @@ xfer_status_t xfer_engine_listen(xfer_engine_t *engine, const char *uri,
                                  const xfer_listen_options_t *options, char *bound, uint64_t cap,
                                  xfer_error_t *err) {
     return guarded(on(engine, err), [&] { return listen_at(engine, uri, options, bound, cap); });
+}
+
+xfer_status_t xfer_engine_addresses(xfer_engine_t *handle, char *text, uint64_t cap,
+                                    uint64_t *needed) {
+    return guarded(on(handle), [&](Failure &why) -> Status {
+        Engine *engine = of(handle);
+        if (Status status = check(engine); status != XFER_OK) return status;
+        if (Status status = check_text(text, cap, needed, why); status != XFER_OK) return status;
+        return write_text(join_list(engine->addresses()), text, cap, *needed);
+    });
 }
 
 xfer_status_t xfer_engine_id(xfer_engine_t *handle, xfer_id_t *id) {
@@ -179,10 +200,7 @@ xfer_status_t xfer_engine_describe(xfer_engine_t *handle, char *text, uint64_t c
     return guarded(on(handle), [&](Failure &why) -> Status {
         Engine *engine = of(handle);
         if (Status status = check(engine); status != XFER_OK) return status;
-        if (!needed) return invalid(why, "needed is NULL");
-        if (!text && cap) return invalid(why, "text is NULL, but cap is not 0");
-        const std::string json = describe(*engine);
-        *needed = json.size() + 1;
-        return copy_text(json, text, cap);
+        if (Status status = check_text(text, cap, needed, why); status != XFER_OK) return status;
+        return write_text(describe(*engine), text, cap, *needed);
     });
 }

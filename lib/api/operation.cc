@@ -21,6 +21,7 @@ Status start(xfer_ep_t *handle, Dir dir, uint64_t local, const xfer_ref_t *ref, 
         why = remote.error();
         return why.status;
     }
+    if (Status status = check_owner(*ep, *remote, why); status != XFER_OK) return status;
     if (Status status = check_range(offset, length, remote->length, why); status != XFER_OK)
         return status;
     if (Status status = check_access(*remote, dir, why); status != XFER_OK) return status;

@@ -22,6 +22,13 @@ inline Status check_copy(uint32_t flags, uint64_t length, Failure &why) {
                   fmt::format("XFER_FLAG_COPY takes at most {} bytes, not {}", kMaxCopy, length));
 }
 
+// An endpoint that was opened with its peer's id reaches that engine alone. Of others it is seen
+// when they are connected: who is at an address may change.
+inline Status check_owner(const Endpoint &ep, const RemoteRegion &remote, Failure &why) {
+    if (!ep.expected || *ep.expected == remote.id) return XFER_OK;
+    return refuse(why, XFER_EIDENTITY, "the ref is of another engine than the endpoint's peer");
+}
+
 inline bool in_range(uint64_t offset, uint64_t length, uint64_t limit) {
     return offset <= limit && length <= limit - offset;
 }

@@ -46,7 +46,7 @@ std::vector<std::string> with_port(std::vector<std::string> addresses, const std
 }
 
 std::vector<std::string> told_addresses(std::span<const Accepting *const> all,
-                                        const std::vector<std::string> &by_engine) {
+                                        const std::vector<std::string> &by_engine, size_t most) {
     std::vector<std::string> told;
     bool any = false, silent = false;
     for (const Accepting *each : all) {
@@ -58,9 +58,11 @@ std::vector<std::string> told_addresses(std::span<const Accepting *const> all,
         const std::vector<std::string> &own = each->terms().advertise;
         told.insert(told.end(), own.begin(), own.end());
         const bool by_itself = own.empty() && (!each->terms().of_user || by_engine.empty());
-        if (by_itself) told.push_back(each->bound());
+        if (!by_itself) continue;
+        const std::vector<std::string> bound = each->dialable();
+        told.insert(told.end(), bound.begin(), bound.end());
     }
-    told.resize(std::min(told.size(), kMaxListenUris));
+    told.resize(std::min(told.size(), most));
     return told;
 }
 

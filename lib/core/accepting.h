@@ -28,6 +28,7 @@ public:
     Failure listen(Transport &transport, const Uri &uri, uint32_t mode);
     const ListenTerms &terms() const { return terms_; }
     std::string bound() const { return listener_->bound(); }
+    std::vector<std::string> dialable() const { return listener_->dialable(); }
 
     bool admits(const Source &source) override;
     ConstBytes refusal() const override;
@@ -45,8 +46,8 @@ private:
 std::vector<std::string> with_port(std::vector<std::string> addresses, const std::string &port);
 
 // What peers are told to dial: of each listener what it says itself; `by_engine` stands for all
-// that say nothing, and for none, too; without it, what was bound.
+// that say nothing, and for none, too; without it, what was bound. The first `most` of them.
 std::vector<std::string> told_addresses(std::span<const Accepting *const> all,
-                                        const std::vector<std::string> &by_engine);
+                                        const std::vector<std::string> &by_engine, size_t most);
 
 }  // namespace xfer

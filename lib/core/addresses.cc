@@ -11,38 +11,65 @@ namespace xfer {
 
 void Addresses::enter(AddressIndex &index) {
     index_ = &index;
-    for (auto &address : list_)
-        if (!address->claimed) index.insert(*address);
+    for (Address &address : list_)
+        if (!address.claimed) index.insert(address);
 }
 
 void Addresses::leave() {
     index_ = nullptr;
-    for (auto &address : list_)
-        address->unlink();
+    for (Address &address : list_)
+        address.unlink();
 }
 
-Address *Addresses::find(const std::string &uri) const {
+Address *Addresses::find(const std::string &uri) {
     auto at = std::find_if(list_.begin(), list_.end(),
-                           [&](const auto &address) { return address->uri == uri; });
-    return at == list_.end() ? nullptr : at->get();
+                           [&](const Address &address) { return address.uri == uri; });
+    return at == list_.end() ? nullptr : &*at;
 }
 
-bool Addresses::has(const std::string &uri) const {
+bool Addresses::has(const std::string &uri) {
     const Address *address = find(uri);
     return address && !address->claimed;
 }
 
+bool Addresses::leads_on(const std::string &uri) {
+    const Address *address = find(uri);
+    return address && (!address->claimed || address->said_later);
+}
+
+void Addresses::admit(Address &address, bool claimed) {
+    address.claimed &= claimed;
+    if (index_ && !address.claimed && !address.linked()) index_->insert(address);
+}
+
 void Addresses::add(const std::string &uri, bool claimed) {
     Address *address = find(uri);
-    if (!address) address = list_.emplace_back(std::make_unique<Address>(owner_, uri)).get();
-    address->claimed &= claimed;
-    if (index_ && !address->claimed && !address->linked()) index_->insert(*address);
+    admit(address ? *address : list_.emplace_back(owner_, uri), claimed);
+}
+
+bool Addresses::add(std::list<Address> &made, bool claimed) {
+    bool any = false;
+    while (!made.empty()) {
+        Address *address = find(made.front().uri);
+        if (address) {
+            made.pop_front();
+        } else {
+            list_.splice(list_.end(), made, made.begin());
+            address = &list_.back();
+            address->peer = owner_;
+            any = true;
+        }
+        address->not_before = 0;
+        address->said_later = true;
+        admit(*address, claimed);
+    }
+    return any;
 }
 
 void Addresses::doubt() {
-    for (auto &address : list_) {
-        address->claimed = true;
-        address->unlink();
+    for (Address &address : list_) {
+        address.claimed = true;
+        address.unlink();
     }
 }
 
@@ -51,22 +78,24 @@ void Addresses::learn(const std::string &uri, bool claimed) {
 }
 
 void Addresses::remove(const std::string &uri) {
-    std::erase_if(list_, [&](const auto &address) { return address->uri == uri; });
+    std::erase_if(list_, [&](const Address &address) { return address.uri == uri; });
 }
 
 // Whose time comes first; of several, the one that was not tried for longest.
 Addresses::Next Addresses::next() const {
     XFER_CHECK(!empty());
     const Address &first =
-        **std::min_element(list_.begin(), list_.end(), [](const auto &a, const auto &b) {
-            return std::tie(a->not_before, a->turn) < std::tie(b->not_before, b->turn);
+        *std::min_element(list_.begin(), list_.end(), [](const Address &a, const Address &b) {
+            return std::tie(a.not_before, a.turn) < std::tie(b.not_before, b.turn);
         });
     return {first.uri, first.not_before};
 }
 
-void Addresses::failed(const std::string &uri, uint64_t now, uint64_t floor, uint64_t dice) {
+void Addresses::failed(const std::string &uri, uint64_t now, uint64_t floor, uint64_t dice,
+                       bool of_other) {
     Address *address = find(uri);
     if (!address) return;  // the peer turned out not to live there
+    address->of_other = of_other;
     const uint32_t doublings = std::min(address->failures++, 10u);
     const uint64_t wait = std::max(floor, std::min(kBackoffFirstNs << doublings, kBackoffLastNs));
     // Never sooner than the peer asked for; on our own account at least half of it.
@@ -75,10 +104,15 @@ void Addresses::failed(const std::string &uri, uint64_t now, uint64_t floor, uin
     address->turn = ++turns_;
 }
 
+bool Addresses::all_of_others() const {
+    return std::all_of(list_.begin(), list_.end(),
+                       [](const Address &address) { return address.of_other; });
+}
+
 void Addresses::alive(bool restarted) {
     if (restarted) short_lives_ = 0;
-    for (auto &address : list_)
-        address->failures = 0, address->not_before = 0;
+    for (Address &address : list_)
+        address.failures = 0, address.not_before = 0, address.of_other = false;
 }
 
 // The first is forgiven, for a peer that lost its connection is back at once more often than not.
@@ -95,8 +129,8 @@ void Addresses::lived(const std::string &uri, uint64_t age, uint64_t now, uint64
 
 uint32_t Addresses::failures() const {
     uint32_t most = 0;
-    for (const auto &address : list_)
-        most = std::max(most, address->failures);
+    for (const Address &address : list_)
+        most = std::max(most, address.failures);
     return most;
 }
 

@@ -9,9 +9,8 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
+#include <list>
 #include <string>
-#include <vector>
 
 #include "util/tree.h"
 
@@ -22,12 +21,14 @@ struct ByUri;
 
 struct Address final : TreeNode<ByUri> {
     Address(Peer *owner, std::string text) : peer(owner), uri(std::move(text)) {}
-    Peer *const peer;
+    Peer *peer;
     const std::string uri;
     uint32_t failures = 0;
     uint64_t not_before = 0;
     uint64_t turn = 0;  // when it was dialed last, counted
     bool claimed = true;
+    bool said_later = false;  // by the user, of a peer that was known
+    bool of_other = false;    // another engine answered there, when it was dialed last
 };
 
 using AddressIndex = Tree<Address, ByUri, &Address::uri>;
@@ -41,10 +42,14 @@ public:
     // The user's: without a bound, as the user has none. `claimed`: somebody says that this peer is
     // there, and nobody has seen it; it is dialed, but not what the peer is found by.
     void add(const std::string &uri, bool claimed = false);
+    // The same, without a need of memory, of what was made before; each is dialed at once. True if
+    // one of them is new.
+    bool add(std::list<Address> &made, bool claimed);
     void doubt();                                      // all of them are only claimed
     void learn(const std::string &uri, bool claimed);  // its own words: at most kMaxListenUris
     void remove(const std::string &uri);
-    bool has(const std::string &uri) const;
+    bool has(const std::string &uri);
+    bool leads_on(const std::string &uri);  // who answers there instead of it is its successor
     bool empty() const { return list_.empty(); }
 
     // The one to dial next; `at`: not before then. None is empty().
@@ -55,8 +60,10 @@ public:
     Next next() const;
 
     // An attempt at `uri` ended at `now` without a connection; `floor`: the peer asked to be left
-    // alone for so long. `dice` is any random number.
-    void failed(const std::string &uri, uint64_t now, uint64_t floor, uint64_t dice);
+    // alone for so long. `dice` is any random number. `of_other`: another engine answered.
+    void failed(const std::string &uri, uint64_t now, uint64_t floor, uint64_t dice,
+                bool of_other = false);
+    bool all_of_others() const;  // by what is known of each
     void alive(bool restarted);  // it is connected; as another incarnation than before?
     // A connection to `uri` ended at `now`, that was there for so long.
     void lived(const std::string &uri, uint64_t age, uint64_t now, uint64_t dice);
@@ -65,15 +72,16 @@ public:
     template <typename Visit>
     void each(Visit visit) const {
         for (const auto &address : list_)
-            visit(address->uri);
+            visit(address.uri);
     }
 
 private:
-    Address *find(const std::string &uri) const;
+    Address *find(const std::string &uri);
+    void admit(Address &address, bool claimed);
 
     Peer *const owner_;
     AddressIndex *index_ = nullptr;
-    std::vector<std::unique_ptr<Address>> list_;  // which stay where they are
+    std::list<Address> list_;
     uint64_t turns_ = 0;
     uint32_t short_lives_ = 0;  // in a row
 };

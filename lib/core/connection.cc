@@ -169,6 +169,11 @@ void Connection::hear_stranger(const Hello &message, ConstBytes raw) {
     say(handshake.reply({}));  // if it is us, the dialing side learns it from this
 }
 
+void Connection::hurry() {
+    if (side != Side::ours || proved_ || closing_ || !handshake_limit_.armed()) return;
+    shard.loop.arm(handshake_limit_, std::min(handshake_limit_.due, shard.now() + kHurryNs));
+}
+
 void Connection::leave_half_open() {
     shard.leave_half_open(half_open_);
 }

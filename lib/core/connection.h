@@ -85,6 +85,7 @@ public:
 
     // ---- what the state machine orders
     Status dial(const Uri &uri);
+    void hurry();  // an attempt of ours: there is another address to be tried
     void send_hello(const Statement &statement);
     void send_proof(const Statement &statement, RequestList &waiting);  // with the first questions
     void send_ready(const Statement &statement);

@@ -10,8 +10,13 @@
 
 namespace xfer {
 
-Endpoint::Endpoint(Engine &owner, std::string address, uint64_t word)
-    : Handle(Magic::endpoint), engine(owner), uri(std::move(address)), user(word), address_(uri) {
+Endpoint::Endpoint(Engine &owner, std::vector<std::string> addresses, uint64_t word)
+    : Handle(Magic::endpoint),
+      engine(owner),
+      uri(addresses.empty() ? "" : addresses.front()),
+      user(word),
+      address_(uri),
+      listed_(std::move(addresses)) {
     engine.retain();
 }
 
@@ -82,6 +87,26 @@ std::optional<EngineId> Endpoint::peer_id() const {
     std::lock_guard lock(face_mutex_);
     if (identity_.incarnation == 0) return std::nullopt;
     return identity_.id;
+}
+
+bool Endpoint::list(const std::vector<std::string> &uris) {
+    std::lock_guard lock(face_mutex_);
+    std::vector<std::string> all = listed_;
+    for (const std::string &each : uris)
+        if (std::find(all.begin(), all.end(), each) == all.end()) all.push_back(each);
+    if (all.size() > kMaxPeerUris) return false;
+    listed_.swap(all);
+    return true;
+}
+
+bool Endpoint::lists(const std::string &address) const {
+    std::lock_guard lock(face_mutex_);
+    return std::find(listed_.begin(), listed_.end(), address) != listed_.end();
+}
+
+bool Endpoint::lists_several() const {
+    std::lock_guard lock(face_mutex_);
+    return listed_.size() > 1;
 }
 
 // A keep may have come first, by the handle of another event.

@@ -60,12 +60,13 @@ class Endpoint final : public Handle,
                        public ListNode<InPeer>,
                        public ListNode<Lingering> {
 public:
-    Endpoint(Engine &engine, std::string uri, uint64_t user);
+    // `listed`: where its peer may be dialed.
+    Endpoint(Engine &engine, std::vector<std::string> listed, uint64_t user);
     ~Endpoint() override;
 
     // ---- any thread
     Engine &engine;
-    const std::string uri;       // empty: the peer came to us
+    const std::string uri;       // the first of the list; empty: by its id alone, or inbound
     std::atomic<uint64_t> user;  // of the last xfer_ep_keep, or of the open
     std::optional<EngineId> expected;
     std::atomic<Shard *> shard{
@@ -97,7 +98,17 @@ public:
                   const std::string &address);
     void set_identity(const Identity &identity);  // of it no more, for want of memory
     void face(xfer_peer_info_t &info) const;
-    std::optional<EngineId> peer_id() const;                        // of the last connection
+    std::optional<EngineId> peer_id() const;  // of the last connection
+    // False: it would list more than kMaxPeerUris.
+    bool list(const std::vector<std::string> &uris);
+    bool lists(const std::string &uri) const;
+    bool lists_several() const;
+    template <typename Visit>
+    void each_listed(Visit visit) const {
+        std::lock_guard lock(face_mutex_);
+        for (const std::string &each : listed_)
+            visit(each);
+    }
     bool gone() const { return !of_user.load() && closed.load(); }  // with its PEER_DOWN
     void give();             // to the user, who closes it from here on
     bool is_lent() const;    // its end is the engine's business, and told by no CLOSED event
@@ -140,6 +151,7 @@ private:
     Identity identity_;
     std::vector<uint8_t> blob_;
     std::string address_;
+    std::vector<std::string> listed_;
 };
 
 // An event about an endpoint that is not the end of something: PEER, PEER_UP, PEER_DOWN,

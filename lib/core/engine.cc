@@ -69,9 +69,18 @@ void Engine::keep(std::unique_ptr<Accepting> listener) {
         all.push_back(each.get());
     all.push_back(listener.get());
     Terms terms = self_.terms();
-    terms.listens = told_addresses(all, options_.advertise);
+    terms.listens = told_addresses(all, options_.advertise, kMaxListenUris);
     shard.keep(std::move(listener));
     self_.set_terms(std::move(terms));
+}
+
+std::vector<std::string> Engine::addresses() {
+    std::unique_ptr<UvLoop::Inside> inside;
+    if (!loops_.empty()) inside = std::make_unique<UvLoop::Inside>(*loops_[0]);
+    std::vector<const Accepting *> all;
+    for (const auto &each : first_shard().listeners())
+        if (each->terms().of_user) all.push_back(each.get());
+    return told_addresses(all, options_.advertise, kMaxPeerUris);
 }
 
 // ---- regions

@@ -67,6 +67,7 @@ public:
     // `room`: bytes for `bound` and its NUL; too few of them, and nothing listens.
     Status listen(const Uri &uri, const xfer_listen_options_t &options, size_t room,
                   std::string &bound, Failure &why);
+    std::vector<std::string> addresses();  // that peers may dial, but for what is the engine's own
     // Of memory that is the user's, or the region's own.
     Result<Region *> open_region(const xfer_region_options_t &options, uint8_t *address,
                                  uint64_t length, std::unique_ptr<SharedMemory> own = nullptr);

@@ -29,7 +29,9 @@ constexpr uint64_t kMaxEntries = 1ull << 32;  // of one batch
 constexpr uint32_t kMaxRemotes = 65'536;      // different refs in one batch
 // Undelivered PEER_UP, PEER_DOWN and REGION_GONE of one endpoint, and as many ROOM.
 constexpr uint32_t kMaxNotices = 64;
-constexpr uint32_t kEventsPerTurn = 256;   // callbacks between two looks at the sockets
+constexpr size_t kMaxPeerUris = 64;            // of one endpoint, and in one list
+constexpr uint64_t kHurryNs = 500 * kNsPerMs;  // for an attempt, once there is another address
+constexpr uint32_t kEventsPerTurn = 256;       // callbacks between two looks at the sockets
 constexpr uint32_t kCancelRequests = 256;  // on their way at once beside those of what is under way
 constexpr uint64_t kSlowCallbackNs = 1'000 * kNsPerMs;  // a callback that blocks: logged, counted
 

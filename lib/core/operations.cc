@@ -104,7 +104,7 @@ void Shard::explain_timeout(Transfer &transfer) {
     if (transfer.left_behind) return;
     const Peer &peer = *transfer.ep->peer;
     if (peer.live() || transfer.status != XFER_OK) return;
-    transfer.blame(peer.last_failure());
+    transfer.blame(peer.why_down());
 }
 
 }  // namespace xfer

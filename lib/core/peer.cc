@@ -15,15 +15,20 @@ namespace xfer {
 
 namespace {
 
+Failure duplicate(std::string_view why) {
+    return {kDuplicate, 0, 0, why};
+}
+
 uint64_t idle_limit(Shard &shard) {
     return shard.engine.options().idle_ms * kNsPerMs;
 }
 
 }  // namespace
 
-Peer::Peer(Shard &owner, std::string_view address)
+Peer::Peer(Shard &owner, const std::vector<std::string> &addresses)
     : shard(owner), flow(owner), redial_(*this), away_(*this) {
-    if (!address.empty()) addresses_.add(std::string(address));
+    for (const std::string &address : addresses)
+        addresses_.add(address);
 }
 
 // One that was never used is destroyed on any thread, and after its loop.
@@ -38,6 +43,15 @@ Peer::~Peer() {
 void Peer::name(const EngineId &identity) {
     id = identity;
     state_.ours_smaller = shard.engine.identity().id < identity;
+}
+
+bool Peer::is_self() const {
+    return id && *id == shard.engine.identity().id;
+}
+
+Failure Peer::why_down() const {
+    if (reachable() || last_failure_.status != XFER_OK) return last_failure_;
+    return {XFER_EUNREACHABLE, 0, 0, "no address is known, and no connection from it has come"};
 }
 
 void Peer::expect(const EngineId &identity) {
@@ -58,10 +72,13 @@ void Peer::give_slot() {
 
 void Peer::dial() {
     Connection *attempt = nullptr;
-    if (in_memory([&] { begin_attempt(attempt); })) return;
+    if (in_memory([&] { is_self() ? connect_to_self() : begin_attempt(attempt); })) return;
     if (attempt) return attempt->close(no_memory());
     attempt_over();
-    attempt_failed(addresses_.next().uri, no_memory(), 0);
+    if (is_self())
+        fail_waiting(no_memory());
+    else
+        attempt_failed(addresses_.next().uri, no_memory(), 0);
     give_slot();
 }
 
@@ -143,29 +160,40 @@ void Peer::perform(Connection &connection, const Output &output) {
     }
 }
 
+// Who was opened for an address goes to who answers there, and of a list, to who answers first.
+// Once that is known, who answers at another of the list is a stranger: only where the peer has
+// been seen, or is by what the user has said since, another engine is its successor.
+bool Peer::follows(const Endpoint &ep, const std::string &uri) {
+    return is_by_address(ep) && (!id || addresses_.leads_on(uri));
+}
+
 // Who is it that answered? True if the connection stays here, by the name that it gave.
 bool Peer::settle(Connection &connection, const Identity &identity, ConstBytes raw) {
     if (id == identity.id) return true;
     // All that a move takes is made before anything moves.
     std::unique_ptr<LinkMove> move = shard.pack(connection, identity, raw, eps_);
+    const std::string at = connection.uri;
+    const Failure other{XFER_EIDENTITY, 0, 0, "another engine answered than the one expected"};
+    bool stays = false;  // somebody with this address, which is one of several
     for (Endpoint &ep : eps_) {
         if (ep.closing) continue;  // its end, which may wait for a receive, is told by this loop
-        if (ep.uri != connection.uri && id) continue;
-        if (ep.expected && *ep.expected != identity.id)
-            end_all(ep, XFER_EIDENTITY);
-        else
+        if (!ep.lists(at)) continue;
+        if (follows(ep, at))
             move_wishes(ep, move->wishes);
+        else if (ep.lists_several())
+            stays = true;
+        else
+            end_all(ep, other.status);
     }
     const auto still_wanted = [&] {
         for (Endpoint &ep : eps_)
-            if (ep.uri == connection.uri) return true;
+            if (ep.lists(at)) return true;
         return false;
     };
-    if (id && !still_wanted()) addresses_.remove(connection.uri);
+    if (!still_wanted()) addresses_.remove(at);
     if (move->wishes.eps.empty() && !eps_.empty()) {
-        // Who meant this address has been told; the others may have better ones.
-        const Status why = addresses_.empty() ? XFER_EIDENTITY : kDuplicate;
-        connection.close({why, 0, 0, "another engine answered than the one expected"});
+        // Who meant this address alone has been told; the others may have better ones.
+        connection.close(stays || addresses_.empty() ? other : duplicate(other.message));
         return false;
     }
     hear({Input::lost, connection.number, 0, 0, {}});
@@ -175,6 +203,8 @@ bool Peer::settle(Connection &connection, const Identity &identity, ConstBytes r
         ++held;
     if (held == 1) move->wishes.slot = std::exchange(slot_, false);
     shard.rehome(connection, std::move(move), raw);
+    if (stays) attempt_failed(at, other, 0);
+    if (wanted()) want();  // those that meant other addresses
     shard.review(*this);
     return false;
 }
@@ -189,14 +219,12 @@ void Peer::adopt_greeted(Connection &connection) {
 
 void Peer::hear_reply(Connection &connection, const Hello &message, ConstBytes raw) {
     const Identity &identity = message.identity;
+    const Engine::Name &own = shard.engine.identity();
+    if (identity.id == own.id && identity.incarnation != own.incarnation)
+        return connection.close({XFER_EIDENTITY, 0, 0, "another engine uses our identity"});
     if (!settle(connection, identity, raw)) return;
-    if (identity.id == shard.engine.identity().id) {
-        const bool self = identity.incarnation == shard.engine.identity().incarnation;
-        if (self) return connect_to_self();
-        const Failure why{XFER_EIDENTITY, 0, 0, "another engine uses our identity"};
-        fail_waiting(why);
-        return connection.close(why);
-    }
+    if (is_self() && live_) return connection.close(duplicate("loopback"));
+    if (is_self()) return connect_to_self();
     hear({Input::reply, connection.number, 0, identity.incarnation, message.statement});
 }
 
@@ -205,11 +233,18 @@ void Peer::connect_to_self() {
                                                    shard.engine.next_sequence());
     Connection &loopback = *connection;
     loopback.control().link = shard.make_loopback(loopback.control());
-    if (!loopback.control().link)
-        return fail_waiting({XFER_EUNSUPPORTED, 0, 0, "loopback is not among our transports"});
+    if (!loopback.control().link) {
+        const Failure why{XFER_EUNSUPPORTED, 0, 0, "loopback is not among our transports"};
+        fail_waiting(why);
+        for (Connection &other : connections_)
+            other.close(why);
+        attempt_over();
+        if (connections_.empty()) give_slot();
+        return;
+    }
     loopback.handshake.be_own_peer();
     for (Connection &other : connections_)
-        other.close({kDuplicate, 0, 0, "loopback"});
+        other.close(duplicate("loopback"));
     state_.contacts.clear();
     state_.contacts.push_back({loopback.number, Side::ours, Phase::ready, loopback.sequence,
                                shard.engine.identity().incarnation});
@@ -323,13 +358,15 @@ void Peer::stayed_away() {
 void Peer::attempt_failed(const std::string &uri, const Failure &why, uint64_t retry_ns) {
     last_failure_ = why;
     note_error(why, uri);
-    addresses_.failed(uri, shard.now(), retry_ns, shard.engine.random_u64());
+    addresses_.failed(uri, shard.now(), retry_ns, shard.engine.random_u64(),
+                      why.status == XFER_EIDENTITY);
     shard.log().info("peer {}: attempt {} at {} failed: {}: {}", id ? short_name(*id) : "unknown",
                      addresses_.failures(), uri, xfer_status_name(why.status), why.message);
-    if (reachable() && addresses_.next().at <= shard.now()) return;  // the next address, at once
+    if (!addresses_.empty() && addresses_.next().at <= shard.now())
+        return;  // the next one, at once
     const Status status = why.status;
-    if (status == XFER_EAUTH || status == XFER_EVERSION || status == XFER_EIDENTITY)
-        return fail_waiting(why);
+    const bool stranger = status == XFER_EIDENTITY && addresses_.all_of_others();
+    if (status == XFER_EAUTH || status == XFER_EVERSION || stranger) return fail_waiting(why);
     if (status == kDuplicate || retry_ns) return;
     for (Request &request : requests_)
         if (request.type() == XFER_EVENT_CONNECT) finish(request, status);
@@ -354,7 +391,7 @@ Endpoint *Peer::spokesman() {
 
 Endpoint &Peer::unnamed() {
     if (!unnamed_) {
-        unnamed_ = Ref<Endpoint>::adopt(new Endpoint(shard.engine, "", 0));
+        unnamed_ = Ref<Endpoint>::adopt(new Endpoint(shard.engine, {}, 0));
         unnamed_->shard.store(&shard);
         unnamed_->peer = this;
     }

@@ -38,8 +38,8 @@ class Peer final : public TimerSink,
                    public TreeNode<ById>,
                    public SieveNode {
 public:
-    // Any thread, so that it can be made before it is needed. `address`: known from the start.
-    explicit Peer(Shard &shard, std::string_view address = {});
+    // Any thread, so that it can be made before it is needed. `addresses`: known from the start.
+    explicit Peer(Shard &shard, const std::vector<std::string> &addresses = {});
     ~Peer();
 
     void name(const EngineId &identity);    // before its shard takes it in
@@ -48,6 +48,7 @@ public:
     // ---- wishes
     void add(Endpoint &ep);
     void remove(Endpoint &ep);
+    void add_addresses(const Endpoint &ep, std::list<Address> &made);  // which ep lists
     void submit(Transfer &transfer);
     void submit(Request &request);
     void finish(Request &request, Status status, uint32_t origin = 0);
@@ -73,7 +74,7 @@ public:
     void added(Region &region);
     void retire(Region &region);
 
-    bool reachable() const { return !addresses_.empty(); }
+    bool reachable() const { return !addresses_.empty() || is_self(); }
     bool unused() {
         return eps_.empty() && connections_.empty() && !flow.busy() && requests_.empty() &&
                !redial_.armed();
@@ -86,7 +87,8 @@ public:
     Flow flow;
     const Addresses &addresses() const { return addresses_; }
     List<Connection, InHolder> &connections() { return connections_; }
-    const Failure &last_failure() const { return last_failure_; }
+    bool is_self() const;      // our own engine, reached by loopback alone
+    Failure why_down() const;  // why there is no connection; nothing: no attempt has failed
     const LastError &last_error() const { return last_error_; }
     Connection *live() const { return live_; }
     List<Endpoint, InPeer> &endpoints() { return eps_; }
@@ -103,6 +105,8 @@ private:
     friend class Shard;
     void perform(Connection &connection, const Output &output);
     void attach(Endpoint &ep);
+    bool claims(const Endpoint &ep) const;
+    bool follows(const Endpoint &ep, const std::string &uri);
     void introduce(Endpoint &ep);
     void tell_up(Endpoint &ep, uint32_t flags);
     void begin_attempt(Connection *&attempt);

@@ -156,7 +156,7 @@ void Shard::admit_lane(Connection &stranger, const Hello &message, ConstBytes ra
 }
 
 void Shard::greet(Peer &peer, uint32_t flags) {
-    auto ep = Ref<Endpoint>::adopt(new Endpoint(engine, "", 0));
+    auto ep = Ref<Endpoint>::adopt(new Endpoint(engine, {}, 0));
     auto notice = std::make_unique<Notice>(*ep, XFER_EVENT_PEER, std::vector<uint8_t>());
     notice->event.tag = peer.live()->listener_user;
     ep->inbound = true;
@@ -205,7 +205,7 @@ std::unique_ptr<LinkMove> Shard::pack(Connection &connection, const Identity &id
     move->sequence = connection.sequence;
     move->uri = connection.uri;
     move->id = identity.id;
-    move->spare = std::make_unique<Peer>(engine.home(identity.id), connection.uri);
+    move->spare = std::make_unique<Peer>(engine.home(identity.id), std::vector{connection.uri});
     move->spare->name(identity.id);
     size_t count = 0;
     for ([[maybe_unused]] Endpoint &ep : eps)

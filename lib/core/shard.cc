@@ -67,7 +67,7 @@ void Shard::drain_mailbox() {
 void Shard::open(Endpoint &ep) {
     if (closing_) return close(ep);
     std::unique_ptr<Peer> spare = std::move(ep.spare);
-    Peer *known = ep.expected ? find_peer(*ep.expected) : find_peer(ep.uri);
+    Peer *known = ep.expected ? find_peer(*ep.expected) : find_peer(ep);
     if (known && in_memory([&] { known->add(ep); })) return;
     if (!known && ep.expected) spare->expect(*ep.expected);
     take_in(std::move(spare)).attach(ep);
@@ -167,9 +167,13 @@ Peer *Shard::find_peer(const EngineId &id) {
     return by_id_.find(id);
 }
 
-Peer *Shard::find_peer(const std::string &uri) {
-    const Address *address = by_address_.find(uri);
-    return address ? address->peer : nullptr;
+Peer *Shard::find_peer(const Endpoint &ep) {
+    Peer *found = nullptr;
+    ep.each_listed([&](const std::string &uri) {
+        const Address *address = found ? nullptr : by_address_.find(uri);
+        if (address) found = address->peer;
+    });
+    return found;
 }
 
 Peer &Shard::take_in(std::unique_ptr<Peer> peer) {

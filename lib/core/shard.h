@@ -163,7 +163,7 @@ private:
     void look_for_room();
     void stir_others();
     Peer *find_peer(const EngineId &id);
-    Peer *find_peer(const std::string &uri);
+    Peer *find_peer(const Endpoint &ep);  // by its addresses
     Peer &take_in(std::unique_ptr<Peer> peer);
     Peer &peer_of(const EngineId &id);
     void refuse_now(Transfer &transfer);

@@ -10,8 +10,14 @@
 
 namespace xfer {
 
+// What one of a list says is dialed; who is found by it is seen when somebody answers there.
+bool Peer::claims(const Endpoint &ep) const {
+    return !is_by_address(ep) || (id && ep.lists_several());
+}
+
 void Peer::add(Endpoint &ep) {
-    if (!ep.uri.empty()) addresses_.add(ep.uri, ep.expected.has_value());
+    const bool claimed = claims(ep);
+    ep.each_listed([&](const std::string &uri) { addresses_.add(uri, claimed); });
     if (live_) {
         const uint32_t flags = succession(ep, live_->handshake.peer().id);
         introduce(ep);
@@ -47,6 +53,16 @@ void Peer::remove(Endpoint &ep) {
     ep.ListNode<InPeer>::unlink();
     ep.peer = nullptr;
     shard.review(*this);
+}
+
+// An attempt that is under way may be about to succeed, or to a host that is gone.
+void Peer::add_addresses(const Endpoint &ep, std::list<Address> &made) {
+    const bool any = addresses_.add(made, claims(ep));
+    if (live_) return;
+    shard.loop.disarm(redial_);
+    for (Connection &attempt : connections_)
+        if (any) attempt.hurry();
+    want();
 }
 
 void Peer::submit(Transfer &transfer) {
@@ -89,9 +105,10 @@ void Peer::finish(Request &request, Status status, uint32_t origin) {
         request.event.data_length = request.answer.size();
     }
     if (status != XFER_OK && !live_ && !origin) {
-        request.event.origin = last_failure_.origin;
-        request.event.native_code = last_failure_.native;
-        request.reason = last_failure_.message;
+        const Failure down = why_down();
+        request.event.origin = down.origin;
+        request.event.native_code = down.native;
+        request.reason = down.message;
     }
     if (status != XFER_OK && request.type() != XFER_EVENT_LOOKUP) request.explain(request.reason);
     if (live_) live_->pump_soon();
@@ -174,7 +191,7 @@ void Peer::want() {
 // Of two that know each other one may yield to the other, for a while: in a full mesh that is
 // warmed up from all sides at once, half of the attempts are then never made.
 uint64_t Peer::may_dial_at() {
-    const uint64_t at = addresses_.next().at;
+    const uint64_t at = is_self() ? 0 : addresses_.next().at;
     const uint64_t yield = shard.engine.options().yield_ms * kNsPerMs;
     if (!wanted() || !yield || !id || state_.ours_smaller) return at;
     if (!wanted_since_) wanted_since_ = shard.now();

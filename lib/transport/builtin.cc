@@ -59,8 +59,12 @@ std::vector<std::unique_ptr<Transport>> builtin_transports(
     return transports;
 }
 
+bool has_loopback(const std::vector<std::string> &allowed) {
+    return allows(allowed, "loopback");
+}
+
 std::unique_ptr<Link> builtin_loopback(Loop &loop, const std::vector<std::string> &allowed) {
-    return allows(allowed, "loopback") ? make_loopback_link(loop) : nullptr;
+    return has_loopback(allowed) ? make_loopback_link(loop) : nullptr;
 }
 
 }  // namespace xfer

@@ -21,6 +21,7 @@ uint64_t builtin_mask(const std::vector<std::string> &allowed);
 std::vector<std::unique_ptr<Transport>> builtin_transports(Loop &loop, const Log &log,
                                                            const std::vector<std::string> &allowed);
 // The path of an engine to itself; null if `allowed` leaves it out.
+bool has_loopback(const std::vector<std::string> &allowed);
 std::unique_ptr<Link> builtin_loopback(Loop &loop, const std::vector<std::string> &allowed);
 
 }  // namespace xfer

@@ -173,7 +173,9 @@ protected:
 class Listener {
 public:
     virtual ~Listener() = default;
-    virtual std::string bound() const = 0;  // a URI that can be dialed
+    // URIs that can be dialed, at least one: of a wildcard one for each interface.
+    virtual std::vector<std::string> dialable() const = 0;
+    std::string bound() const { return dialable().front(); }
 };
 
 class Transport {

@@ -18,6 +18,7 @@ namespace {
 
 constexpr size_t kLongest = 255;  // bytes of a URI
 constexpr size_t kLongestName = 64;
+constexpr std::string_view kEveryInterface = "0.0.0.0";
 constexpr size_t kLongestPath = sizeof(sockaddr_un::sun_path) - 1;
 constexpr std::string_view kHostChars =
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
@@ -56,7 +57,6 @@ const char *parse_ports(std::string_view text, Uri &uri) {
 }
 
 const char *check_host(std::string_view host) {
-    if (host.empty()) return "the host is empty";
     if (host.find(':') != std::string_view::npos) return "an IPv6 address needs brackets";
     if (!only(host, kHostChars)) return "the host has a character that no host name has";
     // Nothing else of this form is a name, so that a mistyped address needs no look-up to be told.
@@ -80,7 +80,8 @@ const char *parse_tcp(std::string_view rest, Uri &uri) {
     const size_t colon = bracket ? close + 1 : rest.rfind(':');
     if (colon >= rest.size()) return "the port is missing";
     if (rest[colon] != ':') return "a bracket is not followed by a port";
-    const std::string_view host = bracket ? rest.substr(1, close - 1) : rest.substr(0, colon);
+    std::string_view host = bracket ? rest.substr(1, close - 1) : rest.substr(0, colon);
+    if (!bracket && (host.empty() || host == "*")) host = kEveryInterface;
     if (const char *wrong = bracket ? check_host6(host) : check_host(host)) return wrong;
     uri.host = host;
     return parse_ports(rest.substr(colon + 1), uri);
@@ -89,6 +90,7 @@ const char *parse_tcp(std::string_view rest, Uri &uri) {
 const char *parse_unix(std::string_view rest, Uri &uri) {
     if (!rest.starts_with('/')) return "the path is not absolute";
     if (rest.ends_with('/')) return "the path names no file";
+    if (rest.find(',') != std::string_view::npos) return "the path has a comma, as lists have";
     if (rest.size() > kLongestPath) return "the path is too long for a socket";
     uri.path = rest;
     return nullptr;
@@ -173,6 +175,22 @@ std::string uri_of(const sockaddr *address, socklen_t size) {
         return {};
     }
     return to_string(uri);
+}
+
+std::vector<std::string> split_list(std::string_view list) {
+    std::vector<std::string> parts;
+    for (size_t comma; (comma = list.find(',')) != std::string_view::npos;
+         list.remove_prefix(comma + 1))
+        parts.emplace_back(list.substr(0, comma));
+    parts.emplace_back(list);
+    return parts;
+}
+
+std::string join_list(const std::vector<std::string> &parts) {
+    std::string list;
+    for (const std::string &part : parts)
+        list.append(list.empty() ? "" : ",").append(part);
+    return list;
 }
 
 bool is_dialable(const Uri &uri) {

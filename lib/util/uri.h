@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Addresses of engines: tcp://host:port, tcp://host:low-high, tcp://[v6]:port, unix:///path,
-// shm://name.
+// shm://name. tcp://*:port and tcp://:port are tcp://0.0.0.0:port, every interface.
 #pragma once
 
 #include <sys/socket.h>
@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "util/status.h"
 
@@ -26,6 +27,10 @@ struct Uri {
 Result<Uri> parse_uri(std::string_view text);
 
 std::string to_string(const Uri &uri);
+
+// Lists of addresses have commas between them; no address has one.
+std::vector<std::string> split_list(std::string_view list);
+std::string join_list(const std::vector<std::string> &parts);
 
 // Whether a peer can be there: one host and one port, neither of those that mean any.
 bool is_dialable(const Uri &uri);

@@ -172,7 +172,6 @@ static void test_malformed(void **state) {
         "tcp:127.0.0.1:1",
         "tcp://127.0.0.1",
         "tcp://127.0.0.1:",
-        "tcp://:1",
         "tcp://127.0.0.1:x",
         "tcp://127.0.0.1:-1",
         "tcp://127.0.0.1:65536",
@@ -278,6 +277,84 @@ static void test_beyond_loopback(void **state) {
     host_listen(keyed, "tcp://0.0.0.0:0");
 }
 
+/* ---- wildcards, and all addresses ---- */
+
+static void addresses_of(Host *host, char *list, size_t cap) {
+    uint64_t needed = 0;
+    assert_status(xfer_engine_addresses(host->engine, NULL, 0, &needed), XFER_ENOSPC);
+    assert_true(needed <= cap);
+    assert_status(xfer_engine_addresses(host->engine, list, needed, &needed), XFER_OK);
+    assert_int_equal(strlen(list) + 1, needed);
+}
+
+/* Each form means every interface, with the rule of the key, and each address that is told leads
+ * to it. */
+static void test_wildcards(void **state) {
+    static const char *const forms[] = {"tcp://0.0.0.0:0", "tcp://*:0", "tcp://:0"};
+    xfer_engine_options_t options = host_options(*state);
+    options.flags = XFER_ENGINE_INSECURE;
+    for (size_t i = 0; i < 3; i++) {
+        Host *safe = host_open(*state), *host = host_open_with(*state, &options);
+        xfer_error_t err;
+        char list[4096], uri[64], *rest = list, *one;
+        assert_status(listen_at(safe, forms[i], &err), XFER_EAUTH);
+        assert_non_null(strstr(err.message, "0.0.0.0"));
+        assert_status(listen_at(host, forms[i], &err), XFER_OK);
+        addresses_of(host, list, sizeof list);
+        assert_memory_equal(list, host->uri, strlen(host->uri));
+        assert_null(strstr(list, "0.0.0.0"));
+        snprintf(uri, sizeof uri, "tcp://127.0.0.1:%s", strrchr(host->uri, ':') + 1);
+        assert_reachable(host, uri);
+        while ((one = strtok_r(rest, ",", &rest)) != NULL)
+            assert_reachable(host, one);
+        host_end(host);
+        host_end(safe);
+    }
+    Host *range = host_open_with(*state, &options);
+    assert_status(listen_at(range, "tcp://*:20000-29999", NULL), XFER_OK);
+    assert_reachable(range, range->uri);
+}
+
+static void test_all_addresses(void **state) {
+    xfer_engine_options_t options = host_options(*state);
+    xfer_listen_options_t terms = {.size = sizeof terms,
+                                   .advertise = "tcp://127.0.0.8:{port},tcp://127.0.0.9:9"};
+    Host *host = host_open(*state);
+    char list[4096], wanted[1024], first[256], at[256];
+    addresses_of(host, list, sizeof list);
+    assert_string_equal(list, "");
+    host_listen(host, "tcp://127.0.0.1:0");
+    strcpy(first, host->uri);
+    host_listen(host, "tcp://127.0.0.2:0");
+    snprintf(wanted, sizeof wanted, "%s,%s", first, host->uri);
+    addresses_of(host, list, sizeof list);
+    assert_string_equal(list, wanted);
+    assert_reachable(host, list); /* as it is */
+    assert_status(
+        xfer_engine_listen(host->engine, "tcp://127.0.0.1:0", &terms, at, sizeof at, NULL),
+        XFER_OK);
+    snprintf(wanted + strlen(wanted), 256, ",tcp://127.0.0.8:%s,tcp://127.0.0.9:9",
+             strrchr(at, ':') + 1);
+    addresses_of(host, list, sizeof list);
+    assert_string_equal(list, wanted);
+    for (int more = 0; more < 10; more++) /* more than peers are told by the engine itself */
+        host_listen(host, "tcp://127.0.0.1:0");
+    addresses_of(host, list, sizeof list);
+    assert_non_null(strstr(list, host->uri));
+    uint64_t needed;
+    memset(list, 'x', sizeof list);
+    assert_status(xfer_engine_addresses(host->engine, list, 4, &needed), XFER_ENOSPC);
+    assert_string_equal(list, "tcp");
+    assert_int_equal(list[4], 'x');
+    assert_status(xfer_engine_addresses(host->engine, NULL, 4, &needed), XFER_EINVAL);
+    assert_status(xfer_engine_addresses(host->engine, list, 4, NULL), XFER_EINVAL);
+    options.advertise = "tcp://127.0.0.9:4321,tcp://127.0.0.9:4322";
+    Host *said = host_open_with(*state, &options);
+    host_listen(said, "tcp://127.0.0.1:0");
+    addresses_of(said, list, sizeof list);
+    assert_string_equal(list, options.advertise);
+}
+
 static void test_small_buffer(void **state) {
     Host *host = host_open(*state);
     uint16_t port = 0;
@@ -344,6 +421,8 @@ static const struct CMUnitTest tests[] = {
     ONE_MODE(test_unknown_scheme),
     ONE_MODE(test_foreign_address),
     EACH_DISPATCH(test_beyond_loopback),
+    EACH_DISPATCH(test_wildcards),
+    EACH_DISPATCH(test_all_addresses),
     EACH_DISPATCH(test_small_buffer),
     ONE_MODE(test_advertise),
     EACH_MODE(test_listen_inside_callback),

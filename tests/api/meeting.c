@@ -133,6 +133,57 @@ static void test_key(void **state) {
     assert_int_equal(count_events(server, XFER_EVENT_PEER, ANY_USER), 0);
 }
 
+/* A ref of another engine than the one that was named is refused at once. Of an address it is not
+ * known who will answer there: the event says so. */
+static void test_ref_of_another(void **state) {
+    Pair pair;
+    pair_open(&pair, *state, 64);
+    Host *other = host_open(*state);
+    host_listen(other, "tcp://127.0.0.1:0");
+    xfer_id_t id;
+    assert_status(xfer_engine_id(other->engine, &id), XFER_OK);
+    xfer_ep_options_t options = {.size = sizeof options, .peer = &id};
+    xfer_ep_t *named = NULL;
+    assert_status(xfer_ep_open(pair.client->engine, other->uri, &options, &named, NULL), XFER_OK);
+    uint8_t local[64] = {0};
+    const uint64_t at = (uint64_t)(uintptr_t)local, page = 0;
+    assert_status(xfer_put(named, local, &pair.ref, 0, 8, 1, NULL), XFER_EIDENTITY);
+    assert_status(xfer_get(named, local, &pair.ref, 0, 8, 1, NULL), XFER_EIDENTITY);
+    xfer_batch_t *batch = NULL;
+    xfer_span_t span = {.local = at, .length = 8};
+    xfer_strided_t strided = {
+        .size = sizeof strided, .local = at, .remote = &pair.ref, .length = 8, .count = 1};
+    xfer_page_base_t base = {.local = at, .remote = &pair.ref};
+    xfer_pages_t pages = {.size = sizeof pages,
+                          .base_size = sizeof base,
+                          .index_size = 8,
+                          .length = 8,
+                          .count = 1,
+                          .local_pages = &page,
+                          .remote_pages = &page,
+                          .bases = &base,
+                          .base_count = 1};
+    xfer_error_t err;
+    assert_status(xfer_batch_open(named, NULL, &batch, NULL), XFER_OK);
+    assert_status(xfer_batch_put(batch, local, &pair.ref, 0, 8), XFER_EIDENTITY);
+    assert_status(xfer_batch_get(batch, local, &pair.ref, 0, 8), XFER_EIDENTITY);
+    assert_status(xfer_batch_add_spans(batch, XFER_OP_PUT, &pair.ref, &span, sizeof span, 1, &err),
+                  XFER_EIDENTITY);
+    assert_status(xfer_batch_add_strided(batch, XFER_OP_PUT, &strided, &err), XFER_EIDENTITY);
+    assert_status(xfer_batch_add_pages(batch, XFER_OP_PUT, &pages, &err), XFER_EIDENTITY);
+    assert_non_null(strstr(err.message, "base 0: the ref is of another engine"));
+    uint8_t *memory = test_memory(64);
+    open_region(other, "memory", XFER_WRITE, memory, 64);
+    xfer_ref_t ref = look_up(pair.client, named, "memory");
+    assert_status(xfer_batch_put(batch, local, &ref, 0, 8), XFER_OK);
+    assert_status(xfer_batch_rebind(batch, &ref, &pair.ref, &err), XFER_EIDENTITY);
+    assert_status(submit_now(pair.client, batch), XFER_OK);
+    assert_status(xfer_batch_close(batch), XFER_OK);
+    xfer_ep_t *by_address = open_ep(pair.client, other->uri);
+    assert_status(xfer_put(by_address, local, &pair.ref, 0, 8, 9, NULL), XFER_OK);
+    assert_status(wait_event(pair.client, XFER_EVENT_PUT, 9, kPatience).status, XFER_ESTALE);
+}
+
 /* Data moves with a key as without one, and a long key counts to its last byte. */
 static void test_data_with_key(void **state) {
     uint8_t key[256];
@@ -407,6 +458,7 @@ static const struct CMUnitTest tests[] = {
     EACH_MODE(test_key),
     EACH_DISPATCH(test_data_with_key),
     EACH_MODE(test_expected_identity),
+    EACH_DISPATCH(test_ref_of_another),
     EACH_DISPATCH(test_ref_of_another_engine),
     EACH_DISPATCH(test_identity_used_twice),
     EACH_DISPATCH(test_smaller_dials),

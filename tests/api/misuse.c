@@ -42,6 +42,7 @@ static void misuse_engine(void *wrong) {
     xfer_counter_t *other;
     xfer_region_options_t lent = {.size = sizeof lent, .access = XFER_READ, .name = "misused"};
     assert_misuse(xfer_engine_listen(wrong, "tcp://127.0.0.1:0", NULL, text, sizeof text, NULL));
+    assert_misuse(xfer_engine_addresses(wrong, text, sizeof text, &needed));
     assert_misuse(xfer_engine_id(wrong, &id));
     assert_misuse(xfer_engine_fd(wrong, &fd));
     assert_misuse(xfer_engine_wake(wrong));
@@ -79,6 +80,7 @@ static void misuse_endpoint(void *wrong) {
     uint32_t number;
     xfer_peer_info_t peer;
     xfer_ep_stats_t stats;
+    assert_misuse(xfer_ep_add_address(wrong, "tcp://127.0.0.1:1", NULL));
     assert_misuse(xfer_ep_keep(wrong, 1));
     assert_misuse(xfer_ep_connect(wrong, 1, NULL));
     assert_misuse(xfer_ep_lookup(wrong, "memory", 1, NULL, NULL));

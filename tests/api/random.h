@@ -88,6 +88,7 @@ typedef struct Op {
 typedef struct Side {
     uint32_t dispatch, io_threads;
     uint64_t random; /* of its driver */
+    bool owns_peers; /* XFER_ENGINE_OWN_PEERS */
     xfer_engine_t *engine;
     uv_loop_t loop;
     pthread_t driver;

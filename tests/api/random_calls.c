@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
 #include <string.h>
 
 #include "random.h"
@@ -164,17 +165,35 @@ static void region_revoke(Worker *worker) {
 
 /* ---- endpoints ---- */
 
+static const char kNobody[] = "tcp://127.0.0.1:1";
+
 static void ep_open(Worker *worker) {
     uint32_t side = side_of(worker);
     Handle *ep = slot(worker, worker->eps[side]);
     if (ep->handle != NULL) return;
     uint32_t word = begin(XFER_EVENT_CLOSED, side, 0, true);
     xfer_ep_options_t options = {.size = sizeof options, .user = word};
-    if (draw(worker, 8) == 0) options.peer = &board->sides[1 - side].id;
-    xfer_status_t status = xfer_ep_open(sides[side].engine, board->sides[1 - side].uri, &options,
-                                        (xfer_ep_t **)&ep->handle, NULL);
+    const Shown *peer = &board->sides[1 - side];
+    char list[2 * sizeof peer->uri];
+    const char *uri = peer->uri;
+    if (draw(worker, 8) == 0) options.peer = &peer->id;
+    if (options.peer != NULL && draw(worker, 2)) uri = NULL;
+    if (uri != NULL && draw(worker, 4) == 0) {
+        snprintf(list, sizeof list, "%s,%s", draw(worker, 2) ? uri : kNobody, uri);
+        uri = list;
+    }
+    xfer_status_t status =
+        xfer_ep_open(sides[side].engine, uri, &options, (xfer_ep_t **)&ep->handle, NULL);
     end(word, status, "xfer_ep_open");
     ep->word = word;
+}
+
+static void ep_add_address(Worker *worker) {
+    uint32_t side = side_of(worker);
+    Handle *ep = slot(worker, worker->eps[side]);
+    const char *const uris[] = {board->sides[1 - side].uri, kNobody, "", NULL};
+    if (ep->handle != NULL)
+        plain(xfer_ep_add_address(ep->handle, uris[draw(worker, 4)], NULL), "xfer_ep_add_address");
 }
 
 /* One that came to us and was kept; it is told no word. */
@@ -303,7 +322,8 @@ static void cancel_anywhere(Worker *worker) {
 }
 
 static void ep_look(Worker *worker) {
-    Handle *ep = slot(worker, worker->eps[side_of(worker)]);
+    uint32_t side = side_of(worker);
+    Handle *ep = slot(worker, worker->eps[side]);
     uint32_t state;
     xfer_peer_info_t info;
     xfer_ep_stats_t stats;
@@ -311,7 +331,8 @@ static void ep_look(Worker *worker) {
     plain(xfer_ep_state(ep->handle, &state), "xfer_ep_state");
     plain(xfer_ep_peer(ep->handle, &info, draw(worker, sizeof info)), "xfer_ep_peer");
     plain(xfer_ep_stats(ep->handle, &stats, draw(worker, sizeof stats)), "xfer_ep_stats");
-    refused(xfer_ep_keep(ep->handle, 1), "xfer_ep_keep of one that is ours");
+    if (ep->word != 0 || !sides[side].owns_peers) /* else it may be kept once */
+        refused(xfer_ep_keep(ep->handle, 1), "xfer_ep_keep of one that is ours");
 }
 
 /* ---- batches ---- */
@@ -459,6 +480,8 @@ static void engine_look(Worker *worker) {
     plain(xfer_engine_wake(engine), "xfer_engine_wake");
     plain(xfer_engine_kinds(engine, &needed), "xfer_engine_kinds");
     plain(xfer_engine_transports(engine, &needed), "xfer_engine_transports");
+    plain(xfer_engine_addresses(engine, text, draw(worker, sizeof text), &needed),
+          "xfer_engine_addresses");
 }
 
 static void constants(Worker *worker) {
@@ -543,6 +566,7 @@ const CallRow calls[] = {
     {"region_look", 20, region_look},
     {"region_revoke", 20, region_revoke},
     {"ep_open", 120, ep_open},
+    {"ep_add_address", 20, ep_add_address},
     {"ep_take", 60, ep_take},
     {"ep_close", 30, ep_close},
     {"cells_open", 60, cells_open},

@@ -239,10 +239,25 @@ void take(Side *side, const xfer_event_t *event) {
 /* Of a handle that was kept. */
 static void take_closed(Side *side, const xfer_event_t *event) {
     const int at = kept_at(side, event->ep);
-    if (at < 0)
+    if (at < 0 && !side->owns_peers) /* else there was no place for it */
         broken("CLOSED of a handle that was not kept");
+    else if (at < 0)
+        return;
     else if ((side->untaken >> at & 1) == 0) /* else its engine has ended before a thread took it */
         side->kept[at] = NULL;
+}
+
+/* It is ours with its PEER; without a place for it, it is closed at once. */
+static void take_owned(Side *side, const xfer_event_t *event) {
+    const int at = kept_at(side, NULL);
+    if (event->kind != XFER_EVENT_PEER) return;
+    if (next_random(&side->random) % 2) plain(xfer_ep_keep(event->ep, kKeptUser), "xfer_ep_keep");
+    if (at < 0) {
+        plain(xfer_ep_close(event->ep), "xfer_ep_close");
+    } else {
+        side->kept[at] = event->ep;
+        side->untaken |= 1u << at;
+    }
 }
 
 /* The handle of a peer that came to us can be used until the next poll, or the end of the callback.
@@ -251,6 +266,8 @@ void use_handle(Side *side, const xfer_event_t *event) {
     uint32_t state;
     const bool of_ep = event->ep != NULL && (event->user == 0 || event->user == kKeptUser);
     if (of_ep && event->kind == XFER_EVENT_CLOSED) take_closed(side, event);
+    if (of_ep && side->owns_peers) take_owned(side, event);
+    if (side->owns_peers) return;
     const bool theirs = event->kind == XFER_EVENT_NOTIFY || event->kind == XFER_EVENT_PEER ||
                         event->kind == XFER_EVENT_PEER_UP || event->kind == XFER_EVENT_PEER_DOWN;
     if (!theirs || !of_ep || side->closed) return;

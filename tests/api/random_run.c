@@ -43,6 +43,8 @@ static void open_side(Side *side) {
         .lanes = next_random(state) % 2 ? XFER_NONE : 1 + (uint32_t)(next_random(state) % 2),
         .flags = next_random(state) % 4 == 0 ? XFER_ENGINE_CHECKSUM : 0,
     };
+    side->owns_peers = next_random(state) % 4 == 0;
+    if (side->owns_peers) options.flags |= XFER_ENGINE_OWN_PEERS;
     if (side->dispatch != XFER_DISPATCH_POLL) options.on_event = on_event;
     if (side->dispatch == XFER_DISPATCH_LOOP) options.uv_loop = &side->loop;
     if (xfer_engine_open(&options, &side->engine, NULL) != XFER_OK ||

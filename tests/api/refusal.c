@@ -420,6 +420,19 @@ static xfer_status_t close_ep_twice(Scene *scene) {
 static xfer_status_t keep_own(Scene *scene) {
     return xfer_ep_keep(scene->pair.ep, 1);
 }
+static xfer_status_t add_no_address(Scene *scene) {
+    return xfer_ep_add_address(scene->pair.ep, NULL, NULL);
+}
+static xfer_status_t add_to_closed(Scene *scene) {
+    xfer_ep_t *ep = NULL;
+    assert_status(xfer_ep_open(scene->pair.client->engine, "tcp://127.0.0.1:1", NULL, &ep, NULL),
+                  XFER_OK);
+    assert_status(xfer_ep_close(ep), XFER_OK);
+    return xfer_ep_add_address(ep, "tcp://127.0.0.1:2", NULL);
+}
+static xfer_status_t addresses_to_nowhere(Scene *scene) {
+    return xfer_engine_addresses(scene->pair.client->engine, NULL, 0, NULL);
+}
 static xfer_status_t no_id(Scene *scene) {
     return xfer_engine_id(scene->pair.client->engine, NULL);
 }
@@ -448,6 +461,9 @@ static void test_other_refusals(void **state) {
         {"xfer_ep_connect", connect_closed, XFER_ECLOSED},
         {"xfer_ep_close", close_ep_twice, XFER_ECLOSED},
         {"xfer_ep_keep", keep_own, XFER_EINVAL},
+        {"xfer_ep_add_address", add_no_address, XFER_EINVAL},
+        {"xfer_ep_add_address", add_to_closed, XFER_ECLOSED},
+        {"xfer_engine_addresses", addresses_to_nowhere, XFER_EINVAL},
         {"xfer_engine_id", no_id, XFER_EINVAL},
         {"xfer_engine_poll", poll_loop, XFER_EUNSUPPORTED},
         {"xfer_engine_join", join_early, XFER_EBUSY},

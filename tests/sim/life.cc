@@ -251,7 +251,9 @@ bool Life::took(Operation &operation, Ep *ep, xfer_status_t status) {
         if (all.model.open_on(ep->number, number) < all.swarm.max_operations)
             all.model.violated(name() + " refuses for want of room, and there is room");
     }
-    const bool known = status == XFER_EAGAIN || status == XFER_EACCESS || status == XFER_ECLOSED;
+    const bool stranger = status == XFER_EIDENTITY && ep && ep->expected;
+    const bool known =
+        status == XFER_EAGAIN || status == XFER_EACCESS || status == XFER_ECLOSED || stranger;
     if (!known) all.model.violated(name() + ": a call answers " + xfer_status_name(status));
     return false;
 }

@@ -18,7 +18,7 @@ public:
         if (at != transport_.net.listeners.end() && at->second.first == &transport_)
             transport_.net.listeners.erase(at);
     }
-    std::string bound() const override { return uri_; }
+    std::vector<std::string> dialable() const override { return {uri_}; }
 
 private:
     SimTransport &transport_;

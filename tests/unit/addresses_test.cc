@@ -176,3 +176,43 @@ TEST_CASE("in an index, unless only claimed, from the time they enter it until t
     }
     CHECK(index.empty());
 }
+
+TEST_CASE("what is said later is dialed at once, and who answers there is a successor") {
+    Addresses addresses;
+    addresses.add("a");
+    addresses.add("b", true);
+    addresses.failed("a", kNow, 0, 0);
+    addresses.failed("b", kNow, 0, 0);
+    CHECK(addresses.next().at > kNow);
+    CHECK(addresses.leads_on("a"));
+    CHECK_FALSE(addresses.leads_on("b"));
+    CHECK_FALSE(addresses.leads_on("c"));
+    std::list<Address> made;
+    made.emplace_back(nullptr, "b");
+    CHECK_FALSE(addresses.add(made, true));  // new is none of them
+    CHECK(made.empty());
+    CHECK(addresses.next().uri == "b");
+    CHECK(addresses.next().at <= kNow);
+    made.emplace_back(nullptr, "a");
+    made.emplace_back(nullptr, "c");
+    CHECK(addresses.add(made, true));
+    CHECK(addresses.has("a"));
+    CHECK_FALSE(addresses.has("c"));
+    for (const char *uri : {"a", "b", "c"})
+        CHECK(addresses.leads_on(uri));
+}
+
+TEST_CASE("all addresses are of others once another engine has answered at each") {
+    Addresses addresses;
+    addresses.add("a");
+    addresses.add("b");
+    addresses.failed("a", kNow, 0, 0, true);
+    CHECK_FALSE(addresses.all_of_others());
+    addresses.failed("b", kNow, 0, 0, true);
+    CHECK(addresses.all_of_others());
+    addresses.failed("a", kNow, 0, 0);
+    CHECK_FALSE(addresses.all_of_others());
+    addresses.failed("a", kNow, 0, 0, true);
+    addresses.alive(false);
+    CHECK_FALSE(addresses.all_of_others());
+}

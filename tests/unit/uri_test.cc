@@ -42,6 +42,8 @@ TEST_CASE("addresses that are well formed") {
         {"tcp://host:7000-7000", "host", 7000, 7000, "tcp://host:7000"},
         {"tcp://host:00080", "host", 80, 80, "tcp://host:80"},
         {"tcp://host:1-65535", "host", 1, 65535, nullptr},
+        {"tcp://*:7000", "0.0.0.0", 7000, 7000, "tcp://0.0.0.0:7000"},
+        {"tcp://:7000-7001", "0.0.0.0", 7000, 7001, "tcp://0.0.0.0:7000-7001"},
         {"tcp://[::1]:7000", "::1", 7000, 7000, nullptr},
         {"tcp://[::]:0", "::", 0, 0, nullptr},
         {"tcp://[2001:db8::10.0.0.1]:1-2", "2001:db8::10.0.0.1", 1, 2, nullptr},
@@ -91,8 +93,10 @@ TEST_CASE("addresses that are malformed, and what is said of them") {
         {"tcp://", "port is missing"},
         {"tcp://host", "port is missing"},
         {"tcp://[::1]", "port is missing"},
-        {"tcp://:", "host is empty"},
-        {"tcp://:7000", "host is empty"},
+        {"tcp://:", "not a number"},
+        {"tcp://*", "port is missing"},
+        {"tcp://**:1", "character"},
+        {"tcp://[*]:1", "not an IPv6"},
         {"tcp://host:", "not a number"},
         {"tcp://host:x", "not a number"},
         {"tcp://host:70x", "not a number"},
@@ -131,6 +135,7 @@ TEST_CASE("addresses that are malformed, and what is said of them") {
         {"unix://", "not absolute"},
         {"unix://run/x", "not absolute"},
         {"unix:///", "names no file"},
+        {"unix:///run/a,b", "comma"},
         {"shm://", "a name is"},
         {"shm:///run/x", "a name is"},
         {"shm://a b", "printable"},
@@ -147,6 +152,24 @@ TEST_CASE("addresses that are malformed, and what is said of them") {
         CHECK(contains(complaint(row.text), row.part));
     }
     CHECK(parsed(std::string_view("tcp://host\0:1", 13)) == XFER_EADDR);
+}
+
+TEST_CASE("a wildcard is for listening") {
+    for (const char *text :
+         {"tcp://*:7000", "tcp://:7000", "tcp://0.0.0.0:7000", "tcp://[::]:7000"}) {
+        CHECK_FALSE(is_dialable(*parse_uri(text)));
+        CHECK_FALSE(is_loopback(*parse_uri(text)));
+    }
+}
+
+TEST_CASE("lists") {
+    using List = std::vector<std::string>;
+    CHECK(split_list("") == List{""});
+    CHECK(split_list("a") == List{"a"});
+    CHECK(split_list("a,b,,c,") == List{"a", "b", "", "c", ""});
+    CHECK(join_list({}) == "");
+    CHECK(join_list({"a"}) == "a");
+    CHECK(join_list({"a", "b"}) == "a,b");
 }
 
 TEST_CASE("schemes of others") {

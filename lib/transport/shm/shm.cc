@@ -29,7 +29,8 @@ public:
         Result<Fd> fd = shm::listen_at(in_kernel(uri));
         if (!fd) return with_name(fd.error(), uri);
         auto listener = std::make_unique<stream::StreamListener>(
-            loop_, log_, sink, std::move(*fd), to_string(uri), [this](Fd from, std::string remote) {
+            loop_, log_, sink, std::move(*fd), std::vector{to_string(uri)},
+            [this](Fd from, std::string remote) {
                 return carry(std::move(from), std::move(remote));
             });
         if (!listener->begin())

@@ -6,9 +6,10 @@
 
 namespace xfer::stream {
 
-Result<std::unique_ptr<Listener>> Links::listen(Fd fd, std::string bound, AcceptSink &sink) {
+Result<std::unique_ptr<Listener>> Links::listen(Fd fd, std::vector<std::string> dialable,
+                                                AcceptSink &sink) {
     auto listener = std::make_unique<StreamListener>(
-        loop_, log_, sink, std::move(fd), std::move(bound),
+        loop_, log_, sink, std::move(fd), std::move(dialable),
         [this](Fd from, std::string remote) -> Result<std::unique_ptr<Link>> {
             auto link = adopt({std::move(from), {}, std::move(remote)});
             if (!link) return no_memory();

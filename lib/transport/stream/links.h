@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "transport/stream/buffers.h"
 #include "util/log.h"
@@ -14,7 +15,8 @@ class Links {
 public:
     Links(Loop &loop, const Log &log) : loop_(loop), log_(log) {}
 
-    Result<std::unique_ptr<Listener>> listen(Fd fd, std::string bound, AcceptSink &sink);
+    Result<std::unique_ptr<Listener>> listen(Fd fd, std::vector<std::string> dialable,
+                                             AcceptSink &sink);
     std::unique_ptr<Link> connect(const Uri &uri, LinkSink &sink);
     std::unique_ptr<Link> adopt(LinkTicket ticket);
 

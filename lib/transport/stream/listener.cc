@@ -29,12 +29,12 @@ bool exhausted(int error) {
 }  // namespace
 
 StreamListener::StreamListener(Loop &loop, const Log &log, AcceptSink &sink, Fd fd,
-                               std::string bound, Carry carry)
+                               std::vector<std::string> dialable, Carry carry)
     : loop_(loop),
       log_(log),
       sink_(sink),
       fd_(std::move(fd)),
-      bound_(std::move(bound)),
+      dialable_(std::move(dialable)),
       carry_(std::move(carry)) {}
 
 StreamListener::~StreamListener() {
@@ -71,9 +71,9 @@ void StreamListener::accept() {
         }
         tune(fd.get(), peer);
         const std::string from = peer.uri();  // who comes to a UNIX socket has no address
-        auto link = carry_(std::move(fd), from.empty() ? bound_ : from);
+        auto link = carry_(std::move(fd), from.empty() ? dialable_.front() : from);
         if (!link && link.error().status == XFER_EACCESS) {
-            log_.warn("{}: not let in: {}", bound_, link.error().message);
+            log_.warn("{}: not let in: {}", dialable_.front(), link.error().message);
             continue;
         }
         if (!link) return pause("no memory");
@@ -92,7 +92,7 @@ void StreamListener::on_timer(Timer &) {
 }
 
 void StreamListener::pause(const char *why) {
-    log_.warn("{}: accepting pauses: {}", bound_, why);
+    log_.warn("{}: accepting pauses: {}", dialable_.front(), why);
     sleep(kPauseNs);
 }
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "transport/transport.h"
 #include "util/log.h"
@@ -16,11 +17,11 @@ using Carry = std::function<Result<std::unique_ptr<Link>>(Fd fd, std::string rem
 
 class StreamListener final : public Listener, WatchSink, TimerSink {
 public:
-    StreamListener(Loop &loop, const Log &log, AcceptSink &sink, Fd fd, std::string bound,
-                   Carry carry);
+    StreamListener(Loop &loop, const Log &log, AcceptSink &sink, Fd fd,
+                   std::vector<std::string> dialable, Carry carry);
     ~StreamListener() override;
     bool begin();  // false: the loop can't watch it
-    std::string bound() const override { return bound_; }
+    std::vector<std::string> dialable() const override { return dialable_; }
 
 private:
     void on_ready(uint32_t) override;
@@ -34,7 +35,7 @@ private:
     const Log &log_;
     AcceptSink &sink_;
     Fd fd_;
-    std::string bound_;
+    const std::vector<std::string> dialable_;
     const Carry carry_;
     bool takes_words_ = false;  // of a handshake, as soon as it is connected
     std::unique_ptr<Watch> watch_;

@@ -36,13 +36,14 @@ bool is_link_local(const sockaddr &address) {
     return IN6_IS_ADDR_LINKLOCAL(&in.sin6_addr);
 }
 
-// An address of this host that others may reach; with nothing but loopback, that.
-Address host_address(int family) {
+// Those of this host that others may reach; with nothing but loopback, that.
+std::vector<Address> host_addresses(int family) {
     ifaddrs *all = nullptr;
     getifaddrs(&all);
     std::unique_ptr<ifaddrs, void (*)(ifaddrs *)> guard(all, [](ifaddrs *list) {
         if (list) freeifaddrs(list);
     });
+    std::vector<Address> found;
     for (const ifaddrs *at = all; at; at = at->ifa_next) {
         if (!at->ifa_addr || at->ifa_addr->sa_family != family || !(at->ifa_flags & IFF_UP) ||
             (at->ifa_flags & IFF_LOOPBACK) || is_link_local(*at->ifa_addr))
@@ -50,9 +51,11 @@ Address host_address(int family) {
         Address address;
         address.size = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
         std::memcpy(&address.storage, at->ifa_addr, address.size);
-        return address;
+        found.push_back(address);
     }
-    return *stream::numeric_address(family == AF_INET ? "127.0.0.1" : "::1", 0);
+    if (found.empty())
+        found.push_back(*stream::numeric_address(family == AF_INET ? "127.0.0.1" : "::1", 0));
+    return found;
 }
 
 uint16_t port_of(const Address &address) {
@@ -66,13 +69,16 @@ uint16_t port_of(const Address &address) {
 
 }  // namespace
 
-Result<std::string> dialable_uri(int listener) {
+Result<std::vector<std::string>> dialable_uris(int listener) {
     Address bound = stream::local_address(listener);
     if (bound.size == 0) return os_failure(errno, "getsockname");
-    if (!is_wildcard(bound)) return bound.uri();
-    Address dialable = host_address(bound.storage.ss_family);
-    dialable.set_port(port_of(bound));
-    return dialable.uri();
+    if (!is_wildcard(bound)) return std::vector<std::string>{bound.uri()};
+    std::vector<std::string> uris;
+    for (Address &dialable : host_addresses(bound.storage.ss_family)) {
+        dialable.set_port(port_of(bound));
+        uris.push_back(dialable.uri());
+    }
+    return uris;
 }
 
 }  // namespace xfer::tcp

@@ -28,9 +28,9 @@ public:
             Result<Fd> fd = stream::listen_at(*address);
             if (!fd && fd.error().status == XFER_EADDRINUSE && port < uri.port_high) continue;
             if (!fd) return fd.error();
-            Result<std::string> bound = dialable_uri(fd->get());
-            if (!bound) return bound.error();
-            return links_.listen(std::move(*fd), std::move(*bound), sink);
+            auto dialable = dialable_uris(fd->get());
+            if (!dialable) return dialable.error();
+            return links_.listen(std::move(*fd), std::move(*dialable), sink);
         }
     }
 

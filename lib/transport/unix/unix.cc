@@ -12,7 +12,7 @@ class UnixListener final : public Listener {
 public:
     explicit UnixListener(unix_path::File file) : file_(std::move(file)) {}
     ~UnixListener() override { unix_path::remove(file_); }
-    std::string bound() const override { return accepts->bound(); }
+    std::vector<std::string> dialable() const override { return accepts->dialable(); }
 
     std::unique_ptr<Listener> accepts;
 
@@ -32,7 +32,7 @@ public:
         Result<Fd> fd = unix_path::listen(uri.path, mode, file);
         if (!fd) return fd.error();
         auto listener = std::make_unique<UnixListener>(std::move(file));
-        auto accepts = links_.listen(std::move(*fd), to_string(uri), sink);
+        auto accepts = links_.listen(std::move(*fd), {to_string(uri)}, sink);
         if (!accepts) return accepts.error();
         listener->accepts = std::move(*accepts);
         return std::unique_ptr<Listener>(std::move(listener));
