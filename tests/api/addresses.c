@@ -149,6 +149,23 @@ static void test_two_engines(void **state) {
     assert_peer(beside, &other_id);
 }
 
+/* Nobody is found by an address that is only listed: who is opened for it goes to who answers. */
+static void test_listed_is_not_found(void **state) {
+    Host *client = host_open(*state), *first = open_at(*state, "tcp://127.0.0.1:0");
+    Host *other = open_at(*state, "tcp://127.0.0.1:0");
+    const xfer_id_t first_id = id_of(first), other_id = id_of(other);
+    char list[600];
+    snprintf(list, sizeof list, "%s,%s", first->uri, other->uri);
+    xfer_ep_t *ep = open_to(client, list, NULL);
+    assert_status(probe_now(client, ep, kPatience), XFER_OK);
+    xfer_ep_t *late = open_ep(client, other->uri), *beside = open_ep(client, first->uri);
+    assert_status(probe_now(client, late, kPatience), XFER_OK);
+    assert_status(probe_now(client, beside, kPatience), XFER_OK);
+    assert_peer(late, &other_id);
+    assert_peer(beside, &first_id);
+    assert_int_equal(host_stats(client).connections, 2);
+}
+
 /* With an id the others of a list are attempts that failed; it ends when all of them did so. */
 static void test_expected_in_list(void **state) {
     Host *client = host_open(*state);
@@ -354,6 +371,7 @@ static const struct CMUnitTest tests[] = {
     ONE_MODE(test_malformed),
     ONE_MODE(test_bound),
     EACH_MODE(test_two_engines),
+    EACH_MODE(test_listed_is_not_found),
     EACH_MODE(test_expected_in_list),
     EACH_MODE(test_by_id_alone),
     EACH_MODE(test_nobody_comes),
