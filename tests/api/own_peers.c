@@ -157,6 +157,15 @@ static void open_polled(const Mode *mode) {
                   XFER_OK);
 }
 
+static void wait_queued(uint64_t wanted) {
+    xfer_engine_stats_t stats;
+    for (uint64_t end = now_ms() + kPatience;; turn(1)) {
+        assert_status(xfer_engine_stats(polled, &stats, sizeof stats), XFER_OK);
+        if (stats.events_queued >= wanted) return;
+        if (now_ms() >= end) fail_msg("%llu events", (unsigned long long)stats.events_queued);
+    }
+}
+
 /* `queued` events wait to be polled when this returns. */
 static void come_and_go(uint64_t queued) {
     Host *client = open_member(THREAD_MODE);
@@ -164,12 +173,7 @@ static void come_and_go(uint64_t queued) {
     assert_status(xfer_notify(ep, NULL, 0, 5, 1, NULL), XFER_OK);
     assert_status(wait_event(client, XFER_EVENT_NOTIFIED, 1, kPatience).status, XFER_OK);
     host_end(client);
-    xfer_engine_stats_t stats;
-    for (uint64_t end = now_ms() + kPatience;; turn(1)) {
-        assert_status(xfer_engine_stats(polled, &stats, sizeof stats), XFER_OK);
-        if (stats.events_queued >= queued) return;
-        if (now_ms() >= end) fail_msg("the peer's end is not told");
-    }
+    wait_queued(queued);
 }
 
 static void poll_up_to(uint32_t max) {
@@ -212,6 +216,7 @@ static void test_taken_while_the_engine_closes(void **state) {
     open_polled(*state);
     come_and_go(4);
     assert_status(xfer_engine_close(polled), XFER_OK);
+    wait_queued(4 + 2);
     xfer_ep_t *ep = NULL;
     bool told = false, over = false;
     while (!over) {
