@@ -311,8 +311,9 @@ typedef struct xfer_engine_options {
 enum {
     XFER_FLAG_SYNC = 1,  /* send: ends when the message was received, not when it is held */
     XFER_FLAG_QUIET = 2, /* put, get, send, notify: no event if it ends with XFER_OK; a failure still has its event */
-    XFER_FLAG_COPY = 4   /* put, send: at most 4,096 bytes of host memory, else XFER_ETOOBIG; they are copied, and the
+    XFER_FLAG_COPY = 4,  /* put, send: at most 4,096 bytes of host memory, else XFER_ETOOBIG; they are copied, and the
                             caller's again when the call returns */
+    XFER_FLAG_TAKE = 8   /* recv: without a buffer; the message is in the event */
 };
 
 /* Of one operation. It ends with XFER_ETIMEDOUT at its deadline, or when no byte of it has moved for the stall limit.
@@ -783,6 +784,17 @@ XFER_API xfer_status_t xfer_batch_submit(xfer_batch_t *batch, uint64_t user, con
  * Ownership: nothing changes hands before the event. */
 XFER_API xfer_status_t xfer_batch_cancel(xfer_batch_t *batch);
 
+enum {
+    XFER_BATCH_IDLE = 1,    /* it can be filled, submitted, asked for its entries */
+    XFER_BATCH_INFLIGHT = 2 /* from xfer_batch_submit to its event */
+};
+
+/* Writes XFER_BATCH_* to *state, and to *bytes, unless it is NULL, how many bytes of the current submit, or else of the
+ * last one, are known to have moved.
+ * Returns: XFER_OK.
+ * Thread: any, also beside other calls on the batch, but for its close. */
+XFER_API xfer_status_t xfer_batch_state(xfer_batch_t *batch, uint32_t *state, uint64_t *bytes);
+
 /* The statuses of entries `first` to `first + count - 1` of the last completed submit; XFER_ECANCELED stands for
  * what was not attempted. Works until xfer_batch_close, also when the endpoint is closed or the engine drains.
  * Returns: XFER_OK; XFER_EBUSY in flight, XFER_EINVAL never submitted, XFER_ERANGE; XFER_ECLOSED. */
@@ -816,13 +828,28 @@ XFER_API xfer_status_t xfer_send(xfer_ep_t *ep, const void *data, uint64_t lengt
  * handles, or from any peer if `ep` is NULL. Receives are served in the order of these calls. Without a deadline a
  * receive waits for ever; once its message has come the stall limit applies.
  * The RECV event has the tag, the full length in bytes, in data the sender's xfer_id_t, and in ep the endpoint given,
- * else a handle of the sender as PEER events have it, NULL if it is gone.
+ * else a handle of the sender as PEER events have it, NULL if it is gone. With XFER_FLAG_TAKE `buffer` is NULL, and data
+ * is the sender's xfer_id_t followed by the message: `capacity` bounds the memory that is allocated for it.
  * Returns: XFER_OK, then one RECV event: XFER_ETRUNC if the message was longer (the buffer holds its beginning),
  *          XFER_EPEERLOST if the sender was lost with it; XFER_EAGAIN if 65,536 receives wait (there is room after a
  *          RECV event); XFER_EINVAL, XFER_EMEMKIND.
  * Ownership: the buffer is borrowed until the event. */
 XFER_API xfer_status_t xfer_recv(xfer_engine_t *engine, xfer_ep_t *ep, void *buffer, uint64_t capacity, uint64_t tag,
                                  uint64_t mask, uint64_t user, const xfer_op_options_t *options);
+
+typedef struct xfer_message_info {
+    xfer_id_t sender;
+    uint64_t tag;
+    uint64_t length;
+    uint64_t reserved[2];
+} xfer_message_info_t;
+
+/* Looks at the message that a receive with the same endpoint, tag and mask would get now. It stays where it is: another
+ * receive may get it meanwhile.
+ * Returns: XFER_OK; XFER_ENOTFOUND if none waits; XFER_EINVAL.
+ * Thread: any; it waits for the end of a callback that runs on the thread which drives the sockets. */
+XFER_API xfer_status_t xfer_peek(xfer_engine_t *engine, xfer_ep_t *ep, uint64_t tag, uint64_t mask,
+                                 xfer_message_info_t *info, uint32_t info_size);
 
 /* Raises a NOTIFY event with `key` and the `length` bytes at `data`, at most 1,024, in the peer's application. The peer
  * holds at most 256 of one connection that its application has not taken; more wait here.

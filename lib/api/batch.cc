@@ -92,6 +92,18 @@ xfer_status_t xfer_batch_cancel(xfer_batch_t *handle) {
     });
 }
 
+xfer_status_t xfer_batch_state(xfer_batch_t *handle, uint32_t *state, uint64_t *bytes) {
+    return guarded(on(handle), [&](Failure &why) -> Status {
+        const Batch *batch = of(handle);
+        if (Status status = check(batch); status != XFER_OK) return status;
+        if (!state) return invalid(why, "state is NULL");
+        const bool inflight = batch->state.load() == Batch::State::inflight;
+        *state = inflight ? XFER_BATCH_INFLIGHT : XFER_BATCH_IDLE;
+        if (bytes) *bytes = batch->moved.get();
+        return XFER_OK;
+    });
+}
+
 xfer_status_t xfer_batch_entries(xfer_batch_t *handle, uint64_t first, uint64_t count,
                                  xfer_status_t *statuses) {
     return guarded(on(handle), [&](Failure &why) -> Status {

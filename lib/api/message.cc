@@ -16,9 +16,13 @@ Status start_recv(xfer_engine_t *engine_handle, xfer_ep_t *ep_handle, void *buff
         if (Status status = check_open(ep); status != XFER_OK) return status;
     if (ep && &ep->engine != engine) return invalid(why, "ep is of another engine");
     xfer_op_options_t options;
-    if (Status status = copy_operation(given, options, 0, why); status != XFER_OK) return status;
+    if (Status status = copy_operation(given, options, XFER_FLAG_TAKE, why); status != XFER_OK)
+        return status;
+    const bool takes = (options.flags & XFER_FLAG_TAKE) != 0;
+    if (takes && buffer) return invalid(why, "XFER_FLAG_TAKE with a buffer");
     const auto address = reinterpret_cast<uint64_t>(buffer);
-    if (Status status = check_local(*engine, address, capacity, why); status != XFER_OK)
+    const uint64_t borrowed = takes ? 0 : capacity;
+    if (Status status = check_local(*engine, address, borrowed, why); status != XFER_OK)
         return status;
     auto receive = std::make_unique<Receive>(*engine);
     if (ep) receive->named = Ref(*ep);
@@ -27,6 +31,7 @@ Status start_recv(xfer_engine_t *engine_handle, xfer_ep_t *ep_handle, void *buff
     receive->mask = mask;
     receive->buffer = static_cast<uint8_t *>(buffer);
     receive->capacity = capacity;
+    receive->takes = takes;
     receive->timeout_ms = resolve_timeout(*engine, options.timeout_ms);
     receive->event.kind = XFER_EVENT_RECV;
     receive->event.user = user;
@@ -76,6 +81,27 @@ xfer_status_t xfer_recv(xfer_engine_t *engine, xfer_ep_t *ep, void *buffer, uint
                         const xfer_op_options_t *options) {
     return guarded(on(engine), [&](Failure &why) -> Status {
         return start_recv(engine, ep, buffer, capacity, tag, mask, user, options, why);
+    });
+}
+
+xfer_status_t xfer_peek(xfer_engine_t *handle, xfer_ep_t *ep_handle, uint64_t tag, uint64_t mask,
+                        xfer_message_info_t *info, uint32_t info_size) {
+    return guarded(on(handle), [&](Failure &why) -> Status {
+        Engine *engine = of(handle);
+        Endpoint *ep = of(ep_handle);
+        if (Status status = check(engine); status != XFER_OK) return status;
+        if (Status status = ep ? check_open(ep) : XFER_OK; status != XFER_OK) return status;
+        if (ep && &ep->engine != engine) return invalid(why, "ep is of another engine");
+        if (!info) return invalid(why, "info is NULL");
+        struct Wanted final : Posted {
+        } wanted;
+        wanted.any = !ep;
+        if (ep) wanted.from = ep->peer_id();
+        wanted.tag = tag;
+        wanted.mask = mask;
+        xfer_message_info_t found{};
+        if (!engine->peek(wanted, found)) return XFER_ENOTFOUND;
+        return copy_out(found, info, info_size, why);
     });
 }
 

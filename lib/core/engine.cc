@@ -223,6 +223,12 @@ void Engine::give_single(Single &single) {
     ep->release();
 }
 
+bool Engine::peek(const Posted &wanted, xfer_message_info_t &info) {
+    std::unique_ptr<UvLoop::Inside> inside;
+    if (!loops_.empty()) inside = std::make_unique<UvLoop::Inside>(*loops_[0]);
+    return receiving_.peek(wanted, info);
+}
+
 Status Engine::begin_receive(Endpoint *named) {
     const uint32_t receives = receives_.fetch_add(1) + 1;
     Status status = receives > kMaxReceives ? XFER_EAGAIN : XFER_OK;

@@ -86,6 +86,7 @@ public:
     NotifyCounters &counters() { return counters_; }
     Draining &draining() { return draining_; }
     Receiving &receiving() { return receiving_; }
+    bool peek(const Posted &wanted, xfer_message_info_t &info);  // on the first loop
     CancelRequests &cancel_requests() { return cancel_requests_; }
     // Counts it. XFER_EAGAIN: there are too many.
     Status begin_receive(Endpoint *named);

@@ -231,7 +231,7 @@ void Flow::done(Op &op, Status status) {
     if (op.canceled && (status == XFER_OK || status == XFER_ECHECKSUM))
         transfer->fail_entries(op, transfer->status);  // some of it may have left as zeros
     else if (status == XFER_OK)
-        transfer->moved += op.bytes;
+        transfer->moved.add(op.bytes);
     else
         fail(*transfer, op, status);
     shard_.give_op(op);
@@ -424,7 +424,7 @@ void Flow::complete(Transfer &transfer) {
     event.flags = transfer.maybe_applied ? XFER_MAYBE_APPLIED : XFER_FENCED;
     event.origin = transfer.origin;
     event.native_code = transfer.native;
-    event.bytes = transfer.moved;
+    event.bytes = transfer.moved.get();
     event.index = transfer.runs.empty() ? 0 : transfer.runs.first();
     transfer.ended();
     shard_.counters.queued.sub();

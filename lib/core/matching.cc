@@ -37,20 +37,19 @@ Posted *Matching::take(const EngineId &from, uint64_t tag) {
 }
 
 Unexpected *Matching::take(const Posted &receive) {
-    Unexpected *first = nullptr;
-    if (!receive.any && !receive.from) return nullptr;
-    if (exact(receive)) {
-        first = receive.any ? front(by_tag_, {std::nullopt, receive.tag})
-                            : front(by_peer_, {receive.from, receive.tag});
-    } else {
-        for (Unexpected &message : messages_)
-            if (receive.takes(message.from, message.tag)) {
-                first = &message;
-                break;
-            }
-    }
+    Unexpected *first = find(receive);
     if (first) remove(*first);
     return first;
+}
+
+Unexpected *Matching::find(const Posted &receive) {
+    if (!receive.any && !receive.from) return nullptr;
+    if (exact(receive))
+        return receive.any ? front(by_tag_, {std::nullopt, receive.tag})
+                           : front(by_peer_, {receive.from, receive.tag});
+    for (Unexpected &message : messages_)
+        if (receive.takes(message.from, message.tag)) return &message;
+    return nullptr;
 }
 
 void Matching::add(Posted &receive) {

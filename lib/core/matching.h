@@ -54,6 +54,7 @@ class Matching {
 public:
     Posted *take(const EngineId &from, uint64_t tag);  // the receive for a message that has come
     Unexpected *take(const Posted &receive);           // the message for a receive that is posted
+    Unexpected *find(const Posted &receive);           // the same, which stays
     // What found nothing waits.
     void add(Posted &receive);
     void add(Unexpected &message);

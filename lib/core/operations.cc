@@ -68,8 +68,9 @@ void Shard::finish(Transfer &transfer) {
     const bool traveled = std::exchange(transfer.travels, false);
     if (transfer.counted()) {
         const uint64_t took = now() - transfer.started;
-        transfer.counters(counters).end(transfer.status, transfer.moved, took);
-        transfer.counters(ep.counters).end(transfer.status, transfer.moved, took);
+        const uint64_t moved = transfer.moved.get();
+        transfer.counters(counters).end(transfer.status, moved, took);
+        transfer.counters(ep.counters).end(transfer.status, moved, took);
     }
     ep.counters.queued.sub();
     const bool pulls = transfer.role == Transfer::Role::pulls;

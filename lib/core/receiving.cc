@@ -70,6 +70,19 @@ void Receive::match(const Arrival &arrival) {
     event.ep = reinterpret_cast<xfer_ep_t *>(source_.get());
 }
 
+void Receive::make_room(uint64_t length) {
+    if (!takes) return;
+    taken_.reset(new uint8_t[sizeof sender_ + std::min(length, capacity)]);
+    buffer = taken_.get() + sizeof sender_;
+}
+
+void Receive::tell_taken() {
+    if (!taken_ || (event.status != XFER_OK && event.status != XFER_ETRUNC)) return;
+    std::memcpy(taken_.get(), &sender_, sizeof sender_);
+    event.data = taken_.get();
+    event.data_length = sizeof sender_ + std::min(letter.length, capacity);
+}
+
 bool Receive::due() {
     if (!named && source_ && source_->gone()) event.ep = nullptr;
     return true;
@@ -78,12 +91,14 @@ bool Receive::due() {
 void Receive::ended() {
     event.bytes = letter.length;
     if (event.status == XFER_OK && letter.length > capacity) event.status = XFER_ETRUNC;
+    tell_taken();
 }
 
 void Receive::end(Shard &shard, Status why) {
     event.status = why;
     event.flags = XFER_FENCED;
     event.bytes = letter.length;
+    tell_taken();
     shard.counters.recv.end(why == XFER_ETRUNC ? XFER_OK : why, std::min(letter.length, capacity),
                             shard.now() - started);
     const Ref<Endpoint> ep_named = named;
@@ -191,8 +206,23 @@ void Receiving::arrive(const Arrival &arrival) {
     deliver(receive, arrival);
 }
 
+bool Receiving::peek(const Posted &wanted, xfer_message_info_t &info) {
+    const auto *found = static_cast<const Envelope *>(matching_.find(wanted));
+    if (!found) return false;
+    const Arrival &arrival = found->arrival;
+    std::copy(arrival.from.begin(), arrival.from.end(), info.sender.bytes);
+    info.sender.incarnation = arrival.incarnation;
+    info.tag = arrival.tag;
+    info.length = arrival.length;
+    return true;
+}
+
 void Receiving::deliver(Receive &receive, const Arrival &arrival) {
     receive.match(arrival);
+    if (!in_memory([&] { receive.make_room(arrival.length); })) {
+        receive.end(shard(), XFER_ENOMEM);
+        return taken(arrival, XFER_ENOMEM);
+    }
     const uint64_t bytes = std::min(receive.capacity, arrival.length);
     if (!arrival.whole && bytes > 0) {
         const bool prepared = in_memory([&] {

@@ -47,6 +47,8 @@ public:
     bool due() override;
     void told() override;
 
+    // XFER_FLAG_TAKE: the memory for a message of that length. Throws std::bad_alloc.
+    void make_room(uint64_t length);
     void match(const Arrival &arrival);
     void end(Shard &shard, Status status);  // without a pull
 
@@ -54,11 +56,15 @@ public:
     Ref<Endpoint> named;  // from whom; nothing: from any
     uint8_t *buffer = nullptr;
     uint64_t capacity = 0;
+    bool takes = false;  // into memory of its own
 
 private:
+    void tell_taken();
+
     const CancelCover cover_;
     Ref<Endpoint> source_;
     xfer_id_t sender_{};
+    std::unique_ptr<uint8_t[]> taken_;  // the sender's identity, and the message
 };
 
 class Receiving {
@@ -68,6 +74,7 @@ public:
 
     // ---- from the user
     void post(Receive &receive);
+    bool peek(const Posted &wanted, xfer_message_info_t &info);  // false: none waits
     void cancel(const CancelScope &scope) { index_.cancel(scope); }
     void end(Receive &receive, Status why);  // one that waits
     // Takes out those from `ep`, for it is closed.

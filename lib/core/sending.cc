@@ -102,7 +102,7 @@ void Sending::taken(Connection &connection, const Frame &frame) {
 void Sending::finish(Connection &connection, Transfer &transfer, Status status) {
     if (status == XFER_OK) {
         transfer.status = XFER_OK;  // also if it was to be canceled: that came too late
-        transfer.moved = transfer.letter.length;
+        transfer.moved.set(transfer.letter.length);
     } else if (transfer.status == XFER_OK) {
         transfer.status = status;
         transfer.origin = XFER_ORIGIN_PEER;

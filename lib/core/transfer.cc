@@ -36,7 +36,7 @@ void Transfer::begin(uint64_t now) {
     origin = XFER_ORIGIN_NONE;
     native = 0;
     reason.clear();
-    moved = 0;
+    moved.set(0);
     runs.clear();
     for (Remote &remote : remotes)
         remote.refused = XFER_OK;

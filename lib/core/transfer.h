@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/cancel_request.h"
+#include "core/counters.h"
 #include "core/endpoint.h"
 #include "core/entry_runs.h"
 #include "core/event.h"
@@ -83,8 +84,8 @@ public:
     Status status = XFER_OK;
     uint32_t origin = XFER_ORIGIN_NONE;
     int32_t native = 0;
-    Text reason;  // one sentence, or nothing
-    uint64_t moved = 0;
+    Text reason;                // one sentence, or nothing
+    Counter moved;              // bytes; read from any thread
     uint64_t notification = 0;  // its number on the connection, 0: not begun
     bool answered = false;      // some of it, there
     bool closed_notification = false, noted = false;
@@ -106,7 +107,7 @@ public:
     virtual void ended();  // its event is filled in
     // Some of it was sent, and not given back.
     bool begun() const {
-        return inflight_count || moved || !unsent.empty() || notification || letter.number;
+        return inflight_count || moved.get() || !unsent.empty() || notification || letter.number;
     }
     bool drawn() const { return stopped || (unsent.empty() && list.at_end(next)); }
     bool counted() const { return role != Role::flushes; }
