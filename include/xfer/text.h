@@ -50,6 +50,10 @@ XFER_API xfer_status_t xfer_id_parse(const char *text, xfer_id_t *id);
 
 /* ---- names ---- */
 
+/* Enumerates every status this library can return, so that bindings can check theirs.
+ * Returns: XFER_OK, or XFER_ENOTFOUND past the last index. */
+XFER_API xfer_status_t xfer_status_at(uint32_t index, xfer_status_t *status);
+
 /* The name of an event's kind, such as "XFER_EVENT_PUT".
  * Returns: a static string, "XFER_EVENT_UNKNOWN" for a number that is none. */
 XFER_API const char *xfer_event_name(uint32_t kind);

@@ -2,11 +2,11 @@
  *
  * libxfer moves bytes between the memories of processes, on one host and across hosts.
  *
- * Sections: version, status, engine, region, endpoint, put and get, batch, messages, observation. In xfer/text.h: refs
- * as text, names of numbers, engine options by name.
+ * Sections: version, status, engine, region, endpoint, put, get, atomics, batch, messages, observation. In
+ * xfer/text.h: refs as text, names of numbers, engine options by name.
  *
  * Words:
- *   owner          the engine whose region a put or get is about
+ *   owner          the engine whose region a put, get or atomic is about
  *   initiator      the engine that began the operation
  *   peer           the engine at the other end of an endpoint; a local peer runs on this host, as the same user
  *   connection     what engines have between them while they know each other; ends and comes back by itself
@@ -140,10 +140,6 @@ XFER_API const char *xfer_status_name(xfer_status_t status);
  * Returns: a static string. */
 XFER_API const char *xfer_status_text(xfer_status_t status);
 
-/* Enumerates every status this library can return, so that bindings can check theirs.
- * Returns: XFER_OK, or XFER_ENOTFOUND past the last index. */
-XFER_API xfer_status_t xfer_status_at(uint32_t index, xfer_status_t *status);
-
 /* ---- engine ---- */
 
 typedef struct xfer_engine xfer_engine_t;
@@ -173,8 +169,7 @@ enum {
     XFER_EVENT_LOOKUP = 6,       /* an xfer_ep_lookup ended; data is an xfer_ref_t, followed by the region's blob */
     XFER_EVENT_PROBE = 7,        /* an xfer_ep_probe ended; bytes is the round trip in nanoseconds */
     XFER_EVENT_CONNECT = 8,      /* an xfer_ep_connect ended */
-    XFER_EVENT_PEER = 9,         /* a peer connected to us; ep is the library's, freed after PEER_DOWN unless kept; with
-                                    XFER_ENGINE_OWN_PEERS it is the caller's */
+    XFER_EVENT_PEER = 9,         /* a peer connected to us; whose ep is: xfer_ep_keep, XFER_ENGINE_OWN_PEERS */
     XFER_EVENT_PEER_UP = 10,     /* an endpoint has a connection; data is an xfer_id_t, followed by the peer's blob */
     XFER_EVENT_PEER_DOWN = 11,   /* that connection ended; status says why. Nothing of it lands any more */
     XFER_EVENT_REGION_GONE = 12, /* a region that we had looked up was closed; data is its ref */
@@ -186,6 +181,7 @@ enum {
     XFER_EVENT_DRAINED = 18,     /* an xfer_engine_drain ended */
     XFER_EVENT_CLOSED = 19,      /* the last event of object: a region, an endpoint or the engine */
     XFER_EVENT_NOTIFIED = 20,    /* an xfer_notify ended */
+    XFER_EVENT_ATOMIC = 21,      /* an xfer_atomic ended */
     XFER_EVENT_FLUSH = 22        /* an xfer_ep_flush ended; status is the first failure that it covers */
 };
 
@@ -200,14 +196,13 @@ enum {
 
 /* What an engine tells its user: 128 bytes. Every event has kind, status and sequence. The others, kind by kind:
  *
- *   PUT, GET          user, ep, bytes, flags
+ *   PUT, GET, ATOMIC  user, ep, bytes, flags
  *   BATCH             user, ep, bytes, flags, object; index, if it failed
  *   SEND              user, ep, bytes, flags; tag, if a message was sent
  *   RECV              user, bytes, flags; once it has its message: tag, data, and ep, while that handle lives
  *   LOOKUP            user, ep, flags; data, with XFER_OK
  *   PROBE             user, ep, flags; bytes, with XFER_OK
- *   CONNECT, NOTIFIED user, ep, flags
- *   FLUSH             user, ep, flags
+ *   CONNECT, FLUSH    user, ep, flags; NOTIFIED has the same
  *   PEER              user, ep; tag: the listener's user
  *   PEER_UP           user, ep, flags, data
  *   PEER_DOWN, ROOM   user, ep
@@ -219,8 +214,8 @@ enum {
  *   CLOSED            user, object; of an endpoint also ep
  *
  * `user` of PEER to NOTIFY is the endpoint's. A failed one has origin and native_code as well, where they are known. A
- * failed PUT, GET, SEND, NOTIFIED, FLUSH, PROBE or CONNECT, and PEER_DOWN, may have one sentence in data that says why,
- * with its NUL behind data_length. All other fields are zero. */
+ * failed PUT, GET, ATOMIC, SEND, NOTIFIED, FLUSH, PROBE or CONNECT, and PEER_DOWN, may have one sentence in data that
+ * says why, with its NUL behind data_length. All other fields are zero. */
 typedef struct xfer_event {
     uint32_t kind;
     xfer_status_t status;
@@ -310,7 +305,7 @@ typedef struct xfer_engine_options {
 /* In xfer_op_options_t.flags. A flag that a call does not take is XFER_EINVAL. */
 enum {
     XFER_FLAG_SYNC = 1,  /* send: ends when the message was received, not when it is held */
-    XFER_FLAG_QUIET = 2, /* put, get, send, notify: no event if it ends with XFER_OK; a failure still has its event */
+    XFER_FLAG_QUIET = 2, /* put, get, atomic, send, notify: no event if it ends with XFER_OK; a failure still has one */
     XFER_FLAG_COPY = 4,  /* put, send: at most 4,096 bytes of host memory, else XFER_ETOOBIG; they are copied, and the
                             caller's again when the call returns */
     XFER_FLAG_TAKE = 8   /* recv: without a buffer; the message is in the event */
@@ -424,7 +419,8 @@ XFER_API xfer_status_t xfer_engine_join(xfer_engine_t *engine, uint32_t timeout_
 
 /* ---- region ---- */
 
-enum { XFER_READ = 1, XFER_WRITE = 2 }; /* what peers may do: get, put */
+/* What peers may do: get, put, xfer_atomic. */
+enum { XFER_READ = 1, XFER_WRITE = 2, XFER_ATOMIC = 4 };
 
 /* Memory kinds; numbers for ever. HIP, Level Zero and files are reserved. */
 enum { XFER_MEM_HOST = 1, XFER_MEM_CUDA = 2, XFER_MEM_HIP = 3, XFER_MEM_ZE = 4, XFER_MEM_FILE = 5 };
@@ -447,7 +443,7 @@ typedef struct xfer_ref {
 
 typedef struct xfer_region_options {
     uint32_t size;
-    uint32_t access;  /* XFER_READ | XFER_WRITE; default: none, local use only */
+    uint32_t access;  /* XFER_READ | XFER_WRITE | XFER_ATOMIC; default: none, local use only */
     uint32_t kind;    /* XFER_MEM_*, a hint that is checked; default: ask the driver */
     uint32_t flags;   /* XFER_REGION_* */
     const char *name; /* 1 to 255 bytes, unique in the engine; needed if access is not none */
@@ -483,7 +479,7 @@ typedef struct xfer_ref_info {
 
 typedef struct xfer_grant_options {
     uint32_t size;
-    uint32_t access; /* XFER_READ | XFER_WRITE, whatever the region's own access is */
+    uint32_t access; /* XFER_READ | XFER_WRITE | XFER_ATOMIC, whatever the region's own access is */
     uint64_t offset; /* in the region */
     uint64_t length;
     uint32_t lease_ms; /* ends by itself unless renewed; default and XFER_NONE: never */
@@ -492,8 +488,9 @@ typedef struct xfer_grant_options {
 } xfer_grant_options_t;
 
 /* Lends memory to the engine, and to peers as `access` says. Peers find it by its name from now on.
- * Returns: XFER_OK; XFER_EINVAL (no length), XFER_E2BIG, XFER_ERANGE (it wraps), XFER_EEXIST, XFER_EMEMKIND (the hint
- *          is wrong, or no transport serves that kind), XFER_ETOOBIG (too many regions), XFER_ENOMEM.
+ * Returns: XFER_OK; XFER_EINVAL (no length; with XFER_ATOMIC also an address that is not divisible by 8), XFER_E2BIG,
+ *          XFER_ERANGE (it wraps), XFER_EEXIST, XFER_EMEMKIND (the hint is wrong, or no transport serves that kind),
+ *          XFER_ETOOBIG (too many regions), XFER_ENOMEM.
  * Ownership: the memory is borrowed until the CLOSED event of the region. Operations on memory that was unmapped
  *            before that fail with XFER_EIO; the log names the region. */
 XFER_API xfer_status_t xfer_region_open(xfer_engine_t *engine, const xfer_region_options_t *options, void *address,
@@ -513,7 +510,8 @@ XFER_API xfer_status_t xfer_region_ref(xfer_region_t *region, xfer_ref_t *ref);
 /* A ref of a part of the region with its own access and lease, revocable by itself. A region without access and name
  * can be lent by grants alone. What a grant names ends with the region at the latest.
  * Returns: XFER_OK, then one REVOKED event at its end: XFER_OK when it was revoked, XFER_ETIMEDOUT when its lease
- *          ended, XFER_ECLOSED with the region; XFER_EINVAL (no access), XFER_ERANGE, XFER_ETOOBIG, XFER_ECLOSED. */
+ *          ended, XFER_ECLOSED with the region; XFER_EINVAL (no access; with XFER_ATOMIC also a start that is not
+ *          divisible by 8), XFER_ERANGE, XFER_EMEMKIND, XFER_ETOOBIG, XFER_ECLOSED. */
 XFER_API xfer_status_t xfer_region_grant(xfer_region_t *region, const xfer_grant_options_t *options, xfer_ref_t *ref,
                                          xfer_error_t *err);
 
@@ -627,7 +625,7 @@ XFER_API xfer_status_t xfer_ep_peer(xfer_ep_t *ep, xfer_peer_info_t *info, uint3
  * Ownership: takes the handle. */
 XFER_API xfer_status_t xfer_ep_close(xfer_ep_t *ep);
 
-/* ---- put and get ---- */
+/* ---- put, get, atomics ---- */
 
 /* Writes `length` bytes from `local` to `offset` of what `remote` names.
  * Returns: XFER_OK, then one PUT event; XFER_EINVAL, XFER_ERANGE, XFER_EACCESS, XFER_EMEMKIND, XFER_ETOOBIG
@@ -643,14 +641,32 @@ XFER_API xfer_status_t xfer_put(xfer_ep_t *ep, const void *local, const xfer_ref
 XFER_API xfer_status_t xfer_get(xfer_ep_t *ep, void *local, const xfer_ref_t *remote, uint64_t offset, uint64_t length,
                                 uint64_t user, const xfer_op_options_t *options);
 
-/* Waits for all puts, gets, sends, notifications and batches that were begun with this handle by calls that returned
- * before this one: FLUSH comes when they have ended, behind the events of those that failed. So many operations with
- * XFER_FLAG_QUIET need one event together. Its status, flags and reason are those of the first failure of the handle's
- * operations since the last flush that ended by itself; XFER_OK if there was none. A flush that ends by its deadline or
- * by xfer_cancel tells no failure, and leaves the operations alone; by default it has the engine's deadline, and no
- * stall limit. It is taken also when the endpoint answers XFER_EAGAIN to operations, but counts as one.
- * `idle` may be NULL. Otherwise it is set to 1, and no event comes, if nothing is under way and nothing has failed;
- * else to 0.
+enum {
+    XFER_ATOMIC_ADD = 1, /* adds `operand`, modulo 2^64; `compare` is 0 */
+    XFER_ATOMIC_CAS = 2  /* stores `operand` if the value equals `compare` */
+};
+
+/* Changes the 8 bytes at `offset` of what `remote` names, a uint64_t in the owner's byte order, and writes the value
+ * before the change to *result; NULL if that is not wanted. A CPU of the owner's host does it in one step. So it is
+ * atomic with the atomics of all peers, by whatever path, and with sequentially consistent ones of the owner's own
+ * program; not with puts, gets and plain stores of those bytes. It has no order with other operations: what must come
+ * after it begins after its event.
+ * It is never done twice. XFER_OK: it was done, once. FENCED with another status: it was not done, and will not be.
+ * MAYBE_APPLIED: it may have been done, or may be until the owner notices the lost connection. A deadline or a cancel
+ * that finds it sent waits for the owner's word, 100 ms at most: so it may end with XFER_OK all the same.
+ * Returns: XFER_OK, then one ATOMIC event; XFER_EINVAL (also an unknown `op`, or an offset that is not divisible by 8),
+ *          XFER_ERANGE, XFER_EACCESS, XFER_EMEMKIND, XFER_EVERSION, XFER_EIDENTITY (as of xfer_put), XFER_EAGAIN.
+ * Ownership: *result is borrowed until the event; it is written only with XFER_OK. */
+XFER_API xfer_status_t xfer_atomic(xfer_ep_t *ep, uint32_t op, uint64_t *result, const xfer_ref_t *remote,
+                                   uint64_t offset, uint64_t operand, uint64_t compare, uint64_t user,
+                                   const xfer_op_options_t *options);
+
+/* Waits for all puts, gets, atomics, sends, notifications and batches that were begun with this handle by calls that
+ * returned before this one; FLUSH comes behind the events of those that failed. Its status, flags and reason are those
+ * of the first failure of the handle's operations since the last flush that ended by itself, if there was one. A flush
+ * that ends by its deadline (by default the engine's; it has no stall limit) or by xfer_cancel tells no failure, and
+ * leaves the operations alone. It counts as an operation, but is taken also where others are refused.
+ * `idle` may be NULL. Otherwise it is 1, and no event comes, if nothing is under way and nothing has failed; else 0.
  * Returns: XFER_OK, then one FLUSH event unless *idle is 1; XFER_EAGAIN if twice max_operations are under way. */
 XFER_API xfer_status_t xfer_ep_flush(xfer_ep_t *ep, uint32_t *idle, uint64_t user, const xfer_op_options_t *options);
 
@@ -743,8 +759,7 @@ XFER_API xfer_status_t xfer_batch_put(xfer_batch_t *batch, const void *local, co
                                       uint64_t length);
 
 /* Adds one get, as one entry.
- * Returns: as xfer_batch_put.
- * Ownership: as xfer_batch_put. */
+ * Returns: as xfer_batch_put. */
 XFER_API xfer_status_t xfer_batch_get(xfer_batch_t *batch, void *local, const xfer_ref_t *remote, uint64_t offset,
                                       uint64_t length);
 
@@ -780,8 +795,7 @@ XFER_API xfer_status_t xfer_batch_rebind(xfer_batch_t *batch, const xfer_ref_t *
 XFER_API xfer_status_t xfer_batch_submit(xfer_batch_t *batch, uint64_t user, const xfer_submit_options_t *options);
 
 /* Asks for an early end. The event still comes, with XFER_ECANCELED, or as it would have come anyway.
- * Returns: XFER_OK; XFER_EINVAL if the batch is not in flight.
- * Ownership: nothing changes hands before the event. */
+ * Returns: XFER_OK; XFER_EINVAL if the batch is not in flight. */
 XFER_API xfer_status_t xfer_batch_cancel(xfer_batch_t *batch);
 
 enum {
@@ -828,8 +842,8 @@ XFER_API xfer_status_t xfer_send(xfer_ep_t *ep, const void *data, uint64_t lengt
  * handles, or from any peer if `ep` is NULL. Receives are served in the order of these calls. Without a deadline a
  * receive waits for ever; once its message has come the stall limit applies.
  * The RECV event has the tag, the full length in bytes, in data the sender's xfer_id_t, and in ep the endpoint given,
- * else a handle of the sender as PEER events have it, NULL if it is gone. With XFER_FLAG_TAKE `buffer` is NULL, and data
- * is the sender's xfer_id_t followed by the message: `capacity` bounds the memory that is allocated for it.
+ * else a handle of the sender as PEER events have it, NULL if it is gone. With XFER_FLAG_TAKE `buffer` is NULL, and
+ * data is the sender's xfer_id_t followed by the message: `capacity` bounds the memory that is allocated for it.
  * Returns: XFER_OK, then one RECV event: XFER_ETRUNC if the message was longer (the buffer holds its beginning),
  *          XFER_EPEERLOST if the sender was lost with it; XFER_EAGAIN if 65,536 receives wait (there is room after a
  *          RECV event); XFER_EINVAL, XFER_EMEMKIND.
@@ -847,7 +861,7 @@ typedef struct xfer_message_info {
 /* Looks at the message that a receive with the same endpoint, tag and mask would get now. It stays where it is: another
  * receive may get it meanwhile.
  * Returns: XFER_OK; XFER_ENOTFOUND if none waits; XFER_EINVAL.
- * Thread: any; it waits for the end of a callback that runs on the thread which drives the sockets. */
+ * Thread: any; it waits for a callback that runs where sockets are driven. */
 XFER_API xfer_status_t xfer_peek(xfer_engine_t *engine, xfer_ep_t *ep, uint64_t tag, uint64_t mask,
                                  xfer_message_info_t *info, uint32_t info_size);
 
@@ -883,16 +897,15 @@ XFER_API xfer_status_t xfer_counter_close(xfer_counter_t *counter);
 /* ---- cancel ---- */
 
 /* Asks for an early end of everything that was begun with a word equal to `user` in the bits of `mask`: puts, gets,
- * batches, sends, receives, notifications, lookups, connects, probes, flushes and a drain. With `ep`, only what was
- * begun with that endpoint, and the receives that name it; with NULL, through whatever endpoint, or none. UINT64_MAX as
- * `mask` means one word, 0 every word. Reaches what was begun by calls that returned before this one. Each canceled
- * operation still has its event, with XFER_ECANCELED unless it ended before. A receive that has matched a message
- * discards it, and the sender is told. Of a flush or a drain only the wait ends: what is under way goes on, and a
- * draining engine still takes no new work. Needs no memory for what is under way. Its cost is that of the operations
+ * atomics, batches, sends, receives, notifications, lookups, connects, probes, flushes and a drain. With `ep`, only
+ * what was begun with that endpoint, and the receives that name it; with NULL, through whatever endpoint, or none.
+ * UINT64_MAX as `mask` means one word, 0 every word. Reaches what was begun by calls that returned before this one.
+ * Each canceled operation still has its event, with XFER_ECANCELED unless it ended before. A receive that has matched a
+ * message discards it, and the sender is told. Of a flush or a drain only the wait ends: what is under way goes on, and
+ * a draining engine still takes no new work. Needs no memory for what is under way. Its cost is that of the operations
  * with that word, and with another mask than UINT64_MAX that of all that are under way.
  * Returns: XFER_OK, also if there is none, and while the engine drains or closes; XFER_EINVAL if `ep` is of another
- *          engine.
- * Ownership: nothing changes hands before the events. */
+ *          engine. */
 XFER_API xfer_status_t xfer_cancel(xfer_engine_t *engine, xfer_ep_t *ep, uint64_t user, uint64_t mask);
 
 /* ---- observation ---- */
@@ -931,6 +944,9 @@ typedef struct xfer_engine_stats {
     uint64_t wakeups; /* of the loops, from sleep */
     uint64_t regions; /* open, now */
     uint64_t grants;  /* now */
+
+    uint64_t served_atomic; /* atomics of peers that were done here; those that a local peer does itself are not seen */
+    xfer_op_stats_t atomic;
 } xfer_engine_stats_t;
 
 typedef struct xfer_ep_stats {
@@ -943,6 +959,7 @@ typedef struct xfer_ep_stats {
     uint64_t inflight;
     uint64_t connections; /* how many there were */
     uint64_t rtt_ns;      /* of the last probe or heartbeat */
+    xfer_op_stats_t atomic;
 } xfer_ep_stats_t;
 
 /* Counters of the engine. They are read one by one while they move.

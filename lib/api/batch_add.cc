@@ -311,7 +311,7 @@ Status rebind(xfer_batch_t *handle, const xfer_ref_t *from, const xfer_ref_t *to
         return refuse(
             why, XFER_ERANGE,
             fmt::format("`to` names {} bytes, and `from` {}", after.length, before.length));
-    if (before.access & ~after.access)
+    if (before.access & ~after.access & (XFER_READ | XFER_WRITE))
         return refuse(why, XFER_EACCESS, "`to` allows less than `from`");
     if (Status status = check_owner(*batch.ep, after, why); status != XFER_OK) return status;
     const Remote named = remote_of(before);

@@ -203,6 +203,7 @@ xfer_status_t xfer_ep_stats(xfer_ep_t *handle, xfer_ep_stats_t *stats, uint32_t 
         ep->counters.batch.add_to(now.batch);
         ep->counters.notify.add_to(now.notify);
         ep->counters.send.add_to(now.send);
+        ep->counters.atomic.add_to(now.atomic);
         now.queued = ep->counters.queued.get();
         now.inflight = ep->counters.inflight.get();
         now.connections = ep->connections.get();

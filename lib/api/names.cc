@@ -29,6 +29,7 @@ const char *xfer_event_name(uint32_t kind) {
         XFER_NAME(XFER_EVENT_DRAINED);
         XFER_NAME(XFER_EVENT_CLOSED);
         XFER_NAME(XFER_EVENT_NOTIFIED);
+        XFER_NAME(XFER_EVENT_ATOMIC);
         XFER_NAME(XFER_EVENT_FLUSH);
     default:
         return "XFER_EVENT_UNKNOWN";

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// xfer_put, xfer_get, xfer_ep_flush, xfer_cancel.
+// xfer_put, xfer_get, xfer_atomic, xfer_ep_flush, xfer_cancel.
 #include "api/single.h"
+#include "transport/atomic.h"
 
 using namespace xfer;
 
@@ -39,6 +40,46 @@ Status start(xfer_ep_t *handle, Dir dir, uint64_t local, const xfer_ref_t *ref, 
     return post_single(std::move(single));
 }
 
+Status start_atomic(xfer_ep_t *handle, uint32_t op, uint64_t *result, const xfer_ref_t *ref,
+                    uint64_t offset, uint64_t operand, uint64_t compare, uint64_t user,
+                    const xfer_op_options_t *given, Failure &why) {
+    Endpoint *ep = of(handle);
+    if (Status status = check_open(ep); status != XFER_OK) return status;
+    if (!ref) return invalid(why, "remote is NULL");
+    if (!is_atomic_op(op)) return invalid(why, fmt::format("op is {}, which is no atomic", op));
+    const Atomic atomic{static_cast<AtomicOp>(op), operand, compare};
+    if (atomic.op == AtomicOp::add && compare)
+        return invalid(why, "compare is not 0, but nothing is compared");
+    xfer_op_options_t options;
+    if (Status status = copy_operation(given, options, XFER_FLAG_QUIET, why); status != XFER_OK)
+        return status;
+    auto remote = decode_ref(*ref);
+    if (!remote) {
+        why = remote.error();
+        return why.status;
+    }
+    if (Status status = check_owner(*ep, *remote, why); status != XFER_OK) return status;
+    if (!is_aligned(offset)) return invalid(why, "offset is not divisible by 8");
+    if (Status status = check_range(offset, kAtomicWidth, remote->length, why); status != XFER_OK)
+        return status;
+    if (Status status = check_access(*remote, Dir::atomic, why); status != XFER_OK) return status;
+    if (remote->kind != XFER_MEM_HOST)
+        return refuse(why, XFER_EMEMKIND, "the ref is not of host memory");
+    if (Status status =
+            check_local(ep->engine, reinterpret_cast<uint64_t>(result), sizeof *result, why);
+        result && status != XFER_OK)
+        return status;
+    if (!ep->admit()) return ep->refusal();
+    OwnSingle single = take_single(*ep, XFER_EVENT_ATOMIC, user, options.timeout_ms);
+    single->remotes.assign(1, remote_of(*remote));
+    const Piece word{reinterpret_cast<uint64_t>(result), remote->offset + offset, kAtomicWidth};
+    single->list.add_strided(Dir::atomic, 0, word, 0, 0, 1);
+    single->quiet = (options.flags & XFER_FLAG_QUIET) != 0;
+    single->atomic = atomic;
+    single->result = result;
+    return post_single(std::move(single));
+}
+
 }  // namespace
 
 xfer_status_t xfer_put(xfer_ep_t *ep, const void *local, const xfer_ref_t *remote, uint64_t offset,
@@ -54,6 +95,14 @@ xfer_status_t xfer_get(xfer_ep_t *ep, void *local, const xfer_ref_t *remote, uin
     return guarded(on(ep), [&](Failure &why) -> Status {
         return start(ep, Dir::get, reinterpret_cast<uint64_t>(local), remote, offset, length, user,
                      options, why);
+    });
+}
+
+xfer_status_t xfer_atomic(xfer_ep_t *ep, uint32_t op, uint64_t *result, const xfer_ref_t *remote,
+                          uint64_t offset, uint64_t operand, uint64_t compare, uint64_t user,
+                          const xfer_op_options_t *options) {
+    return guarded(on(ep), [&](Failure &why) -> Status {
+        return start_atomic(ep, op, result, remote, offset, operand, compare, user, options, why);
     });
 }
 

@@ -1,10 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/transfer_check.h"
 #include "core/limits.h"
+#include "transport/atomic.h"
 
 using namespace xfer;
 
 namespace {
+
+constexpr uint32_t kAccesses = XFER_READ | XFER_WRITE | XFER_ATOMIC;
+
+// Of memory that is lent for atomics, among others.
+Status check_start(uint32_t access, const uint8_t *start, uint32_t kind, Failure &why) {
+    if (!(access & XFER_ATOMIC)) return XFER_OK;
+    if (kind != XFER_MEM_HOST)
+        return refuse(why, XFER_EMEMKIND, "access has XFER_ATOMIC: of host memory only");
+    if (is_aligned(reinterpret_cast<uint64_t>(start))) return XFER_OK;
+    return invalid(why, "access has XFER_ATOMIC, but the start is not divisible by 8");
+}
 
 Status check_open(const Region *region) {
     if (Status status = check(region); status != XFER_OK) return status;
@@ -18,8 +30,7 @@ Status copy_checked(const xfer_region_options_t *given, xfer_region_options_t &o
             check_flags("xfer_region_options_t.flags", options.flags, XFER_REGION_HUGE_PAGES, why);
         status != XFER_OK)
         return status;
-    if (Status status = check_flags("xfer_region_options_t.access", options.access,
-                                    XFER_READ | XFER_WRITE, why);
+    if (Status status = check_flags("xfer_region_options_t.access", options.access, kAccesses, why);
         status != XFER_OK)
         return status;
     if (options.access && !options.name)
@@ -53,7 +64,9 @@ Failure open_region(xfer_engine_t *handle, const xfer_region_options_t *given, v
     if (options.kind && options.kind != kind)
         return {XFER_EMEMKIND, 0, 0, "xfer_region_options_t.kind is not what the memory is"};
     if (served != XFER_OK) return {served, 0, 0, "no transport of this build serves device memory"};
-    auto opened = engine->open_region(options, static_cast<uint8_t *>(address), length);
+    auto *const base = static_cast<uint8_t *>(address);
+    if (check_start(options.access, base, kind, why) != XFER_OK) return why;
+    auto opened = engine->open_region(options, base, length);
     if (!opened) return opened.error();
     *region = reinterpret_cast<xfer_region_t *>(*opened);
     return {};
@@ -118,11 +131,13 @@ Status grant(Region &region, const xfer_grant_options_t *given, xfer_ref_t *ref,
     if (!ref) return invalid(why, "ref is NULL");
     if (!options.access)
         return invalid(why, "xfer_grant_options_t.access is 0: a grant lends something");
-    if (Status status =
-            check_flags("xfer_grant_options_t.access", options.access, XFER_READ | XFER_WRITE, why);
+    if (Status status = check_flags("xfer_grant_options_t.access", options.access, kAccesses, why);
         status != XFER_OK)
         return status;
     if (Status status = check_range(options.offset, options.length, region.length, why);
+        status != XFER_OK)
+        return status;
+    if (Status status = check_start(options.access, region.base + options.offset, region.kind, why);
         status != XFER_OK)
         return status;
     RemoteRegion granted;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 
-#include "xfer/xfer.h"
+#include "xfer/text.h"
 
 namespace {
 

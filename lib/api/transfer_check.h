@@ -41,10 +41,11 @@ inline Status check_range(uint64_t offset, uint64_t length, uint64_t limit, Fail
 }
 
 inline Status check_access(const RemoteRegion &remote, Dir dir, Failure &why) {
-    if (remote.access & (dir == Dir::put ? XFER_WRITE : XFER_READ)) return XFER_OK;
-    return refuse(
-        why, XFER_EACCESS,
-        dir == Dir::put ? "the ref does not allow XFER_WRITE" : "the ref does not allow XFER_READ");
+    if (remote.access & access_for(dir)) return XFER_OK;
+    constexpr const char *kLacks[] = {"", "the ref does not allow XFER_WRITE",
+                                      "the ref does not allow XFER_READ",
+                                      "the ref does not allow XFER_ATOMIC"};
+    return refuse(why, XFER_EACCESS, kLacks[static_cast<size_t>(dir)]);
 }
 
 inline Status check_local(const Engine &engine, uint64_t address, uint64_t length, Failure &why) {

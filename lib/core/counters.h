@@ -53,13 +53,13 @@ struct OpCounters {
 };
 
 struct TrafficCounters {
-    OpCounters put, get, batch, notify, send, recv;
+    OpCounters put, get, batch, notify, send, recv, atomic;
     Counter queued, inflight;
 };
 
 struct ShardCounters : TrafficCounters {
     Counter errors[64];
-    Counter served_put, served_get, refused;
+    Counter served_put, served_get, served_atomic, refused;
     Counter events, connects, accepts, connections, connection_ends;
 };
 

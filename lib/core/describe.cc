@@ -48,6 +48,7 @@ void write_access(JsonWriter &out, uint32_t access) {
     out.begin_array("access");
     if (access & XFER_READ) out.element("read");
     if (access & XFER_WRITE) out.element("write");
+    if (access & XFER_ATOMIC) out.element("atomic");
     out.end_array();
 }
 
@@ -217,6 +218,7 @@ void write_counters(JsonWriter &out, Engine &engine) {
     out.add("inflight", stats.inflight);
     out.add("served_put", stats.served_put);
     out.add("served_get", stats.served_get);
+    out.add("served_atomic", stats.served_atomic);
     out.add("refused", stats.refused);
     out.add("connects", stats.connects);
     out.add("accepts", stats.accepts);

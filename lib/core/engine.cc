@@ -365,10 +365,12 @@ void Engine::stats(xfer_engine_stats_t &stats) const {
         counters.notify.add_to(stats.notify);
         counters.send.add_to(stats.send);
         counters.recv.add_to(stats.recv);
+        counters.atomic.add_to(stats.atomic);
         for (size_t i = 0; i < 64; ++i)
             stats.errors[i] += counters.errors[i].get();
         stats.served_put += counters.served_put.get();
         stats.served_get += counters.served_get.get();
+        stats.served_atomic += counters.served_atomic.get();
         stats.refused += counters.refused.get();
         stats.queued += counters.queued.get();
         stats.inflight += counters.inflight.get();

@@ -199,7 +199,8 @@ Op &Flow::draw(Transfer &transfer) {
     Op &op = shard_.take_op();
     op.dir = transfer.list.dir(transfer.next);
     op.remote = transfer.remotes[transfer.list.remote(transfer.next)].access;
-    op.checked = transfer.checked || shard_.engine.options().checksum;
+    op.checked = op.dir != Dir::atomic && (transfer.checked || shard_.engine.options().checksum);
+    op.atomic = transfer.atomic;
     op.list = &transfer.list;
     op.begin = transfer.next;
     op.transfer = &transfer;
@@ -227,6 +228,11 @@ void Flow::done(Op &op, Status status) {
     }
     transfer->progress = shard_.now();  // not when it never left: a link may refuse it for ever
     transfer->answered = true;
+    if (status == XFER_OK && op.dir == Dir::atomic) {
+        transfer->apply(op);
+        shard_.give_op(op);
+        return settle(*transfer);
+    }
     // What was blanked on its way out has another sum than it left with.
     if (op.canceled && (status == XFER_OK || status == XFER_ECHECKSUM))
         transfer->fail_entries(op, transfer->status);  // some of it may have left as zeros
@@ -296,7 +302,7 @@ void Flow::noted(const Frame &frame) {
 
 void Flow::fail(Transfer &transfer, Op &op, Status status) {
     transfer.fail(op, status);
-    if (status == XFER_EPEERLOST && op.sent && op.dir == Dir::put) transfer.maybe_applied = true;
+    if (status == XFER_EPEERLOST && op.sent && op.dir != Dir::get) transfer.maybe_applied = true;
     if (status == XFER_EPEERLOST || op.unmapped)
         stop(transfer);
     else

@@ -2,6 +2,7 @@
 #include "core/region.h"
 
 #include "core/engine.h"
+#include "transport/atomic.h"
 #include "util/mapped.h"
 #include "util/memory.h"
 
@@ -27,9 +28,12 @@ Region::~Region() {
 Status Region::check(Dir dir, const Access &asked, std::span<const WirePiece> pieces,
                      std::vector<iovec> &out) const {
     if (asked.generation != generation || asked.key != key) return XFER_ESTALE;
-    if (!(access & (dir == Dir::put ? XFER_WRITE : XFER_READ))) return XFER_EACCESS;
+    if (!(access & access_for(dir))) return XFER_EACCESS;
     for (const WirePiece &piece : pieces)
         if (piece.offset > length || piece.length > length - piece.offset) return XFER_ERANGE;
+    for (const WirePiece &piece : pieces)
+        if (dir == Dir::atomic && !is_aligned(reinterpret_cast<uint64_t>(base) + piece.offset))
+            return XFER_EINVAL;
     for (const WirePiece &piece : pieces)
         out.push_back({base + piece.offset, piece.length});
     return XFER_OK;

@@ -137,6 +137,7 @@ Region *Shard::find_region(std::string_view name) {
 
 void Shard::served(Connection &connection, Dir dir, uint64_t bytes) {
     connection.touch();
+    if (dir == Dir::atomic) return counters.served_atomic.add();
     (dir == Dir::put ? counters.served_put : counters.served_get).add(bytes);
 }
 

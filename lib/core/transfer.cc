@@ -2,6 +2,7 @@
 #include "core/transfer.h"
 
 #include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "core/connection.h"
@@ -67,6 +68,15 @@ void Transfer::lose(const Failure &why) {
     status = XFER_EPEERLOST;
 }
 
+// Its deadline or its cancel came too late: what the owner says counts.
+void Transfer::apply(const Op &op) {
+    status = XFER_OK;
+    origin = XFER_ORIGIN_NONE;
+    native = 0;
+    moved.set(op.bytes);
+    if (result) std::memcpy(result, &op.before, sizeof op.before);
+}
+
 void Transfer::ended() {
     if (status == XFER_OK) reason.clear();
     explain(reason);
@@ -97,6 +107,7 @@ OpCounters &Transfer::counters(TrafficCounters &traffic) const {
     if (event.kind == XFER_EVENT_SEND) return traffic.send;
     if (event.kind == XFER_EVENT_NOTIFIED) return traffic.notify;
     if (event.kind == XFER_EVENT_RECV) return traffic.recv;
+    if (event.kind == XFER_EVENT_ATOMIC) return traffic.atomic;
     return event.kind == XFER_EVENT_GET ? traffic.get : traffic.batch;
 }
 
@@ -122,6 +133,8 @@ void Single::clear() {
     copied_.clear();
     role = Role::moves;
     letter = {};
+    atomic = {};
+    result = nullptr;
 }
 
 Batch::Batch(Endpoint &endpoint)

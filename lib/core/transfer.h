@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A batch, or a single put or get, on its way: filled by the caller's thread, then owned by the
-// loop of its peer until its event was taken.
+// A batch, or a single put, get or atomic, on its way: filled by the caller's thread, then owned by
+// the loop of its peer until its event was taken.
 #pragma once
 
 #include <atomic>
@@ -57,6 +57,9 @@ public:
     uint64_t notify_key = 0;
     std::vector<uint8_t> notify_data;  // for the owner's application, if it ends well
 
+    Atomic atomic;               // of an atomic: what it does,
+    uint64_t *result = nullptr;  // and where the value before goes; null: nowhere
+
     // Moves bytes of regions; sends a message; pulls one that a receive of ours has matched; or
     // waits for all before it, which is to be ordered and have nothing to do.
     enum class Role : uint8_t { moves, sends, pulls, flushes };
@@ -100,6 +103,7 @@ public:
     void begin(uint64_t now);
     void fail(const Op &op, Status why);  // its first failure is what it ends with
     void lose(const Failure &why);        // the connection has ended, for that reason
+    void apply(const Op &op);             // an atomic was done, whatever became of it here
     void blame(const Failure &cause);     // for what it is about to fail with
     void fail_entries(const Op &op, Status why);
     void fail_entries(uint64_t first, uint64_t last, Status why);

@@ -15,9 +15,16 @@
 namespace xfer {
 
 enum class Dir : uint8_t {
-    put = XFER_OP_PUT,
-    get = XFER_OP_GET
-};  // local → remote, remote → local
+    put = XFER_OP_PUT,  // local → remote
+    get = XFER_OP_GET,  // remote → local
+    atomic = 3,         // changes what is remote, and brings back what was there
+};
+
+// What a region must allow for that.
+constexpr uint32_t access_for(Dir dir) {
+    if (dir == Dir::atomic) return XFER_ATOMIC;
+    return dir == Dir::put ? XFER_WRITE : XFER_READ;
+}
 
 // One contiguous range on both sides; offset counts from the start of the remote region.
 struct Piece {

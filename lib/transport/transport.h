@@ -45,8 +45,10 @@ constexpr size_t kMovedWays = 4;
 struct InTransfer;  // list tags of an Op
 struct InLink;
 
-// One chunk under way: at most kMaxChunk bytes in at most kMaxPieces ranges of one region. Owned by
-// core, lent to one link from post() to on_done().
+// One chunk under way: at most kMaxChunk bytes in at most kMaxPieces ranges of one region; or an
+// atomic, of one piece, of which a link leaves the local side alone: what it brings back stands in
+// the op, so that no cancel need keep the link from it. Owned by core, lent to one link from post()
+// to on_done().
 struct Op : ListNode<InTransfer>, ListNode<InLink> {
     Dir dir = Dir::put;
     bool last = false;      // of its transfer: the answer is wanted at once
@@ -60,6 +62,8 @@ struct Op : ListNode<InTransfer>, ListNode<InLink> {
     Access remote;
     const PieceList *list = nullptr;
     Cursor begin, end;         // of it in the list
+    Atomic atomic;             // of an atomic: what it does,
+    uint64_t before = 0;       // and once it is done well, what was there
     uint64_t seq = 0;          // the link's
     void *transfer = nullptr;  // core's: null once nobody waits for the answer
     void *lane = nullptr;      // core's
@@ -140,8 +144,9 @@ public:
     virtual bool post(Op &op) = 0;  // false: full until some on_done, or it is down
     virtual void flush() = 0;       // sends what was posted
     // Withdraws. True: local memory is quiet now, and `canceled` says so; on_done still comes, when
-    // nothing of it can land any more. False: it is in use, for a short time at most: the link ends
-    // that, if it must by its own end, and on_done tells it.
+    // nothing of it can land any more: of an atomic with XFER_OK if it was done. False: it is in
+    // use, for a short time at most: the link ends that, if it must by its own end, and on_done
+    // tells it.
     virtual bool cancel(Op &op) = 0;
     // The region or the message has ended: nothing of it is read or written any more, and requests
     // that were under way are refused with `why`. False: some of it is on its way out; on_quiet

@@ -64,6 +64,8 @@ bool plausible(const Frame &frame) {
         return frame.pieces == 0 && frame.status <= 0 && frame.length <= kMaxControl;
     case FrameType::gone:
         return frame.pieces == 0 && frame.length == sizeof(xfer_ref_t);
+    case FrameType::atomic:
+        return frame.pieces == 0 && frame.length == kAtomicBody && is_atomic_op(frame.flags);
     }
     return false;
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Frames: what two engines say on a lane once they are READY. A frame is a header of 32 bytes, then
 // `length` bytes. Put and get carry a key, then a list of ranges of one region; put, and the data
-// that answers a get, end with the payload. Every put and get has a sequence number, one more than
-// the one before on its lane, and is answered in that order: acks cover all puts up to a number, an
-// error or data answers one.
+// that answers a get, end with the payload. Every put, get and atomic has a sequence number, one
+// more than the one before on its lane, and is answered in that order: acks cover all puts up to a
+// number, an error or data answers one.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ enum class FrameType : uint8_t {
     put = 1,
     get = 2,
     ack = 3,     // all puts up to seq are applied
-    error = 4,   // the put or get seq is refused with status; nothing of it was or will be applied
-    data = 5,    // the bytes of get seq
+    error = 4,   // the request seq is refused with status; nothing of it was or will be applied
+    data = 5,    // the bytes of get seq, or what was there before atomic seq
     lookup = 6,  // seq: the question's number; payload: a name; flags: kLookupWait
     found = 7,   // answers lookup seq: status; payload: a ref, then the region's blob
     gone = 8,    // a region that was looked up is closed: region, generation; payload: its ref
@@ -41,6 +41,7 @@ enum class FrameType : uint8_t {
     taken = 19,     // message seq was received, or with a status thrown away
     withdraw = 20,  // the sender wants message seq back
     shift = 21,     // the sender's last word here: its control channel goes on by the near lane
+    atomic = 22,    // changes 8 bytes; answered as a get of them by what they were. flags: AtomicOp
 };
 
 // Messages of one connection and direction are numbered from 1 in seq. Their receiver pulls what
@@ -109,6 +110,28 @@ inline void encode(const WirePiece &piece, uint8_t *to) {
 
 inline WirePiece decode_piece(const uint8_t *from) {
     return {load<uint64_t>(from), load<uint32_t>(from + 8)};
+}
+
+// The numbers of the header.
+enum class AtomicOp : uint8_t { add = 1, cas = 2 };
+constexpr bool is_atomic_op(uint32_t number) {
+    return number == static_cast<uint32_t>(AtomicOp::add) ||
+           number == static_cast<uint32_t>(AtomicOp::cas);
+}
+constexpr uint32_t kAtomicWidth = 8;  // bytes that it changes, at a multiple of that
+
+// What an atomic does.
+struct Atomic {
+    AtomicOp op = AtomicOp::add;
+    uint64_t operand = 0, compare = 0;
+};
+
+// The body of an atomic: the region's key, then these.
+constexpr uint32_t kAtomicBody = 32;
+inline void encode(const Atomic &atomic, uint64_t offset, uint8_t *to) {
+    store<uint64_t>(to, offset);
+    store<uint64_t>(to + 8, atomic.operand);
+    store<uint64_t>(to + 16, atomic.compare);
 }
 
 }  // namespace xfer

@@ -9,7 +9,13 @@ namespace xfer {
 namespace {
 
 constexpr std::array<uint8_t, 4> kMagic = {'x', 'r', 'e', 'f'};
-constexpr uint32_t kVersion = 1;
+// Of refs that allow atomics, and of those that do not. Who knows no atomics has no use for the
+// former and is told that they are of a later version; the latter are as they always were.
+constexpr uint32_t kVersion = 2, kVersionWithoutAtomics = 1;
+constexpr uint32_t version_of(uint32_t access) {
+    return access & XFER_ATOMIC ? kVersion : kVersionWithoutAtomics;
+}
+constexpr uint32_t kAccesses = XFER_READ | XFER_WRITE | XFER_ATOMIC;
 
 constexpr size_t kVersionAt = 4, kIdAt = 8, kIncarnationAt = 24, kRegionAt = 32, kKeyAt = 40;
 constexpr size_t kOffsetAt = 48, kLengthAt = 56, kGenerationAt = 64, kAccessAt = 68, kKindAt = 72;
@@ -37,7 +43,7 @@ xfer_ref_t encode_ref(const RemoteRegion &region) {
     xfer_ref_t ref{};
     uint8_t *to = ref.bytes;
     std::copy(kMagic.begin(), kMagic.end(), to);
-    store<uint32_t>(to + kVersionAt, kVersion);
+    store<uint32_t>(to + kVersionAt, version_of(region.access));
     std::copy(region.id.begin(), region.id.end(), to + kIdAt);
     store<uint64_t>(to + kIncarnationAt, region.incarnation);
     store<uint64_t>(to + kRegionAt, region.region);
@@ -76,7 +82,8 @@ Result<RemoteRegion> decode_ref(const xfer_ref_t &ref) {
     region.access = load<uint32_t>(from + kAccessAt);
     region.kind = load<uint32_t>(from + kKindAt);
     if (region.offset + region.length < region.offset) return no_ref("its range wraps");
-    if (region.access & ~uint32_t{XFER_READ | XFER_WRITE}) return no_ref("an unknown access");
+    if (region.access & ~kAccesses || version != version_of(region.access))
+        return no_ref("an access that its version has not");
     return region;
 }
 

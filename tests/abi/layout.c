@@ -221,7 +221,7 @@ AT(xfer_op_stats_t, bytes, 40);
 AT(xfer_op_stats_t, latency, 48);
 AT(xfer_op_stats_t, reserved, 368);
 
-SIZE(xfer_engine_stats_t, 3168);
+SIZE(xfer_engine_stats_t, 3600);
 AT(xfer_engine_stats_t, put, 0);
 AT(xfer_engine_stats_t, get, 424);
 AT(xfer_engine_stats_t, batch, 848);
@@ -243,8 +243,10 @@ AT(xfer_engine_stats_t, connection_ends, 3136);
 AT(xfer_engine_stats_t, wakeups, 3144);
 AT(xfer_engine_stats_t, regions, 3152);
 AT(xfer_engine_stats_t, grants, 3160);
+AT(xfer_engine_stats_t, served_atomic, 3168);
+AT(xfer_engine_stats_t, atomic, 3176);
 
-SIZE(xfer_ep_stats_t, 2152);
+SIZE(xfer_ep_stats_t, 2576);
 AT(xfer_ep_stats_t, put, 0);
 AT(xfer_ep_stats_t, get, 424);
 AT(xfer_ep_stats_t, batch, 848);
@@ -254,6 +256,7 @@ AT(xfer_ep_stats_t, queued, 2120);
 AT(xfer_ep_stats_t, inflight, 2128);
 AT(xfer_ep_stats_t, connections, 2136);
 AT(xfer_ep_stats_t, rtt_ns, 2144);
+AT(xfer_ep_stats_t, atomic, 2152);
 
 SIZE(xfer_option_info_t, 32);
 AT(xfer_option_info_t, name, 0);

@@ -41,6 +41,7 @@ static const Row rows[] = {
     [XFER_EVENT_ROOM] = {kUser | kEp, 0},
     [XFER_EVENT_DRAINED] = {kUser | kObject, kUser | kObject},
     [XFER_EVENT_CLOSED] = {kUser | kEp | kObject, kUser | kEp | kObject},
+    [XFER_EVENT_ATOMIC] = {kUser | kEp | kBytes | kFlags, kUser | kEp | kBytes | kFlags | kData},
     [XFER_EVENT_FLUSH] = {kUser | kEp | kFlags, kUser | kEp | kFlags | kData},
     [XFER_EVENT_NOTIFIED] = {kUser | kEp | kFlags, kUser | kEp | kFlags | kData},
 };

@@ -136,7 +136,7 @@ static void test_wrong_options(void **state) {
         xfer_status_t status;
     } table[] = {
         {"no access", {.length = 1}, XFER_EINVAL},
-        {"an unknown access", {.access = 4, .length = 1}, XFER_EINVAL},
+        {"an unknown access", {.access = 8, .length = 1}, XFER_EINVAL},
         {"past the end", {.access = XFER_READ, .offset = kPool, .length = 1}, XFER_ERANGE},
         {"too long", {.access = XFER_READ, .offset = 1, .length = kPool}, XFER_ERANGE},
         {"wrapping", {.access = XFER_READ, .offset = 2, .length = UINT64_MAX}, XFER_ERANGE},

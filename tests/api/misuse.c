@@ -90,6 +90,7 @@ static void misuse_endpoint(void *wrong) {
     assert_misuse(xfer_ep_stats(wrong, &stats, sizeof stats));
     assert_misuse(xfer_put(wrong, local, &pair.ref, 0, 1, 1, NULL));
     assert_misuse(xfer_get(wrong, local, &pair.ref, 0, 1, 1, NULL));
+    assert_misuse(xfer_atomic(wrong, XFER_ATOMIC_ADD, NULL, &pair.ref, 0, 1, 0, 1, NULL));
     xfer_message_info_t message;
     if (wrong) assert_misuse(xfer_peek(pair.client->engine, wrong, 1, 0, &message, sizeof message));
     assert_misuse(xfer_ep_flush(wrong, &number, 1, NULL));

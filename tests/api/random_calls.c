@@ -77,7 +77,7 @@ static void region_open(Worker *worker) {
     Handle *region = slot(worker, worker->regions[side]);
     if (region->handle != NULL) return;
     xfer_region_options_t options = {.size = sizeof options,
-                                     .access = draw(worker, 5) == 0 ? draw(worker, 8) : 3,
+                                     .access = draw(worker, 5) == 0 ? draw(worker, 12) : 7,
                                      .name = draw(worker, 20) == 0 ? "" : names[draw(worker, 8)]};
     xfer_error_t err;
     xfer_region_t **into = (xfer_region_t **)&region->handle;
@@ -122,10 +122,11 @@ static void region_grant(Worker *worker) {
     uint32_t side = side_of(worker);
     Handle *region = slot(worker, worker->regions[side]);
     Handle *grant = slot(worker, worker->grants[side]);
-    xfer_grant_options_t options = {.size = sizeof options, .access = draw(worker, 5)};
+    xfer_grant_options_t options = {.size = sizeof options, .access = draw(worker, 9)};
     static const uint32_t leases[] = {0, 1, 20, XFER_NONE};
     if (region->handle == NULL || grant->handle != NULL) return;
     some_range(worker, &options.offset, &options.length);
+    if (options.access == XFER_ATOMIC && draw(worker, 4)) options.offset &= ~7ull;
     options.lease_ms = leases[draw(worker, 4)];
     uint32_t word = begin(XFER_EVENT_REVOKED, side, 0, true);
     options.user = word;
@@ -254,6 +255,10 @@ EP_CALL(put, XFER_EVENT_PUT,
         xfer_put(ep->handle, worker->local[side], &ref, offset, length, word, options))
 EP_CALL(get, XFER_EVENT_GET,
         xfer_get(ep->handle, worker->local[side], &ref, offset, length, word, options))
+EP_CALL(atomic, XFER_EVENT_ATOMIC,
+        xfer_atomic(ep->handle, draw(worker, 20) ? 1 + draw(worker, 2) : draw(worker, 5),
+                    draw(worker, 3) ? (uint64_t *)(void *)script_memory(8) : NULL, &ref,
+                    draw(worker, 8) ? offset & ~7ull : offset, length, 0, word, options))
 EP_CALL(notify, XFER_EVENT_NOTIFIED,
         xfer_notify(ep->handle, worker->local[side], draw(worker, 2) ? 0 : draw(worker, 1025),
                     draw(worker, 4), word, options))
@@ -577,6 +582,7 @@ const CallRow calls[] = {
     {"cell_batch", 60, cell_batch},
     {"put", 120, put},
     {"get", 120, get},
+    {"atomic", 120, atomic},
     {"notify", 60, notify},
     {"ep_connect", 40, ep_connect},
     {"ep_probe", 40, ep_probe},

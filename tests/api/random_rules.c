@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <xfer/text.h>
+
 #include "event_table.h"
 #include "random.h"
 
@@ -152,7 +154,7 @@ static void take_flushed(const Op *flush, const xfer_event_t *event) {
         if (accepted == 0 || accepted >= flush->asked || op->ep != flush->ep) continue;
         const bool covered = op->kind == XFER_EVENT_PUT || op->kind == XFER_EVENT_GET ||
                              op->kind == XFER_EVENT_BATCH || op->kind == XFER_EVENT_SEND ||
-                             op->kind == XFER_EVENT_NOTIFIED;
+                             op->kind == XFER_EVENT_ATOMIC || op->kind == XFER_EVENT_NOTIFIED;
         if (covered && op->exact && op->events == 0)
             broken("FLUSH before the event %u of an earlier call", op->kind);
     }
@@ -169,8 +171,8 @@ static bool any_closing(void) {
 /* A connection is lost only to an engine that closes, or to a killed process. One that drains ends
  * its own work, and the peer's but for what the peer asked of its application. */
 static void check_lost(const Op *op, const xfer_event_t *event) {
-    const bool moves =
-        op->kind == XFER_EVENT_PUT || op->kind == XFER_EVENT_GET || op->kind == XFER_EVENT_BATCH;
+    const bool moves = op->kind == XFER_EVENT_PUT || op->kind == XFER_EVENT_GET ||
+                       op->kind == XFER_EVENT_BATCH || op->kind == XFER_EVENT_ATOMIC;
     if (any_closing() || sides[op->side].met_others) return;
     if (moves || !board->sides[1 - op->side].draining)
         broken("event %u: XFER_EPEERLOST (origin %u, native %d), and no engine had been closed",

@@ -140,11 +140,20 @@ static void test_refusals(void **state) {
     assert_status(xfer_batch_close(two.batch), XFER_OK);
 }
 
+/* What a batch has no use for need not be there. */
+static void test_without_atomics(void **state) {
+    Two two;
+    open_two(&two, *state, kLength, XFER_READ | XFER_WRITE | XFER_ATOMIC);
+    fill_batch(&two, &two.other, two.local);
+    fill(two.local, 6 * kPage, 1);
+    assert_status(xfer_batch_rebind(two.batch, &two.other, &two.pair.ref, NULL), XFER_OK);
+    assert_status(submit_now(two.pair.client, two.batch), XFER_OK);
+    assert_true(filled(two.pair.memory, 4 * kPage, 1, 0));
+}
+
 static const struct CMUnitTest tests[] = {
-    EACH_MODE(test_all_entries_move),
-    EACH_DISPATCH(test_others_stay),
-    EACH_DISPATCH(test_parts),
-    EACH_DISPATCH(test_refusals),
+    EACH_MODE(test_all_entries_move), EACH_DISPATCH(test_others_stay), EACH_DISPATCH(test_parts),
+    ONE_MODE(test_without_atomics),   EACH_DISPATCH(test_refusals),
 };
 
 TEST_MAIN(tests)

@@ -108,6 +108,10 @@ static xfer_status_t flush(Scene *scene, const void *input, xfer_error_t *err) {
     (void)err;
     return xfer_ep_flush(scene->pair.ep, NULL, 1, input);
 }
+static xfer_status_t atomic(Scene *scene, const void *input, xfer_error_t *err) {
+    (void)err;
+    return xfer_atomic(scene->pair.ep, XFER_ATOMIC_ADD, NULL, &scene->pair.ref, 0, 1, 0, 1, input);
+}
 static xfer_status_t send_it(Scene *scene, const void *input, xfer_error_t *err) {
     (void)err;
     return xfer_send(scene->pair.ep, scene->memory, 64, 1, 1, input);
@@ -181,6 +185,8 @@ static const struct Input {
      "xfer_put", put, false},
     {"xfer_op_options_t", sizeof(xfer_op_options_t), RESERVED(xfer_op_options_t, reserved),
      "xfer_get", get, false},
+    {"xfer_op_options_t", sizeof(xfer_op_options_t), RESERVED(xfer_op_options_t, reserved),
+     "xfer_atomic", atomic, false},
     {"xfer_op_options_t", sizeof(xfer_op_options_t), RESERVED(xfer_op_options_t, reserved),
      "xfer_send", send_it, false},
     {"xfer_op_options_t", sizeof(xfer_op_options_t), RESERVED(xfer_op_options_t, reserved),

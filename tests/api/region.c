@@ -52,7 +52,7 @@ static void test_wrong_options(void **state) {
         xfer_region_options_t options;
         xfer_status_t status;
     } table[] = {
-        {"an access bit that does not exist", {.access = 4, .name = "r"}, XFER_EINVAL},
+        {"an access bit that does not exist", {.access = 8, .name = "r"}, XFER_EINVAL},
         {"a kind that does not exist",
          {.access = XFER_READ, .kind = 99, .name = "r"},
          XFER_EMEMKIND},

@@ -3,6 +3,7 @@
  * Version and status: what needs no engine. */
 #include <stdio.h>
 #include <string.h>
+#include <xfer/text.h>
 
 #include "fixture.h"
 

@@ -87,6 +87,8 @@ void add_frames(Corpus &corpus) {
         {"taken", {FrameType::taken, 0, 0, 0, 1, 0, 0, 0}},
         {"thrown_away", {FrameType::taken, 0, 0, 0, 2, 0, 0, XFER_ECANCELED}},
         {"withdraw", {FrameType::withdraw, 0, 0, 0, 2, 0, 0, 0}},
+        {"add", {FrameType::atomic, 1, 0, kAtomicBody, 11, 5, 1, 0}},
+        {"cas", {FrameType::atomic, 2, 0, kAtomicBody, 12, 5, 1, 0}},
         {"bye", {FrameType::bye, 0, 0, 0, 0, 0, 0, XFER_ECLOSED}},
     };
     for (const auto &row : table) {
@@ -109,7 +111,10 @@ void add_refs(Corpus &corpus) {
     region.kind = XFER_MEM_HOST;
     xfer_ref_t ref = encode_ref(region);
     corpus["ref/good"].assign(std::begin(ref.bytes), std::end(ref.bytes));
-    ref.bytes[4] = 2;
+    region.access |= XFER_ATOMIC;
+    const xfer_ref_t atomic = encode_ref(region);
+    corpus["ref/atomic"].assign(std::begin(atomic.bytes), std::end(atomic.bytes));
+    ref.bytes[4] = 3;
     corpus["ref/later"].assign(std::begin(ref.bytes), std::end(ref.bytes));
     corpus["ref/zero"].resize(sizeof ref);
 }

@@ -96,11 +96,14 @@ void Scenario::keep_stable(const Operation &operation) {
 }
 
 std::string Scenario::describe(const Operation &operation) const {
-    static const char *const kinds[] = {"single", "batch",    "send", "receive",
-                                        "notify", "question", "flush"};
+    static const char *const kinds[] = {"single", "batch",    "send",  "receive",
+                                        "notify", "question", "flush", "atomic"};
     std::string text = std::string(kinds[operation.kind]) + " #" + std::to_string(operation.number);
     for (const Entry &entry : operation.entries)
         text += (entry.put ? " put " : " get ") + std::to_string(entry.length);
+    if (operation.kind == Operation::atomic)
+        text += (operation.change.op == XFER_ATOMIC_ADD ? " add " : " cas ") +
+                std::to_string(operation.change.operand);
     if (operation.to) text += " of e" + std::to_string(operation.to);
     if (operation.kind == Operation::send || operation.kind == Operation::receive)
         text += " tag " + std::to_string(operation.tag) + ", " + std::to_string(operation.length);
@@ -300,7 +303,7 @@ void Scenario::act_region(Life &life, bool open) {
     const std::string name = "x" + std::to_string(random(2));
     for (const Life::Area &area : life.areas)
         if (area.name == name) return;
-    life.open_area(name, 512 << 10, XFER_READ | XFER_WRITE, nullptr);
+    life.open_area(name, 512 << 10, XFER_READ | XFER_WRITE | swarm.atomics, nullptr);
 }
 
 // To one of the others, which learns of it by the application's own means.
@@ -310,10 +313,11 @@ void Scenario::act_grant(Life &life) {
     Lent &lent = *area.lent;
     Life *friend_of_it = any();
     const uint64_t length = 1 + random(200'000);
+    if (swarm.atomics) lent.next = (lent.next + 7) / 8 * 8;
     if (lent.fixed || lent.next + length > lent.length || friend_of_it->held.size() >= 32) return;
     xfer_grant_options_t options{};
     options.size = sizeof options;
-    options.access = XFER_READ | XFER_WRITE;
+    options.access = XFER_READ | XFER_WRITE | swarm.atomics;
     options.offset = lent.next;
     options.length = length;
     options.user = next_word();

@@ -68,17 +68,22 @@ void Model::lands(uint64_t number, uint32_t owner, uint32_t from, uint64_t gener
         right += static_cast<uint64_t>(end - from);
     }
     if (right != bytes) violated(named(*operation) + " lands where it does not belong");
-    if (operation->ended && (operation->flags & XFER_FENCED))
-        violated(named(*operation) + " lands after its end, which was FENCED");
-    if (operation->told) violated(named(*operation) + " lands after its owner was told of its end");
+    check_place(*operation, owner, from, generation, at);
+}
+
+void Model::check_place(const Operation &operation, uint32_t owner, uint32_t from,
+                        uint64_t generation, const void *at) {
+    if (operation.ended && (operation.flags & XFER_FENCED))
+        violated(named(operation) + " lands after its end, which was FENCED");
+    if (operation.told) violated(named(operation) + " lands after its owner was told of its end");
     const Lent *lent = lent_at(at);
-    if (!lent) return violated(named(*operation) + " lands where nothing was lent");
-    if (lent->over) violated(named(*operation) + " lands in a region that was told closed");
-    if (operation->grant && operation->grant->over)
-        violated(named(*operation) + " lands by a grant that was told revoked");
+    if (!lent) return violated(named(operation) + " lands where nothing was lent");
+    if (lent->over) violated(named(operation) + " lands in a region that was told closed");
+    if (operation.grant && operation.grant->over)
+        violated(named(operation) + " lands by a grant that was told revoked");
     const auto down = down_.find({owner, from});
     if (down != down_.end() && generation <= down->second)
-        violated(named(*operation) + " lands by a connection whose end was told");
+        violated(named(operation) + " lands by a connection whose end was told");
 }
 
 }  // namespace xfer

@@ -22,7 +22,7 @@ Life::Life(Scenario &scenario, size_t at, const EngineId &identity, bool accepts
     if (listens &&
         xfer_engine_listen(engine, all.uri(node).c_str(), nullptr, bound, sizeof bound, nullptr))
         all.model.violated(name() + " can't listen where nobody does");
-    open_area("m", 4 << 20, XFER_READ | XFER_WRITE, nullptr);
+    open_area("m", 4 << 20, XFER_READ | XFER_WRITE | all.swarm.atomics, nullptr);
     open_area("r", 1 << 20, XFER_READ, payload_table() + number * 4099 % (1 << 20), true);
     all.model.note(name() + " opens at " + all.uri(node) + (listens ? "" : ", deaf"));
 }
@@ -237,7 +237,7 @@ void Life::crash(bool told) {
 bool Life::took(Operation &operation, Ep *ep, xfer_status_t status) {
     all.note(
         [&] { return name() + " " + all.describe(operation) + ": " + xfer_status_name(status); });
-    if (checksum) operation.checked = true;
+    if (checksum && operation.kind != Operation::atomic) operation.checked = true;
     if (ep) operation.expected = ep->expected;
     if (status == XFER_OK) {
         all.model.submitted(operation);
@@ -312,7 +312,7 @@ void Life::on_event(const xfer_event_t &event) {
                std::to_string(event.kind == XFER_EVENT_NOTIFY ? event.tag : event.user);
     });
     if (event.kind <= XFER_EVENT_CONNECT || event.kind == XFER_EVENT_NOTIFIED ||
-        event.kind == XFER_EVENT_FLUSH)
+        event.kind == XFER_EVENT_FLUSH || event.kind == XFER_EVENT_ATOMIC)
         return on_operation(event);
     switch (event.kind) {
     case XFER_EVENT_NOTIFY:

@@ -23,8 +23,8 @@ constexpr uint64_t kHeader = 8;  // of a message: its number
 }  // namespace
 
 std::string named(const Operation &operation) {
-    static const char *const kinds[] = {"single", "batch",    "send", "receive",
-                                        "notify", "question", "flush"};
+    static const char *const kinds[] = {"single", "batch",    "send",  "receive",
+                                        "notify", "question", "flush", "atomic"};
     return std::string(kinds[operation.kind]) + " #" + std::to_string(operation.number) + " of e" +
            std::to_string(operation.from);
 }
@@ -102,6 +102,7 @@ bool Model::grants_over(const Lent &lent) const {
 void Model::returned(Lent &lent) {
     if (lent.over) return violated("a region is told closed twice");
     lent.over = true;
+    check_words(lent);
     // It is its owner's again, who does with it as he likes: whatever reads it now reads poison.
     if (lent.memory) std::memset(lent.base, kPoison, lent.fixed ? lent.length : lent.next);
 }
@@ -223,6 +224,7 @@ void Model::ended(const xfer_event_t &event, Who &by) {
                                         "recv", "lookup", "probe", "connect"};
     const char *kind = event.kind == XFER_EVENT_FLUSH      ? "flush"
                        : event.kind == XFER_EVENT_NOTIFIED ? "notify"
+                       : event.kind == XFER_EVENT_ATOMIC   ? "atomic"
                                                            : kinds[event.kind];
     ++met()[std::string("end ") + kind + " " + xfer_status_name(event.status) +
             (event.flags & XFER_MAYBE_APPLIED ? " maybe" : "")];
@@ -234,6 +236,7 @@ void Model::ended(const xfer_event_t &event, Who &by) {
     check_time(*operation, by);
     check_reason(*operation, by);
     check_rest(*operation);
+    if (operation->kind == Operation::atomic) check_change(*operation);
     if (operation->kind == Operation::receive)
         received(event, *operation, by);
     else if (event.status == XFER_OK)
@@ -250,8 +253,7 @@ void Model::check_flags(const Operation &operation) {
         violated(named(operation) + " ends well without FENCED");
     if (operation.status != XFER_OK && fenced == maybe && operation.kind != Operation::receive)
         violated(named(operation) + " ends with both or none of FENCED and MAYBE_APPLIED");
-    const bool moves = operation.kind == Operation::single || operation.kind == Operation::batch;
-    if (!moves || operation.to_self) return;
+    if (!operation.moves() || operation.to_self) return;
     if (maybe && !operation.left && !operation.notifies)
         violated(named(operation) + " MAYBE_APPLIED, and nothing of it ever left");
     // What notifies may have lost its last word, with which nothing of users' memory leaves.
@@ -302,8 +304,7 @@ void Model::check_reason(const Operation &operation, const Who &by) {
     if (status == XFER_ECANCELED && !operation.withdrawn && !by.closing &&
         operation.kind != Operation::send)
         violated(named(operation) + " is canceled, and nobody has asked for that");
-    const bool moves = operation.kind == Operation::single || operation.kind == Operation::batch;
-    if (!moves || !operation.lent) return;
+    if (!operation.moves() || !operation.lent) return;
     if (status == XFER_EACCESS || status == XFER_ERANGE)
         violated(named(operation) + " is refused what it was given");
     if (status != XFER_ESTALE && status != XFER_EREVOKED) return;
@@ -398,6 +399,8 @@ void Model::check_end() {
             (operation.flags & XFER_FENCED) && received)
             violated(named(operation) + " ended FENCED, and it was received");
     }
+    for (const auto &lent : lent_)
+        if (!lent->over && !who_[lent->owner].dead) check_words(*lent);
     check_order();
     check_counts();
 }

@@ -49,6 +49,9 @@ struct Lent {
     const Lent *whole = nullptr;  // of a grant: the region
     bool revoke_called = false;
     uint64_t lease = 0, lease_from = 0;  // of a grant, ns; 0: it has none
+    uint64_t *words =
+        nullptr;         // two for atomics: of others, and of the owner's own; null: none yet
+    uint64_t value = 0;  // of the first
     bool lapsed(uint64_t now) const { return lease && now >= lease_from + lease; }
     std::unique_ptr<uint8_t, void (*)(void *)> memory{nullptr, nullptr};
 };
@@ -63,7 +66,7 @@ struct Entry {
 };
 
 struct Operation {
-    enum Kind { single, batch, send, receive, notify, question, flush } kind = single;
+    enum Kind { single, batch, send, receive, notify, question, flush, atomic } kind = single;
     uint64_t number = 0;
     uint32_t from = 0;
     uint32_t to = 0;  // whose memory it is about, or 0
@@ -92,6 +95,15 @@ struct Operation {
     xfer_status_t told_status = XFER_OK;
     uint64_t received_by = 0;
     uint32_t received_at = 0;
+    struct Change {  // of an atomic
+        uint64_t *word = nullptr;
+        uint32_t op = 0;
+        uint64_t operand = 0, compare = 0;
+        bool done = false;
+        uint64_t before = 0;  // if it was
+    } change;
+    // It is about memory of its owner.
+    bool moves() const { return kind == single || kind == batch || kind == atomic; }
 };
 
 std::string named(const Operation &operation);
@@ -131,7 +143,8 @@ public:
     Lent &grant(Lent &whole, uint64_t offset, uint64_t length, uint64_t id);
     Lent *find_lent(uint32_t owner, uint64_t id);
     bool grants_over(const Lent &lent) const;
-    void returned(Lent &lent);  // the event that it is quiet was told
+    uint64_t *words_of(Lent &lent);  // null: it has no room for them
+    void returned(Lent &lent);       // the event that it is quiet was told
     void revoked(const xfer_event_t &event, Lent &grant);
     const Lent *overdue();  // that was closed, revoked or has lapsed, and nobody is told
 
@@ -170,6 +183,8 @@ public:
     void writes(const void *at) override;
     void lands(uint64_t operation, uint32_t owner, uint32_t from, uint64_t generation,
                const uint8_t *at, size_t bytes) override;
+    void changes(uint64_t operation, uint32_t owner, uint32_t from, uint64_t generation,
+                 const void *word) override;
     void announced(uint64_t key, uint32_t owner) override;
 
 private:
@@ -188,6 +203,10 @@ private:
     void check_time(const Operation &operation, const Who &by);
     void check_reason(const Operation &operation, const Who &by);
     void check_success(Operation &operation);
+    void check_place(const Operation &operation, uint32_t owner, uint32_t from, uint64_t generation,
+                     const void *at);
+    void check_change(const Operation &operation);
+    void check_words(const Lent &lent);
     void received(const xfer_event_t &event, Operation &receive, const Who &by);
     void check_buffer(const Operation &operation);
     void check_order();

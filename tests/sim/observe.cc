@@ -27,6 +27,8 @@ uint32_t kind_of(const Operation &operation) {
         return XFER_EVENT_NOTIFIED;
     case Operation::flush:
         return XFER_EVENT_FLUSH;
+    case Operation::atomic:
+        return XFER_EVENT_ATOMIC;
     case Operation::question:
         break;
     }
@@ -85,7 +87,9 @@ void Scenario::check_stats(Life &life) {
         ++tally.well;
         for (const Entry &entry : operation->entries)
             tally.bytes += entry.length;
-        if (operation->kind == Operation::send) tally.bytes += operation->length;
+        const bool whole =
+            operation->kind == Operation::send || operation->kind == Operation::atomic;
+        if (whole) tally.bytes += operation->length;
     }
     xfer_engine_stats_t stats{};
     xfer_engine_stats(life.engine, &stats, sizeof stats);
@@ -101,6 +105,7 @@ void Scenario::check_stats(Life &life) {
     check("sends", XFER_EVENT_SEND, stats.send);
     check("receives", XFER_EVENT_RECV, stats.recv);
     check("notifications", XFER_EVENT_NOTIFIED, stats.notify);
+    check("atomics", XFER_EVENT_ATOMIC, stats.atomic);
     if (stats.queued || stats.inflight)
         model.violated(life.name() + " counts operations that have ended");
     if (stats.regions != life.areas.size() || stats.grants != life.grants.size())

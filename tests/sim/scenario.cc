@@ -144,6 +144,8 @@ void Scenario::step(Act act) {
         return act_rebind(*life);
     case Act::reset:
         return act_reset(*life);
+    case Act::atomic:
+        return act_atomic(*life);
     case Act::look:
         return act_look(*life);
     case Act::cancel:

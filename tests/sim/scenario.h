@@ -89,6 +89,7 @@ private:
     size_t home_of(const Lent &lent) const;
     uint32_t surely_at(const Life::Ep &ep) const;
     void act_single(Life &life, bool put);
+    void act_atomic(Life &life);
     void act_get_all(Life &life, Life::Ep &ep, const Life::Held &ref);
     void act_batch(Life &life);
     Operation &fill(Life &life, const Life::Batch &batch, const std::vector<uint64_t> &lengths);

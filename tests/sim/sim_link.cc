@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "transport/atomic.h"
 #include "wire/hello.h"
 
 namespace xfer {
@@ -219,11 +220,12 @@ void SimLink::begin(Leaving &item) {
     head.seq = op.seq = ++last_seq_;
     head.dir = op.dir;
     head.access = op.remote;
+    head.atomic = op.atomic;
     std::vector<Piece> pieces;
     op.draw(pieces);
     for (const Piece &piece : pieces) {
         head.pieces.push_back({piece.offset, static_cast<uint32_t>(piece.length)});
-        if (op.dir == Dir::get) continue;
+        if (op.dir != Dir::put) continue;
         item.ranges.push_back({reinterpret_cast<void *>(piece.local), piece.length});
         head.payload += piece.length;
     }
@@ -385,6 +387,7 @@ void SimLink::finish_incoming() {
     case Head::answer: {
         Op &op = asked_.front();
         XFER_CHECK(op.seq == head.seq);
+        op.before = head.before;
         return done(op, in_.spoiled ? XFER_ECHECKSUM : head.status);
     }
     case Head::request:
@@ -398,6 +401,7 @@ void SimLink::finish_incoming() {
     answer.head.operation = head.operation;
     answer.head.checked = head.checked;
     answer.head.access = head.access;
+    if (head.dir == Dir::atomic && !refused) answer.head.before = apply_incoming(head);
     uint64_t bytes = 0;
     for (const iovec &range : in_.ranges)
         bytes += range.iov_len;
@@ -408,6 +412,13 @@ void SimLink::finish_incoming() {
     queue_.push_back(std::move(answer));
     if (!refused && !in_.spoiled) sink_->on_served(head.dir, bytes);
     pump();
+}
+
+uint64_t SimLink::apply_incoming(const Head &head) {
+    void *word = in_.ranges[0].iov_base;
+    if (net_.observer)
+        net_.observer->changes(head.operation, transport_->number, there_, generation_, word);
+    return apply(head.atomic, word);
 }
 
 void SimLink::done(Op &op, Status status) {

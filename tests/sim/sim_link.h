@@ -62,6 +62,8 @@ private:
         uint64_t payload = 0;
         uint64_t operation = 0;  // the observer's name of it
         bool checked = false;
+        Atomic atomic;
+        uint64_t before = 0;  // an atomic's answer
     };
     struct Leaving {
         Head head;
@@ -98,6 +100,7 @@ private:
     void begin_incoming(const Head &head);
     void place(const std::vector<uint8_t> &payload);
     void finish_incoming();
+    uint64_t apply_incoming(const Head &head);
     void credit(uint64_t bytes);
     void tell_quiet();
     void end_busy(uint64_t seq);

@@ -39,6 +39,9 @@ public:
     // Bytes of a put land in the memory of `owner`, by its connection of that number with `from`.
     virtual void lands(uint64_t operation, uint32_t owner, uint32_t from, uint64_t generation,
                        const uint8_t *at, size_t bytes) = 0;
+    // An atomic is about to be done there, in the same way.
+    virtual void changes(uint64_t operation, uint32_t owner, uint32_t from, uint64_t generation,
+                         const void *word) = 0;
     // A put that belongs to a notification was let in at `owner`, or the word of its end has come:
     // from now on it is owed to the application there.
     virtual void announced(uint64_t key, uint32_t owner) = 0;

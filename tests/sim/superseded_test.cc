@@ -24,6 +24,7 @@ struct Watcher final : SimObserver {
     }
     void writes(const void *) override {}
     void lands(uint64_t, uint32_t, uint32_t, uint64_t, const uint8_t *, size_t) override {}
+    void changes(uint64_t, uint32_t, uint32_t, uint64_t, const void *) override {}
     void announced(uint64_t, uint32_t) override {}
     void note(const std::string &) override {}
 

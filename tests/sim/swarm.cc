@@ -16,12 +16,12 @@ constexpr const char *kNames[kActs] = {
     "drain",   "close engine",  "restart",     "crash",        "freeze", "cut pair",
     "cut all", "silence",       "half-open",   "slow",         "refuse", "read closing",
     "counter", "close counter", "shape",       "stranger",     "flood",  "keep",
-    "rebind",  "reset",         "look",        "crowd"};
+    "rebind",  "reset",         "look",        "crowd",        "atomic"};
 
 // How often each is drawn beside the others, where a seed has it at all.
 constexpr uint32_t kWeights[kActs] = {40, 20, 24, 10, 20, 24, 8, 10, 4, 3, 2, 12, 4, 2,
                                       2,  2,  6,  5,  1,  1,  3, 2,  2, 4, 2, 3,  3, 3,
-                                      2,  8,  8,  2,  20, 8,  6, 8,  8, 8, 4, 6};
+                                      2,  8,  8,  2,  20, 8,  6, 8,  8, 8, 4, 6,  40};
 
 }  // namespace
 
@@ -107,6 +107,13 @@ void Swarm::draw_last(SimWorld &world) {
     crowds = world.random(6) == 0;
     if (crowds) weights[static_cast<size_t>(Act::crowd)] = 6;
     quiets = world.seed() % 8 == 6;
+    if (world.seed() % 4 == 2) draw_atomics(world);
+}
+
+void Swarm::draw_atomics(SimWorld &world) {
+    constexpr auto kAct = static_cast<size_t>(Act::atomic);
+    atomics = XFER_ATOMIC;
+    weights[kAct] = 1 + static_cast<uint32_t>(world.random(kWeights[kAct]));
 }
 
 Act Swarm::draw(SimWorld &world) const {

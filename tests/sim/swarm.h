@@ -51,6 +51,7 @@ enum class Act : uint8_t {
     reset,
     look,
     crowd,
+    atomic,
     count
 };
 constexpr size_t kActs = static_cast<size_t>(Act::count);
@@ -73,6 +74,7 @@ struct Swarm {
     uint32_t lanes = 1, stall_ms = 0, connect_ms = 0, heartbeat_ms = 0, idle_ms = 0;
     uint32_t max_operations = 64, timeout_ms = 0;
     bool keyed = false, sums = false;
+    uint32_t atomics = 0;   // XFER_ATOMIC: what is lent allows it, and it is done
     bool counts = false;    // notifications of different operations may have one key
     bool near = false;      // engines meet as neighbours too
     bool expects = false;   // endpoints may be given the id of their peer
@@ -99,6 +101,7 @@ struct Swarm {
 private:
     void draw_later(SimWorld &world);
     void draw_last(SimWorld &world);
+    void draw_atomics(SimWorld &world);
 };
 
 }  // namespace xfer

@@ -80,6 +80,74 @@ TEST_CASE("puts and gets of every size arrive, also in pieces and with a checksu
     }
 }
 
+TEST_CASE("an atomic is done once, in its order, and brings back what was there") {
+    auto ends = make_ends();
+    std::vector<uint8_t> first(8), then(8);
+    store<uint64_t>(first.data(), 40);
+    TestOp put(Dir::put, kRegion, {{address(first.data()), 16, 8}});
+    std::deque<TestAtomic> ops;
+    ops.emplace_back(AtomicOp::add, 16, 5);
+    ops.emplace_back(AtomicOp::cas, 16, 7, 44);  // which it is not
+    ops.emplace_back(AtomicOp::cas, 16, 7, 45);
+    ops.emplace_back(AtomicOp::add, 16, UINT64_MAX);
+    ops.emplace_back(AtomicOp::add, 24, 3, 0, 99);
+    ops.emplace_back(AtomicOp::add, 8 << 20, 3);
+    TestOp get(Dir::get, kRegion, {{address(then.data()), 16, 8}});
+    ends->post(put);
+    ends->flush();
+    REQUIRE(ends->all_done(1));
+    for (TestAtomic &op : ops)
+        ends->post(op);
+    ends->flush();
+    REQUIRE(ends->all_done(7));
+    ends->post(get);
+    ends->flush();
+    REQUIRE(ends->all_done(8));
+    const uint64_t before[] = {40, 45, 45, 7};
+    for (size_t i = 0; i < 4; ++i) {
+        CAPTURE(i);
+        CHECK(ends->times_done(ops[i]) == 1);
+        CHECK(ends->status_of(ops[i]) == XFER_OK);
+        CHECK(ops[i].before == before[i]);
+    }
+    CHECK(ends->status_of(ops[4]) == XFER_ESTALE);
+    CHECK(ends->status_of(ops[5]) == XFER_ERANGE);
+    CHECK(load<uint64_t>(then.data()) == 6);
+    CHECK(load<uint64_t>(ends->memory.data() + 24) == 0);
+}
+
+TEST_CASE("an atomic that is canceled is done and says so, or is not done") {
+    auto ends = make_ends();
+    uint64_t done = 0, said = 0;
+    for (int round = 0; round < 20; ++round) {
+        std::deque<TestAtomic> ops;
+        for (int i = 0; i < 64; ++i)
+            ops.emplace_back(AtomicOp::add, 0, 1);
+        ends->here.done.clear();
+        for (size_t i = 0; i < ops.size(); ++i) {
+            ends->post(ops[i]);
+            if (i == static_cast<size_t>(3 * round)) {
+                ends->flush();
+                ends->pass(round % 3);
+            }
+        }
+        for (TestAtomic &op : ops)
+            if (!ends->is_done(op)) ends->inside([&] { return ends->link->cancel(op); });
+        REQUIRE(ends->all_done(ops.size()));
+        for (const TestAtomic &op : ops) {
+            CHECK(ends->times_done(op) == 1);
+            const Status status = ends->status_of(op);
+            CHECK((status == XFER_OK || status == XFER_ECANCELED));
+            if (status == XFER_OK) CHECK(op.before < 20 * 64);
+            done += status == XFER_OK;
+        }
+        said += ops.size();
+    }
+    ends->pass(5);
+    CHECK(load<uint64_t>(ends->memory.data()) == done);
+    CHECK(done < said);
+}
+
 TEST_CASE("what its owner does not allow is refused, and touches nothing; the rest goes on") {
     auto ends = make_ends();
     std::vector<uint8_t> data = pattern(5000, 1), untouched(5000);

@@ -101,6 +101,22 @@ TEST_CASE("gets at and past their bounds") {
     CHECK_FALSE(sendable(FrameType::get, kMaxPieces + 1, access_length(kMaxPieces + 1)));
 }
 
+TEST_CASE("atomics at and past their bounds") {
+    for (int flags = 0; flags < 256; ++flags)
+        CHECK(sendable(FrameType::atomic, 0, kAtomicBody, 0, static_cast<uint8_t>(flags)) ==
+              (flags == 1 || flags == 2));
+    CHECK_FALSE(sendable(FrameType::atomic, 1, kAtomicBody, 0, 1));
+    CHECK_FALSE(sendable(FrameType::atomic, 0, kAtomicBody - 1, 0, 1));
+    CHECK_FALSE(sendable(FrameType::atomic, 0, kAtomicBody + 1, 0, 1));
+    CHECK_FALSE(sendable(FrameType::atomic, 0, 0, 0, 1));
+    std::array<uint8_t, 24> body;
+    encode(Atomic{AtomicOp::cas, 0x1817161514131211, 0x2827262524232221}, 0x0807060504030201,
+           body.data());
+    CHECK(body == std::array<uint8_t, 24>{1,    2,    3,    4,    5,    6,    7,    8,
+                                          0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18,
+                                          0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27, 0x28});
+}
+
 TEST_CASE("the other types at and past their bounds") {
     CHECK(sendable(FrameType::data, 0, 0));
     CHECK(sendable(FrameType::data, 0, kMaxChunk));

@@ -61,6 +61,8 @@ public:
             if (piece.offset > memory.size() || piece.length > memory.size() - piece.offset)
                 return XFER_ERANGE;
         for (const WirePiece &piece : pieces)
+            if (dir == Dir::atomic && piece.offset % kAtomicWidth) return XFER_EINVAL;
+        for (const WirePiece &piece : pieces)
             out.push_back({memory.data() + piece.offset, piece.length});
         last_dir = dir;
         return XFER_OK;
@@ -77,7 +79,7 @@ public:
     }
     void on_served(Dir dir, uint64_t bytes) override {
         CHECK(!down);
-        (dir == Dir::put ? served_put : served_get) += bytes;
+        if (dir != Dir::atomic) (dir == Dir::put ? served_put : served_get) += bytes;
         ++served;
     }
     void on_quiet(Target target) override {
@@ -108,7 +110,7 @@ public:
     Dir last_dir = Dir::put;
     std::map<uint64_t, std::vector<uint8_t> *> regions;
     Reach reach;  // but for base, length and access
-    uint32_t reach_access = XFER_READ | XFER_WRITE;
+    uint32_t reach_access = XFER_READ | XFER_WRITE | XFER_ATOMIC;
     std::function<void()> hello_hook, control_hook;
     std::function<void(Op &, Status)> done_hook;
     bool in_method = false;  // no call may come while this is set
@@ -138,6 +140,16 @@ struct TestOp : Op {
     TestOp() = default;
     TestOp(Dir direction, uint64_t region, const std::vector<Piece> &ranges, uint64_t key = kKey) {
         make(direction, region, ranges, key);
+    }
+};
+
+// One that is done to the 8 bytes at `offset`.
+struct TestAtomic : TestOp {
+    TestAtomic(AtomicOp op, uint64_t offset, uint64_t operand, uint64_t compare = 0,
+               uint64_t region = 7, uint64_t key = kKey)
+        : TestOp(Dir::atomic, region, {{0, offset, kAtomicWidth}}, key) {
+        atomic = {op, operand, compare};
+        last = true;
     }
 };
 

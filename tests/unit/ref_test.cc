@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <bit>
 #include <random>
 
 using namespace xfer;
@@ -67,13 +68,40 @@ TEST_CASE("the bytes of version 1 never change") {
 }
 
 TEST_CASE("a change of any bit is seen") {
-    const xfer_ref_t good = encode_ref(some_region());
-    for (size_t bit = 0; bit < 96 * 8; bit++) {
-        CAPTURE(bit);
-        xfer_ref_t ref = good;
-        ref.bytes[bit / 8] ^= static_cast<uint8_t>(1u << bit % 8);
-        const bool in_version = bit >= 32 && bit < 64;
-        CHECK(decoded(ref) == (in_version && bit != 32 ? XFER_EVERSION : XFER_EINVAL));
+    RemoteRegion region = some_region();
+    for (uint32_t access : {region.access, region.access | XFER_ATOMIC}) {
+        region.access = access;
+        const xfer_ref_t good = encode_ref(region);
+        for (size_t bit = 0; bit < 96 * 8; bit++) {
+            CAPTURE(access);
+            CAPTURE(bit);
+            xfer_ref_t ref = good;
+            ref.bytes[bit / 8] ^= static_cast<uint8_t>(1u << bit % 8);
+            const bool later = load<uint32_t>(ref.bytes + 4) > 2;
+            CHECK(decoded(ref) == (later ? XFER_EVERSION : XFER_EINVAL));
+        }
+    }
+}
+
+// Who knows no atomics refuses them as later, and goes on to read all others.
+TEST_CASE("a ref has version 2 if it allows atomics, and no other has") {
+    const auto reseal = [](xfer_ref_t &ref) {
+        uint64_t sum = 0;
+        for (size_t at = 0; at < 88; at += 8)
+            sum = std::rotl((sum ^ load<uint64_t>(ref.bytes + at)) * 0x9e3779b97f4a7c15u, 29);
+        store<uint64_t>(ref.bytes + 88, sum);
+    };
+    RemoteRegion region = some_region();
+    for (uint32_t access = 0; access < 8; access++) {
+        CAPTURE(access);
+        region.access = access;
+        xfer_ref_t ref = encode_ref(region);
+        const uint32_t version = access & XFER_ATOMIC ? 2 : 1;
+        CHECK(load<uint32_t>(ref.bytes + 4) == version);
+        CHECK(decoded(ref) == XFER_OK);
+        store<uint32_t>(ref.bytes + 4, 3 - version);
+        reseal(ref);
+        CHECK(decoded(ref) == XFER_EINVAL);
     }
 }
 
@@ -92,7 +120,7 @@ TEST_CASE("what was never a ref") {
 
 TEST_CASE("a later version is told apart, whatever else it holds") {
     xfer_ref_t ref = encode_ref(some_region());
-    store<uint32_t>(ref.bytes + 4, 2);
+    store<uint32_t>(ref.bytes + 4, 3);
     CHECK(decoded(ref) == XFER_EVERSION);
     std::fill(ref.bytes + 8, ref.bytes + 96, uint8_t{0xff});
     CHECK(decoded(ref) == XFER_EVERSION);
@@ -107,11 +135,11 @@ TEST_CASE("ranges and accesses at and past their bounds") {
     region.offset++;
     CHECK(decoded(encode_ref(region)) == XFER_EINVAL);
     region = some_region();
-    for (uint32_t access = 0; access <= (XFER_READ | XFER_WRITE); access++) {
+    for (uint32_t access = 0; access <= (XFER_READ | XFER_WRITE | XFER_ATOMIC); access++) {
         region.access = access;
         CHECK(decoded(encode_ref(region)) == XFER_OK);
     }
-    region.access = (XFER_READ | XFER_WRITE) + 1;
+    region.access = XFER_ATOMIC << 1;
     CHECK(decoded(encode_ref(region)) == XFER_EINVAL);
     region.access = 1u << 31;
     CHECK(decoded(encode_ref(region)) == XFER_EINVAL);

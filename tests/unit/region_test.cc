@@ -41,7 +41,7 @@ struct Fixture {
     }
 
     PolledEngine engine;
-    uint8_t memory[kLength];
+    alignas(8) uint8_t memory[kLength];
     Region *region = nullptr;
     std::vector<iovec> out;
 };
@@ -116,22 +116,36 @@ TEST_CASE("generation and key come first") {
 TEST_CASE("access") {
     const struct {
         uint32_t access;
-        Status put, get;
+        Status put, get, atomic;
     } rows[] = {
-        {XFER_READ | XFER_WRITE, XFER_OK, XFER_OK},
-        {XFER_READ, XFER_EACCESS, XFER_OK},
-        {XFER_WRITE, XFER_OK, XFER_EACCESS},
-        {0, XFER_EACCESS, XFER_EACCESS},
+        {XFER_READ | XFER_WRITE, XFER_OK, XFER_OK, XFER_EACCESS},
+        {XFER_READ, XFER_EACCESS, XFER_OK, XFER_EACCESS},
+        {XFER_WRITE, XFER_OK, XFER_EACCESS, XFER_EACCESS},
+        {XFER_ATOMIC, XFER_EACCESS, XFER_EACCESS, XFER_OK},
+        {XFER_READ | XFER_ATOMIC, XFER_EACCESS, XFER_OK, XFER_OK},
+        {0, XFER_EACCESS, XFER_EACCESS, XFER_EACCESS},
     };
     for (const auto &row : rows) {
         CAPTURE(row.access);
         Fixture f(row.access);
         CHECK(f.check(Dir::put, f.right(), {piece(0, 1)}) == row.put);
         CHECK(f.check(Dir::get, f.right(), {piece(0, 1)}) == row.get);
+        CHECK(f.check(Dir::atomic, f.right(), {piece(0, 8)}) == row.atomic);
         CHECK(f.check(Dir::put, f.right(), {}) == row.put);
         // No news about its size for who may not touch it.
         if (row.put != XFER_OK) CHECK(f.check(Dir::put, f.right(), {piece(2000, 1)}) == row.put);
     }
+}
+
+TEST_CASE("an atomic has 8 aligned bytes, or does nothing") {
+    Fixture f(XFER_ATOMIC);
+    for (uint64_t offset = 0; offset <= kLength; ++offset) {
+        CAPTURE(offset);
+        const Status past = offset > kLength - 8 ? XFER_ERANGE : XFER_EINVAL;
+        CHECK(f.check(Dir::atomic, f.right(), {piece(offset, 8)}) ==
+              (offset % 8 || offset > kLength - 8 ? past : XFER_OK));
+    }
+    CHECK(f.check(Dir::atomic, f.right(), {piece(kMost - 7, 8)}) == XFER_ERANGE);
 }
 
 TEST_CASE("a ref says what the region is") {

@@ -320,6 +320,40 @@ TEST_CASE("what is not allowed is refused by the owner") {
     CHECK(pair.now(stranger) == XFER_EACCESS);
 }
 
+TEST_CASE("an atomic needs no owner where the word is ours to reach, and is not torn") {
+    Neighbours n;
+    n.meet();
+    n.get_near();
+    const uint64_t asked = n.there.accesses;
+    TestAtomic add(AtomicOp::add, 8, 3), swap(AtomicOp::cas, 8, 9, 3);
+    CHECK(n.now(add) == XFER_OK);
+    CHECK(n.now(swap) == XFER_OK);
+    CHECK(add.moved == Moved::process);
+    CHECK(swap.before == 3);
+    CHECK(load<uint64_t>(n.memory.data() + 8) == 9);
+    CHECK(n.there.accesses == asked);
+    TestAtomic across(AtomicOp::add, 12, 1), past(AtomicOp::add, 8 << 20, 1);
+    CHECK(n.now(across) == XFER_EINVAL);  // by the owner
+    CHECK(n.now(past) == XFER_ERANGE);
+    CHECK(n.there.accesses == asked + 2);
+    CHECK(load<uint64_t>(n.memory.data() + 8) == 9);
+}
+
+TEST_CASE("an atomic that was posted when the region ended is refused, and not done") {
+    Neighbours n;
+    n.meet();
+    n.get_near();
+    TestAtomic late(AtomicOp::add, 8, 3);
+    REQUIRE(n.link->post(late));
+    n.there.regions.clear();
+    CHECK(n.accepted().retire(RegionId{kRegion}, XFER_ESTALE));
+    n.link->flush();
+    REQUIRE(n.until([&] { return !n.here.done.empty() && n.here.done.back().op == &late; }));
+    CHECK(n.here.done.back().status == XFER_ESTALE);
+    CHECK(!late.canceled);
+    CHECK(load<uint64_t>(n.memory.data() + 8) == 0);
+}
+
 TEST_CASE("a region that has ended is not touched, and what comes later is refused") {
     Neighbours pair;
     pair.meet();

@@ -104,7 +104,57 @@ TEST_CASE("a canceled get writes nothing any more") {
     CHECK(into == now);
 }
 
+TEST_CASE("an atomic that has left is told as its owner says, canceled or not") {
+    Raw raw;
+    TestAtomic done(AtomicOp::add, 0, 1), cut(AtomicOp::add, 0, 1), refused(AtomicOp::add, 0, 1);
+    for (TestAtomic *op : {&done, &cut, &refused})
+        REQUIRE(raw.accepted().post(*op));
+    raw.accepted().flush();
+    raw.hear(3 * (Frame::kSize + kAtomicBody));
+    std::vector<uint8_t> before(8);
+    store<uint64_t>(before.data(), 0x1234567890abcdef);
+    CHECK(raw.accepted().cancel(done));
+    raw.say(answer(FrameType::data, 1, XFER_OK, before));
+    REQUIRE(raw.until([&] { return raw.there.done.size() == 1; }));
+    CHECK(raw.there.done[0].status == XFER_OK);
+    CHECK(done.before == 0x1234567890abcdef);
+
+    const std::vector<uint8_t> reply = answer(FrameType::data, 2, XFER_OK, before);
+    raw.say({reply.begin(), reply.end() - 4});
+    turn_some(*raw.loop);
+    CHECK(raw.accepted().cancel(cut));  // in the midst of its answer
+    raw.say({reply.end() - 4, reply.end()});
+    REQUIRE(raw.until([&] { return raw.there.done.size() == 2; }));
+    CHECK(raw.there.done[1].status == XFER_OK);
+    CHECK(cut.before == 0x1234567890abcdef);
+
+    CHECK(raw.accepted().cancel(refused));
+    raw.say(answer(FrameType::error, 3, XFER_EREVOKED));
+    REQUIRE(raw.until([&] { return raw.there.done.size() == 3; }));
+    CHECK(raw.there.done[2].status == XFER_EREVOKED);
+}
+
 // ---- retire ----
+
+TEST_CASE("an atomic that was done is answered so, though its region ends before that leaves") {
+    Raw raw;
+    store<uint64_t>(raw.memory.data() + 8, 5);
+    raw.there.control_hook = [&] {
+        CHECK(raw.accepted().retire(RegionId{kRegion}, XFER_ESTALE));
+        raw.there.regions.clear();
+    };
+    std::vector<uint8_t> talk = atomic_of(1, 8, 3);
+    const std::vector<uint8_t> ping = answer(FrameType::ping, 1), late = atomic_of(2, 8, 3);
+    talk.insert(talk.end(), ping.begin(), ping.end());
+    talk.insert(talk.end(), late.begin(), late.end());
+    raw.say(talk);
+    CHECK(raw.hear_frame().type == FrameType::data);
+    CHECK(load<uint64_t>(raw.hear(8).data()) == 5);
+    const Frame refused = raw.hear_frame();
+    CHECK(refused.type == FrameType::error);
+    CHECK(refused.status == XFER_ESTALE);
+    CHECK(load<uint64_t>(raw.memory.data() + 8) == 8);
+}
 
 TEST_CASE("a region that is closed while a put comes in is left alone") {
     Raw raw;

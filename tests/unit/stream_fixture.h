@@ -277,6 +277,23 @@ inline std::vector<uint8_t> put_of(uint64_t seq, const std::vector<uint8_t> &pay
                    flags);
 }
 
+inline std::vector<uint8_t> atomic_of(uint64_t seq, uint64_t offset, uint64_t operand,
+                                      uint8_t op = 1, uint64_t region = kRegion,
+                                      uint64_t key = kKey) {
+    Frame frame;
+    frame.type = FrameType::atomic;
+    frame.flags = op;
+    frame.length = kAtomicBody;
+    frame.seq = seq;
+    frame.region = region;
+    frame.generation = 1;
+    std::vector<uint8_t> bytes(Frame::kSize + kAtomicBody);
+    encode(frame, bytes.data());
+    store<uint64_t>(bytes.data() + Frame::kSize, key);
+    encode(Atomic{static_cast<AtomicOp>(op), operand, 0}, offset, bytes.data() + Frame::kSize + 8);
+    return bytes;
+}
+
 inline std::vector<uint8_t> answer(FrameType type, uint64_t seq, Status status = XFER_OK,
                                    const std::vector<uint8_t> &payload = {}) {
     Frame frame;

@@ -9,6 +9,8 @@ TEST_CASE("an end of the stream at every byte of a conversation is an end, and n
     std::vector<uint8_t> talk = put_of(1, pattern(200, 1));
     std::vector<uint8_t> get = request(FrameType::get, 2, {{0, 100}});
     talk.insert(talk.end(), get.begin(), get.end());
+    const std::vector<uint8_t> atomic = atomic_of(3, 8, 1);
+    talk.insert(talk.end(), atomic.begin(), atomic.end());
     for (size_t cut = 0; cut <= talk.size(); cut += cut < 100 ? 1 : 7) {
         CAPTURE(cut);
         Raw raw;
@@ -47,6 +49,25 @@ TEST_CASE("what no peer may say ends the link") {
     SUBCASE("a get of more than a chunk") {
         Raw raw;
         raw.say(request(FrameType::get, 1, {{0, kMaxChunk}, {0, 1}}));
+        raw.expect_broken(XFER_EPROTO);
+    }
+    SUBCASE("an unknown atomic") {
+        Raw raw;
+        raw.say(atomic_of(1, 0, 1, 3));
+        raw.expect_broken(XFER_EPROTO);
+        CHECK(load<uint64_t>(raw.memory.data()) == 0);
+    }
+    SUBCASE("an atomic with a number left out") {
+        Raw raw;
+        raw.say(atomic_of(2, 0, 1));
+        raw.expect_broken(XFER_EPROTO);
+        CHECK(load<uint64_t>(raw.memory.data()) == 0);
+    }
+    SUBCASE("an atomic of another length") {
+        Raw raw;
+        std::vector<uint8_t> atomic = atomic_of(1, 0, 1);
+        store<uint32_t>(atomic.data() + 4, kAtomicBody + 8);
+        raw.say(atomic);
         raw.expect_broken(XFER_EPROTO);
     }
     SUBCASE("a number left out") {
@@ -103,6 +124,25 @@ TEST_CASE("an answer of the wrong kind or length, or too early, ends the link") 
     broken_by(Dir::put, answer(FrameType::ack, 2));
     broken_by(Dir::put, answer(FrameType::error, 2, XFER_EACCESS));
     CHECK(into == std::vector<uint8_t>(100, 9));
+
+    const auto atomic_broken_by = [&](const std::vector<uint8_t> &bytes) {
+        Raw raw;
+        TestAtomic op(AtomicOp::add, 0, 1);
+        REQUIRE(raw.accepted().post(op));
+        raw.accepted().flush();
+        CHECK(raw.hear(Frame::kSize + kAtomicBody) == atomic_of(1, 0, 1));
+        raw.say(bytes);
+        raw.expect_broken(XFER_EPROTO);
+        REQUIRE(raw.there.done.size() == 1);
+        CHECK(raw.there.done[0].status == XFER_EPEERLOST);
+    };
+    atomic_broken_by(answer(FrameType::ack, 1));
+    atomic_broken_by(answer(FrameType::data, 1));
+    atomic_broken_by(answer(FrameType::data, 1, XFER_OK, pattern(7, 1)));
+    atomic_broken_by(answer(FrameType::data, 2, XFER_OK, pattern(8, 1)));
+    std::vector<uint8_t> summed = answer(FrameType::data, 1, XFER_OK, pattern(16, 1));
+    summed[1] = kChecked;
+    atomic_broken_by(summed);
 
     // Of a put that has not left whole: its memory is still being read.
     Raw raw(true, 4096);

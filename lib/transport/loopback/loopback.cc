@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "transport/atomic.h"
+
 namespace xfer {
 
 namespace {
@@ -54,7 +56,7 @@ private:
     void deliver_soon(Message message);
     void deliver();
     void work();
-    Status move(const Op &op);
+    Status move(Op &op);
     void copy(const Op &op);
     void finish(Op &op, Status status);
     void fail(Ops &ops, Status status);
@@ -152,7 +154,7 @@ void LoopbackLink::work() {
     if (!posted_.empty()) loop_.defer(*this);
 }
 
-Status LoopbackLink::move(const Op &op) {
+Status LoopbackLink::move(Op &op) {
     pieces_.clear();
     wire_pieces_.clear();
     ranges_.clear();
@@ -161,7 +163,10 @@ Status LoopbackLink::move(const Op &op) {
         wire_pieces_.push_back({piece.offset, static_cast<uint32_t>(piece.length)});
     const Status status = sink_->on_access(op.dir, op.remote, wire_pieces_, ranges_);
     if (status != XFER_OK) return status;
-    copy(op);
+    if (op.dir == Dir::atomic)
+        op.before = apply(op.atomic, ranges_[0].iov_base);
+    else
+        copy(op);
     sink_->on_served(op.dir, op.bytes);
     return XFER_OK;
 }

@@ -79,7 +79,7 @@ void ShmLink::show(const Word &asked) {
     answer.access = reach.access;
     Fd along;
     if (reach.fd >= 0 && door_.pid() != ::getpid()) {
-        const bool writable = reach.access & XFER_WRITE;
+        const bool writable = reach.access & kChanges;
         const MappingId mapping = mapping_of(reach.memory, writable);
         if (!shown_->mappings.contains(mapping)) along = open_again(reach.fd, writable);
         if (along) shown_->mappings.insert(mapping);

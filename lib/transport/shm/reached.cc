@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "transport/atomic.h"
 #include "transport/shm/claim.h"
 #include "transport/shm/streaming.h"
 #include "util/mapped.h"
@@ -63,7 +64,7 @@ public:
     }
     uint8_t *find(const Word &region) const {
         const bool inside = region.offset <= size_ && region.length <= size_ - region.offset;
-        const bool allowed = writable_ || !(region.access & XFER_WRITE);
+        const bool allowed = writable_ || !(region.access & kChanges);
         return data_ && inside && allowed ? data_ + region.offset : nullptr;
     }
 
@@ -99,10 +100,11 @@ Reached::Way Reached::way(const Op &op) {
     return region.state == Region::State::shown && fits(op, region) ? Way::copy : Way::rings;
 }
 
-// What does not fit is refused by its owner, who knows best why.
+// What does not fit is refused by its owner, who knows best why. The kernel copies, but knows no
+// atomics.
 bool Reached::fits(const Op &op, const Region &region) const {
     return region.generation == op.remote.generation && region.key == op.remote.key &&
-           region.access & (op.dir == Dir::put ? XFER_WRITE : XFER_READ);
+           region.access & access_for(op.dir) && (op.dir != Dir::atomic || region.here);
 }
 
 Word Reached::question(const Op &op) {
@@ -189,11 +191,16 @@ bool Reached::copy(Op &op, std::vector<Piece> &pieces) {
     const auto at = regions_.find({op.remote.region});
     if (at == regions_.end()) return false;
     const Region &region = at->second;
+    if (!fits(op, region)) return false;
     pieces.clear();
     op.draw(pieces);
     for (const Piece &piece : pieces)
         if (piece.offset > region.length || piece.length > region.length - piece.offset)
             return false;
+    // A neighbour may say that a region begins anywhere.
+    if (op.dir == Dir::atomic &&
+        !is_aligned(reinterpret_cast<uint64_t>(region.here) + pieces[0].offset))
+        return false;
     op.sent |= note(op);
     bool done = enter(mine_.claim, theirs_.slots[region.slot], region.stamp);
     op.sent |= done;
@@ -211,7 +218,11 @@ Moved Reached::way_of(const Region &region) const {
     return region.mapping ? Moved::mapped : Moved::process;
 }
 
-bool Reached::copy_here(const Op &op, const Region &region, const std::vector<Piece> &pieces) {
+bool Reached::copy_here(Op &op, const Region &region, const std::vector<Piece> &pieces) {
+    if (op.dir == Dir::atomic) {
+        op.before = apply(op.atomic, region.here + pieces[0].offset);
+        return true;
+    }
     const Unseen copies;
     const bool large = op.list->bytes() >= kPastCaches;
     for (const Piece &piece : pieces) {

@@ -29,7 +29,7 @@ public:
     void hear(const Word &shown, std::vector<Fd> fds);
     void hide(RegionId region);
     void drop(MappingId mapping);
-    // False: it could not be copied after all.
+    // Or does it, if it is an atomic. False: it could not be copied after all.
     bool copy(Op &op, std::vector<Piece> &pieces);
 
 private:
@@ -47,7 +47,7 @@ private:
     bool reaches();
     bool note(const Op &op);
     Moved way_of(const Region &region) const;
-    bool copy_here(const Op &op, const Region &region, const std::vector<Piece> &pieces);
+    bool copy_here(Op &op, const Region &region, const std::vector<Piece> &pieces);
     bool copy_there(Op &op, const Region &region, const std::vector<Piece> &pieces);
     void forget_beyond();
 

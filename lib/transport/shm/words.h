@@ -10,8 +10,13 @@
 #include "wire/bytes.h"
 #include "wire/frame.h"
 #include "wire/ids.h"
+#include "xfer/xfer.h"
 
 namespace xfer::shm {
+
+// What a region allows that takes a mapping which may be written. Who may do atomics can give each
+// aligned word any value by them: such a mapping lets it do no more than that.
+constexpr uint64_t kChanges = XFER_WRITE | XFER_ATOMIC;
 
 // A memory as a neighbour maps it: for reading, or for both.
 using MappingId = Id<struct MappingKind>;

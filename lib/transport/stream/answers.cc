@@ -60,6 +60,10 @@ void Answers::data(uint64_t seq, uint64_t region, bool checked, std::span<const 
           static_cast<uint32_t>(ranges.size()), seq, region, checked});
 }
 
+void Answers::done(uint64_t seq, uint64_t before) {
+    push({FrameType::data, XFER_OK, kAtomicWidth, 0, seq, 0, false, true, before});
+}
+
 void Answers::pop() {
     const Answer &done = front();
     answered_ = done.seq;
@@ -83,7 +87,7 @@ void Answers::retire(Target target, Status why) {
     size_t from = ranges_at_;
     for (size_t i = at_; i < queue_.size(); ++i) {
         Answer &answer = queue_[i];
-        if (answer.type == FrameType::data && answer.region == target.wire()) {
+        if (answer.type == FrameType::data && !answer.word && answer.region == target.wire()) {
             auto first = ranges_.begin() + static_cast<ptrdiff_t>(from);
             ranges_.erase(first, first + answer.ranges);
             answer = {FrameType::error, why, 0, 0, answer.seq, 0};

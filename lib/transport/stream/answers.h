@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this side owes the peer for its puts and gets, in the order in which they came. Puts that
+// What this side owes the peer for its requests, in the order in which they came. Puts that
 // follow one another are acknowledged by one frame, and that one waits a little for more.
 #pragma once
 
@@ -17,6 +17,8 @@ struct Answer {
     uint64_t seq;
     uint64_t region;
     bool checked = false;  // data: with a checksum
+    bool word = false;     // data: of an atomic, which has no ranges,
+    uint64_t before = 0;   // but this
 };
 
 class Answers {
@@ -28,6 +30,7 @@ public:
     void acknowledge(uint64_t seq, uint32_t bytes, bool at_once);
     void refuse(uint64_t seq, Status status);
     void data(uint64_t seq, uint64_t region, bool checked, std::span<const iovec> ranges);
+    void done(uint64_t seq, uint64_t before);  // an atomic
 
     bool due() const { return due_; }   // something has waited long enough
     void hurry() { due_ = waiting(); }  // whatever is there

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "transport/atomic.h"
 #include "util/mapped.h"
 #include "util/unseen.h"
 #include "wire/hello.h"
@@ -191,6 +192,8 @@ bool Receiver::read_frame(bool &progress) {
         return on_get(*frame, body);
     case FrameType::data:
         return on_data(*frame, body);
+    case FrameType::atomic:
+        return on_atomic(*frame, body);
     case FrameType::ack:
         allowed = both_.window.acknowledged(frame->seq, *both_.sink);
         break;
@@ -263,9 +266,27 @@ bool Receiver::on_get(const Frame &frame, const uint8_t *access) {
     return true;
 }
 
+// Done as soon as it is here, and once: what ends the link from here on leaves it done.
+bool Receiver::on_atomic(const Frame &frame, const uint8_t *body) {
+    if (!both_.answers.admit(frame.seq))
+        return broken(XFER_EPROTO, "the peer sent a request that it may not");
+    both_.buffers.wire_pieces.assign(1, {load<uint64_t>(body + 8), kAtomicWidth});
+    std::vector<iovec> &word = both_.buffers.vectors;
+    const Status status = ask_access(Dir::atomic, frame, body, word);
+    if (status != XFER_OK) {
+        both_.answers.refuse(frame.seq, status);
+        return true;
+    }
+    const Atomic asked{static_cast<AtomicOp>(frame.flags), load<uint64_t>(body + 16),
+                       load<uint64_t>(body + 24)};
+    both_.answers.done(frame.seq, apply(asked, word[0].iov_base));
+    both_.sink->on_served(Dir::atomic, kAtomicWidth);
+    return true;
+}
+
 bool Receiver::on_data(const Frame &frame, const uint8_t *head) {
     const uint32_t bytes = frame.length - head_length(frame);
-    op_ = both_.window.get_answered(frame.seq, bytes);
+    op_ = both_.window.answered(frame.seq, bytes);
     if (!op_) return broken(XFER_EPROTO, "the peer sent data that was not asked for");
     if (op_->checked != ((frame.flags & kChecked) != 0))
         return broken(XFER_EPROTO,
@@ -275,6 +296,10 @@ bool Receiver::on_data(const Frame &frame, const uint8_t *head) {
     into.clear();
     if (frame.flags & kChecked) due_ = load<uint32_t>(head);
     begin_payload(Payload::data, bytes);
+    if (op_->dir == Dir::atomic) {
+        into.push_back({&op_->before, kAtomicWidth});
+        return true;
+    }
     discard_ = op_->canceled;
     if (discard_) return true;
     std::vector<Piece> &pieces = both_.buffers.pieces;
@@ -376,7 +401,7 @@ bool Receiver::intact() const {
 }
 
 void Receiver::cancel(const Op &op) {
-    if (payload_ == Payload::data && op_ == &op) discard_ = true;
+    if (payload_ == Payload::data && op_ == &op && op.dir == Dir::get) discard_ = true;
 }
 
 void Receiver::retire(Target target, Status why) {

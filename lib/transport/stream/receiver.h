@@ -45,6 +45,7 @@ private:
     bool read_frame(bool &progress);
     bool on_put(const Frame &frame, const uint8_t *access);
     bool on_get(const Frame &frame, const uint8_t *access);
+    bool on_atomic(const Frame &frame, const uint8_t *body);
     bool on_data(const Frame &frame, const uint8_t *head);
     Status ask_access(Dir dir, const Frame &frame, const uint8_t *access, std::vector<iovec> &out);
     bool read_pieces(const Frame &frame, const uint8_t *access, uint64_t bytes);
@@ -69,7 +70,7 @@ private:
     uint32_t left_ = 0;          // of the payload
     uint32_t bytes_ = 0;         // of the payload, in all
     Frame frame_;                // whose payload it is
-    Op *op_ = nullptr;           // data: the get
+    Op *op_ = nullptr;           // data: the get or atomic
     uint32_t due_ = 0;           // checksum that the payload must have, if it has one
     Crc32c sum_;                 // of the payload so far
     Failure failure_;

@@ -121,8 +121,10 @@ void Sender::add_answer(const Answer &answer) {
     frame.seq = answer.seq;
     frame.status = answer.status;
     size_t begin = burst_->bytes;
-    uint8_t *to = burst_->add_head(Frame::kSize + head_length(frame));
+    uint8_t *to =
+        burst_->add_head(Frame::kSize + head_length(frame) + (answer.word ? kAtomicWidth : 0));
     encode(frame, to);
+    if (answer.word) store<uint64_t>(to + Frame::kSize, answer.before);
     if (answer.checked) {
         Crc32c sum;
         for (const iovec &range : both_.answers.front_ranges())
@@ -141,6 +143,7 @@ void Sender::add_operation(Op &op) {
     pieces.clear();
     op.draw(pieces);
     XFER_CHECK(pieces.size() == op.pieces);
+    if (op.dir == Dir::atomic) return add_atomic(op, pieces[0].offset);
 
     const bool put = op.dir == Dir::put;
     Frame frame;
@@ -184,6 +187,23 @@ void Sender::add_operation(Op &op) {
         for (const Piece &piece : pieces)
             burst_->add_payload(reinterpret_cast<const void *>(piece.local), piece.length);
     burst_->parts.push_back({&op, 0, false, begin, burst_->bytes, first, burst_->vectors.size()});
+}
+
+void Sender::add_atomic(Op &op, uint64_t offset) {
+    Frame frame;
+    frame.type = FrameType::atomic;
+    frame.flags = static_cast<uint8_t>(op.atomic.op);
+    frame.length = kAtomicBody;
+    frame.seq = op.seq;
+    frame.region = op.remote.region;
+    frame.generation = op.remote.generation;
+    const size_t begin = burst_->bytes;
+    uint8_t *to = burst_->add_head(Frame::kSize + kAtomicBody);
+    encode(frame, to);
+    store<uint64_t>(to + Frame::kSize, op.remote.key);
+    encode(op.atomic, offset, to + Frame::kSize + 8);
+    const size_t none = burst_->vectors.size();
+    burst_->parts.push_back({&op, 0, false, begin, burst_->bytes, none, none});
 }
 
 // ---- sending ----

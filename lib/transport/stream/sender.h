@@ -51,6 +51,7 @@ private:
     void drop_control(size_t bytes);
     void add_answer(const Answer &answer);
     void add_operation(Op &op);
+    void add_atomic(Op &op, uint64_t offset);
     void advance(size_t bytes);
     bool step_over();
     void blank(const Burst::Part &part);

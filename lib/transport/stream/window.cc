@@ -49,15 +49,15 @@ bool Window::refused(uint64_t seq, Status status, LinkSink &sink) {
     return true;
 }
 
-Op *Window::get_answered(uint64_t seq, uint32_t bytes) {
+Op *Window::answered(uint64_t seq, uint32_t bytes) {
     if (asked_.empty() || seq != asked_.front().seq || seq > left_) return nullptr;
     Op &op = asked_.front();
-    return op.dir == Dir::get && op.bytes == bytes ? &op : nullptr;
+    return op.dir != Dir::put && op.bytes == bytes ? &op : nullptr;
 }
 
-// What was discarded on its way in did not arrive.
+// What was discarded on its way in did not arrive. An atomic was done, canceled or not.
 void Window::got(Op &op, Status status, LinkSink &sink) {
-    finish(op, op.canceled ? XFER_ECANCELED : status, sink);
+    finish(op, op.canceled && op.dir == Dir::get ? XFER_ECANCELED : status, sink);
 }
 
 void Window::deliver_canceled(LinkSink &sink) {

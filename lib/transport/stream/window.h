@@ -22,7 +22,7 @@ public:
     // Answers of the peer. False: one that the protocol does not allow.
     bool acknowledged(uint64_t seq, LinkSink &sink);
     bool refused(uint64_t seq, Status status, LinkSink &sink);
-    Op *get_answered(uint64_t seq, uint32_t bytes);  // null: not allowed
+    Op *answered(uint64_t seq, uint32_t bytes);  // by data; null: not allowed
     void got(Op &op, Status status, LinkSink &sink);
 
     bool has_canceled() const { return !canceled_.empty(); }
