@@ -2,12 +2,12 @@
  *
  * What hostile peers attack: an engine that listens on loopback and lends "vault", whose bytes and
  * what lies on both sides of it never change, "sealed", which may only be read, and "desk", which
- * honest peers write to, and "members", which no vector touches. The first line that it prints is
- * its URI. It answers each line "report" with one of numbers; "open" and "close" lend a region
- * "later" and take it back, "map" and "unmap" one "mapped" of memory that local peers map, whose
- * end is told, "map read" one that may only be read; "recv TAG ROOM" posts a receive from any,
- * "drop TAG COUNT" as many without room, and "send TAG LENGTH FLAGS" sends to the peer that came
- * last. It ends with its input.
+ * honest peers write to, "words", which allows atomics too, and "members", which no vector touches.
+ * The first line that it prints is its URI. It answers each line "report" with one of numbers;
+ * "open" and "close" lend a region "later" and take it back, "map" and "unmap" one "mapped" of
+ * memory that local peers map, whose end is told, "map read" one that may only be read; "recv TAG
+ * ROOM" posts a receive from any, "drop TAG COUNT" as many without room, and "send TAG LENGTH
+ * FLAGS" sends to the peer that came last. It ends with its input.
  *
  * Usage: [HOSTILE_IO_THREADS=N] [HOSTILE_LOG=1] hostile_server [KEY]
  */
@@ -21,7 +21,7 @@
 
 enum { GUARD = 1 << 16, VAULT = 1 << 20 };
 
-static uint64_t memory[(2 * GUARD + VAULT) / 8];
+static uint64_t memory[(2 * GUARD + VAULT) / 8], words[64];
 static char sealed[4096], desk[4 << 20], later[4096], inbox[1 << 16], outbox[1 << 18];
 static _Atomic(xfer_ep_t *) last_peer;
 static _Atomic(xfer_region_t *) mapped;
@@ -114,6 +114,7 @@ int main(int argc, char **argv) {
         lend(engine, "vault", XFER_READ | XFER_WRITE, (char *)memory + GUARD, VAULT),
         lend(engine, "sealed", XFER_READ, sealed, sizeof sealed),
         lend(engine, "desk", XFER_READ | XFER_WRITE, desk, sizeof desk),
+        lend(engine, "words", XFER_READ | XFER_WRITE | XFER_ATOMIC, words, sizeof words),
         map(engine, "members", XFER_READ | XFER_WRITE, 1 << 16)};
     char uri[256];
     must(xfer_engine_listen(engine, "tcp://127.0.0.1:0", NULL, uri, sizeof uri, NULL), "listen");

@@ -14,12 +14,15 @@ import struct
 from collections import deque
 from typing import NamedTuple
 
+EINVAL = -1
 EAGAIN, ETOOBIG, EBUSY, ECLOSED, EEXIST, ENOTFOUND, EACCESS, ERANGE, ESTALE = -5, -6, -8, -9, -13, -14, -15, -16, -17
 ECANCELED, EPEERLOST, EAUTH, EIDENTITY, EPROTO, EVERSION, ECHECKSUM, EOVERLOAD = -19, -20, -25, -26, -27, -28, -30, -32
+EREVOKED = -33
 
 HELLO, REPLY, PROOF, READY, REFUSE, LANE, LANE_READY = range(1, 8)
 PUT, GET, ACK, ERROR, DATA, LOOKUP, FOUND, GONE, PING, PONG, LANES, BYE, FORGET, NOTIFY, NOTED, DRAIN = range(1, 17)
-MESSAGE, KEPT, TAKEN, WITHDRAW, SHIFT = range(17, 22)
+MESSAGE, KEPT, TAKEN, WITHDRAW, SHIFT, ATOMIC = range(17, 23)
+ADD, CAS = 1, 2  # flags of an atomic: which it is
 SYNC, ENVELOPE, HELD = 1, 2, 1  # flags of a message; of kept
 ACK_WANTED, NOTIFIED, CHECKED = 1, 2, 4  # flags of a put; CHECKED also of a get and its data
 WAIT = 1  # flag of a lookup
@@ -262,11 +265,12 @@ class Ref(NamedTuple):
     @staticmethod
     def parse(data):
         magic, version, owner, *fields, access, _, zero, total = struct.unpack("<4sI16s5QIII12sQ", data)
-        if magic == b"xref" and version > 1:
+        if magic == b"xref" and version > 2:
             raise Failed(EVERSION)
         ref = Ref(owner, *fields, access)
         wraps = ref.offset + ref.length > 1 << 64
-        if magic != b"xref" or version == 0 or total != ref_sum(data) or any(zero) or access & ~3 or wraps:
+        fits = access < 8 and version == (2 if access & 4 else 1)
+        if magic != b"xref" or version == 0 or total != ref_sum(data) or any(zero) or not fits or wraps:
             raise Failed(EPROTO)
         return ref
 
@@ -305,6 +309,8 @@ def is_well_formed(type, flags, pieces, length, seq, status):
         return 1 <= pieces <= MAX_PIECES and access <= length <= access + MAX_PAYLOAD
     if type == GET:
         return 1 <= pieces <= MAX_PIECES and length == 8 + 16 * pieces and not flags & NOTIFIED
+    if type == ATOMIC:
+        return pieces == 0 and length == 32 and flags in (ADD, CAS)
     least, most = {DATA: (checksum, MAX_PAYLOAD + checksum),
                    MESSAGE: (8, 8) if flags & ENVELOPE else (checksum, 4096), LOOKUP: (1, 255), GONE: (REF, REF),
                    FOUND: (0 if status else REF, REF + 1024),
@@ -328,6 +334,10 @@ def access_of(ref, pieces, notification=None, checksum=None):
         struct.pack("<Q", ref.key), struct.pack("<QQ", *notification) if notification else b"",
         struct.pack("<Q", checksum) if checksum is not None else b"",
         *(struct.pack("<QII", ref.offset + offset, length, 0) for offset, length in pieces)])
+
+
+def body_of_atomic(ref, offset, operand, compare=0):
+    return struct.pack("<4Q", ref.key, (ref.offset + offset) % (1 << 64), operand, compare)
 
 
 def crc32c_table():
@@ -368,7 +378,7 @@ def cut(pieces):
 
 
 class Request:
-    """A put (`length` is None) or get of ours; `answer` is 0, a negative status, or the bytes of a get."""
+    """A put (`length` is None), get or atomic of ours; `answer` is 0, a negative status, or what came back."""
 
     def __init__(self, seq, length, checked):
         self.seq, self.length, self.checked, self.answer = seq, length, checked, None
@@ -575,7 +585,7 @@ class Initiator:
             pieces = [struct.unpack_from("<QI", frame.body, at) for at in range(8, len(frame.body), 16)]
             lane.send(Frame(DATA, frame.seq, body=b"".join(data[at:at + length] for at, length in pieces)).pack())
             return frame.seq == lane.seq_of_peer
-        if frame.type in (PUT, GET):
+        if frame.type in (PUT, GET, ATOMIC):
             lane.seq_of_peer += 1
             lane.send(Frame(ERROR, frame.seq, status=ESTALE).pack())  # there are no regions here
             return frame.seq == lane.seq_of_peer
@@ -704,6 +714,18 @@ class Initiator:
     def get(self, ref, pieces, lane=0, flags=0):
         """The bytes of the pieces, each (offset, length)."""
         return b"".join(self.finish([self.request(GET, ref, part, b"", lane, flags) for part in cut(pieces)]))
+
+    def atomic(self, op, ref, offset, operand, compare=0, lane=0):
+        """Adds, or compares and swaps; the number that was there before."""
+        lane = self.lanes[lane]
+        while len(lane.unanswered) >= self.ops:
+            self.turn()
+        lane.seq += 1
+        request = Request(lane.seq, 8, False)
+        lane.unanswered.append(request)
+        lane.send(Frame(ATOMIC, lane.seq, op, 0, ref.region, ref.generation,
+                        body=body_of_atomic(ref, offset, operand, compare)).pack())
+        return int.from_bytes(self.finish([request])[0], "little")
 
     def send(self, data, tag, flags=0):
         """Sends a message, and waits until the peer holds it, or has received it; the status of its end."""

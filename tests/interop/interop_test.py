@@ -116,6 +116,10 @@ class Vectors(unittest.TestCase):
         get = Frame(wire.GET, 2, 0, 1, ref.region, ref.generation, body=wire.access_of(ref, pieces))
         self.assertEqual(put.pack(), self.page["put"][0])
         self.assertEqual(get.pack(), self.page["get"][0])
+        for at, fields in enumerate([(wire.ADD, 264, 5, 0), (wire.CAS, 264, 1, 12)]):
+            atomic = Frame(wire.ATOMIC, 3 + at, fields[0], 0, ref.region, ref.generation,
+                           body=wire.body_of_atomic(ref, *fields[1:]))
+            self.assertEqual(atomic.pack(), self.page["atomic"][at])
 
     def test_checksum(self):
         self.assertEqual(wire.crc32c(b"123456789"), 0xE3069283)  # the check value of CRC-32C
@@ -262,6 +266,45 @@ class Cases:
         connection.put(ref, [(0, 4)], b"....")
         self.refused(wire.ERANGE, connection.put, ref, [(0, 4), (REGION, 4)], b"datadata", kind=Failed)
         self.assertEqual(connection.get(ref, [(0, 4)]), b"....")
+
+    # Atomics.
+
+    def test_atomics(self):
+        connection = self.connect()
+        ref = connection.lookup(b"words")
+        self.assertEqual(ref.access, 7)
+        connection.put(ref, [(16, 8)], (7).to_bytes(8, "little"))
+        for lane in (0, connection.join_lane()):
+            self.assertEqual(connection.atomic(wire.ADD, ref, 16, 5, lane=lane), 7)
+            self.assertEqual(connection.atomic(wire.ADD, ref, 16, (1 << 64) - 2, lane=lane), 12)
+            self.assertEqual(connection.atomic(wire.CAS, ref, 16, 3, compare=11, lane=lane), 10)
+            self.assertEqual(connection.atomic(wire.CAS, ref, 16, 7, compare=10, lane=lane), 10)
+        self.assertEqual(connection.get(ref, [(8, 24)]), struct.pack("<3Q", 0, 7, 0))
+
+    def test_an_atomic_behind_puts_without_an_ack(self):
+        connection = self.connect()
+        ref = connection.lookup(b"words")
+        put = connection.request(wire.PUT, ref, [(24, 8)], (4).to_bytes(8, "little"))
+        self.assertEqual(connection.atomic(wire.ADD, ref, 24, 1), 4)
+        self.assertEqual(put.answer, 0)
+
+    def test_refused_atomics(self):
+        connection = self.connect()
+        ref, memory = connection.lookup(b"words"), connection.lookup(b"memory")
+        for status, it, offset in [
+            (wire.ESTALE, ref._replace(generation=ref.generation + 1), 0),
+            (wire.ESTALE, ref._replace(key=ref.key ^ 1), 0),
+            (wire.ESTALE, ref._replace(region=4711), 0),
+            (wire.EACCESS, memory, 0),
+            (wire.ERANGE, ref, ref.length - 7),
+            (wire.ERANGE, ref, ref.length),
+            (wire.ERANGE, ref, (1 << 64) - 8),
+            *((wire.EINVAL, ref, offset) for offset in range(1, 8)),
+        ]:
+            with self.subTest(status=status, offset=offset):
+                self.refused(status, connection.atomic, wire.ADD, it, offset, 1, kind=Failed)
+        self.assertEqual(connection.get(ref, [(0, 16)]), bytes(16))
+        self.is_up(connection)
 
     # Lookups.
 
@@ -457,6 +500,14 @@ class Cases:
         yield "get that is too long", put(type=wire.GET, data=b"", pieces=((0, wire.MAX_PAYLOAD), (0, 1)))
         yield "get that is notified", put(type=wire.GET, data=b"", flags=wire.NOTIFIED, notification=(1, 1))
         yield "number out of order", put(seq=2)
+        atomic = Frame(wire.ATOMIC, 1, wire.ADD, 0, ref.region, ref.generation,
+                       body=wire.body_of_atomic(ref, 0, 1))
+        yield "atomic out of order", atomic._replace(seq=2).pack()
+        yield "atomic of no kind", atomic._replace(flags=0).pack()
+        yield "atomic of an unknown kind", atomic._replace(flags=3).pack()
+        yield "atomic with a piece", atomic._replace(pieces=1).pack()
+        yield "short atomic", atomic._replace(body=atomic.body[:24]).pack()
+        yield "long atomic", atomic._replace(body=atomic.body + bytes(8)).pack()
         yield "number twice", put() + put()
         yield "ack that is not due", Frame(wire.ACK, 1).pack()
         yield "data that are not due", Frame(wire.DATA, 1).pack()
@@ -586,6 +637,14 @@ class Cases:
             self.refused(wire.ESTALE, connection.put, other, [(0, 4)], b"late", lane=1, kind=Failed)
         lane.show(connection.lookup(b"readonly"))
         self.assertIsNone(lane.copy(connection.lookup(b"readonly"), 0, b"late"))
+
+    def test_atomics_by_the_local_lane(self):
+        connection, lane = self.near()
+        ref = connection.lookup(b"words")
+        self.assertIsNone(lane.show(ref).here)  # it lies in no memory that could be mapped
+        before = connection.atomic(wire.ADD, ref, 40, 3, lane=1)
+        self.assertEqual(connection.atomic(wire.CAS, ref, 40, before, before + 3, lane=1), before + 3)
+        self.refused(wire.EINVAL, connection.atomic, wire.ADD, ref, 41, 1, lane=1, kind=Failed)
 
     def test_messages_by_the_local_lane(self):
         connection, _ = self.near()

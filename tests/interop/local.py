@@ -29,7 +29,7 @@ RING_BYTES, SLOT_COUNT, SPAN = 262144, 4096, 4096
 MAX_PACKET, WAKE_UP = 8192, b"\1"
 SHOW, SHOWN, HIDE, DROP = range(1, 5)
 CONTROL_PACKET = struct.Struct("=12Q")
-READABLE, WRITABLE = 1, 2
+READABLE, WRITABLE, CHANGEABLE = 1, 2, 6  # the last: by puts or atomics
 
 _barrier = threading.Lock()
 
@@ -309,7 +309,7 @@ class LocalLane(Lane):
         if fields[4] or fields[5] >= SLOT_COUNT or not fields[6]:
             return None
         here, writable = self.mappings.get(mapping) or (None, False)
-        if here is not None and (offset + length > len(here) or access & WRITABLE and not writable):
+        if here is not None and (offset + length > len(here) or access & CHANGEABLE and not writable):
             here = None
         shown = Shown(fields, here)
         shown.generation, shown.key = ref.generation, ref.key

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the initiator in Python talks to: an engine that listens on loopback and lends four
+ * What the initiator in Python talks to: an engine that listens on loopback and lends five
  * regions. The first line that it prints is its URI; after that one line tells of each
  * notification. It ends with its input.
  *
@@ -12,6 +12,7 @@
 #include <string.h>
 #include <xfer/xfer.h>
 
+static uint64_t words[64];
 static char memory[4 << 20], readonly[4096], later[4096], inbox[1 << 18];
 
 static xfer_region_t *mapped; /* of memory of the library's, which local peers map */
@@ -58,6 +59,7 @@ int main(int argc, char **argv) {
     memset(readonly, 'r', sizeof readonly);
     lend(engine, "memory", XFER_READ | XFER_WRITE, memory, sizeof memory);
     lend(engine, "readonly", XFER_READ, readonly, sizeof readonly);
+    lend(engine, "words", XFER_READ | XFER_WRITE | XFER_ATOMIC, (char *)words, sizeof words);
 
     xfer_region_options_t lent = {
         .size = sizeof lent, .access = XFER_READ | XFER_WRITE, .name = "mapped"};
