@@ -258,6 +258,12 @@ AT(xfer_ep_stats_t, connections, 2136);
 AT(xfer_ep_stats_t, rtt_ns, 2144);
 AT(xfer_ep_stats_t, atomic, 2152);
 
+SIZE(xfer_message_info_t, 56);
+AT(xfer_message_info_t, sender, 0);
+AT(xfer_message_info_t, tag, 24);
+AT(xfer_message_info_t, length, 32);
+AT(xfer_message_info_t, reserved, 40);
+
 SIZE(xfer_option_info_t, 32);
 AT(xfer_option_info_t, name, 0);
 AT(xfer_option_info_t, values, 8);

@@ -110,7 +110,7 @@ static void test_ref_of_later_version(void **state) {
     xfer_ref_t ref = ref_of(host_open(*state));
     xfer_ref_info_t info;
     char text[XFER_REF_TEXT_SIZE];
-    ref.bytes[4] = 2;
+    ref.bytes[4] = 3;
     assert_status(xfer_ref_info(&ref, &info, sizeof info), XFER_EVERSION);
     assert_status(xfer_ref_text(&ref, text, sizeof text), XFER_EVERSION);
     encode(ref.bytes, sizeof ref.bytes, text);

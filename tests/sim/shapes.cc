@@ -146,6 +146,8 @@ void Scenario::act_shape(Life &life) {
     const bool put = !lent.fixed;
     if (shape.remote_bytes >= lent.length - (put ? lent.next : 0)) return;
     Life::Ep *ep = life.ep_to(to);
+    // The owner has another id now, and its refs are refused.
+    if (ep && ep->expected && *ep->expected != model.who(lent.owner).id) return;
     Life::Batch batch;
     batch.node = to;
     batch.ref = ref->ref, batch.lent = &lent, batch.granted = ref->granted;

@@ -172,7 +172,7 @@ TEST_CASE("mistakes have a status and a text") {
         std::function<void(Given &)> change;
         Status status;
     } rows[] = {
-        {"unknown flag", [](Given &o) { o.flags = 8; }, XFER_EINVAL},
+        {"unknown flag", [](Given &o) { o.flags = 1u << 31; }, XFER_EINVAL},
         {"unref of a thread", [](Given &o) { o.flags = XFER_ENGINE_UNREF; }, XFER_EINVAL},
         {"unknown dispatch", [](Given &o) { o.dispatch = 4; }, XFER_EINVAL},
         {"thread without callback", [](Given &o) { o.on_event = nullptr; }, XFER_EINVAL},
