@@ -153,7 +153,7 @@ xfer_status_t guarded(const Call &call, Body body) noexcept {
     } catch (const std::system_error &error) {
         const int code = error.code().value();
         // EAGAIN: no stack for a thread.
-        why = {code == EAGAIN ? XFER_ENOMEM : status_of_errno(code), XFER_ORIGIN_OS, code, {}};
+        why = {code == EAGAIN ? XFER_ENOMEM : XFER_EIO, XFER_ORIGIN_OS, code, {}};
     } catch (...) {
         why = {XFER_EINTERNAL, XFER_ORIGIN_NONE, 0, {}};
     }

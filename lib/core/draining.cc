@@ -21,8 +21,9 @@ bool Draining::revoke() {
     return state_.compare_exchange_strong(pending, State::told);
 }
 
+// What the engine's close has ended did not end by itself.
 void Draining::release(Shard &shard) {
-    if (holds_.fetch_sub(1) == 1) finish(XFER_OK, shard);
+    if (holds_.fetch_sub(1) == 1) finish(shard.engine.closing() ? XFER_ECANCELED : XFER_OK, shard);
 }
 
 void Draining::finish(Status status, Shard &shard) {

@@ -286,17 +286,22 @@ private:
     const uint64_t limit_;
 };
 
+// What needs memory comes first: a drain that was refused has not begun.
 Status Engine::drain(uint32_t timeout_ms, uint64_t user) {
     if (closing()) return XFER_ECLOSED;
+    std::vector<std::unique_ptr<Drain>> drains;
+    for (const auto &shard : shards_) {
+        const bool limited = timeout_ms && shard->index == 0;
+        drains.push_back(std::make_unique<Drain>(limited ? timeout_ms * kNsPerMs : 0));
+    }
     if (!draining_.begin(user, static_cast<uint32_t>(shards_.size()))) return XFER_EBUSY;
     bool taken = false;
     for (auto &shard : shards_) {
-        const bool limited = timeout_ms && shard->index == 0;
-        auto *drain = new Drain(limited ? timeout_ms * kNsPerMs : 0);
-        if (shard->post(*drain))
+        Drain *posted = drains[shard->index].release();  // it deletes itself where it arrives
+        if (shard->post(*posted))
             taken = true;
         else
-            delete drain;
+            delete posted;
     }
     return !taken && draining_.revoke() ? XFER_ECLOSED : XFER_OK;
 }

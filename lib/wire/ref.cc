@@ -34,7 +34,7 @@ uint64_t sum_of(const uint8_t *bytes) {
 }
 
 Failure no_ref(const char *what) {
-    return {XFER_EINVAL, XFER_ORIGIN_NONE, 0, std::string("not a ref: ") + what};
+    return {XFER_EINVAL, XFER_ORIGIN_NONE, 0, Text("not a ref: ") + what};
 }
 
 }  // namespace
@@ -63,9 +63,9 @@ Result<RemoteRegion> decode_ref(const xfer_ref_t &ref) {
     const uint32_t version = load<uint32_t>(from + kVersionAt);
     if (version == 0) return no_ref("a wrong start");
     if (version > kVersion) {
-        return Failure{
-            XFER_EVERSION, XFER_ORIGIN_NONE, 0,
-            "a ref of version " + std::to_string(version) + ", which is later than this library's"};
+        return Failure{XFER_EVERSION, XFER_ORIGIN_NONE, 0,
+                       Text("a ref of version ") + std::to_string(version) +
+                           ", which is later than this library's"};
     }
     if (load<uint64_t>(from + kSumAt) != sum_of(from)) return no_ref("it was changed");
     if (std::any_of(from + kZeroAt, from + kSumAt, [](uint8_t byte) { return byte != 0; })) {
