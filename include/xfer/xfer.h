@@ -18,8 +18,9 @@
  * Rules, unless a function says otherwise:
  *   - Any thread may call it, also from within the event callback.
  *   - It returns a status: XFER_OK (0) or a negative number. Counts leave through out-parameters. Beside the statuses
- *     that it lists, a call may return XFER_EBADHANDLE, XFER_ECLOSED, XFER_EFORKED, XFER_EINVAL (a pointer that must
- *     not be NULL is, or a field is wrong), XFER_ENOMEM, and XFER_E2BIG if it takes a struct.
+ *     that it lists, a call may return XFER_EBADHANDLE, XFER_ECLOSED and XFER_EFORKED if it takes a handle,
+ *     XFER_EINVAL (a pointer that must not be NULL is, or a field is wrong), XFER_E2BIG if it takes a struct, and
+ *     XFER_ENOMEM. Statuses from "then one ... event" to the next semicolon are of that event, which may have others.
  *   - Nothing changes hands: what is passed in is copied before the call returns, what comes out is a value.
  *   - A call that began something and returned XFER_OK gets exactly one completion event; one that returned an error
  *     gets none. No event is delivered from inside the call that caused it.
@@ -28,7 +29,8 @@
  *   - Output structs are zero-filled, and written up to the size that is passed beside them.
  *   - `err` may be NULL. Otherwise all of it is written, on success too.
  *   - Strings are UTF-8 and NUL-terminated.
- *   - Calls on a handle between its close and its end return XFER_ECLOSED. Closing NULL does nothing.
+ *   - Calls on a handle between its close and its end return XFER_ECLOSED, but for those that only look. Closing
+ *     NULL does nothing.
  *   - Later versions may add enumerators and events: ignore what you do not know.
  *   - Find your object by the event's `user`. Pointers in events may be compared until the CLOSED event of their object
  *     was delivered; after that the next handle may have the same one.
@@ -87,7 +89,7 @@ enum {
     XFER_EUNSUPPORTED = -12, /* this build or this combination of options has no such thing */
     XFER_EEXIST = -13,       /* the name is taken */
     XFER_ENOTFOUND = -14,    /* no region of that name */
-    XFER_EACCESS = -15,      /* the region does not allow that access */
+    XFER_EACCESS = -15,      /* the region does not allow that access, or the system that address */
     XFER_ERANGE = -16,       /* outside the region, or the range wraps */
     XFER_ESTALE = -17,       /* the ref names a region or an incarnation that is gone */
     XFER_ETIMEDOUT = -18,    /* the deadline passed, or nothing moved for the stall limit */
@@ -350,9 +352,9 @@ typedef struct xfer_listen_options {
  * and tcp://:7000 mean every IPv4 interface, tcp://[::]:7000 every IPv6 interface; peers are told the address of each
  * that is up, of loopback only if there is no other. The address that was bound is written to `bound`, of `cap` bytes
  * (256 are enough), as a URI that peers can dial; of a wildcard it is the first, and xfer_engine_addresses has all.
- * Returns: XFER_OK; XFER_EADDR, XFER_EADDRINUSE, XFER_ENAME, XFER_ENOSPC, XFER_EAUTH (beyond loopback without a key,
+ * Returns: XFER_OK; XFER_EADDR, XFER_EADDRINUSE, XFER_ENOSPC, XFER_EAUTH (beyond loopback without a key,
  *          XFER_LISTEN_INSECURE or XFER_ENGINE_INSECURE), XFER_EINVAL, XFER_EUNSUPPORTED (no transport of this engine
- *          serves it). */
+ *          serves it), XFER_EACCESS (as of a port that needs a privilege), XFER_ENOFILES, XFER_EIO. */
 XFER_API xfer_status_t xfer_engine_listen(xfer_engine_t *engine, const char *uri, const xfer_listen_options_t *options,
                                           char *bound, uint64_t cap, xfer_error_t *err);
 
@@ -368,7 +370,7 @@ XFER_API xfer_status_t xfer_engine_id(xfer_engine_t *engine, xfer_id_t *id);
 
 /* The descriptor that is readable when xfer_engine_poll can make progress (POLL only). If you busy-poll, do not call
  * this: without a descriptor, operations between engines of one host need no system call.
- * Returns: XFER_OK; XFER_EUNSUPPORTED in the other dispatch modes; XFER_ENOFILES, XFER_ENOMEM (the first time).
+ * Returns: XFER_OK; XFER_EUNSUPPORTED in the other dispatch modes; the first time XFER_ENOFILES, XFER_ENOMEM, XFER_EIO.
  * Ownership: the engine's; watch it (level- or edge-triggered, a duplicate too), but do not close it nor read from it.
  *            After a poll that returned less than `max` it is not readable until something new happens. */
 XFER_API xfer_status_t xfer_engine_fd(xfer_engine_t *engine, int32_t *fd);
@@ -395,8 +397,8 @@ XFER_API xfer_status_t xfer_engine_wake(xfer_engine_t *engine);
  * XFER_ECLOSED, and no connection is accepted. Peers are told: they begin nothing new here, and operations that they
  * have not begun wait for the next engine with this id, within their deadlines. What is under way on either side ends,
  * then the connections do. xfer_engine_close is still to come.
- * Returns: XFER_OK, then one DRAINED event (XFER_ETIMEDOUT: not all of it has ended; XFER_ECANCELED: the engine was
- *          closed meanwhile); XFER_EBUSY the second time; XFER_ECLOSED. */
+ * Returns: XFER_OK, then one DRAINED event: XFER_ETIMEDOUT if not all of it has ended, XFER_ECANCELED if the engine was
+ *          closed meanwhile; XFER_EBUSY the second time; XFER_ECLOSED. */
 XFER_API xfer_status_t xfer_engine_drain(xfer_engine_t *engine, uint64_t user, const xfer_op_options_t *options);
 
 /* Starts the end: closes all regions and endpoints (their CLOSED events come), then delivers the engine's own CLOSED,
@@ -498,7 +500,8 @@ XFER_API xfer_status_t xfer_region_open(xfer_engine_t *engine, const xfer_region
 
 /* As xfer_region_open, with memory that it allocates, zeroed. Security: local peers map all of it, even if only a part
  * was granted to them.
- * Returns: XFER_OK; XFER_ENOMEM, XFER_ENOFILES, XFER_EINVAL (no length), and as xfer_region_open.
+ * Returns: XFER_OK; XFER_EINVAL (no length), XFER_E2BIG, XFER_EEXIST, XFER_EMEMKIND (the hint is not host memory),
+ *          XFER_ETOOBIG (too many regions), XFER_ENOMEM, XFER_ENOFILES, XFER_EIO.
  * Ownership: the memory is the region's and ends with it: after xfer_region_close, with the CLOSED event. */
 XFER_API xfer_status_t xfer_region_alloc(xfer_engine_t *engine, const xfer_region_options_t *options, uint64_t length,
                                          void **address, xfer_region_t **region, xfer_error_t *err);
@@ -516,12 +519,14 @@ XFER_API xfer_status_t xfer_region_grant(xfer_region_t *region, const xfer_grant
                                          xfer_error_t *err);
 
 /* Renews the lease of a grant: `lease_ms` from now; 0 and XFER_NONE: it never ends by itself.
- * Returns: XFER_OK; XFER_EREVOKED if it has ended; XFER_EINVAL if the ref is no grant of this engine. */
+ * Returns: XFER_OK; XFER_EREVOKED if it has ended, or is of another region; XFER_EINVAL if the ref is no grant of this
+ *          engine; XFER_EVERSION. */
 XFER_API xfer_status_t xfer_region_renew(xfer_region_t *region, const xfer_ref_t *grant, uint32_t lease_ms);
 
 /* Takes a grant back: later uses of it end with XFER_EREVOKED; the REVOKED event says that its memory is quiet, as far
  * as this grant goes.
- * Returns: XFER_OK; XFER_EREVOKED if it has ended; XFER_EINVAL if the ref is no grant of this engine. */
+ * Returns: XFER_OK; XFER_EREVOKED if it has ended, or is of another region; XFER_EINVAL if the ref is no grant of this
+ *          engine; XFER_EVERSION. */
 XFER_API xfer_status_t xfer_region_revoke(xfer_region_t *region, const xfer_ref_t *grant);
 
 /* What a region is.
@@ -628,15 +633,16 @@ XFER_API xfer_status_t xfer_ep_close(xfer_ep_t *ep);
 /* ---- put, get, atomics ---- */
 
 /* Writes `length` bytes from `local` to `offset` of what `remote` names.
- * Returns: XFER_OK, then one PUT event; XFER_EINVAL, XFER_ERANGE, XFER_EACCESS, XFER_EMEMKIND, XFER_ETOOBIG
- *          (XFER_FLAG_COPY), XFER_EAGAIN; XFER_EIDENTITY (`ep` was opened with the id of another engine than the
- *          ref's owner).
+ * Returns: XFER_OK, then one PUT event; XFER_EINVAL, XFER_ERANGE, XFER_EACCESS, XFER_EVERSION, XFER_EMEMKIND,
+ *          XFER_ETOOBIG (XFER_FLAG_COPY), XFER_EAGAIN; XFER_EIDENTITY (`ep` was opened with the id of another engine
+ *          than the ref's owner).
  * Ownership: the bytes at `local` are borrowed until the event. */
 XFER_API xfer_status_t xfer_put(xfer_ep_t *ep, const void *local, const xfer_ref_t *remote, uint64_t offset,
                                 uint64_t length, uint64_t user, const xfer_op_options_t *options);
 
 /* Reads `length` bytes at `offset` of what `remote` names into `local`.
- * Returns: XFER_OK, then one GET event; otherwise as xfer_put.
+ * Returns: XFER_OK, then one GET event; XFER_EINVAL, XFER_ERANGE, XFER_EACCESS, XFER_EVERSION, XFER_EMEMKIND,
+ *          XFER_EAGAIN, XFER_EIDENTITY (as of xfer_put).
  * Ownership: the bytes at `local` are borrowed until the event. */
 XFER_API xfer_status_t xfer_get(xfer_ep_t *ep, void *local, const xfer_ref_t *remote, uint64_t offset, uint64_t length,
                                 uint64_t user, const xfer_op_options_t *options);
@@ -752,8 +758,8 @@ XFER_API xfer_status_t xfer_batch_open(xfer_ep_t *ep, const xfer_batch_options_t
                                        xfer_error_t *err);
 
 /* Adds one put, as one entry.
- * Returns: XFER_OK; XFER_EINVAL, XFER_ERANGE, XFER_EACCESS, XFER_EMEMKIND, XFER_ETOOBIG, XFER_EIDENTITY (as xfer_put);
- *          XFER_EBUSY in flight.
+ * Returns: XFER_OK; XFER_EINVAL, XFER_ERANGE, XFER_EACCESS, XFER_EVERSION, XFER_EMEMKIND, XFER_ETOOBIG,
+ *          XFER_EIDENTITY (as xfer_put); XFER_EBUSY in flight.
  * Ownership: the ref is copied; the memory is borrowed only from submit to completion. */
 XFER_API xfer_status_t xfer_batch_put(xfer_batch_t *batch, const void *local, const xfer_ref_t *remote, uint64_t offset,
                                       uint64_t length);
@@ -790,7 +796,8 @@ XFER_API xfer_status_t xfer_batch_rebind(xfer_batch_t *batch, const xfer_ref_t *
  * the owner's application gets one NOTIFY event: XFER_OK once all data were applied, or why the batch failed (also if
  * this process dies on the way); after it nothing of the batch lands. The batch ends with XFER_OK only when the owner
  * holds that notification.
- * Returns: XFER_OK, then one BATCH event; XFER_EBUSY in flight, XFER_EAGAIN, XFER_ECLOSED, XFER_EINVAL.
+ * Returns: XFER_OK, then one BATCH event; XFER_EBUSY in flight, XFER_EAGAIN, XFER_ECLOSED, XFER_EINVAL, XFER_ETOOBIG
+ *          (notify_length).
  * Ownership: the local memory of all entries is borrowed until the event. */
 XFER_API xfer_status_t xfer_batch_submit(xfer_batch_t *batch, uint64_t user, const xfer_submit_options_t *options);
 
@@ -832,8 +839,8 @@ XFER_API xfer_status_t xfer_batch_close(xfer_batch_t *batch);
  * connection wait at the peer; more wait here. Messages of one endpoint with one tag are matched in the order of their
  * sends; the event of a long one may come after that of the next.
  * Returns: XFER_OK, then one SEND event: XFER_OK when the message was received or is held (with XFER_FLAG_SYNC: was
- *          received), XFER_ECANCELED from the peer if its receive was canceled; XFER_EINVAL, XFER_EMEMKIND,
- *          XFER_ETOOBIG (XFER_FLAG_COPY), XFER_EAGAIN.
+ *          received), XFER_ECANCELED from the peer if its receive was canceled; XFER_EINVAL, XFER_ERANGE (it wraps),
+ *          XFER_EMEMKIND, XFER_ETOOBIG (XFER_FLAG_COPY), XFER_EAGAIN.
  * Ownership: the bytes are borrowed until the event. */
 XFER_API xfer_status_t xfer_send(xfer_ep_t *ep, const void *data, uint64_t length, uint64_t tag, uint64_t user,
                                  const xfer_op_options_t *options);
@@ -846,7 +853,7 @@ XFER_API xfer_status_t xfer_send(xfer_ep_t *ep, const void *data, uint64_t lengt
  * data is the sender's xfer_id_t followed by the message: `capacity` bounds the memory that is allocated for it.
  * Returns: XFER_OK, then one RECV event: XFER_ETRUNC if the message was longer (the buffer holds its beginning),
  *          XFER_EPEERLOST if the sender was lost with it; XFER_EAGAIN if 65,536 receives wait (there is room after a
- *          RECV event); XFER_EINVAL, XFER_EMEMKIND.
+ *          RECV event); XFER_EINVAL, XFER_ERANGE (it wraps), XFER_EMEMKIND.
  * Ownership: the buffer is borrowed until the event. */
 XFER_API xfer_status_t xfer_recv(xfer_engine_t *engine, xfer_ep_t *ep, void *buffer, uint64_t capacity, uint64_t tag,
                                  uint64_t mask, uint64_t user, const xfer_op_options_t *options);
@@ -879,10 +886,10 @@ typedef struct xfer_counter_options {
     uint64_t reserved[2];
 } xfer_counter_options_t;
 
-/* Counts notifications with `key`, from whatever peer, and raises one COUNTER event: XFER_OK when `expected` have come,
- * XFER_ETIMEDOUT at the deadline; none once it is closed. Successful ones are counted and not delivered, nor their
- * bytes, also those that come after the event; failed ones still arrive as NOTIFY events.
- * Returns: XFER_OK; XFER_EEXIST if the key has a counter, XFER_EINVAL, XFER_ECLOSED.
+/* Counts notifications with `key`, from whatever peer. Successful ones are counted and not delivered, nor their bytes,
+ * also those that come after the event; failed ones still arrive as NOTIFY events.
+ * Returns: XFER_OK, then one COUNTER event unless it is closed before: XFER_OK when `expected` have come,
+ *          XFER_ETIMEDOUT at the deadline; XFER_EEXIST if the key has a counter, XFER_EINVAL, XFER_ECLOSED.
  * Ownership: the caller's until xfer_counter_close. */
 XFER_API xfer_status_t xfer_counter_open(xfer_engine_t *engine, uint64_t key, uint64_t expected,
                                          const xfer_counter_options_t *options, xfer_counter_t **counter,
