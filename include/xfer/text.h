@@ -3,8 +3,8 @@
  * The texts of libxfer: refs and identities for command lines, environment variables and JSON; names of numbers, for
  * logs; and the options of an engine by name, for command lines and configuration files.
  *
- * Words and rules are those of xfer.h. No function here needs an engine, or touches one. XFER_ENOSPC: the text and its
- * NUL need more than `cap` bytes; then `text` holds what fits.
+ * Words and rules are those of xfer.h. Only xfer_engine_kinds and xfer_engine_transports need an engine. XFER_ENOSPC:
+ * the text and its NUL need more than `cap` bytes; then `text` holds what fits.
  */
 #ifndef XFER_TEXT_H
 #define XFER_TEXT_H
@@ -65,6 +65,15 @@ XFER_API const char *xfer_memory_name(uint32_t kind);
 /* The name of a transport, such as "XFER_TRANSPORT_TCP".
  * Returns: a static string, "XFER_TRANSPORT_UNKNOWN" for a number that is none. */
 XFER_API const char *xfer_transport_name(uint32_t transport);
+
+/* The kinds of memory that this engine moves: bit 1 << XFER_MEM_* of each.
+ * Returns: XFER_OK. */
+XFER_API xfer_status_t xfer_engine_kinds(xfer_engine_t *engine, uint64_t *mask);
+
+/* The transports that this engine uses, as its option and the environment have restricted them: bit
+ * 1 << XFER_TRANSPORT_* of each.
+ * Returns: XFER_OK. */
+XFER_API xfer_status_t xfer_engine_transports(xfer_engine_t *engine, uint64_t *mask);
 
 /* What the origin and native_code of an event or an xfer_error_t mean: the words of the system or library that the code
  * comes from, such as "Connection refused"; "the peer answered XFER_EAUTH"; else the numbers, "origin 4, code 7".

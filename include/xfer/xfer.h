@@ -634,15 +634,14 @@ XFER_API xfer_status_t xfer_ep_close(xfer_ep_t *ep);
 
 /* Writes `length` bytes from `local` to `offset` of what `remote` names.
  * Returns: XFER_OK, then one PUT event; XFER_EINVAL, XFER_ERANGE, XFER_EACCESS, XFER_EVERSION, XFER_EMEMKIND,
- *          XFER_ETOOBIG (XFER_FLAG_COPY), XFER_EAGAIN; XFER_EIDENTITY (`ep` was opened with the id of another engine
- *          than the ref's owner).
+ *          XFER_EAGAIN, XFER_ETOOBIG (XFER_FLAG_COPY), XFER_EIDENTITY (the ref is not of the `peer` of `ep`).
  * Ownership: the bytes at `local` are borrowed until the event. */
 XFER_API xfer_status_t xfer_put(xfer_ep_t *ep, const void *local, const xfer_ref_t *remote, uint64_t offset,
                                 uint64_t length, uint64_t user, const xfer_op_options_t *options);
 
 /* Reads `length` bytes at `offset` of what `remote` names into `local`.
  * Returns: XFER_OK, then one GET event; XFER_EINVAL, XFER_ERANGE, XFER_EACCESS, XFER_EVERSION, XFER_EMEMKIND,
- *          XFER_EAGAIN, XFER_EIDENTITY (as of xfer_put).
+ *          XFER_EAGAIN, XFER_EIDENTITY (see xfer_put).
  * Ownership: the bytes at `local` are borrowed until the event. */
 XFER_API xfer_status_t xfer_get(xfer_ep_t *ep, void *local, const xfer_ref_t *remote, uint64_t offset, uint64_t length,
                                 uint64_t user, const xfer_op_options_t *options);
@@ -661,7 +660,7 @@ enum {
  * MAYBE_APPLIED: it may have been done, or may be until the owner notices the lost connection. A deadline or a cancel
  * that finds it sent waits for the owner's word, 100 ms at most: so it may end with XFER_OK all the same.
  * Returns: XFER_OK, then one ATOMIC event; XFER_EINVAL (also an unknown `op`, or an offset that is not divisible by 8),
- *          XFER_ERANGE, XFER_EACCESS, XFER_EMEMKIND, XFER_EVERSION, XFER_EIDENTITY (as of xfer_put), XFER_EAGAIN.
+ *          XFER_ERANGE, XFER_EACCESS, XFER_EMEMKIND, XFER_EVERSION, XFER_EIDENTITY (see xfer_put), XFER_EAGAIN.
  * Ownership: *result is borrowed until the event; it is written only with XFER_OK. */
 XFER_API xfer_status_t xfer_atomic(xfer_ep_t *ep, uint32_t op, uint64_t *result, const xfer_ref_t *remote,
                                    uint64_t offset, uint64_t operand, uint64_t compare, uint64_t user,
@@ -759,7 +758,7 @@ XFER_API xfer_status_t xfer_batch_open(xfer_ep_t *ep, const xfer_batch_options_t
 
 /* Adds one put, as one entry.
  * Returns: XFER_OK; XFER_EINVAL, XFER_ERANGE, XFER_EACCESS, XFER_EVERSION, XFER_EMEMKIND, XFER_ETOOBIG,
- *          XFER_EIDENTITY (as xfer_put); XFER_EBUSY in flight.
+ *          XFER_EIDENTITY (see xfer_put); XFER_EBUSY in flight.
  * Ownership: the ref is copied; the memory is borrowed only from submit to completion. */
 XFER_API xfer_status_t xfer_batch_put(xfer_batch_t *batch, const void *local, const xfer_ref_t *remote, uint64_t offset,
                                       uint64_t length);
@@ -788,7 +787,7 @@ XFER_API xfer_status_t xfer_batch_add_pages(xfer_batch_t *batch, uint32_t op, co
 /* Replaces the ref `from` by `to` in all entries; offsets stay. After the owner's restart: look the region up again,
  * rebind, submit.
  * Returns: XFER_OK; XFER_ENOTFOUND if nothing names `from`; XFER_ERANGE if `to` is shorter, XFER_EACCESS if it allows
- *          less; XFER_EINVAL, XFER_EVERSION, XFER_EIDENTITY (as xfer_put); XFER_EBUSY in flight. */
+ *          less; XFER_EINVAL, XFER_EVERSION, XFER_EIDENTITY (see xfer_put); XFER_EBUSY in flight. */
 XFER_API xfer_status_t xfer_batch_rebind(xfer_batch_t *batch, const xfer_ref_t *from, const xfer_ref_t *to,
                                          xfer_error_t *err);
 
@@ -976,15 +975,6 @@ XFER_API xfer_status_t xfer_engine_stats(xfer_engine_t *engine, xfer_engine_stat
 /* Counters of one endpoint.
  * Returns: XFER_OK. */
 XFER_API xfer_status_t xfer_ep_stats(xfer_ep_t *ep, xfer_ep_stats_t *stats, uint32_t stats_size);
-
-/* The kinds of memory that this engine moves: bit 1 << XFER_MEM_* of each.
- * Returns: XFER_OK. */
-XFER_API xfer_status_t xfer_engine_kinds(xfer_engine_t *engine, uint64_t *mask);
-
-/* The transports that this engine uses, as its option and the environment have restricted them: bit
- * 1 << XFER_TRANSPORT_* of each.
- * Returns: XFER_OK. */
-XFER_API xfer_status_t xfer_engine_transports(xfer_engine_t *engine, uint64_t *mask);
 
 /* The engine as JSON: identity, options as they took effect, counters, listeners, peers, connections and lanes with
  * what they carried and how, the last errors, regions, grants.

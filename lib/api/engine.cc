@@ -3,6 +3,7 @@
 #include "api/transfer_check.h"
 #include "core/describe.h"
 #include "transport/builtin.h"
+#include "xfer/text.h"
 
 using namespace xfer;
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <optional>
 
 #include "core/limits.h"
 #include "transport/builtin.h"
@@ -224,8 +225,8 @@ void Engine::give_single(Single &single) {
 }
 
 bool Engine::peek(const Posted &wanted, xfer_message_info_t &info) {
-    std::unique_ptr<UvLoop::Inside> inside;
-    if (!loops_.empty()) inside = std::make_unique<UvLoop::Inside>(*loops_[0]);
+    std::optional<UvLoop::Inside> inside;
+    if (!loops_.empty()) inside.emplace(*loops_[0]);
     return receiving_.peek(wanted, info);
 }
 

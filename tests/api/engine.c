@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
+#include <xfer/text.h>
 
 #include "fixture.h"
 

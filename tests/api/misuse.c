@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Handles that are none: NULL, and those of another thing. */
+#include <xfer/text.h>
+
 #include "fixture.h"
 
 static Pair pair;

@@ -66,6 +66,10 @@ static xfer_status_t engine_listen(const Scene *s) {
     return xfer_engine_listen(s->engine, THERE(s, "tcp://127.0.0.1:0"), INPUT(s, NULL), NULL, 0,
                               NULL);
 }
+static xfer_status_t engine_addresses(const Scene *s) {
+    uint64_t needed;
+    return xfer_engine_addresses(s->engine, NULL, 0, THERE(s, &needed));
+}
 static xfer_status_t engine_id(const Scene *s) {
     xfer_id_t id;
     return xfer_engine_id(s->engine, THERE(s, &id));
@@ -153,6 +157,9 @@ static xfer_status_t ep_open(const Scene *s) {
     xfer_ep_t *ep;
     return xfer_ep_open(s->engine, THERE(s, "tcp://127.0.0.1:1"), INPUT(s, NULL), &ep, NULL);
 }
+static xfer_status_t add_address(const Scene *s) {
+    return xfer_ep_add_address(s->ep, THERE(s, "tcp://127.0.0.1:2"), NULL);
+}
 static xfer_status_t ep_keep(const Scene *s) {
     return xfer_ep_keep(s->ep, 1);
 }
@@ -186,11 +193,19 @@ static xfer_status_t put(const Scene *s) {
 static xfer_status_t get(const Scene *s) {
     return xfer_get(s->ep, s->local, THERE(s, &s->ref), 0, 8, 1, INPUT(s, NULL));
 }
+static xfer_status_t atomic(const Scene *s) {
+    return xfer_atomic(s->ep, XFER_ATOMIC_ADD, s->local, THERE(s, &s->ref), 0, 1, 0, 1,
+                       INPUT(s, NULL));
+}
 static xfer_status_t send_it(const Scene *s) {
     return xfer_send(s->ep, THERE(s, s->local), 8, 1, 1, INPUT(s, NULL));
 }
 static xfer_status_t recv_it(const Scene *s) {
     return xfer_recv(s->engine, s->ep, THERE(s, s->local), 8, 1, 1, 1, INPUT(s, NULL));
+}
+static xfer_status_t peek(const Scene *s) {
+    xfer_message_info_t info;
+    return xfer_peek(s->engine, s->ep, 1, 1, THERE(s, &info), sizeof info);
 }
 static xfer_status_t notify(const Scene *s) {
     return xfer_notify(s->ep, THERE(s, "8 bytes"), 8, 1, 1, INPUT(s, NULL));
@@ -251,6 +266,10 @@ static xfer_status_t batch_submit(const Scene *s) {
 static xfer_status_t batch_cancel(const Scene *s) {
     return xfer_batch_cancel(s->batch);
 }
+static xfer_status_t batch_state(const Scene *s) {
+    uint32_t state;
+    return xfer_batch_state(s->batch, THERE(s, &state), NULL);
+}
 static xfer_status_t batch_entries(const Scene *s) {
     xfer_status_t status;
     return xfer_batch_entries(s->batch, 0, 1, THERE(s, &status));
@@ -297,6 +316,7 @@ const Function functions[] = {
     {"xfer_engine_poll", engine_poll, kLook, kMemory},
     {"xfer_engine_wake", engine_wake, kHandle, kClosed | kMemory},
     {"xfer_engine_stats", engine_stats, kLook, kClosed | kMemory},
+    {"xfer_engine_addresses", engine_addresses, kLook, kClosed},
     {"xfer_engine_kinds", engine_kinds, kLook, kClosed | kMemory},
     {"xfer_engine_transports", engine_transports, kLook, kClosed | kMemory},
     {"xfer_engine_describe", engine_describe, kLook | kMemory, kClosed},
@@ -309,6 +329,7 @@ const Function functions[] = {
     {"xfer_region_revoke", region_revoke, kLook | kClosed | kVersion, kMemory},
     {"xfer_region_info", region_info, kLook, kClosed | kMemory},
     {"xfer_ep_open", ep_open, kWork | kStruct, 0},
+    {"xfer_ep_add_address", add_address, kWork | kInvalid, 0},
     {"xfer_ep_keep", ep_keep, kHandle | kClosed, kMemory},
     {"xfer_ep_connect", ep_connect, kOp, 0},
     {"xfer_ep_lookup", ep_lookup, kOp, 0},
@@ -319,8 +340,10 @@ const Function functions[] = {
     {"xfer_ep_flush", ep_flush, kOp, 0},
     {"xfer_put", put, kOp | kVersion | kWraps | kKind | kReadOnly, 0},
     {"xfer_get", get, kOp | kVersion | kWraps | kKind, 0},
+    {"xfer_atomic", atomic, kOp | kVersion | kWraps | kKind | kReadOnly, 0},
     {"xfer_send", send_it, kOp | kWraps | kKind, 0},
     {"xfer_recv", recv_it, kWork | kStruct | kWraps | kKind, 0},
+    {"xfer_peek", peek, kLook | kClosed, kMemory},
     {"xfer_notify", notify, kOp, 0},
     {"xfer_batch_open", batch_open, kWork | kStruct, 0},
     {"xfer_batch_put", batch_put, kAdd | kReadOnly, 0},
@@ -331,6 +354,7 @@ const Function functions[] = {
     {"xfer_batch_rebind", batch_rebind, kLook | kClosed | kVersion | kInFlight, 0},
     {"xfer_batch_submit", batch_submit, kOp | kInFlight, 0},
     {"xfer_batch_cancel", batch_cancel, kHandle, kMemory},
+    {"xfer_batch_state", batch_state, kLook, kClosed | kMemory},
     {"xfer_batch_entries", batch_entries, kLook | kInFlight, 0},
     {"xfer_batch_reset", batch_reset, kHandle | kInFlight, kMemory},
     {"xfer_counter_open", counter_open, kWork | kStruct, 0},

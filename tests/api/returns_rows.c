@@ -218,6 +218,19 @@ static xfer_status_t describe_small(Scene *s) {
     uint64_t needed;
     return xfer_engine_describe(s->engine, text, sizeof text, &needed);
 }
+static xfer_status_t addresses(Scene *s, bool lacks_memory) {
+    char text[8];
+    uint64_t needed;
+    host_listen(s->host, "tcp://127.0.0.1:0");
+    if (lacks_memory) break_call(kAlloc, ENOMEM);
+    return mended(xfer_engine_addresses(s->engine, text, sizeof text, &needed));
+}
+static xfer_status_t addresses_small(Scene *s) {
+    return addresses(s, false);
+}
+static xfer_status_t addresses_no_memory(Scene *s) {
+    return addresses(s, true);
+}
 static xfer_status_t cancel_of_another(Scene *s) {
     Host *other = host_open(s->host->mode);
     xfer_status_t status = xfer_cancel(other->engine, s->ep, 1, 0);
@@ -315,6 +328,55 @@ static xfer_status_t ep_nowhere(Scene *s) {
 }
 static xfer_status_t ep_unsupported(Scene *s) {
     return ep_at(s, "carrier-pigeon://roof");
+}
+/* One address more than an endpoint may have. */
+static const char *many_addresses(void) {
+    static char list[65 * sizeof "tcp://127.0.0.1:1000"];
+    size_t at = 0;
+    for (int i = 0; i < 65; i++)
+        at += (size_t)snprintf(list + at, sizeof list - at, "%stcp://127.0.0.1:%d", i ? "," : "",
+                               1000 + i);
+    return list;
+}
+static xfer_status_t ep_many(Scene *s) {
+    return ep_at(s, many_addresses());
+}
+static xfer_status_t add_nowhere(Scene *s) {
+    return xfer_ep_add_address(s->ep, "tcp://127.0.0.1", NULL);
+}
+static xfer_status_t add_unsupported(Scene *s) {
+    return xfer_ep_add_address(s->ep, "carrier-pigeon://roof", NULL);
+}
+static xfer_status_t add_many(Scene *s) {
+    return xfer_ep_add_address(s->ep, many_addresses(), NULL);
+}
+/* The call of that name, with an endpoint for another engine than the ref's owner. */
+static xfer_status_t of_another(Scene *s, const char *name) {
+    const xfer_id_t other = {.bytes = {1}};
+    const xfer_ep_options_t options = {.size = sizeof options, .peer = &other};
+    Scene there = *s;
+    assert_status(xfer_ep_open(s->engine, NULL, &options, &there.ep, NULL), XFER_OK);
+    assert_status(xfer_batch_open(there.ep, NULL, &there.batch, NULL), XFER_OK);
+    for (size_t i = 0; i < function_count; i++)
+        if (strcmp(functions[i].name, name) == 0) return functions[i].call(&there);
+    return XFER_ENOTFOUND;
+}
+#define OF_ANOTHER(row, function)        \
+    static xfer_status_t row(Scene *s) { \
+        return of_another(s, #function); \
+    }
+OF_ANOTHER(put_of_another, xfer_put)
+OF_ANOTHER(get_of_another, xfer_get)
+OF_ANOTHER(atomic_of_another, xfer_atomic)
+OF_ANOTHER(batch_put_of_another, xfer_batch_put)
+OF_ANOTHER(batch_get_of_another, xfer_batch_get)
+OF_ANOTHER(spans_of_another, xfer_batch_add_spans)
+OF_ANOTHER(strided_of_another, xfer_batch_add_strided)
+OF_ANOTHER(pages_of_another, xfer_batch_add_pages)
+OF_ANOTHER(rebind_of_another, xfer_batch_rebind)
+static xfer_status_t no_message(Scene *s) {
+    xfer_message_info_t info;
+    return xfer_peek(s->engine, NULL, 1, 1, &info, sizeof info);
 }
 static xfer_status_t keep_own(Scene *s) {
     return xfer_ep_keep(s->ep, 1);
@@ -460,8 +522,8 @@ static xfer_status_t native_text_small(Scene *s) {
 /* The version stands in the fourth byte: its bits 2 to 7 are the seventh digit. */
 static xfer_status_t parse_later(Scene *s) {
     xfer_ref_t ref;
-    assert_int_equal(s->text[6], 'E');
-    s->text[6] = 'I';
+    assert_int_equal(s->text[6], 'I');
+    s->text[6] = 'M';
     return xfer_ref_parse(s->text, &ref);
 }
 
@@ -496,6 +558,8 @@ const Row rows[] = {
     ROW(xfer_engine_join, XFER_EDEADLK, join_there),
     ROW(xfer_engine_join, XFER_EBUSY, join_of_loop),
     ROW(xfer_engine_describe, XFER_ENOSPC, describe_small),
+    ROW(xfer_engine_addresses, XFER_ENOSPC, addresses_small),
+    ROW(xfer_engine_addresses, XFER_ENOMEM, addresses_no_memory),
     ROW(xfer_cancel, XFER_EINVAL, cancel_of_another),
     ROW(xfer_cancel, XFER_ENOMEM, cancel_no_memory),
     ROW(xfer_region_open, XFER_EEXIST, region_again),
@@ -506,16 +570,32 @@ const Row rows[] = {
     ROW_UNSHOWN(xfer_region_open, XFER_ETOOBIG, "1,048,576 regions would need a gigabyte"),
     ROW_UNSHOWN(xfer_region_alloc, XFER_ETOOBIG, "1,048,576 regions would need a gigabyte"),
     ROW_UNSHOWN(xfer_region_grant, XFER_ETOOBIG, "1,048,576 regions would need a gigabyte"),
+    ROW_UNSHOWN(xfer_region_grant, XFER_EMEMKIND,
+                "no region is of another memory than the host's yet"),
     ROW(xfer_region_ref, XFER_EACCESS, ref_of_local),
     ROW(xfer_region_grant, XFER_ERANGE, grant_past_end),
     ROW(xfer_region_renew, XFER_EREVOKED, renew_revoked),
     ROW(xfer_region_revoke, XFER_EREVOKED, revoke_twice),
     ROW(xfer_ep_open, XFER_EADDR, ep_nowhere),
     ROW(xfer_ep_open, XFER_EUNSUPPORTED, ep_unsupported),
+    ROW(xfer_ep_open, XFER_ETOOBIG, ep_many),
+    ROW(xfer_ep_add_address, XFER_EADDR, add_nowhere),
+    ROW(xfer_ep_add_address, XFER_EUNSUPPORTED, add_unsupported),
+    ROW(xfer_ep_add_address, XFER_ETOOBIG, add_many),
     ROW(xfer_ep_keep, XFER_EINVAL, keep_own),
     ROW(xfer_ep_close, XFER_EINVAL, close_not_kept),
     ROW(xfer_get, XFER_EACCESS, get_access),
     ROW(xfer_put, XFER_ETOOBIG, put_copy),
+    ROW(xfer_put, XFER_EIDENTITY, put_of_another),
+    ROW(xfer_get, XFER_EIDENTITY, get_of_another),
+    ROW(xfer_atomic, XFER_EIDENTITY, atomic_of_another),
+    ROW(xfer_batch_put, XFER_EIDENTITY, batch_put_of_another),
+    ROW(xfer_batch_get, XFER_EIDENTITY, batch_get_of_another),
+    ROW(xfer_batch_add_spans, XFER_EIDENTITY, spans_of_another),
+    ROW(xfer_batch_add_strided, XFER_EIDENTITY, strided_of_another),
+    ROW(xfer_batch_add_pages, XFER_EIDENTITY, pages_of_another),
+    ROW(xfer_batch_rebind, XFER_EIDENTITY, rebind_of_another),
+    ROW(xfer_peek, XFER_ENOTFOUND, no_message),
     ROW(xfer_send, XFER_ETOOBIG, send_copy),
     ROW_ELSEWHERE(xfer_recv, XFER_EAGAIN, "api/bounds.c"),
     ROW(xfer_notify, XFER_ETOOBIG, notify_long),
