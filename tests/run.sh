@@ -81,7 +81,7 @@ default_suites() { # arguments of ctest
     local interop=60
     [ "$mode" = --all ] && interop=900 # with an earlier release, whose library is built first
     suite abi 40 gcc tests/abi -j 2 "$@"
-    suite lint 400 gcc tests/lint "$@"
+    suite lint 600 gcc tests/lint "$@"
     suite consumer 90 gcc tests/consumer "$@"
     suite unit 90 gcc tests/unit -j 2 "$@"
     suite transport 30 gcc tests/transport -j 2 "$@"
