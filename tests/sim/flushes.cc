@@ -20,14 +20,18 @@ void Scenario::flush(Life &life, const Life::Ep &ep) {
 void Scenario::flush_again(Life &life, const Operation &before) {
     if (!before.withdrawn && before.status != XFER_ETIMEDOUT) return;
     const Life::Ep *ep = life.ep_by(before.ep);
-    if (ep && life.acts()) flush(life, *ep);
+    if (ep && life.acts())
+        flush(life, *ep);
+    else
+        model.unheard(before);
 }
 
 void Model::flushed(Operation &flush) {
     const xfer_status_t status = flush.status;
     const bool canceled = flush.withdrawn || who_[flush.from].closing;
+    const bool expired = flush.timeout && net_.world.now() >= flush.submitted + flush.timeout;
     const bool early =
-        (canceled && status == XFER_ECANCELED) || (flush.timeout && status == XFER_ETIMEDOUT);
+        (canceled && status == XFER_ECANCELED) || (expired && status == XFER_ETIMEDOUT);
     ++met()[early ? "flush ended early" : "flushed"];
     Untold &untold = untold_[flush.ep];
     if (early) {  // or it has told a failure of that status
@@ -56,12 +60,22 @@ void Model::note_failure(const Operation &operation) {
     if (counts && operation.status != XFER_OK) untold_[operation.ep] = Untold::failure;
 }
 
+// An engine that drains takes no flush: what becomes of quiet operations shows when it has ended.
+void Model::unheard(const Operation &flush) {
+    for (auto &[number, operation] : all_) {
+        const bool waits = operation->quiet && operation->submitted && !operation->ended;
+        if (!waits || operation->ep != flush.ep || operation->unheard) continue;
+        operation->unheard = true;
+        --pending_;
+    }
+}
+
 // Nothing was heard of it, and it is over.
 void Model::ended_quietly(Operation &operation) {
     operation.ended = true;
     operation.ended_at = net_.world.now();
     operation.flags = XFER_FENCED;
-    --pending_;
+    if (!operation.unheard) --pending_;
     ++met()["ended quietly"];
     check_rest(operation);
     check_success(operation);

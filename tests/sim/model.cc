@@ -154,7 +154,7 @@ Operation &Model::again(const Operation &before) {
 void Model::died(Who &who) {
     who.dead = true;
     for (auto &[number, operation] : all_)
-        if (operation->from == who.number && !operation->ended)
+        if (operation->from == who.number && !operation->ended && !operation->unheard)
             --(operation->kind == Operation::receive ? pending_receives_ : pending_);
 }
 
@@ -219,7 +219,8 @@ void Model::ended(const xfer_event_t &event, Who &by) {
     operation->ended_at = net_.world.now();
     operation->status = event.status;
     operation->flags = event.flags;
-    --(operation->kind == Operation::receive ? pending_receives_ : pending_);
+    if (!operation->unheard)
+        --(operation->kind == Operation::receive ? pending_receives_ : pending_);
     static const char *const kinds[] = {"op",   "put",    "get",   "batch",  "send",
                                         "recv", "lookup", "probe", "connect"};
     const char *kind = event.kind == XFER_EVENT_FLUSH      ? "flush"

@@ -83,7 +83,8 @@ struct Operation {
     std::optional<EngineId> expected;  // of its endpoint
     bool checked = false, spoiled = false;
     uint64_t left_at = 0, ended_at = 0;
-    bool notifies = false, ordered = false, sync = false, quiet = false, to_self = false;
+    bool notifies = false, ordered = false, sync = false, quiet = false, unheard = false,
+         to_self = false;
     bool ended = false, left = false;
     bool withdrawn = false;  // canceled, or what it was begun with was closed
     bool owed = false;       // the owner will tell its application, unless it dies
@@ -159,6 +160,7 @@ public:
     void ended(const xfer_event_t &event, Who &by);
     void entries_told(const xfer_event_t &event, const Operation &operation,
                       const std::vector<xfer_status_t> &statuses);
+    void unheard(const Operation &flush);
     void quiet_ends(const Who &at, uint64_t ep);  // 0: of all endpoints; they have ended
     void closed(uint64_t ep, const Who &at);      // its endpoint
     void notified(const xfer_event_t &event, Who &at);
