@@ -15,28 +15,28 @@ static void assert_arithmetic(const Words *words) {
     volatile uint64_t *word = &words->memory[3];
     for (int round = 0; round < 4; round++) {
         uint64_t old = 99;
-        words->memory[3] = 7;
+        SET_WORD(words->memory[3], 7);
         assert_status(atomic_now(words, XFER_ATOMIC_ADD, &old, 24, 5, 0), XFER_OK);
         assert_int_equal(old, 7);
-        assert_int_equal(*word, 12);
+        assert_int_equal(WORD(*word), 12);
         assert_status(atomic_now(words, XFER_ATOMIC_ADD, &old, 24, UINT64_MAX, 0), XFER_OK);
         assert_int_equal(old, 12);
-        assert_int_equal(*word, 11);
+        assert_int_equal(WORD(*word), 11);
         assert_status(atomic_now(words, XFER_ATOMIC_CAS, &old, 24, UINT64_MAX, 12), XFER_OK);
         assert_int_equal(old, 11); /* so it did nothing */
-        assert_int_equal(*word, 11);
+        assert_int_equal(WORD(*word), 11);
         assert_status(atomic_now(words, XFER_ATOMIC_CAS, &old, 24, UINT64_MAX, 11), XFER_OK);
         assert_int_equal(old, 11);
-        assert_true(*word == UINT64_MAX);
+        assert_true(WORD(*word) == UINT64_MAX);
         assert_status(atomic_now(words, XFER_ATOMIC_ADD, &old, 24, 2, 0), XFER_OK); /* it wraps */
         assert_true(old == UINT64_MAX);
-        assert_int_equal(*word, 1);
+        assert_int_equal(WORD(*word), 1);
         assert_status(atomic_now(words, XFER_ATOMIC_CAS, NULL, 24, 1ull << 63, 1), XFER_OK);
-        assert_true(*word == 1ull << 63);
+        assert_true(WORD(*word) == 1ull << 63);
         assert_status(atomic_now(words, XFER_ATOMIC_ADD, NULL, 24, 0, 0), XFER_OK);
-        assert_true(*word == 1ull << 63);
-        assert_int_equal(words->memory[2], 0); /* nothing beside it */
-        assert_int_equal(words->memory[4], 0);
+        assert_true(WORD(*word) == 1ull << 63);
+        assert_int_equal(WORD(words->memory[2]), 0); /* nothing beside it */
+        assert_int_equal(WORD(words->memory[4]), 0);
     }
 }
 
@@ -86,7 +86,7 @@ static void test_each_is_done_once(void **state) {
         assert_true(results[i] < kAtOnce && !seen[results[i]]);
         seen[results[i]] = true;
     }
-    assert_int_equal(words.memory[0], kAtOnce);
+    assert_int_equal(WORD(words.memory[0]), kAtOnce);
 }
 
 /* Beside puts and gets of all sizes, on whatever lane these go. */
@@ -114,7 +114,7 @@ static void test_among_puts_and_gets(void **state) {
         assert_status(wait_event(words.client, XFER_EVENT_GET, 2 * kRounds + i, kPatience).status,
                       XFER_OK);
     }
-    assert_int_equal(words.memory[0], kRounds * (kRounds - 1) / 2);
+    assert_int_equal(WORD(words.memory[0]), kRounds * (kRounds - 1) / 2);
     assert_true(filled(bulk, kBulk, 5, 0));
 }
 
@@ -155,9 +155,9 @@ static void test_refused_here(void **state) {
     uint64_t last = 1;
     assert_status(atomic_now(&words, XFER_ATOMIC_ADD, &last, bytes - 8, 1, 0), XFER_OK);
     assert_int_equal(last, 0);
-    assert_int_equal(words.memory[kWords - 1], 1);
+    assert_int_equal(WORD(words.memory[kWords - 1]), 1);
     for (int i = 0; i < kWords - 1; i++)
-        assert_int_equal(words.memory[i], 0);
+        assert_int_equal(WORD(words.memory[i]), 0);
     assert_int_equal(count_events(words.client, XFER_EVENT_ATOMIC, 1), 0);
 }
 
@@ -221,7 +221,7 @@ static void test_refused_by_the_owner(void **state) {
     assert_status(atomic_now(&other, XFER_ATOMIC_ADD, NULL, 0, 1, 0), XFER_ESTALE);
     assert_int_equal(host_stats(words.server).refused, before + 5);
     for (int i = 0; i < kWords; i++)
-        assert_int_equal(words.memory[i], 0);
+        assert_int_equal(WORD(words.memory[i]), 0);
 }
 
 static void test_start_of_region_and_grant(void **state) {
@@ -249,7 +249,7 @@ static void test_start_of_region_and_grant(void **state) {
     Words part = words;
     part.ref = ref;
     assert_status(atomic_now(&part, XFER_ATOMIC_ADD, NULL, 8, 9, 0), XFER_OK);
-    assert_int_equal(((uint64_t *)memory)[2], 9);
+    assert_int_equal(WORD(((uint64_t *)memory)[2]), 9);
     assert_status(atomic_now(&part, XFER_ATOMIC_ADD, NULL, 16, 9, 0), XFER_ERANGE);
 }
 
@@ -270,12 +270,12 @@ static void test_stale_and_revoked(void **state) {
         assert_int_equal(old, 77);
     }
     assert_status(atomic_now(&words, XFER_ATOMIC_ADD, NULL, 64, 1, 0), XFER_OK);
-    assert_int_equal(words.memory[8], 4);
+    assert_int_equal(WORD(words.memory[8]), 4);
     assert_status(xfer_region_close(words.region), XFER_OK);
     wait_closed(words.server, words.region);
     for (int again = 0; again < 3; again++)
         assert_status(atomic_now(&words, XFER_ATOMIC_ADD, NULL, 64, 1, 0), XFER_ESTALE);
-    assert_int_equal(words.memory[8], 4);
+    assert_int_equal(WORD(words.memory[8]), 4);
 }
 
 /* ---- what they count as ---- */

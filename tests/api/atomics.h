@@ -25,4 +25,9 @@ xfer_status_t atomic_now(const Words *words, uint32_t op, uint64_t *result, uint
 /* Puts another number of 8 bytes at byte `at` of a ref, and makes its sum right again. */
 void forge(xfer_ref_t *ref, size_t at, uint64_t number);
 
+/* Of a word that a peer may change: TSan does not see what orders memory that is shared by mapping.
+ */
+#define WORD(place) __atomic_load_n(&(place), __ATOMIC_SEQ_CST)
+#define SET_WORD(place, value) __atomic_store_n(&(place), (value), __ATOMIC_SEQ_CST)
+
 #endif
