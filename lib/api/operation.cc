@@ -65,14 +65,14 @@ Status start_atomic(xfer_ep_t *handle, uint32_t op, uint64_t *result, const xfer
     if (Status status = check_access(*remote, Dir::atomic, why); status != XFER_OK) return status;
     if (remote->kind != XFER_MEM_HOST)
         return refuse(why, XFER_EMEMKIND, "the ref is not of host memory");
-    if (Status status =
-            check_local(ep->engine, reinterpret_cast<uint64_t>(result), sizeof *result, why);
-        result && status != XFER_OK)
+    const auto local = reinterpret_cast<uint64_t>(result);
+    if (Status status = result ? check_local(ep->engine, local, sizeof *result, why) : XFER_OK;
+        status != XFER_OK)
         return status;
     if (!ep->admit()) return ep->refusal();
     OwnSingle single = take_single(*ep, XFER_EVENT_ATOMIC, user, options.timeout_ms);
     single->remotes.assign(1, remote_of(*remote));
-    const Piece word{reinterpret_cast<uint64_t>(result), remote->offset + offset, kAtomicWidth};
+    const Piece word{local, remote->offset + offset, kAtomicWidth};
     single->list.add_strided(Dir::atomic, 0, word, 0, 0, 1);
     single->quiet = (options.flags & XFER_FLAG_QUIET) != 0;
     single->atomic = atomic;
