@@ -85,7 +85,7 @@ uint64_t Flow::now() const {
 void Flow::on_transfer_timer(Transfer &transfer) {
     if (transfer.fencing) {
         for (Op &op : transfer.inflight) {
-            transfer.maybe_applied = true;
+            if (op.sent) transfer.maybe_applied = true;  // else its link was lost before it left
             orphan(transfer, op);
         }
         if (transfer.role == Transfer::Role::sends) transfer.maybe_applied = true;
