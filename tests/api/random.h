@@ -128,6 +128,7 @@ typedef struct Worker {
     Owned *owned[kEngines][kSlots];
     Handle cell_batches[kEngines][kCellBatches];
     uint8_t *local[kEngines]; /* what puts and gets of that engine move */
+    uint8_t *copied;          /* what calls read before they return: no get writes there */
 } Worker;
 
 extern Side sides[kEngines];

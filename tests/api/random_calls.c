@@ -261,7 +261,7 @@ EP_CALL(atomic, XFER_EVENT_ATOMIC,
                     draw(worker, 3) ? (uint64_t *)(void *)script_memory(8) : NULL, &ref,
                     draw(worker, 8) ? offset & ~7ull : offset, length, 0, word, options))
 EP_CALL(notify, XFER_EVENT_NOTIFIED,
-        xfer_notify(ep->handle, worker->local[side], draw(worker, 2) ? 0 : draw(worker, 1025),
+        xfer_notify(ep->handle, worker->copied, draw(worker, 2) ? 0 : draw(worker, 1025),
                     draw(worker, 4), word, options))
 EP_CALL(ep_flush, XFER_EVENT_FLUSH,
         xfer_ep_flush(ep->handle, NULL, word, WITHIN(some_timeout(worker))))
@@ -280,13 +280,15 @@ static void put_quiet(Worker *worker) {
     Handle *ep = slot(worker, worker->eps[side]);
     const xfer_ref_t ref = some_ref(worker, side);
     uint64_t offset, length;
+    const bool copy = draw(worker, 2);
     xfer_op_options_t options = {.size = sizeof options,
                                  .timeout_ms = some_timeout(worker),
-                                 .flags = XFER_FLAG_QUIET | (draw(worker, 2) ? XFER_FLAG_COPY : 0)};
+                                 .flags = XFER_FLAG_QUIET | (copy ? XFER_FLAG_COPY : 0)};
+    const uint8_t *local = copy ? worker->copied : worker->local[side];
     some_range(worker, &offset, &length);
     if (ep->handle == NULL) return;
     const uint32_t word = begin(XFER_EVENT_PUT, side, ep->word, false);
-    end(word, xfer_put(ep->handle, worker->local[side], &ref, offset, length, word, &options),
+    end(word, xfer_put(ep->handle, local, &ref, offset, length, word, &options),
         "a quiet xfer_put");
 }
 

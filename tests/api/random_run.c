@@ -226,6 +226,7 @@ void run_script(uint32_t mine) {
         workers[i].side = mine;
         for (uint32_t side = first; side <= last; side++)
             workers[i].local[side] = script_memory(2 * kBlock);
+        workers[i].copied = script_memory(kBlock);
         pthread_create(&workers[i].thread, NULL, work, &workers[i]);
     }
     for (uint32_t i = 0; i < count; i++)
