@@ -89,12 +89,12 @@ enum {
     XFER_EUNSUPPORTED = -12, /* this build or this combination of options has no such thing */
     XFER_EEXIST = -13,       /* the name is taken */
     XFER_ENOTFOUND = -14,    /* no region of that name */
-    XFER_EACCESS = -15,      /* the region does not allow that access, or the system that address */
-    XFER_ERANGE = -16,       /* outside the region, or the range wraps */
-    XFER_ESTALE = -17,       /* the ref names a region or an incarnation that is gone */
-    XFER_ETIMEDOUT = -18,    /* the deadline passed, or nothing moved for the stall limit */
-    XFER_ECANCELED = -19,    /* canceled by the user, or by a close */
-    XFER_EPEERLOST = -20,    /* the connection ended while the operation was under way */
+    XFER_EACCESS = -15,   /* refused: by a region that access, by a peer's application us, by the system an address */
+    XFER_ERANGE = -16,    /* outside the region, or the range wraps */
+    XFER_ESTALE = -17,    /* the ref names a region or an incarnation that is gone */
+    XFER_ETIMEDOUT = -18, /* the deadline passed, or nothing moved for the stall limit */
+    XFER_ECANCELED = -19, /* canceled by the user, or by a close */
+    XFER_EPEERLOST = -20, /* the connection ended while the operation was under way */
     XFER_EUNREACHABLE = -21, /* no connection could be made */
     XFER_ENAME = -22,        /* the host name has no address */
     XFER_EADDRINUSE = -23,   /* the port, or every port of the range, is taken */
@@ -254,11 +254,12 @@ enum {
 };
 
 enum {
-    XFER_ENGINE_INSECURE = 1, /* allows listening beyond loopback without a key */
-    XFER_ENGINE_CHECKSUM = 2, /* adds a CRC-32C to every payload that this engine puts or gets over a network */
-    XFER_ENGINE_UNREF = 4,    /* LOOP: the engine's uv handles are unreferenced, as by uv_unref; see uv_loop */
-    XFER_ENGINE_OWN_PEERS = 8 /* the handle of each PEER event that is delivered is the caller's, as accept() gives one:
-                                 it stays until xfer_ep_close, also past PEER_DOWN */
+    XFER_ENGINE_INSECURE = 1,  /* allows listening beyond loopback without a key */
+    XFER_ENGINE_CHECKSUM = 2,  /* adds a CRC-32C to every payload that this engine puts or gets over a network */
+    XFER_ENGINE_UNREF = 4,     /* LOOP: the engine's uv handles are unreferenced, as by uv_unref; see uv_loop */
+    XFER_ENGINE_OWN_PEERS = 8, /* the handle of each PEER event that is delivered is the caller's, as accept() gives
+                                  one: it stays until xfer_ep_close, also past PEER_DOWN */
+    XFER_ENGINE_ASK = 16       /* a peer that connects to us is let in by xfer_ep_admit; until then nothing is served */
 };
 
 typedef struct xfer_engine_options {
@@ -601,6 +602,17 @@ XFER_API xfer_status_t xfer_ep_add_address(xfer_ep_t *ep, const char *uri, xfer_
  * Ownership: the handle is the caller's until xfer_ep_close. */
 XFER_API xfer_status_t xfer_ep_keep(xfer_ep_t *ep, uint64_t user);
 
+/* Lets the peer of a PEER event in, or turns it away. With XFER_ENGINE_ASK a peer that connects to us is a PEER event
+ * once it has proved that it has the key (its id is its own word: members are not told apart), and xfer_ep_peer has its
+ * id and blob. XFER_OK lets it in, and PEER_UP follows. XFER_EACCESS ends its attempt, and what waits there for us,
+ * with that status; XFER_EOVERLOAD has it come again later; without a verdict within three quarters of connect_ms, and
+ * in place of one if an own handle is closed, it is XFER_ETIMEDOUT and XFER_EACCESS. Then PEER_DOWN has the status. One
+ * verdict holds for an incarnation until PEER_DOWN. A peer for which an endpoint is open is not asked about. Those that
+ * wait take none of max_connections; past their own bound peers come again later.
+ * Also without that flag, a peer that is connected is turned away by either status, which is that of its PEER_DOWN.
+ * Returns: XFER_OK; XFER_EINVAL (another verdict, or a handle that was opened). */
+XFER_API xfer_status_t xfer_ep_admit(xfer_ep_t *ep, xfer_status_t verdict);
+
 /* Connects now, so that the first operation need not. Operations wait for a peer that is away until their deadline;
  * this ends with the status of the first failed attempt.
  * Returns: XFER_OK, then one CONNECT event; XFER_EAGAIN, XFER_ECLOSED. */
@@ -929,12 +941,9 @@ typedef struct xfer_op_stats {
 } xfer_op_stats_t;
 
 typedef struct xfer_engine_stats {
-    xfer_op_stats_t put;
-    xfer_op_stats_t get;
-    xfer_op_stats_t batch;
+    xfer_op_stats_t put, get, batch;
     xfer_op_stats_t notify; /* xfer_notify */
-    xfer_op_stats_t send;
-    xfer_op_stats_t recv;
+    xfer_op_stats_t send, recv;
     uint64_t errors[64];    /* by status: errors[-status] */
     uint64_t served_put;    /* bytes that peers put here; copies that a local peer makes itself are not seen */
     uint64_t served_get;    /* bytes that peers got from here; the same */
@@ -947,24 +956,19 @@ typedef struct xfer_engine_stats {
     uint64_t accepts;       /* attempts of peers */
     uint64_t connections;   /* live, now */
     uint64_t connection_ends;
-    uint64_t wakeups; /* of the loops, from sleep */
-    uint64_t regions; /* open, now */
-    uint64_t grants;  /* now */
-
+    uint64_t wakeups;         /* of the loops, from sleep */
+    uint64_t regions, grants; /* open, now */
     uint64_t served_atomic; /* atomics of peers that were done here; those that a local peer does itself are not seen */
     xfer_op_stats_t atomic;
 } xfer_engine_stats_t;
 
 typedef struct xfer_ep_stats {
-    xfer_op_stats_t put;
-    xfer_op_stats_t get;
-    xfer_op_stats_t batch;
+    xfer_op_stats_t put, get, batch;
     xfer_op_stats_t notify; /* xfer_notify */
     xfer_op_stats_t send;
-    uint64_t queued;
-    uint64_t inflight;
-    uint64_t connections; /* how many there were */
-    uint64_t rtt_ns;      /* of the last probe or heartbeat */
+    uint64_t queued, inflight; /* as the engine's */
+    uint64_t connections;      /* how many there were */
+    uint64_t rtt_ns;           /* of the last probe or heartbeat */
     xfer_op_stats_t atomic;
 } xfer_ep_stats_t;
 

@@ -4,6 +4,7 @@
 #include "api/transfer_check.h"
 #include "core/address_message.h"
 #include "core/limits.h"
+#include "core/verdict.h"
 #include "transport/builtin.h"
 
 using namespace xfer;
@@ -141,6 +142,20 @@ xfer_status_t xfer_ep_keep(xfer_ep_t *handle, uint64_t user) {
                                             : "the handle was opened: it is the caller's already");
         ep->user.store(user);
         ep->give();
+        return XFER_OK;
+    });
+}
+
+xfer_status_t xfer_ep_admit(xfer_ep_t *handle, xfer_status_t verdict) {
+    return guarded(on(handle), [&](Failure &why) -> Status {
+        Endpoint *ep = of(handle);
+        if (Status status = check_open(ep); status != XFER_OK) return status;
+        if (!ep->inbound) return invalid(why, "the handle was opened: its peer is not asked about");
+        if (verdict != XFER_OK && verdict != XFER_EACCESS && verdict != XFER_EOVERLOAD)
+            return invalid(why, "verdict is none of XFER_OK, XFER_EACCESS and XFER_EOVERLOAD");
+        auto message = std::make_unique<Verdict>(*ep, verdict);
+        if (!ep->shard.load()->post(*message)) return XFER_ECLOSED;
+        static_cast<void>(message.release());
         return XFER_OK;
     });
 }

@@ -65,6 +65,7 @@ constexpr NamedOption kNamedOptions[] = {
          "add a CRC-32C to every payload that goes over a network"),
     flag("unref", XFER_ENGINE_UNREF, "with dispatch loop: do not keep uv_run from returning"),
     flag("own_peers", XFER_ENGINE_OWN_PEERS, "the handles of PEER events are the caller's"),
+    flag("ask", XFER_ENGINE_ASK, "the application lets peers in, by xfer_ep_admit"),
     hex(XFER_FIELD(id), "identity that is kept over restarts (random)"),
     text(XFER_FIELD(blob), "shown to peers, at most 1,024 bytes", XFER_FIELD(blob_length)),
     text(XFER_FIELD(key), "shared secret of all members, 32 to 256 bytes", XFER_FIELD(key_length)),

@@ -155,6 +155,7 @@ void Connection::hear(Lane &lane, const Hello &message, ConstBytes raw) {
 // itself it is answered from its own words and ours alone: nothing is looked up, kept or counted
 // for the id that it claims, and the reply's statement is empty.
 void Connection::hear_stranger(const Hello &message, ConstBytes raw) {
+    if (candidate) return refuse(XFER_EPROTO);
     if (message.kind == HelloKind::lane && handshake.heard().empty())
         return shard.admit_lane(*this, message, raw);
     const Status status = handshake.hear(message, raw);
@@ -169,6 +170,15 @@ void Connection::hear_stranger(const Hello &message, ConstBytes raw) {
     say(handshake.reply({}));  // if it is us, the dialing side learns it from this
 }
 
+// The limit of who dials, if it is the same, began earlier: the refusal shall come before that.
+void Connection::wait_for_verdict(Peer &visited, const Statement &statement) {
+    candidate = &visited;
+    proved = statement;
+    leave_half_open();
+    const uint64_t patience = shard.engine.options().connect_ms * kNsPerMs;
+    shard.loop.arm(handshake_limit_, shard.now() + patience - patience / 4);
+}
+
 void Connection::hurry() {
     if (side != Side::ours || proved_ || closing_ || !handshake_limit_.armed()) return;
     shard.loop.arm(handshake_limit_, std::min(handshake_limit_.due, shard.now() + kHurryNs));
@@ -179,6 +189,7 @@ void Connection::leave_half_open() {
 }
 
 void Connection::refuse(Status status, std::string_view words) {
+    if (closing_) return;
     if (words.empty()) words = xfer_status_text(status);
     if (side == Side::theirs && !live_) {
         Hello message;
@@ -277,6 +288,7 @@ void Connection::on_timer(Timer &timer) {
     if (&timer == &quiet_limit_)
         return close(
             {XFER_EPEERLOST, XFER_ORIGIN_OS, ETIMEDOUT, "a reader of a closed region stalls"});
+    if (candidate) return refuse(XFER_ETIMEDOUT, "the application did not decide in time");
     if (side == Side::ours && control().state == Lane::State::dialing)
         return close({XFER_EUNREACHABLE, XFER_ORIGIN_OS, ETIMEDOUT,
                       "no answer to the connection attempt (SYN)"});

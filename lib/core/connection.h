@@ -26,7 +26,8 @@ namespace xfer {
 class Connection;
 class Peer;
 class Transfer;
-struct InHolder;  // its peer's, the strangers, or those to be destroyed
+struct InHolder;     // its peer's, the strangers, or those to be destroyed
+struct InUndecided;  // strangers that wait for the application's verdict
 
 // A link as its connection sees it. Lane 0 is the control channel.
 class Lane final : public LinkSink {
@@ -78,7 +79,10 @@ private:
     List<Op, InLink> lost_;     // with the link; they end with the connection, which knows why
 };
 
-class Connection final : public TimerSink, public Task, public ListNode<InHolder> {
+class Connection final : public TimerSink,
+                         public Task,
+                         public ListNode<InHolder>,
+                         public ListNode<InUndecided> {
 public:
     Connection(Shard &shard, Side side, uint64_t number, uint64_t sequence);
     ~Connection();
@@ -92,6 +96,8 @@ public:
     void go_live();
     void probe();
     void close(const Failure &why);  // Peer hears of the end when all lanes are down
+    void refuse(Status status, std::string_view words = {});  // else those of the status
+    void wait_for_verdict(Peer &visited, const Statement &statement);
 
     // ---- once it is live
     bool usable() const { return live_ && !closing_ && !leaving_; }
@@ -148,7 +154,9 @@ public:
     uint64_t sequence;
     uint64_t listener_user = 0;  // of the listener that accepted it
     Peer *peer = nullptr;
-    std::string uri;  // that was dialed
+    Peer *candidate = nullptr;  // of a stranger: its peer, once the application has let it in
+    Statement proved;           // what such a one has said
+    std::string uri;            // that was dialed
     Handshake handshake;
     Serving serving{*this};
     Notified notified{*this};
@@ -174,8 +182,7 @@ private:
     void hear(Lane &lane, const Hello &message, ConstBytes raw);
     void hear_stranger(const Hello &message, ConstBytes raw);
     std::string_view why_no_lane(const Connection &stranger, const Hello &message,
-                                 ConstBytes raw) const;       // empty: it may join
-    void refuse(Status status, std::string_view words = {});  // else those of the status
+                                 ConstBytes raw) const;  // empty: it may join
     Path path(const Lane &lane) const;
     void look_for_neighbour();
     void ask_for_lanes(uint8_t which);

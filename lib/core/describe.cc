@@ -63,6 +63,7 @@ void write_options(JsonWriter &out, const Options &options) {
     out.add("checksum", options.checksum);
     out.add("unref", options.unref);
     out.add("own_peers", options.own_peers);
+    out.add("ask", options.ask);
     write_texts(out, "transports", options.transports);
     out.add("timeout_ms", options.timeout_ms);
     out.add("stall_ms", options.stall_ms);
@@ -166,6 +167,7 @@ void write_peer(JsonWriter &out, Peer &peer) {
     peer.addresses().each([&](const std::string &uri) { out.element(uri); });
     out.end_array();
     out.add("endpoints", endpoints);
+    out.add("undecided", peer.admission.undecided());
     out.add("failed_attempts", peer.addresses().failures());
     out.begin_array("connections");
     for (Connection &connection : peer.connections())

@@ -21,6 +21,7 @@ Endpoint::Endpoint(Engine &owner, std::vector<std::string> addresses, uint64_t w
 }
 
 Endpoint::~Endpoint() {
+    no_longer_undecided();
     engine.release();
 }
 
@@ -114,6 +115,10 @@ void Endpoint::give() {
     if (!of_user.exchange(true)) retain();
 }
 
+void Endpoint::no_longer_undecided() {
+    if (counts_undecided.exchange(false)) engine.undecided().give();
+}
+
 bool Endpoint::of_accept() const {
     return inbound && engine.options().own_peers;
 }
@@ -179,6 +184,7 @@ void Notice::given() {
 
 void Notice::told() {
     waiting().fetch_sub(1);
+    if (event.kind == XFER_EVENT_PEER_DOWN) ep_.no_longer_undecided();
     // Once: the peer may have come back, and gone again, before its first end was told.
     if (event.kind == XFER_EVENT_PEER_DOWN && !ep_.of_user.load() && !ep_.closed.exchange(true))
         ep_.engine.close_silently(ep_);

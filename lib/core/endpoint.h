@@ -73,10 +73,11 @@ public:
         nullptr};                    // whose loop owns the peer; moves when the identity is learnt
     std::atomic<bool> moved{false};  // to another loop, ever
     std::atomic<uint32_t> state{XFER_EP_IDLE};
-    std::atomic<bool> closed{false};  // the user called close
-    std::atomic<bool> ended{false};   // no new work
-    bool inbound = false;             // of a PEER event
-    std::atomic<bool> kept{false};    // by xfer_ep_keep, which an inbound one takes once
+    std::atomic<bool> closed{false};            // the user called close
+    std::atomic<bool> ended{false};             // no new work
+    bool inbound = false;                       // of a PEER event
+    std::atomic<bool> kept{false};              // by xfer_ep_keep, which an inbound one takes once
+    std::atomic<bool> counts_undecided{false};  // its peer is asked about
     std::atomic<bool> of_user{true};  // false: the engine's own, inbound and not the user's yet
     std::atomic<uint32_t> outstanding{0};
     std::atomic<bool> room_wanted{false};
@@ -110,7 +111,8 @@ public:
             visit(each);
     }
     bool gone() const { return !of_user.load() && closed.load(); }  // with its PEER_DOWN
-    void give();             // to the user, who closes it from here on
+    void give();  // to the user, who closes it from here on
+    void no_longer_undecided();
     bool is_lent() const;    // its end is the engine's business, and told by no CLOSED event
     bool of_accept() const;  // inbound, with XFER_ENGINE_OWN_PEERS
 

@@ -57,6 +57,7 @@ public:
     uint64_t random_u64();
     uint64_t age_ms() const;
     Slots &slots() { return slots_; }
+    Slots &undecided() { return undecided_; }  // peers that the application is asked about
     uint64_t kinds() const { return uint64_t{1} << XFER_MEM_HOST; }  // of memory that it moves
     Status kind_of(const void *address, uint64_t length,
                    uint32_t &kind) const;  // XFER_EMEMKIND if nobody serves it
@@ -159,7 +160,7 @@ private:
     Self self_;
     std::atomic<uint64_t> sequence_{0};
     std::atomic<uint64_t> last_region_{0};
-    Slots slots_;
+    Slots slots_, undecided_;
     std::unique_ptr<Device> own_device_;
     const Device *device_;
 

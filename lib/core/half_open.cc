@@ -1,11 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/half_open.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 
 #include "core/limits.h"
 
 namespace xfer {
+
+// Others need descriptors too: members, the files of the program.
+uint32_t half_open_places() {
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return kMinHalfOpen;
+    const rlim_t share = limit.rlim_cur / kHalfOpenPart;
+    return static_cast<uint32_t>(std::clamp<rlim_t>(share, kMinHalfOpen, kMaxHalfOpen));
+}
 
 // A strong mix of 64 bits; who does not know the salt can't aim at a group.
 size_t HalfOpen::group_of(const Source &source) const {

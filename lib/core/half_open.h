@@ -21,6 +21,9 @@ class Connection;
 struct InSource;
 struct InAge;
 
+// For connections that are no member's, out of the descriptors that this process may have.
+uint32_t half_open_places();
+
 struct HalfOpenPlace : ListNode<InSource>, ListNode<InAge> {
     explicit HalfOpenPlace(Connection &connection) : connection(connection) {}
     bool entered() const { return ListNode<InSource>::linked(); }

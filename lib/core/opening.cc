@@ -33,6 +33,7 @@ Engine::Engine(Options options, const Seams &seams)
       seams_(seams),
       forks_(forks_so_far()),
       slots_(options_.max_connections),
+      undecided_(half_open_places()),
       own_device_(seams.device ? nullptr : make_device()),
       device_(seams.device ? seams.device : own_device_.get()),
       delivery_(options_, end_) {

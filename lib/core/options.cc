@@ -11,8 +11,8 @@
 namespace xfer {
 namespace {
 
-constexpr uint32_t kEngineFlags =
-    XFER_ENGINE_INSECURE | XFER_ENGINE_CHECKSUM | XFER_ENGINE_UNREF | XFER_ENGINE_OWN_PEERS;
+constexpr uint32_t kEngineFlags = XFER_ENGINE_INSECURE | XFER_ENGINE_CHECKSUM | XFER_ENGINE_UNREF |
+                                  XFER_ENGINE_OWN_PEERS | XFER_ENGINE_ASK;
 
 Failure wrong(Status status, std::string_view field_and_reason) {
     return {status, 0, 0, Text("xfer_engine_options_t.") + field_and_reason};
@@ -144,6 +144,7 @@ Result<Options> resolve_options(const xfer_engine_options_t &given) {
     options.insecure = given.flags & XFER_ENGINE_INSECURE;
     options.checksum = given.flags & XFER_ENGINE_CHECKSUM;
     options.own_peers = given.flags & XFER_ENGINE_OWN_PEERS;
+    options.ask = given.flags & XFER_ENGINE_ASK;
     options.log = {given.on_log,
                    given.log_user,
                    given.log_level ? given.log_level : uint32_t{XFER_LOG_WARN},

@@ -27,6 +27,7 @@ struct Options {
     bool checksum = false;
     bool unref = false;
     bool own_peers = false;
+    bool ask = false;
     bool own_id = false;
     EngineId id{};
     std::vector<uint8_t> blob;

@@ -279,6 +279,7 @@ void Peer::go_live(Connection &connection) {
     const bool silent = left_idle_ && known;
     last_incarnation_ = identity.incarnation;
     left_idle_ = false;
+    admission.up(identity.incarnation);
     for (Endpoint &ep : eps_) {
         const bool unheard = !ep.farewell;
         const uint32_t successor = succession(ep, identity.id);
@@ -309,6 +310,7 @@ void Peer::ended(Connection &connection) {
     const uint64_t number = connection.number, retry_ns = connection.retry_ns();
     shard.bury(connection);
     hear({Input::lost, number, 0, 0, {}});
+    if (!ours) admission.lost(connection);
     // Also one that began at a peer of which only the address was known.
     if (ours && !lived) {
         attempt_over();
@@ -336,6 +338,7 @@ void Peer::went_down(Connection &connection) {
     if (!left_idle_ && connection.why.status != kDuplicate &&
         !in_memory([&] { note_error(connection.why, connection.control().link->remote()); }))
         note_error(connection.why, {});
+    if (!left_idle_) admission.down(connection.handshake.peer().incarnation);
     for (Endpoint &ep : eps_) {
         ep.state.store(XFER_EP_IDLE);
         if (!left_idle_) shard.notify_peer_down(ep, connection.why);
@@ -348,6 +351,7 @@ void Peer::went_down(Connection &connection) {
 void Peer::stayed_away() {
     if (live_) return;
     if (wanted()) return shard.loop.arm(away_, shard.now() + idle_limit(shard));
+    admission.down(last_incarnation_);
     for (Endpoint &ep : eps_)
         if (ep.is_lent() || ep.of_accept())
             shard.notify_peer_down(ep, {XFER_ECLOSED, 0, 0, "it stays away"});
@@ -366,7 +370,8 @@ void Peer::attempt_failed(const std::string &uri, const Failure &why, uint64_t r
         return;  // the next one, at once
     const Status status = why.status;
     const bool stranger = status == XFER_EIDENTITY && addresses_.all_of_others();
-    if (status == XFER_EAUTH || status == XFER_EVERSION || stranger) return fail_waiting(why);
+    if (status == XFER_EAUTH || status == XFER_EVERSION || status == XFER_EACCESS || stranger)
+        return fail_waiting(why);
     if (status == kDuplicate || retry_ns) return;
     for (Request &request : requests_)
         if (request.type() == XFER_EVENT_CONNECT) finish(request, status);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/addresses.h"
+#include "core/admission.h"
 #include "core/connection.h"
 #include "core/flow.h"
 #include "core/last_error.h"
@@ -47,6 +48,7 @@ public:
 
     // ---- wishes
     void add(Endpoint &ep);
+    void attach(Endpoint &ep);
     void remove(Endpoint &ep);
     void add_addresses(const Endpoint &ep, std::list<Address> &made);  // which ep lists
     void submit(Transfer &transfer);
@@ -76,8 +78,8 @@ public:
 
     bool reachable() const { return !addresses_.empty() || is_self(); }
     bool unused() {
-        return eps_.empty() && connections_.empty() && !flow.busy() && requests_.empty() &&
-               !redial_.armed();
+        return eps_.empty() && !admission.candidate() && connections_.empty() && !flow.busy() &&
+               requests_.empty() && !redial_.armed();
     }
     bool wanted() { return flow.busy() || !requests_.empty(); }
     void on_timer(Timer &timer) override;
@@ -85,6 +87,7 @@ public:
     Shard &shard;
     std::optional<EngineId> id;
     Flow flow;
+    Admission admission{*this};
     const Addresses &addresses() const { return addresses_; }
     List<Connection, InHolder> &connections() { return connections_; }
     bool is_self() const;      // our own engine, reached by loopback alone
@@ -104,7 +107,6 @@ public:
 private:
     friend class Shard;
     void perform(Connection &connection, const Output &output);
-    void attach(Endpoint &ep);
     bool claims(const Endpoint &ep) const;
     bool follows(const Endpoint &ep, const std::string &uri);
     void introduce(Endpoint &ep);

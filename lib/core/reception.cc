@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a shard receives connections: listeners, half-open connections until they have proved
 // themselves, lanes that join, and the move to the loop that an identity falls to.
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -17,14 +15,6 @@ namespace {
 
 Failure too_late() {
     return {XFER_ECLOSED, 0, 0, "the engine closes"};
-}
-
-// Others need descriptors too: members, the files of the program.
-uint32_t places_for_half_open() {
-    rlimit limit{};
-    if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return kMinHalfOpen;
-    const rlim_t share = limit.rlim_cur / kHalfOpenPart;
-    return static_cast<uint32_t>(std::clamp<rlim_t>(share, kMinHalfOpen, kMaxHalfOpen));
 }
 
 Hello busy() {
@@ -44,7 +34,7 @@ Result<std::unique_ptr<Accepting>> Shard::make_listener(const Uri &uri, uint32_t
         return Failure{XFER_EUNSUPPORTED, 0, 0, "no transport serves " + to_string(uri)};
     if (!half_open_) {
         refusal_ = encode_hello(busy());
-        half_open_ = std::make_unique<HalfOpen>(places_for_half_open(), engine.random_u64());
+        half_open_ = std::make_unique<HalfOpen>(half_open_places(), engine.random_u64());
     }
     auto accepting = std::make_unique<Accepting>(*this, std::move(terms));
     if (Failure why = accepting->listen(*transport, uri, mode); why.status != XFER_OK) return why;
@@ -103,7 +93,10 @@ void Shard::leave_half_open(HalfOpenPlace &place) {
 
 void Shard::stranger_gone(Connection &stranger) {
     report_refusal(stranger);
+    Peer *candidate = std::exchange(stranger.candidate, nullptr);
+    if (candidate) candidate->admission.lost(stranger);
     bury(stranger);
+    if (candidate) review(*candidate);
 }
 
 // Who dials with another key learns it from our reply, and hangs up without a word.
@@ -129,15 +122,26 @@ void Shard::admit(Connection &stranger, const Hello &proof, ConstBytes raw) {
     if (&home != this) return move_stranger(stranger, home, raw);
     if (identity.id == engine.identity().id) return stranger.refuse(XFER_EPROTO);
     Peer &peer = peer_of(identity.id);
+    if (!peer.admission.open_to(identity.incarnation)) {
+        peer.admission.ask(stranger, proof.statement);
+        return review(peer);
+    }
+    stranger.proved = proof.statement;
+    let_in(peer, stranger);
+}
+
+void Shard::let_in(Peer &peer, Connection &stranger) {
     if (!peer.take_slot()) {
         stranger.refuse(XFER_EOVERLOAD);
         make_room(waiting_ + 1);
         return review(peer);
     }
     stranger.leave_half_open();
+    stranger.candidate = nullptr;
+    stranger.ListNode<InUndecided>::unlink();
     peer.adopt(stranger);
-    peer.hear(
-        {Input::proof, stranger.number, stranger.sequence, identity.incarnation, proof.statement});
+    peer.hear({Input::proof, stranger.number, stranger.sequence,
+               stranger.handshake.peer().incarnation, stranger.proved});
 }
 
 void Shard::admit_lane(Connection &stranger, const Hello &message, ConstBytes raw) {
@@ -155,19 +159,30 @@ void Shard::admit_lane(Connection &stranger, const Hello &message, ConstBytes ra
     stranger.close({kDuplicate, 0, 0, "joined"});
 }
 
-void Shard::greet(Peer &peer, uint32_t flags) {
+// Made before it is kept anywhere.
+Shard::Newcomer Shard::newcomer(const Connection &connection) {
     auto ep = Ref<Endpoint>::adopt(new Endpoint(engine, {}, 0));
     auto notice = std::make_unique<Notice>(*ep, XFER_EVENT_PEER, std::vector<uint8_t>());
-    notice->event.tag = peer.live()->listener_user;
+    notice->event.tag = connection.listener_user;
     ep->inbound = true;
     ep->of_user.store(false);
     ep->shard.store(this);
-    peer.introduce(*ep);
-    peer.attach(*ep);
-    ep->retain();  // the loop's
-    ep->connections.add();
-    tell(std::move(notice), XFER_OK, 0);
-    peer.tell_up(*ep, flags);
+    return {std::move(ep), std::move(notice)};
+}
+
+void Shard::tell(Newcomer newcomer) {
+    newcomer.ep->retain();  // the loop's
+    tell(std::move(newcomer.notice), XFER_OK, 0);
+}
+
+void Shard::greet(Peer &peer, uint32_t flags) {
+    Newcomer made = newcomer(*peer.live());
+    Endpoint &ep = *made.ep;
+    peer.introduce(ep);
+    peer.attach(ep);
+    ep.connections.add();
+    tell(std::move(made));
+    peer.tell_up(ep, flags);
 }
 
 // It came back before the user was told of its end, which took its handle: it gets a new one.

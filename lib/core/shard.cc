@@ -392,6 +392,7 @@ void Shard::check_drained() {
 void Shard::close(Peer &peer, const Failure &why) {
     for (Endpoint &ep : peer.endpoints())
         close(ep);
+    if (Endpoint *candidate = peer.admission.candidate()) close(*candidate);
     peer.close(why);
 }
 

@@ -102,10 +102,18 @@ public:
     void on_accept(std::unique_ptr<Link> link, const Source &source, uint64_t user);
     bool shed();
     void admit(Connection &stranger, const Hello &proof, ConstBytes raw);  // it has proved itself
+    void let_in(Peer &peer, Connection &stranger);
     void admit_lane(Connection &stranger, const Hello &message, ConstBytes raw);
     void stranger_gone(Connection &stranger);
     HalfOpen *half_open() { return half_open_.get(); }  // null: nothing listens here
     void leave_half_open(HalfOpenPlace &place);
+    // The handle of one that came to us, and the event that tells of it.
+    struct Newcomer {
+        Ref<Endpoint> ep;
+        std::unique_ptr<Notice> notice;
+    };
+    Newcomer newcomer(const Connection &connection);
+    void tell(Newcomer newcomer);
     void greet(Peer &peer, uint32_t flags);  // it came to us and nobody has a handle on it
     void greet_again(Peer &peer);
     // For a connection of ours that turned out to be another peer's: what its move takes, and the

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many peers an engine is connected to, or about to be: the bound that its user gave. Any loop
-// takes and gives; one that finds none left says that it is hungry, and is stirred by the others.
+// How many peers an engine is connected to, or about to be: the bound that its user gave; also how
+// many its user is asked about. Any loop takes and gives; one that finds none left says that it is
+// hungry, and is stirred by the others.
 #pragma once
 
 #include <atomic>

@@ -36,9 +36,11 @@ void Peer::attach(Endpoint &ep) {
     ep.peer = this;
     eps_.push_back(ep);
     ep.state.store(live_ ? XFER_EP_READY : XFER_EP_IDLE);
-    if (!live_) return;
-    ep.set_identity(live_->handshake.peer());
-    shard.learnt(ep);
+    if (live_) {
+        ep.set_identity(live_->handshake.peer());
+        shard.learnt(ep);
+    }
+    if (!ep.inbound) admission.dialed();
 }
 
 // All that it must have of the connection that there is, and for its end.
@@ -52,6 +54,7 @@ void Peer::introduce(Endpoint &ep) {
 void Peer::remove(Endpoint &ep) {
     ep.ListNode<InPeer>::unlink();
     ep.peer = nullptr;
+    admission.closed(ep);
     shard.review(*this);
 }
 

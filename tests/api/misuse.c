@@ -84,6 +84,7 @@ static void misuse_endpoint(void *wrong) {
     xfer_ep_stats_t stats;
     assert_misuse(xfer_ep_add_address(wrong, "tcp://127.0.0.1:1", NULL));
     assert_misuse(xfer_ep_keep(wrong, 1));
+    assert_misuse(xfer_ep_admit(wrong, XFER_OK));
     assert_misuse(xfer_ep_connect(wrong, 1, NULL));
     assert_misuse(xfer_ep_lookup(wrong, "memory", 1, NULL, NULL));
     assert_misuse(xfer_ep_probe(wrong, 1, NULL));

@@ -52,6 +52,7 @@ typedef struct Shown {
     _Atomic int ready, done;       /* it listens; its threads have ended */
     _Atomic int draining, closing; /* from before the call */
     _Atomic int killed;            /* from before the signal */
+    _Atomic int turned_away;       /* a peer that may have been up */
     _Atomic uint32_t lent_count;
     Lent lent[kMaxLent];
     xfer_ref_t refs[kMaxWorkers][2 * kSlots]; /* regions, grants */
@@ -89,6 +90,7 @@ typedef struct Side {
     uint32_t dispatch, io_threads;
     uint64_t random; /* of its driver */
     bool owns_peers; /* XFER_ENGINE_OWN_PEERS */
+    bool asks;       /* XFER_ENGINE_ASK */
     xfer_engine_t *engine;
     uv_loop_t loop;
     pthread_t driver;

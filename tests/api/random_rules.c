@@ -168,12 +168,17 @@ static bool any_closing(void) {
     return board->sides[0].closing || board->sides[1].closing || any_killed();
 }
 
-/* A connection is lost only to an engine that closes, or to a killed process. One that drains ends
- * its own work, and the peer's but for what the peer asked of its application. */
+static bool any_turned_away(void) {
+    return board->sides[0].turned_away || board->sides[1].turned_away;
+}
+
+/* A connection is lost only to an engine that closes or turns a peer away, or to a killed process.
+ * One that drains ends its own work, and the peer's but for what the peer asked of its application.
+ */
 static void check_lost(const Op *op, const xfer_event_t *event) {
     const bool moves = op->kind == XFER_EVENT_PUT || op->kind == XFER_EVENT_GET ||
                        op->kind == XFER_EVENT_BATCH || op->kind == XFER_EVENT_ATOMIC;
-    if (any_closing() || sides[op->side].met_others) return;
+    if (any_closing() || any_turned_away() || sides[op->side].met_others) return;
     if (moves || !board->sides[1 - op->side].draining)
         broken("event %u: XFER_EPEERLOST (origin %u, native %d), and no engine had been closed",
                op->kind, event->origin, event->native_code);
@@ -220,7 +225,7 @@ void take(Side *side, const xfer_event_t *event) {
     if (field != NULL) broken("event %u has a field that its kind has not: %s", event->kind, field);
     if (event->kind == XFER_EVENT_PEER_UP) take_up(side, event);
     if (event->kind == XFER_EVENT_PEER_DOWN && event->status == XFER_EPEERLOST &&
-        !side->met_others && !any_killed())
+        !side->met_others && !any_killed() && !any_turned_away())
         broken("a connection was lost (origin %u, native %d), and nobody was killed", event->origin,
                event->native_code);
     if (side->closed) broken("event %u after the engine's CLOSED", event->kind);
@@ -262,12 +267,23 @@ static void take_owned(Side *side, const xfer_event_t *event) {
     }
 }
 
+/* Most are let in at once; of some nobody says anything. */
+static void admit_peer(Side *side, const xfer_event_t *event) {
+    static const xfer_status_t verdicts[] = {XFER_EACCESS, XFER_EOVERLOAD, XFER_OK, XFER_OK,
+                                             XFER_OK,      XFER_OK,        XFER_OK};
+    const uint64_t at = next_random(&side->random) % 8;
+    if (at == 7) return;
+    if (verdicts[at] != XFER_OK) board->sides[side - sides].turned_away = 1;
+    plain(xfer_ep_admit(event->ep, verdicts[at]), "xfer_ep_admit");
+}
+
 /* The handle of a peer that came to us can be used until the next poll, or the end of the callback.
  * Some are kept: a thread takes them for its own. */
 void use_handle(Side *side, const xfer_event_t *event) {
     uint32_t state;
     const bool of_ep = event->ep != NULL && (event->user == 0 || event->user == kKeptUser);
     if (of_ep && event->kind == XFER_EVENT_CLOSED) take_closed(side, event);
+    if (side->asks && event->kind == XFER_EVENT_PEER) admit_peer(side, event);
     if (of_ep && side->owns_peers) take_owned(side, event);
     if (side->owns_peers) return;
     const bool theirs = event->kind == XFER_EVENT_NOTIFY || event->kind == XFER_EVENT_PEER ||

@@ -45,6 +45,8 @@ static void open_side(Side *side) {
     };
     side->owns_peers = next_random(state) % 4 == 0;
     if (side->owns_peers) options.flags |= XFER_ENGINE_OWN_PEERS;
+    side->asks = next_random(state) % 4 == 0;
+    if (side->asks) options.flags |= XFER_ENGINE_ASK;
     if (side->dispatch != XFER_DISPATCH_POLL) options.on_event = on_event;
     if (side->dispatch == XFER_DISPATCH_LOOP) options.uv_loop = &side->loop;
     if (xfer_engine_open(&options, &side->engine, NULL) != XFER_OK ||

@@ -426,6 +426,9 @@ static xfer_status_t close_ep_twice(Scene *scene) {
 static xfer_status_t keep_own(Scene *scene) {
     return xfer_ep_keep(scene->pair.ep, 1);
 }
+static xfer_status_t admit_own(Scene *scene) {
+    return xfer_ep_admit(scene->pair.ep, XFER_OK);
+}
 static xfer_status_t add_no_address(Scene *scene) {
     return xfer_ep_add_address(scene->pair.ep, NULL, NULL);
 }
@@ -467,6 +470,7 @@ static void test_other_refusals(void **state) {
         {"xfer_ep_connect", connect_closed, XFER_ECLOSED},
         {"xfer_ep_close", close_ep_twice, XFER_ECLOSED},
         {"xfer_ep_keep", keep_own, XFER_EINVAL},
+        {"xfer_ep_admit", admit_own, XFER_EINVAL},
         {"xfer_ep_add_address", add_no_address, XFER_EINVAL},
         {"xfer_ep_add_address", add_to_closed, XFER_ECLOSED},
         {"xfer_engine_addresses", addresses_to_nowhere, XFER_EINVAL},

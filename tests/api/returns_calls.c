@@ -163,6 +163,9 @@ static xfer_status_t add_address(const Scene *s) {
 static xfer_status_t ep_keep(const Scene *s) {
     return xfer_ep_keep(s->ep, 1);
 }
+static xfer_status_t ep_admit(const Scene *s) {
+    return xfer_ep_admit(s->ep, XFER_OK);
+}
 static xfer_status_t ep_connect(const Scene *s) {
     return xfer_ep_connect(s->ep, 1, INPUT(s, NULL));
 }
@@ -331,6 +334,7 @@ const Function functions[] = {
     {"xfer_ep_open", ep_open, kWork | kStruct, 0},
     {"xfer_ep_add_address", add_address, kWork | kInvalid, 0},
     {"xfer_ep_keep", ep_keep, kHandle | kClosed, kMemory},
+    {"xfer_ep_admit", ep_admit, kHandle | kClosed, kMemory},
     {"xfer_ep_connect", ep_connect, kOp, 0},
     {"xfer_ep_lookup", ep_lookup, kOp, 0},
     {"xfer_ep_probe", ep_probe, kOp, 0},

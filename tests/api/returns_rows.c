@@ -381,6 +381,9 @@ static xfer_status_t no_message(Scene *s) {
 static xfer_status_t keep_own(Scene *s) {
     return xfer_ep_keep(s->ep, 1);
 }
+static xfer_status_t admit_own(Scene *s) {
+    return xfer_ep_admit(s->ep, XFER_OK);
+}
 static xfer_status_t close_not_kept(Scene *s) {
     Host *client = host_open(s->host->mode);
     host_listen(s->host, "tcp://127.0.0.1:0");
@@ -583,6 +586,7 @@ const Row rows[] = {
     ROW(xfer_ep_add_address, XFER_EUNSUPPORTED, add_unsupported),
     ROW(xfer_ep_add_address, XFER_ETOOBIG, add_many),
     ROW(xfer_ep_keep, XFER_EINVAL, keep_own),
+    ROW(xfer_ep_admit, XFER_EINVAL, admit_own),
     ROW(xfer_ep_close, XFER_EINVAL, close_not_kept),
     ROW(xfer_get, XFER_EACCESS, get_access),
     ROW(xfer_put, XFER_ETOOBIG, put_copy),
