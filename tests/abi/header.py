@@ -6,21 +6,12 @@ The checks `layout` and `cffi` take all headers, in the order of their includes.
 
 import re
 import sys
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "lib/reference"))
+from declarations import DEFAULTS, PARTS, comment_lines, region, without_comments
 
 MAX_LINES = 1000
-PARTS = ["Returns: ", "Thread: ", "In callback: ", "Ownership: "]  # in this order; those after the first if they differ
-DEFAULTS = ["Thread: any.", "In callback: yes.", "Ownership: nothing changes hands."]  # of the header's head
-
-
-def region(text):
-    begin, end = "/* cdef:begin */", "/* cdef:end */"
-    if text.count(begin) != 1 or text.count(end) != 1:
-        sys.exit("the cdef region must be marked once")
-    return text[text.index(begin) + len(begin) : text.index(end)]
-
-
-def without_comments(text):
-    return re.sub(r"/\*.*?\*/", "", text, flags=re.S)
 
 
 def functions(text):
@@ -55,7 +46,7 @@ def check_comments(text):
     if len(declared) != region(text).count("XFER_API"):
         yield "a declaration was not understood"
     for name, comment in declared:
-        lines = [re.sub(r"^\s*/?\*+\s?|\s*\*/$", "", line) for line in comment.splitlines()]
+        lines = comment_lines(comment)
         starts = [next((i for i, l in enumerate(lines) if l.startswith(p)), -1) for p in PARTS]
         given = [start for start in starts if start >= 0]
         if starts[0] < 1 or given != sorted(given) or not lines[0].strip():
