@@ -18,6 +18,7 @@ for_tests=(
     doctest-dev libcmocka-dev
     clang clang-format clang-tidy libclang-dev    # second compiler, lints, bindgen
     abigail-tools                                 # abidiff
+    groff-base mandoc                             # the manual pages
     python3 python3-dev python3-venv python3-cffi # lints, the Python binding
 )
 # Go and Rust only if there is none yet: many have their own.

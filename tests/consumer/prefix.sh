@@ -13,7 +13,26 @@ kept=$(mktemp)
 if [ -e "$manifest" ]; then cp -p "$manifest" "$kept"; else rm "$kept"; fi
 trap 'if [ -e "$kept" ]; then mv "$kept" "$manifest"; else rm -f "$manifest"; fi' EXIT
 
-# What files.txt lists, whatever this system calls its folder of libraries, and in any build type.
+functions() { sed -nE 's/^ *(xfer_[a-z_]+);.*/\1/p' "$here/../../lib/libxfer.map"; }
+types() {
+    sed -nE 's/^(\}|typedef u?int[0-9]+_t|typedef void \(\*) ?(xfer_[a-z_]+)(;|\)\().*/\2/p' \
+        "$here"/../../include/xfer/*.h
+}
+
+# What files.txt lists, a line for each function and type.
+expected() {
+    local line name
+    while read -r line; do
+        case $line in
+        \#*) ;;
+        *FUNCTION*) for name in $(functions); do echo "${line/FUNCTION/$name}"; done ;;
+        *TYPE*) for name in $(types); do echo "${line/TYPE/$name}"; done ;;
+        *) echo "$line" ;;
+        esac
+    done <"$here/files.txt" | LC_ALL=C sort
+}
+
+# What there is, as files.txt has it, whatever this system calls its folder of libraries, and in any build type.
 contents() {
     (cd "$prefix" && find . ! -type d) |
         sed -E "s|^\./||; s|^$libdir/|lib/|; s|-[a-z]+\.cmake$|-CONFIG.cmake|; s|\.so\.$version$|.so.VERSION|" |
@@ -26,7 +45,7 @@ for word in ldconfig "-Wl,-rpath,$prefix/$libdir" "PKG_CONFIG_PATH=$prefix/$libd
     grep -qF -- "$word" <<<"$said" || { echo "the installation does not say: $word"; exit 1; }
 done
 echo "installed, where < is missing and > is not expected:"
-diff <(grep -v '^#' "$here/files.txt") <(contents)
+diff <(expected) <(contents)
 [ "$way" = uninstall ] || exit 0
 
 cmake --build "$build" --target uninstall
