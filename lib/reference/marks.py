@@ -23,8 +23,7 @@ WORD = re.compile(
 
 @dataclass
 class Mark:
-    # "" (plain), parameter, field, code, function, type, status, constant, environment, or call: of what is not of libxfer
-    kind: str
+    kind: str  # a key of mdoc.MACROS, function, or "": plain text
     text: str
     target: str = ""  # what it names, empty if that is nothing of the headers'
 

@@ -17,7 +17,7 @@ MACROS = {
     "status": "Er",
     "constant": "Dv",
     "environment": "Ev",
-    "call": "Fn",
+    "call": "Fn",  # of what is not of libxfer
 }
 SENTENCE = re.compile(r"(?<!\.)[.?!:][\")]*$")  # mdoc wants each sentence on a line of its own
 
