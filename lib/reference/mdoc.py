@@ -19,7 +19,7 @@ MACROS = {
     "environment": "Ev",
     "call": "Fn",  # of what is not of libxfer
 }
-SENTENCE = re.compile(r"(?<!\.)[.?!:][\")]*$")  # mdoc wants each sentence on a line of its own
+SENTENCE = re.compile(r"(?<!\.)[.?!][\")]*$")  # mdoc wants each sentence on a line of its own
 
 
 def section_of(name):

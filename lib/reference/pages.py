@@ -90,6 +90,12 @@ def both(names):
     return " and ".join([", ".join(names[:-1])] * (len(names) > 1) + names[-1:])
 
 
+def numbered(value):
+    """What is said of an enumerator, behind its number."""
+    number = value.code.split(" = ")[1]
+    return f"{number}: {value.says}" if value.says else number
+
+
 def title(enum):
     prefix = enum.prefix()
     if prefix:
@@ -146,7 +152,7 @@ class Reference:
             if len(enums) > 1 or isinstance(item, Function):
                 blocks.append(Heading(title(one)))
             blocks += one.comment.says
-            blocks.append(Rows([(value.name, value.says) for value in one.values]))
+            blocks.append(Rows([(value.name, numbered(value)) for value in one.values]))
         page.add("CONSTANTS", blocks)
 
     # ---- pages ----
@@ -261,7 +267,7 @@ class Reference:
     def fill_struct(self, page, struct):
         page.near = (struct.name,)
         users = [one for one in self.functions if any(type_of(p) == struct.name for p in one.parameters)]
-        page.also |= {one.name for one in users if len(users) <= 8}  # of more than that the list helps nobody
+        page.also |= {one.name for one in users if len(users) <= 12}  # of more than that the list helps nobody
         page.also |= {type_of(one.code) for one in struct.fields} & {one.name for one in self.names.of(Struct)}
         page.add("SYNOPSIS", [Include(struct.header), Code(struct.code())])
         said = list(struct.comment.says)

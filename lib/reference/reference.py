@@ -17,7 +17,8 @@ from web import html
 
 
 def version(headers):
-    text = open(headers[0], encoding="utf-8").read()
+    with open(headers[0], encoding="utf-8") as file:
+        text = file.read()
     return ".".join(re.findall(r"#define XFER_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", text))
 
 

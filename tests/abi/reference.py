@@ -45,7 +45,7 @@ def comments(text):
 
 
 def enumerators(text):
-    return re.findall(r"\b(XFER_\w+) = -?\d", without_comments(region(text)))
+    return re.findall(r"\b(XFER_\w+) = (-?\d+)", without_comments(region(text)))
 
 
 def unsaid(what, comment, shown):
@@ -75,11 +75,13 @@ def check_man(folder, names, texts):
             if target not in pages or pages[target].suffix != f".{section}":
                 yield f"{name}: there is no {target}({section})"
     for text in texts:
-        for name in enumerators(text):
+        for name, number in enumerators(text):
             item = re.compile(rf"^\.It \w+ {name}$", re.M)
             homes = [one for one, source in sources.items() if item.search(constants(source))]
             if len(homes) != 1 or homes[0] != HOMES.get(name, homes[0]):
                 yield f"{name} is explained on {len(homes)} pages: {' '.join(homes)}"
+            elif f"{name} {number}".lower() not in shown[homes[0]]:
+                yield f"{name} is not told as {number}"
         for what, comment in comments(text):
             page = what.split(".")[0]
             yield from unsaid(what, comment, shown[page] if page in shown else " ".join(shown.values()))
@@ -139,7 +141,7 @@ def check_html(path, names, texts):
     yield from (f"wants something beside it: {found}" for found in re.findall(r"@import\S*|url\(\S*", source))
     wanted, shown = {*names}, plain("".join(page.texts))
     for text in texts:
-        wanted |= {*structs(region(text)), *enumerators(text)}
+        wanted |= {*structs(region(text)), *(name for name, _ in enumerators(text))}
         for what, comment in comments(text):
             yield from unsaid(what, comment, shown)
     yield from (f"{name} is not there" for name in sorted(wanted - set(page.ids)))
