@@ -76,6 +76,10 @@ def type_of(parameter):
     return re.sub(r"^const ", "", parameter).split(" ")[0]
 
 
+def has(struct, other):
+    return any(type_of(member.code) == other.name for member in struct.fields)
+
+
 def first_sentence(text):
     """For a list of names: up to the first stop, colon or semicolon, as part of a sentence."""
     text = split_outside(text, r"[.:;](?:\s|$)")[0].replace("`", "")
@@ -140,7 +144,7 @@ class Reference:
         for item in takers:
             if isinstance(item, Struct) and any(f"{enum.values[0].name} |" in member.says for member in item.fields):
                 return item
-        return next(item for item in after if item in takers)
+        return next((item for item in after if item in takers), takers[-1])
 
     def enums_of(self, item):
         return [one for one in self.names.of(Enum) if self.homes[one.values[0].name] is item]
@@ -257,12 +261,9 @@ class Reference:
         if said and len(takers) != 1:
             return first_sentence(said)
         if not takers:
-            return f"part of {self.owner(struct)}"
+            return f"part of {both([one.name for one in self.names.of(Struct) if has(one, struct)])}"
         read_only = any(one.startswith(f"const {struct.name}") for one in takers[0].parameters)
         return f"what {both(some)} {'takes' if read_only else 'writes'}"
-
-    def owner(self, struct):
-        return next(one.name for one in self.names.of(Struct) for f in one.fields if type_of(f.code) == struct.name)
 
     def fill_struct(self, page, struct):
         page.near = (struct.name,)

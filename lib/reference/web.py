@@ -27,7 +27,8 @@ dl { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: 0.2r
 dd { margin: 0; }
 code, pre, dt { font-family: ui-monospace, monospace; font-size: 0.9em; }
 a { color: var(--link); text-decoration: none; }
-a:hover, :target { text-decoration: underline; }
+a:hover { text-decoration: underline; }
+dt:target, dt:target + dd { background: var(--code); }
 .summary { color: var(--quiet); margin: 0; }
 @media (max-width: 50rem) {
     body { display: block; }
