@@ -22,7 +22,7 @@ extern "C" {
 
 /* ---- refs and identities ---- */
 
-/* Bytes of these texts, with the NUL. */
+/* Sizes of the buffers of xfer_ref_text, xfer_id_text and xfer_native_text, with the NUL. */
 enum {
     XFER_REF_TEXT_SIZE = 129,
     XFER_ID_TEXT_SIZE = 50,
@@ -35,7 +35,7 @@ enum {
  * Returns: XFER_OK; XFER_EINVAL if these bytes are no ref; XFER_EVERSION; XFER_ENOSPC. */
 XFER_API xfer_status_t xfer_ref_text(const xfer_ref_t *ref, char *text, uint64_t cap);
 
-/* The ref of such a text. On an error *ref is left alone.
+/* Reads a ref from the text that xfer_ref_text writes. On an error *ref is left alone.
  * Returns: XFER_OK; XFER_EINVAL if it is anything else, also with a space or padding around; XFER_EVERSION. */
 XFER_API xfer_status_t xfer_ref_parse(const char *text, xfer_ref_t *ref);
 
@@ -44,7 +44,7 @@ XFER_API xfer_status_t xfer_ref_parse(const char *text, xfer_ref_t *ref);
  * Returns: XFER_OK; XFER_ENOSPC. */
 XFER_API xfer_status_t xfer_id_text(const xfer_id_t *id, char *text, uint64_t cap);
 
-/* The identity of such a text. On an error *id is left alone.
+/* Reads an identity from the text that xfer_id_text writes. On an error *id is left alone.
  * Returns: XFER_OK; XFER_EINVAL if it is anything else. */
 XFER_API xfer_status_t xfer_id_parse(const char *text, xfer_id_t *id);
 

@@ -2,7 +2,7 @@
  *
  * libxfer moves bytes between the memories of processes, on one host and across hosts.
  *
- * Sections: version, status, engine, region, endpoint, put, get, atomics, batch, messages, observation. In
+ * Sections: version, status, engine, region, endpoint, put/get/atomics, batch, messages, cancel, observation. In
  * xfer/text.h: refs as text, names of numbers, engine options by name.
  *
  * Words:
@@ -74,21 +74,21 @@ typedef int32_t xfer_status_t;
 
 /* Numbers keep their meaning for ever and are never used again. */
 enum {
-    XFER_OK = 0,
+    XFER_OK = 0,             /* done; or begun, where an event follows */
     XFER_EINVAL = -1,        /* an argument is wrong */
     XFER_EBADHANDLE = -2,    /* not a live handle of that type */
     XFER_E2BIG = -3,         /* an input struct has fields that this library does not know */
     XFER_ENOMEM = -4,        /* out of memory */
-    XFER_EAGAIN = -5,        /* a queue is full now; a room event follows once */
+    XFER_EAGAIN = -5,        /* a queue is full now; a ROOM event follows once, of receives a RECV */
     XFER_ETOOBIG = -6,       /* exceeds a fixed limit: retrying will not help */
     XFER_EDEGRADED = -7,     /* the path is being rebuilt */
-    XFER_EBUSY = -8,         /* in use: a batch in flight, a second poller */
+    XFER_EBUSY = -8,         /* in use: a batch in flight, a second poller, a drain that was begun */
     XFER_ECLOSED = -9,       /* the handle, or its engine, is closed or draining */
     XFER_EDEADLK = -10,      /* the call would wait for the thread that makes it */
     XFER_EFORKED = -11,      /* the handle belongs to the parent of this process */
     XFER_EUNSUPPORTED = -12, /* this build or this combination of options has no such thing */
     XFER_EEXIST = -13,       /* the name is taken */
-    XFER_ENOTFOUND = -14,    /* no region of that name */
+    XFER_ENOTFOUND = -14,    /* nothing of that name, tag or index */
     XFER_EACCESS = -15,   /* refused: by a region that access, by a peer's application us, by the system an address */
     XFER_ERANGE = -16,    /* outside the region, or the range wraps */
     XFER_ESTALE = -17,    /* the ref names a region or an incarnation that is gone */
@@ -99,10 +99,10 @@ enum {
     XFER_ENAME = -22,        /* the host name has no address */
     XFER_EADDRINUSE = -23,   /* the port, or every port of the range, is taken */
     XFER_EADDR = -24,        /* the address is malformed or not one of this host */
-    XFER_EAUTH = -25,        /* the peer could not prove that it has the key */
-    XFER_EIDENTITY = -26,    /* another engine answered than the one expected, or ours is used twice */
+    XFER_EAUTH = -25,        /* the peer could not prove that it has the key, or a listener needs one */
+    XFER_EIDENTITY = -26,    /* not the engine that was expected answered, or owns the ref; or our id is used twice */
     XFER_EPROTO = -27,       /* the peer broke the protocol */
-    XFER_EVERSION = -28,     /* no common version or feature */
+    XFER_EVERSION = -28,     /* a peer's, or a ref's, version or feature that this library does not know */
     XFER_ETRUNC = -29,       /* the message was longer than the buffer */
     XFER_ECHECKSUM = -30,    /* the payload changed on its way */
     XFER_EMEMKIND = -31,     /* no path serves memory of that kind */
@@ -160,8 +160,9 @@ typedef struct xfer_id {
     uint64_t incarnation;
 } xfer_id_t;
 
-/* The kind of an event. Origin of PEER_DOWN, and of what ends XFER_EPEERLOST with that connection: PEER, a goodbye; OS,
- * ETIMEDOUT if silent or not reading, or a reset; NONE, no goodbye. */
+/* The kind of an event. A PEER_DOWN, and what ends with XFER_EPEERLOST by that connection's end, has XFER_ORIGIN_PEER
+ * after a goodbye; XFER_ORIGIN_OS with ETIMEDOUT if the peer was silent or did not read, or with the error of a reset;
+ * XFER_ORIGIN_NONE if the connection ended without a goodbye. */
 enum {
     XFER_EVENT_PUT = 1,          /* an xfer_put ended */
     XFER_EVENT_GET = 2,          /* an xfer_get ended */
@@ -171,13 +172,13 @@ enum {
     XFER_EVENT_LOOKUP = 6,       /* an xfer_ep_lookup ended; data is an xfer_ref_t, followed by the region's blob */
     XFER_EVENT_PROBE = 7,        /* an xfer_ep_probe ended; bytes is the round trip in nanoseconds */
     XFER_EVENT_CONNECT = 8,      /* an xfer_ep_connect ended */
-    XFER_EVENT_PEER = 9,         /* a peer connected to us; whose ep is: xfer_ep_keep, XFER_ENGINE_OWN_PEERS */
+    XFER_EVENT_PEER = 9,         /* a peer connected to us; who owns ep: xfer_ep_keep, XFER_ENGINE_OWN_PEERS */
     XFER_EVENT_PEER_UP = 10,     /* an endpoint has a connection; data is an xfer_id_t, followed by the peer's blob */
     XFER_EVENT_PEER_DOWN = 11,   /* that connection ended; status says why. Nothing of it lands any more */
     XFER_EVENT_REGION_GONE = 12, /* a region that we had looked up was closed; data is its ref */
-    XFER_EVENT_NOTIFY = 13,      /* a peer's notification; tag is its key, data its bytes; failed: so did its batch */
+    XFER_EVENT_NOTIFY = 13,      /* a peer's notification; tag is its key, data its bytes; not OK: its batch failed */
     XFER_EVENT_COUNTER = 14,     /* a counter ended; object is the counter, tag its key, index what came */
-    XFER_EVENT_REVOKED = 15,     /* a grant is quiet; user is its options', object its region, tag the region's user */
+    XFER_EVENT_REVOKED = 15,     /* a grant is quiet; user is its options', object the region, tag the region's user */
     XFER_EVENT_ROOM = 16,        /* an endpoint that answered XFER_EAGAIN takes work again */
     XFER_EVENT_STALLED = 17,     /* an ending operation waits for hardware that does not answer */
     XFER_EVENT_DRAINED = 18,     /* an xfer_engine_drain ended */
@@ -204,7 +205,7 @@ enum {
  *   RECV              user, bytes, flags; once it has its message: tag, data, and ep, while that handle lives
  *   LOOKUP            user, ep, flags; data, with XFER_OK
  *   PROBE             user, ep, flags; bytes, with XFER_OK
- *   CONNECT, FLUSH    user, ep, flags; NOTIFIED has the same
+ *   CONNECT, NOTIFIED user, ep, flags; FLUSH has the same
  *   PEER              user, ep; tag: the listener's user
  *   PEER_UP           user, ep, flags, data
  *   PEER_DOWN, ROOM   user, ep
@@ -215,9 +216,9 @@ enum {
  *   DRAINED           user, object: the engine
  *   CLOSED            user, object; of an endpoint also ep
  *
- * `user` of PEER to NOTIFY is the endpoint's. A failed one has origin and native_code as well, where they are known. A
- * failed PUT, GET, ATOMIC, SEND, NOTIFIED, FLUSH, PROBE or CONNECT, and PEER_DOWN, may have one sentence in data that
- * says why, with its NUL behind data_length. All other fields are zero. */
+ * `user` of PEER, PEER_UP, PEER_DOWN, ROOM, REGION_GONE and NOTIFY is the endpoint's. One that is not OK has origin and
+ * native_code as well, where they are known; such a PUT, GET, ATOMIC, SEND, NOTIFIED, FLUSH, PROBE or CONNECT, and
+ * PEER_DOWN, may have one sentence in data that says why, with its NUL behind data_length. Other fields are zero. */
 typedef struct xfer_event {
     uint32_t kind;
     xfer_status_t status;
@@ -269,9 +270,9 @@ typedef struct xfer_engine_options {
                                   engine's choice, today 1. */
     uint32_t spin_us;          /* How long to poll before sleeping. XFER_NONE: not at all. Default: the engine's choice,
                                   today not at all. */
-    struct uv_loop_s *uv_loop; /* For LOOP. An engine keeps uv_run from returning until its CLOSED. With
-                                  XFER_ENGINE_UNREF it does so only from xfer_engine_close, called in the loop's thread,
-                                  to CLOSED; before, even with operations under way, other handles of the loop must. */
+    struct uv_loop_s *uv_loop; /* For LOOP. The engine's handles keep uv_run running until its CLOSED; with
+                                  XFER_ENGINE_UNREF only between xfer_engine_close, called in the loop's thread, and
+                                  CLOSED: until then other handles must, even while operations are under way. */
     xfer_event_cb on_event;    /* for THREAD and LOOP */
     uint64_t user;             /* second argument of on_event, and in the engine's CLOSED event */
     xfer_log_cb on_log;        /* default: none, or stderr when XFER_LOG is set in the environment */
@@ -294,7 +295,7 @@ typedef struct xfer_engine_options {
                                  Default 300,000. */
     uint32_t lanes;           /* Data lanes for each peer. XFER_NONE: the control channel carries all. Default: the
                                  engine's choice, today 1. */
-    uint32_t max_connections; /* peers connected at once; past it idle ones are closed, or new ones wait; 1,024 */
+    uint32_t max_connections; /* peers connected at once; one more closes an idle connection, or waits; 1,024 */
     uint32_t max_operations;  /* operations queued or under way on one endpoint; default 1,024 */
     uint32_t yield_ms;        /* For full meshes: when both know each other's id, the larger id waits this long to be
                                  dialed before it dials, so that each pair connects once. Default and XFER_NONE: no
@@ -314,10 +315,10 @@ enum {
     XFER_FLAG_TAKE = 8   /* recv: without a buffer; the message is in the event */
 };
 
-/* Of one operation. It ends with XFER_ETIMEDOUT at its deadline, or when no byte of it has moved for the stall limit.
- * The stall limit does not run while it waits for an application: in a receive, a lookup that waits, a counter, a
- * drain, and in a send or a notification with a deadline, until the peer takes it. A connect, probe or lookup with a
- * deadline has no stall limit. */
+/* Options of one operation. It ends with XFER_ETIMEDOUT at its deadline, or when no byte of it has moved for the stall
+ * limit. The stall limit does not run while an application is waited for: in a receive until its message comes, in a
+ * lookup that waits, a counter or a drain, and, if they have a deadline, in a send or notification until the peer takes
+ * it. A connect, probe or lookup with a deadline has no stall limit. */
 typedef struct xfer_op_options {
     uint32_t size;
     uint32_t timeout_ms; /* default: the engine's; XFER_NONE: no deadline, only the stall limit */
@@ -359,8 +360,8 @@ typedef struct xfer_listen_options {
 XFER_API xfer_status_t xfer_engine_listen(xfer_engine_t *engine, const char *uri, const xfer_listen_options_t *options,
                                           char *bound, uint64_t cap, xfer_error_t *err);
 
-/* Where peers may dial this engine: for each listener what it advertises, or what was bound, as a comma list that
- * xfer_ep_open takes as it is, of at most 64 addresses; empty without any. *needed is the length with the NUL; call
+/* Where peers may dial this engine: a comma list of at most 64 addresses that xfer_ep_open takes as it is; for each
+ * listener what it advertises, else what was bound; empty without a listener. *needed is the length with the NUL; call
  * with cap 0 to learn it.
  * Returns: XFER_OK; XFER_ENOSPC if `cap` is too small (then `text` holds what fits). */
 XFER_API xfer_status_t xfer_engine_addresses(xfer_engine_t *engine, char *text, uint64_t cap, uint64_t *needed);
@@ -602,14 +603,14 @@ XFER_API xfer_status_t xfer_ep_add_address(xfer_ep_t *ep, const char *uri, xfer_
  * Ownership: the handle is the caller's until xfer_ep_close. */
 XFER_API xfer_status_t xfer_ep_keep(xfer_ep_t *ep, uint64_t user);
 
-/* Lets the peer of a PEER event in, or turns it away. With XFER_ENGINE_ASK a peer that connects to us is a PEER event
- * once it has proved that it has the key (its id is its own word: members are not told apart), and xfer_ep_peer has its
- * id and blob. XFER_OK lets it in, and PEER_UP follows. XFER_EACCESS ends its attempt, and what waits there for us,
- * with that status; XFER_EOVERLOAD has it come again later; without a verdict within three quarters of connect_ms, and
- * in place of one if an own handle is closed, it is XFER_ETIMEDOUT and XFER_EACCESS. Then PEER_DOWN has the status. One
- * verdict holds for an incarnation until PEER_DOWN. A peer for which an endpoint is open is not asked about. Those that
- * wait take none of max_connections; past their own bound peers come again later.
- * Also without that flag, a peer that is connected is turned away by either status, which is that of its PEER_DOWN.
+/* Lets the peer of a PEER event in, or turns it away. With XFER_ENGINE_ASK a peer that connects to us raises PEER once
+ * it has proved that it has the key, and waits; xfer_ep_peer has its id, which is its own word, and its blob. XFER_OK
+ * lets it in: PEER_UP follows. XFER_EACCESS fails what waits there for us; XFER_EOVERLOAD has the peer try again later.
+ * Without a verdict within three quarters of connect_ms the status is XFER_ETIMEDOUT; if the handle of
+ * XFER_ENGINE_OWN_PEERS is closed before, XFER_EACCESS. A peer that is turned away raises PEER_DOWN with that status.
+ * A verdict holds for an incarnation until PEER_DOWN. Peers for which an endpoint is open are let in. Those that wait
+ * do not count as max_connections; past a bound of their own more are told to try again later. Also without that flag
+ * either status ends a connection that is up.
  * Returns: XFER_OK; XFER_EINVAL (another verdict, or a handle that was opened). */
 XFER_API xfer_status_t xfer_ep_admit(xfer_ep_t *ep, xfer_status_t verdict);
 
@@ -827,7 +828,7 @@ enum {
  * Thread: any, also beside other calls on the batch, but for its close. */
 XFER_API xfer_status_t xfer_batch_state(xfer_batch_t *batch, uint32_t *state, uint64_t *bytes);
 
-/* The statuses of entries `first` to `first + count - 1` of the last completed submit; XFER_ECANCELED stands for
+/* Writes the statuses of entries `first` to `first + count - 1` of the last completed submit; XFER_ECANCELED stands for
  * what was not attempted. Works until xfer_batch_close, also when the endpoint is closed or the engine drains.
  * Returns: XFER_OK; XFER_EBUSY in flight, XFER_EINVAL never submitted, XFER_ERANGE; XFER_ECLOSED. */
 XFER_API xfer_status_t xfer_batch_entries(xfer_batch_t *batch, uint64_t first, uint64_t count, xfer_status_t *statuses);
@@ -879,7 +880,7 @@ typedef struct xfer_message_info {
 /* Looks at the message that a receive with the same endpoint, tag and mask would get now. It stays where it is: another
  * receive may get it meanwhile.
  * Returns: XFER_OK; XFER_ENOTFOUND if none waits; XFER_EINVAL.
- * Thread: any; it waits for a callback that runs where sockets are driven. */
+ * Thread: any; blocks while an event callback runs on the thread that drives the sockets. */
 XFER_API xfer_status_t xfer_peek(xfer_engine_t *engine, xfer_ep_t *ep, uint64_t tag, uint64_t mask,
                                  xfer_message_info_t *info, uint32_t info_size);
 
@@ -928,7 +929,7 @@ XFER_API xfer_status_t xfer_cancel(xfer_engine_t *engine, xfer_ep_t *ep, uint64_
 
 /* ---- observation ---- */
 
-/* Counted since open. Histogram bucket b counts operations that took from 2^b to 2^(b+1) - 1 nanoseconds. */
+/* Since the open. Histogram bucket b counts operations that took from 2^b to 2^(b+1) - 1 nanoseconds. */
 typedef struct xfer_op_stats {
     uint64_t submitted;
     uint64_t completed; /* OK */
@@ -944,17 +945,16 @@ typedef struct xfer_engine_stats {
     xfer_op_stats_t put, get, batch;
     xfer_op_stats_t notify; /* xfer_notify */
     xfer_op_stats_t send, recv;
-    uint64_t errors[64];    /* by status: errors[-status] */
-    uint64_t served_put;    /* bytes that peers put here; copies that a local peer makes itself are not seen */
-    uint64_t served_get;    /* bytes that peers got from here; the same */
-    uint64_t refused;       /* requests of peers that were refused */
-    uint64_t queued;        /* operations waiting for a connection or for credit, now */
-    uint64_t inflight;      /* operations under way, now */
-    uint64_t events_queued; /* events not yet delivered, now */
-    uint64_t events;        /* delivered */
-    uint64_t connects;      /* attempts made */
-    uint64_t accepts;       /* attempts of peers */
-    uint64_t connections;   /* live, now */
+    uint64_t errors[64];        /* by status: errors[-status] */
+    uint64_t served_put;        /* bytes that peers put here; copies that a local peer makes itself are not seen */
+    uint64_t served_get;        /* bytes that peers got from here; the same */
+    uint64_t refused;           /* requests of peers that were refused */
+    uint64_t queued;            /* operations waiting for a connection or for credit, now */
+    uint64_t inflight;          /* operations under way, now */
+    uint64_t events_queued;     /* events not yet delivered, now */
+    uint64_t events;            /* delivered */
+    uint64_t connects, accepts; /* attempts made, and attempts of peers */
+    uint64_t connections;       /* live, now */
     uint64_t connection_ends;
     uint64_t wakeups;         /* of the loops, from sleep */
     uint64_t regions, grants; /* open, now */
