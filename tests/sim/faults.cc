@@ -52,6 +52,18 @@ void Scenario::act_read_closing() {
     });
 }
 
+// At once, or later, at times too late.
+void Scenario::decide(const Life &life, uint64_t visitor) {
+    const uint64_t drawn = random(8);
+    const xfer_status_t verdict = drawn == 0 ? XFER_EACCESS : drawn == 1 ? XFER_EOVERLOAD : XFER_OK;
+    const uint64_t later = meeting_ || random(3) ? 0 : random(swarm.connect_ms * kNsPerMs);
+    world.post(later, [this, visitor, verdict, node = life.node, number = life.number] {
+        Life *there = nodes_[node].life.get();
+        if (there && there->number == number && !there->frozen)
+            there->admit(visitor, meeting_ ? xfer_status_t{XFER_OK} : verdict);
+    });
+}
+
 // As by SIGSTOP: it does nothing, and what comes for it waits.
 void Scenario::act_freeze() {
     Life *life = any();

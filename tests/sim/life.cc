@@ -46,6 +46,7 @@ void Life::open_engine() {
     if (swarm.keyed) options.key = Secret(std::vector<uint8_t>(32, 7));
     options.own_id = true;
     options.id = id;
+    options.ask = asks = swarm.asks && all.world.random(3);
     if (all.model.trace()) {
         options.log.level = XFER_LOG_INFO;
         options.log.user = options.user;
@@ -152,6 +153,19 @@ Life::Ep *Life::ep_of(const xfer_ep_t *handle) {
         for (Ep &ep : *list)
             if (ep.handle == handle) return &ep;
     return nullptr;
+}
+
+void Life::admit(uint64_t visitor, xfer_status_t verdict) {
+    for (const Ep &ep : visitors) {
+        if (ep.number != visitor) continue;
+        if (verdict == XFER_EACCESS) who().turns_away = true;
+        const xfer_status_t status = xfer_ep_admit(ep.handle, verdict);
+        all.note([&] { return name() + " decides: " + xfer_status_name(verdict); });
+        ++all.net.met[std::string("verdict ") + xfer_status_name(verdict)];
+        if (status != XFER_OK && (status != XFER_ECLOSED || acts()))
+            all.model.violated(name() + ": a verdict is not taken");
+        return;
+    }
 }
 
 // From then on it is like one that was opened.
@@ -399,16 +413,19 @@ void Life::on_peer(const xfer_event_t &event) {
         Ep ep;
         ep.number = all.next_word(), ep.handle = event.ep;
         visitors.push_back(ep);
+        if (asks) all.decide(*this, ep.number);
     } else if (event.kind == XFER_EVENT_PEER_DOWN) {
-        const Tracked &tracked = tracked_[event.ep];
+        const Tracked tracked = tracked_[event.ep];
         const bool passing = tracked.generation > 0 && tracked.since == all.world.now();
-        all.model.peer_down(number, tracked.peer, tracked.generation - (passing ? 1 : 0));
+        if (tracked.peer)  // else it was never up
+            all.model.peer_down(number, tracked.peer, tracked.generation - (passing ? 1 : 0));
         tracked_.erase(event.ep);
         ++all.net.met["peer down"];
         for (size_t i = 0; i < visitors.size(); ++i) {
             if (visitors[i].handle != event.ep) continue;
             const uint64_t word = visitors[i].number;
-            const bool last = all.swarm.keeps && all.world.random(4) == 0;  // and still in time
+            const bool last =
+                tracked.peer && all.swarm.keeps && all.world.random(4) == 0;  // and still in time
             if (last) keep(i);
             if (last && !eps.empty() && eps.back().handle == event.ep) return;
             all.model.withdraw_all(word, number);
@@ -425,7 +442,7 @@ void Life::on_visitor(const xfer_event_t &event, Ep &ep) {
     if (mine) return;  // opened, and whoever answers is meant
     const Who &peer = all.model.who(tracked_[event.ep].peer);
     for (const Ep &each : eps)
-        if (each.kept && each.expected == peer.id)
+        if (each.kept && each.expected == peer.id && !asks)  // else each question has its own
             all.model.violated(name() + " is given a handle for whom it has kept one");
     ep.expected = peer.id, ep.node = peer.node;
     if (!all.swarm.keeps || all.world.random(6)) return;

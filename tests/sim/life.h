@@ -69,6 +69,7 @@ public:
     Ep *own_ep_to(size_t to, bool fresh = false);  // not one that goes with its peer
     Ep *ep_by(uint64_t number);                    // null: it was closed
     void keep(size_t visitor);
+    void admit(uint64_t visitor, xfer_status_t verdict);
     Ep *open_ep(size_t to, const std::optional<EngineId> &expected);
     void close_ep(size_t index);
     bool open_area(const std::string &called, uint64_t length, uint32_t access,
@@ -95,6 +96,7 @@ public:
     bool checksum = false;  // an option of the engine
     uint64_t frozen_at = 0, close_called = 0;
     std::vector<Ep> eps;
+    bool asks = false;
     std::vector<Ep> visitors;  // handles of PEER events, which are the engine's
     std::vector<Area> areas;
     std::vector<Grant> grants;

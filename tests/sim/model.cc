@@ -306,7 +306,11 @@ void Model::check_reason(const Operation &operation, const Who &by) {
         operation.kind != Operation::send)
         violated(named(operation) + " is canceled, and nobody has asked for that");
     if (!operation.moves() || !operation.lent) return;
-    if (status == XFER_EACCESS || status == XFER_ERANGE)
+    const bool turned_away =
+        status == XFER_EACCESS && std::any_of(who_.begin(), who_.end(), [&](const auto &at) {
+            return at.second.turns_away && at.second.node == who_[operation.lent->owner].node;
+        });
+    if ((status == XFER_EACCESS && !turned_away) || status == XFER_ERANGE)
         violated(named(operation) + " is refused what it was given");
     if (status != XFER_ESTALE && status != XFER_EREVOKED) return;
     const Lent &lent = *operation.lent;

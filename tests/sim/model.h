@@ -33,7 +33,8 @@ struct Who {
     size_t node = 0;
     uint64_t frozen = 0;  // ns so far
     bool closing = false, dead = false;
-    bool late = false;  // it hears of events some time after they came about
+    bool turns_away = false;  // some that come to it
+    bool late = false;        // it hears of events some time after they came about
 };
 
 // Memory that an engine has lent.

@@ -270,6 +270,7 @@ void Scenario::receive_all() {
 
 // Nobody is locked out by what has been.
 void Scenario::find_each_other() {
+    meeting_ = true;
     std::vector<const Operation *> asked;
     for (auto &node : nodes_) {
         if (!node.life || !node.life->acts()) continue;

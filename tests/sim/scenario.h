@@ -48,6 +48,7 @@ public:
     const EngineId &id_of(size_t node) const { return nodes_[node].id; }
     uint64_t next_word() { return ++last_word_; }
     void thaw(Life &life);
+    void decide(const Life &life, uint64_t visitor);
     void keep_stable(const Operation &operation);
     void flush(Life &life, const Life::Ep &ep);
     void flush_again(Life &life, const Operation &before);
@@ -142,6 +143,7 @@ private:
     uint64_t last_word_ = 1ull << 40;
     std::vector<Node> nodes_;
     std::vector<std::unique_ptr<Life>> ghosts_;   // crashed or closed
+    bool meeting_ = false;                        // at the end all let each other in
     std::vector<std::pair<size_t, size_t>> met_;  // nodes: the first has found the second
     std::vector<std::unique_ptr<Crowd>> crowds_;
     std::map<uint32_t, size_t> home_;  // node, by life

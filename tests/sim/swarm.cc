@@ -107,6 +107,7 @@ void Swarm::draw_last(SimWorld &world) {
     crowds = world.random(6) == 0;
     if (crowds) weights[static_cast<size_t>(Act::crowd)] = 6;
     quiets = world.seed() % 8 == 6;
+    asks = world.seed() % 16 == 10;
     if (world.seed() % 4 == 2) draw_atomics(world);
 }
 

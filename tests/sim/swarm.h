@@ -85,6 +85,7 @@ struct Swarm {
     bool polls = false;     // some applications poll
     uint64_t poll_max = 0;  // ns, until they do
     bool keeps = false;     // applications use and keep the handles of PEER events
+    bool asks = false;      // applications let peers in, some of them late, or turn them away
     bool quiets = false;    // some puts and gets are quiet, with a flush behind them
 
     // The net.
