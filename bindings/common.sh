@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Sourced by the three run-hello.sh: finds the library of one build folder, as pkg-config sees it.
+# Sourced by the scripts of the bindings: finds the library of one build folder, as pkg-config sees it.
 
 skip() {
     echo "skip: $*"
@@ -26,7 +26,7 @@ retry() {
     "$@"
 }
 
-[ $# -ge 1 ] || { echo "usage: run-hello.sh BUILD_DIR [URI]" >&2; exit 2; }
+[ $# -ge 1 ] || { echo "usage: ${0##*/} BUILD_DIR [ARGUMENTS]" >&2; exit 2; }
 build=$(cd "$1" && pwd)
 shift
 command -v pkg-config >/dev/null || { echo "pkg-config is not installed" >&2; exit 1; }

@@ -3,25 +3,6 @@
 # Builds the raw Python module against one CMake build folder, in a virtual environment there, and runs hello.py.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-. "$here/../common.sh"
+. "$here/build.sh"
 
-need python3
-python3 -c 'import ensurepip, venv' 2>/dev/null || skip "python3 has no venv (Debian: python3-venv)"
-python3 -c 'import os, sysconfig as s; exit(not os.path.exists(s.get_path("include") + "/Python.h"))' ||
-    skip "Python.h is missing (Debian: python3-dev)"
-
-venv=$build/bindings/python/venv
-copy=$build/bindings/python/source
-if [ ! -e "$venv/ready" ]; then
-    rm -rf "$venv"
-    mkdir -p "$venv"
-    python3 -m venv "$venv"
-    retry "$venv/bin/pip" install --quiet 'setuptools>=68' wheel 'cffi>=1.16'
-    touch "$venv/ready"
-fi
-
-# From a copy, so that nothing is built in the source tree.
-rm -rf "$copy"
-cp -r "$here" "$copy"
-"$venv/bin/pip" install --quiet --no-build-isolation --no-deps --no-index --force-reinstall "$copy"
 "$venv/bin/python" "$here/hello.py" "$@"

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""libxfer from Python. Today only the raw functions, as `from xfer._xfer import ffi, lib`."""
+"""libxfer from Python: `xfer.aio` for asyncio; `xfer._xfer` has the raw functions."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the C module xfer._xfer from the installed header itself: no declaration is copied.
+"""Makes the C module xfer._xfer from the installed headers themselves: no declaration is copied.
 
-The header marks the part that cffi can read; only the export token is taken out of it. In API mode
-the C compiler then checks every type, size and constant against the same header.
+Each marks the part that cffi can read; only the export token is taken out of it. In API mode
+the C compiler then checks every type, size and constant against the same headers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def declarations(header: str) -> str:
     _, begin, rest = header.partition("/* cdef:begin */")
     region, end, _ = rest.partition("/* cdef:end */")
     if not begin or not end:
-        raise ValueError("xfer.h has no cdef region")
+        raise ValueError("a header without its cdef region")
     return region.replace("XFER_API ", "")
 
 
@@ -34,10 +34,12 @@ def flags(option: str, prefix: str) -> list[str]:
 ffi = cffi.FFI()
 # What the region cannot hold: the C compiler fills in the values.
 ffi.cdef("#define XFER_NONE ...\n#define XFER_VERSION ...")
-ffi.cdef(declarations(Path(pkg_config("--variable=includedir"), "xfer/xfer.h").read_text("utf-8")))
+for header in ("xfer.h", "text.h"):
+    path = Path(pkg_config("--variable=includedir"), "xfer", header)
+    ffi.cdef(declarations(path.read_text("utf-8")))
 ffi.set_source(
     "xfer._xfer",
-    "#include <xfer/xfer.h>",
+    "#include <xfer/text.h>",
     include_dirs=flags("--cflags-only-I", "-I"),
     library_dirs=flags("--libs-only-L", "-L"),
     libraries=flags("--libs-only-l", "-l"),
