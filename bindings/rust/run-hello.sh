@@ -3,22 +3,7 @@
 # Builds xfer-sys and the hello program against one CMake build folder, in that folder, and runs it.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-. "$here/../common.sh"
+. "$here/build.sh"
 
-need cargo
-rust=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' "$here/Cargo.toml")
-found=$(cargo --version | cut -d ' ' -f 2)
-at_least "$found" "$rust" || skip "cargo is $found, and $rust is needed"
-
-# bindgen asks llvm-config where libclang is; Debian's has a number in its name.
-if [ -z "${LIBCLANG_PATH:-}" ] && ! command -v llvm-config >/dev/null; then
-    library=$(find /usr/lib -maxdepth 4 -name 'libclang*.so*' ! -name 'libclang-cpp*' -print -quit)
-    [ -n "$library" ] || skip "libclang is missing (Debian: libclang-dev)"
-    export LIBCLANG_PATH=${library%/*}
-fi
-
-export CARGO_TARGET_DIR="$build/bindings/rust"
-manifest=$here/Cargo.toml
-retry cargo fetch --quiet --locked --manifest-path "$manifest"
-cargo build --quiet --locked --offline --manifest-path "$manifest"
+cargo build --quiet --locked --offline --manifest-path "$manifest" --package hello
 "$CARGO_TARGET_DIR/debug/hello" "$@"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Finds libxfer by pkg-config and turns its header into Rust: no declaration is copied by hand.
+//! Finds libxfer by pkg-config and turns its headers into Rust: no declaration is copied by hand.
 
 use std::{env, path::PathBuf};
 
@@ -11,9 +11,9 @@ fn main() {
     let header = library
         .include_paths
         .iter()
-        .map(|path| path.join("xfer/xfer.h"))
+        .map(|path| path.join("xfer/text.h"))
         .find(|path| path.exists())
-        .expect("xfer.pc names no folder that has xfer/xfer.h");
+        .expect("xfer.pc names no folder that has xfer/text.h");
     bindgen::builder()
         .header(header.to_str().expect("the header's path is UTF-8"))
         .allowlist_item("(xfer|XFER)_.*")
@@ -21,7 +21,7 @@ fn main() {
         .derive_default(true)
         .parse_callbacks(Box::new(bindgen::CargoCallbacks::new()))
         .generate()
-        .expect("bindgen reads the header")
+        .expect("bindgen reads the headers")
         .write_to_file(PathBuf::from(env::var_os("OUT_DIR").unwrap()).join("xfer.rs"))
         .expect("the output folder is writable");
 }

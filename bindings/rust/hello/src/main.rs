@@ -69,7 +69,14 @@ fn main() {
     // SAFETY: strings end with NUL, handles are used only before their close, and no buffer is
     // touched or freed between the call that lends it and the event that gives it back.
     unsafe {
-        let status = xfer_engine_listen(server, any.as_ptr(), std::ptr::null(), bound.as_mut_ptr(), 256, &mut e);
+        let status = xfer_engine_listen(
+            server,
+            any.as_ptr(),
+            std::ptr::null(),
+            bound.as_mut_ptr(),
+            256,
+            &mut e,
+        );
         check("listen", status, Some(&e));
         let status = xfer_region_open(server, &options, base, length, &mut region, &mut e);
         check("region open", status, Some(&e));
