@@ -113,6 +113,7 @@ asan_suites() {
     XFER_TEST_QUICK=1 suite asan-sim 500 asan tests/sim -j 2 -LE long
     suite asan-fuzz 120 asan tests/fuzz -LE long
     XFER_TEST_QUICK=1 suite asan-api 600 asan tests/api -j $waiting -LE long
+    suite asan-clients 120 asan tests/clients
     # One of them compares with a bare loop, which says nothing under a sanitizer.
     suite asan-hostile 240 asan tests/hostile -j 2 -E '^hostile-pressure$'
     # Of an engine without a peer, and of a first contact, they try each system call too, which takes minutes.
@@ -130,7 +131,7 @@ run_sanitizers() {
     local rerun=--no-rerun
     export ASAN_OPTIONS=detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=1
     export TSAN_OPTIONS="second_deadlock_stack=1 die_after_fork=0 suppressions=$PWD/tests/tsan.supp"
-    build asan 900 tests/{unit,transport,sim,fuzz,api,hostile,faults}/all && asan_suites
+    build asan 900 tests/{unit,transport,sim,fuzz,api,hostile,faults,clients}/all && asan_suites
     build tsan 700 tests/{unit,transport,api}/all && tsan_suites
 }
 
