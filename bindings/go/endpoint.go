@@ -19,7 +19,7 @@ type Ref [96]byte
 
 func (r *Ref) raw() *C.xfer_ref_t { return (*C.xfer_ref_t)(unsafe.Pointer(r)) }
 
-// Endpoint is a peer that was dialed, or that came.
+// Endpoint is a peer that was dialed, or that came. It stays until Close, also while the peer is away.
 type Endpoint struct {
 	handle
 	engine *Engine

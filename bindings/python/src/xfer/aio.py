@@ -276,7 +276,7 @@ class Region(_Handle):
 
 
 class Endpoint(_Handle):
-    """A peer that was dialed, or that came."""
+    """A peer that was dialed, or that came; it stays until close(), also while the peer is away."""
 
     def __init__(self, engine: Engine, raw: Any, closed: Operation) -> None:
         super().__init__(raw, closed.begun(lib.XFER_OK), lib.xfer_ep_close)
