@@ -44,11 +44,12 @@ class Case(unittest.IsolatedAsyncioTestCase):
     transports = "tcp"
 
     async def asyncSetUp(self) -> None:
+        asyncio.get_running_loop().slow_callback_duration = PATIENCE  # says nothing of the client
         self.notices: asyncio.Queue[Notice] = asyncio.Queue()
         self.engine = Engine(self.notices.put_nowait, transports=self.transports)
         peer = started(self.transports)
-        self.process, uri = await self.enterAsyncContext(peer)
-        self.ep = self.engine.endpoint(uri)
+        self.process, self.uri = await self.enterAsyncContext(peer)
+        self.ep = self.engine.endpoint(self.uri)
         self.ref, self.blob = await self.ep.lookup("pool")
 
     async def asyncTearDown(self) -> None:
@@ -166,6 +167,21 @@ class Operations(Case):
         self.assertEqual((await self.noticed("REGION_GONE")).data, self.ref)
         await self.fails(lib.XFER_ESTALE, self.ep.put(b"late", self.ref))
         await self.ep.put(b"new", (await self.ep.lookup("pool")).ref)
+
+    async def test_full_and_room(self) -> None:
+        notices: asyncio.Queue[Notice] = asyncio.Queue()
+        async with Engine(notices.put_nowait, max_operations=4) as narrow:
+            ep = narrow.endpoint(self.uri)
+            waits = [ep.lookup("later", wait=True) for _ in range(4)]
+            with self.assertRaisesRegex(Error, "XFER_EAGAIN"):
+                ep.put(b"one too many", self.ref)
+            waits[0].cancel()
+            async with asyncio.timeout(PATIENCE):
+                while (await notices.get()).kind != "ROOM":
+                    pass
+            await ep.put(b"there is room", self.ref)
+            for wait in waits:
+                wait.cancel()
 
     async def test_range_refused(self) -> None:
         for offset in (SIZE - 3, 2**64 - 2):
