@@ -17,7 +17,7 @@ enum memory { MEMORY_ANY, MEMORY_MADE };
 
 /* How an engine is driven. */
 struct mode {
-    uint32_t dispatch;   /* XFER_DISPATCH_THREAD or XFER_DISPATCH_POLL */
+    uint32_t dispatch;   /* XFER_DISPATCH_* */
     uint32_t io_threads; /* as in xfer_engine_options_t */
     uint32_t spin_us;
     uint32_t lanes;

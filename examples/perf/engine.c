@@ -159,13 +159,18 @@ static void wait_progress(struct client *client) {
 /* ---- life ---- */
 
 void client_open(struct client *client, const struct mode *mode, const void *key, size_t length) {
-    *client = (struct client){.poll = mode->dispatch == XFER_DISPATCH_POLL, .busy = mode->busy};
+    *client = (struct client){.poll = mode->dispatch == XFER_DISPATCH_POLL,
+                              .loop = mode->dispatch == XFER_DISPATCH_LOOP,
+                              .busy = mode->busy};
     sem_init(&client->progress, 0, 0);
     xfer_engine_options_t options = engine_options(mode, key, length);
     if (!client->poll) options.on_event = on_event;
     options.user = (uintptr_t)client;
     xfer_error_t error;
-    must(xfer_engine_open(&options, &client->engine, &error), "xfer_engine_open", &error);
+    if (client->loop)
+        client->engine = looped_open(&client->looped, &options);
+    else
+        must(xfer_engine_open(&options, &client->engine, &error), "xfer_engine_open", &error);
 }
 
 static void start_lookup(struct client *client, const char *uri) {
@@ -277,6 +282,9 @@ void client_contact(struct client *client, const char *uri, const struct plan *p
 
 void client_close(struct client *client) {
     xfer_ep_close(client->ep);
-    must(xfer_engine_join(client->engine, XFER_NONE), "xfer_engine_join", NULL);
+    if (client->loop)
+        looped_close(&client->looped);
+    else
+        must(xfer_engine_join(client->engine, XFER_NONE), "xfer_engine_join", NULL);
     sem_destroy(&client->progress);
 }

@@ -13,6 +13,7 @@
 
 #include "blocks.h"
 #include "control.h"
+#include "looped.h"
 
 extern const char kRegionName[];
 
@@ -36,7 +37,8 @@ struct client {
     xfer_engine_t *engine;
     xfer_ep_t *ep;
     xfer_ref_t ref;
-    bool poll, busy;
+    bool poll, loop, busy;
+    struct looped looped;
     struct run run;
     sem_t progress; /* posted by the callback: an answer, a block that ended, the end of a run */
     xfer_status_t answer;

@@ -66,7 +66,8 @@ static const struct argp_option kOptions[] = {
     {"seconds", OPTION_SECONDS, "S", 0, "length of one run (0.4; idle: 10)", 2},
     {"bytes", OPTION_BYTES, "BYTES", 0, "bytes of one run, instead of seconds", 2},
     {0, 0, 0, 0, "The engines, on both sides:", 3},
-    {"dispatch", OPTION_DISPATCH, "thread|poll", 0, "where events arrive (thread)", 3},
+    {"dispatch", OPTION_DISPATCH, "thread|loop|poll", 0,
+     "where events arrive (thread); loop: on a uv_loop_t that a thread runs", 3},
     {"io-threads", OPTION_IO_THREADS, "N|none", 0, "threads that drive sockets (1)", 3},
     {"spin-us", OPTION_SPIN_US, "N", 0, "how long the engines poll before they sleep (0)", 3},
     {"busy", OPTION_BUSY, 0, 0, "with dispatch poll: the pollers of both sides never sleep", 3},
@@ -100,9 +101,15 @@ static void read_key(const char *path, struct options *options) {
     if (options->key_length < 32) errx(2, "%s: a key has 32 to 256 bytes", path);
 }
 
+static const char *const kDispatches[] = {[XFER_DISPATCH_THREAD] = "thread",
+                                          [XFER_DISPATCH_LOOP] = "loop",
+                                          [XFER_DISPATCH_POLL] = "poll"};
+
+const char *dispatch_name(uint32_t dispatch) {
+    return kDispatches[dispatch];
+}
+
 static void parse_engine_option(int key, const char *word, struct options *options) {
-    static const char *const kDispatches[] = {
-        [XFER_DISPATCH_THREAD] = "thread", [XFER_DISPATCH_POLL] = "poll"};
     static const char *const kSubmitters[] = {
         [SUBMIT_CALLBACK] = "callback", [SUBMIT_THREAD] = "thread"};
     static const char *const kMemories[] = {[MEMORY_ANY] = "any", [MEMORY_MADE] = "made"};
@@ -172,7 +179,7 @@ static void check(const struct argp_state *state, struct options *options) {
     if (options->mode.busy && options->mode.dispatch != XFER_DISPATCH_POLL)
         errx(2, "--busy needs --dispatch poll");
     if (options->submitter == SUBMIT_THREAD && options->mode.dispatch == XFER_DISPATCH_POLL)
-        errx(2, "--submit thread needs --dispatch thread");
+        errx(2, "--submit thread needs --dispatch thread or loop");
     if (options->to != NULL && options->pin) errx(2, "--pin is for one host");
     check_writable(options->json);
     check_writable(options->plot);

@@ -59,4 +59,6 @@ void options_parse(int count, char **words, struct options *options);
 
 const char *command_name(enum command command);
 
+const char *dispatch_name(uint32_t dispatch);
+
 #endif

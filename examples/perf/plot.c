@@ -46,7 +46,7 @@ static void draw_conditions(FILE *file, const struct report *report) {
     const struct mode *mode = &report->options->mode;
     fprintf(file, "<text x='12' y='36'>path: ");
     write_text(file, report->path != NULL ? report->path : "none");
-    fprintf(file, "; dispatch %s", mode->dispatch == XFER_DISPATCH_POLL ? "poll" : "thread");
+    fprintf(file, "; dispatch %s", dispatch_name(mode->dispatch));
     if (mode->io_threads == XFER_NONE)
         fprintf(file, ", no I/O threads");
     else

@@ -77,9 +77,8 @@ static void print_mode(const struct report *report) {
     char threads[16];
     snprintf(threads, sizeof threads, "%u", mode->io_threads);
     printf("engines: dispatch %s, io_threads %s, spin %u us%s%s, next submitted by %s%s\n",
-           mode->dispatch == XFER_DISPATCH_POLL ? "poll" : "thread",
-           mode->io_threads == XFER_NONE ? "none" : threads, mode->spin_us,
-           mode->busy ? ", pollers spin" : "", mode->checksum ? ", checksums" : "",
+           dispatch_name(mode->dispatch), mode->io_threads == XFER_NONE ? "none" : threads,
+           mode->spin_us, mode->busy ? ", pollers spin" : "", mode->checksum ? ", checksums" : "",
            options->submitter == SUBMIT_THREAD ? "a waiting thread" : "the completion",
            options->pin ? ", pinned" : "");
     if (report->path != NULL)
@@ -244,7 +243,7 @@ void report_write_json(const struct report *report, const char *path) {
         "{s:s, s:s, s:I, s:i, s:{s:s, s:o, s:i, s:b, s:i, s:b, s:s, s:b}, s:o}", "command",
         command_name(options->command), "version", xfer_version_string(), "rounds",
         (json_int_t)options->rounds, "cpus", (int)sysconf(_SC_NPROCESSORS_ONLN), "mode", "dispatch",
-        mode->dispatch == XFER_DISPATCH_POLL ? "poll" : "thread", "io_threads",
+        dispatch_name(mode->dispatch), "io_threads",
         json_integer(mode->io_threads == XFER_NONE ? 0 : (json_int_t)mode->io_threads), "spin_us",
         (int)mode->spin_us, "busy", (int)mode->busy, "lanes", (int)mode->lanes, "checksum",
         (int)mode->checksum, "submit", options->submitter == SUBMIT_THREAD ? "thread" : "callback",

@@ -30,7 +30,9 @@ struct server {
     xfer_region_t *region;
     struct echo echo;
     pthread_t poller;
+    struct looped looped;
     bool polled; /* a poller runs */
+    bool loop;   /* the engine is on a uv_loop_t */
     bool busy;   /* it may spin */
     atomic_bool spinning;
     atomic_bool ending;
@@ -63,7 +65,11 @@ static void open_engine(struct server *server, const struct mode *mode, struct a
     options.user = (uintptr_t)server;
     if (given->insecure) options.flags |= XFER_ENGINE_INSECURE;
     xfer_error_t error;
-    must(xfer_engine_open(&options, &server->engine, &error), "xfer_engine_open", &error);
+    server->loop = mode->dispatch == XFER_DISPATCH_LOOP;
+    if (server->loop)
+        server->engine = looped_open(&server->looped, &options);
+    else
+        must(xfer_engine_open(&options, &server->engine, &error), "xfer_engine_open", &error);
 
     char uri[300];
     char bound[300];
@@ -105,7 +111,10 @@ static void close_engine(struct server *server) {
         atomic_store(&server->ending, true);
         pthread_join(server->poller, NULL);
     }
-    must(xfer_engine_join(server->engine, XFER_NONE), "xfer_engine_join", NULL);
+    if (server->loop)
+        looped_close(&server->looped);
+    else
+        must(xfer_engine_join(server->engine, XFER_NONE), "xfer_engine_join", NULL);
     echo_end(&server->echo);
     xfer_region_close(server->region);
     server->engine = NULL;
