@@ -79,10 +79,12 @@ build() { # preset, budget [targets]
 
 default_suites() { # arguments of ctest
     local interop=60
+    local consumer=240
     [ "$mode" = --all ] && interop=900 # with an earlier release, whose library is built first
+    [ "$mode" = --all ] && consumer=1800 # with a newcomer's clone, whose library is built
     suite abi 40 gcc tests/abi -j 2 "$@"
     suite lint 600 gcc tests/lint "$@"
-    suite consumer 90 gcc tests/consumer "$@"
+    suite consumer $consumer gcc tests/consumer "$@"
     suite unit 90 gcc tests/unit -j 2 "$@"
     suite transport 30 gcc tests/transport -j 2 "$@"
     suite sim 180 gcc tests/sim -j 2 "$@"

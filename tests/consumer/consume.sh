@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds main.c against the library in one way, runs it, and makes sure that it was this library.
-# Usage: consume.sh shared|static|cmake|programs|moved|uninstalled|readme|readme-cmake|readme-static BUILD_DIR PREFIX
+# Builds main.c, or what the README has, against the library in one way, runs it, and makes sure that it was this library.
+# Usage: consume.sh WAY BUILD_DIR PREFIX
 set -euo pipefail
 way=$1 build=$2 prefix=$3
 here=$(cd "$(dirname "$0")" && pwd)
@@ -39,13 +39,11 @@ with_cmake() { # prefix
     done
 }
 
-# The block of the README in language $1 that has the word $2.
-block() {
-    awk -v open="\`\`\`$1" -v word="$2" '
-        $0 == open { inside = 1; text = ""; next }
-        /^```$/ { if (inside && index(text, word)) printf "%s", text; inside = 0 }
-        inside { text = text $0 "\n" }' "$here/../../README.md"
-}
+# The README's block for this test.
+block() { python3 "$here/blocks.py" "$here/../../README.md" "$1"; }
+
+# What the README's program says when all went well.
+greets() { grep -qx 'XFER_OK: the owner.s memory says "hello over there"' "$1"; }
 
 pc=$(find "$prefix" -name xfer.pc)
 libdir=$(cd "$(dirname "$pc")/.." && pwd)
@@ -92,27 +90,54 @@ uninstalled)
     compile "$here/main.c"
     runs_with "$work/app" "$build/lib"
     ;;
-readme) # the first C block of the README compiles as it stands
-    sed -n '/^```c$/,/^```$/p' "$here/../../README.md" | sed -e 1d -e '/^```$/,$d' >"$work/readme.c"
-    [ -s "$work/readme.c" ] || { echo "README.md has no C block"; exit 1; }
+readme) # the C block of the README compiles as it stands, without a warning, and runs
+    block consumer-readme >"$work/readme.c"
     export PKG_CONFIG_PATH=$libdir/pkgconfig
     compile "$work/readme.c"
+    runs_with "$work/app" "$libdir" >"$work/said"
+    greets "$work/said"
     ;;
-readme-cmake) # so does its CMake
+readme-pkgconfig | readme-static) # so do its lines for it, the static one beside a libxfer.so
+    block consumer-readme >"$work/example.c"
+    export PKG_CONFIG_PATH=$libdir/pkgconfig
+    [ "$way" = readme-static ] || export LD_LIBRARY_PATH=$libdir
+    (cd "$work" && bash -euc "$(block "consumer-$way")" >"$work/said")
+    greets "$work/said"
+    [ "$way" = readme-pkgconfig ] || runs_with "$work/example" ""
+    ;;
+readme-cmake) # and its CMake
     mkdir "$work/project"
     (
         echo 'cmake_minimum_required(VERSION 3.25)'
         echo 'project(readme LANGUAGES C)'
         echo "add_executable(program $here/main.c)"
-        block cmake find_package
+        block consumer-readme-cmake
     ) >"$work/project/CMakeLists.txt"
     cmake -G Ninja -S "$work/project" -B "$work/build" -DCMAKE_PREFIX_PATH="$prefix"
     cmake --build "$work/build"
     runs_with "$work/build/program" "$libdir"
     ;;
-readme-static) # and its line for static linking, beside a libxfer.so
-    cp "$here/main.c" "$work/example.c"
-    (cd "$work" && PKG_CONFIG_PATH=$libdir/pkgconfig bash -euc "$(block sh '--static')")
-    runs_with "$work/example" ""
+readme-perf) # its measurements, in less time
+    printf '#!/bin/sh\nexec "%s/bin/xfer_perf" "$@" --rounds 1 --seconds 0.05\n' "$prefix" >"$work/xfer_perf"
+    chmod +x "$work/xfer_perf"
+    (cd "$work" && PATH=$work:$PATH bash -euc "$(block consumer-readme-perf)")
+    ;;
+readme-install) # what a newcomer does: a clone, the README's lines, its program
+    git -c safe.directory='*' clone -q --no-hardlinks "$here/../.." "$work/clone"
+    mkdir "$work/bin"
+    printf '#!/bin/sh\n[ "$1" = apt-get ] || exec "$@"\n' >"$work/bin/sudo" # needs.sh looks at the packages
+    printf '#!/bin/sh\n' >"$work/bin/ldconfig"
+    chmod +x "$work/bin/sudo" "$work/bin/ldconfig"
+    export PATH=$work/bin:$PATH
+    (cd "$work/clone" && DESTDIR=$work/root bash -euc "$(block consumer-readme-install)") >"$work/log" 2>&1 || {
+        tail -n 30 "$work/log"
+        exit 1
+    }
+    libdir=$(dirname "$(find "$work/root/usr/local" -name libxfer.a)")
+    export PKG_CONFIG_PATH=$libdir/pkgconfig LD_LIBRARY_PATH=$libdir
+    block consumer-readme >"$work/example.c"
+    (cd "$work" && bash -euc "$(block consumer-readme-pkgconfig)" >"$work/said")
+    greets "$work/said"
+    "$work/root/usr/local/bin/xfer_tree" --version
     ;;
 esac

@@ -5,6 +5,7 @@ import unittest
 from pathlib import Path
 
 import floors
+import pages
 import size
 import words
 
@@ -95,6 +96,43 @@ class Words(unittest.TestCase):
             self.assertEqual(self.count(start + f"struct {name};\n"), 0, name)
         self.assertEqual(self.count(start + "int a; \n"), 1)
         self.assertEqual(self.count(start + "int a;"), 1)
+
+
+class Pages(unittest.TestCase):
+    HEADER = "enum {\n    XFER_OK = 0,\n    XFER_EONE = -1, /* one thing */\n    XFER_ETWO = -2 /* two */\n};\n"
+    ROWS = ["| `XFER_OK` | done | go on |", "| `XFER_EONE` | one thing | a |", "| `XFER_ETWO` | two | b |"]
+
+    def statuses(self, rows):
+        return len(list(pages.status_faults("\n".join(rows), self.HEADER)))
+
+    def test_statuses_are_those_of_the_header(self):
+        self.assertEqual(self.statuses(self.ROWS), 0)
+        self.assertEqual(self.statuses(self.ROWS[:2]), 1)
+        self.assertEqual(self.statuses([self.ROWS[0], self.ROWS[2], self.ROWS[1]]), 1)
+        self.assertEqual(self.statuses([*self.ROWS[:2], "| `XFER_ETWO` | three | b |"]), 1)
+        self.assertEqual(self.statuses([*self.ROWS[:2], "| `XFER_ETWO` | two |  |"]), 1)
+
+    def test_limits_are_the_constants(self):
+        constants = pages.constants_of(
+            "constexpr uint32_t kA = 1'024, kB = 16;\n", "constexpr uint64_t kC = 64u << 20;\nconstexpr int kD = kB * 2;\n"
+        )
+        self.assertEqual(constants, {"kA": 1024, "kB": 16, "kC": 64 << 20, "kD": 32})
+        for cell, faults in [
+            ("1,024 by default, 16 at most <!-- kA kB -->", 0),
+            ("64 MiB <!-- kC -->", 0),
+            ("1,025 <!-- kA -->", 1),
+            ("1,024 <!-- kA kB -->", 1),
+            ("64 KiB <!-- kC -->", 1),
+            ("7 <!-- kGone -->", 1),
+        ]:
+            self.assertEqual(len(list(pages.limit_faults(f"| what | {cell} | past it |\n", constants))), faults, cell)
+        self.assertEqual(len(list(pages.limit_faults("no table\n", constants))), 1)
+
+    def test_links_lead_somewhere(self):
+        here = Path(__file__)
+        for target, faults in [("words.py", 0), ("words.py#a", 0), ("gone.py", 1), ("https://example.org", 0), ("#a", 0)]:
+            text = f"see [it]({target})\n```\n[x](gone.py)\n```\n"
+            self.assertEqual(len(list(pages.link_faults(here.parent, Path("a.md"), text))), faults, target)
 
 
 if __name__ == "__main__":
