@@ -620,7 +620,8 @@ XFER_API xfer_status_t xfer_ep_admit(xfer_ep_t *ep, xfer_status_t verdict);
 XFER_API xfer_status_t xfer_ep_connect(xfer_ep_t *ep, uint64_t user, const xfer_op_options_t *options);
 
 /* Asks the peer for the ref and blob of its region `name`.
- * Returns: XFER_OK, then one LOOKUP event (XFER_ENOTFOUND if there is none); XFER_EINVAL, XFER_EAGAIN. */
+ * Returns: XFER_OK, then one LOOKUP event: XFER_ENOTFOUND if there is none, XFER_EVERSION if its ref is of a later
+ *          version; XFER_EINVAL, XFER_EAGAIN. */
 XFER_API xfer_status_t xfer_ep_lookup(xfer_ep_t *ep, const char *name, uint64_t user,
                                       const xfer_lookup_options_t *options, xfer_error_t *err);
 

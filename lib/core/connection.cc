@@ -118,7 +118,7 @@ void Connection::on_up(Lane &lane) {
 void Connection::on_hello(Lane &lane, ConstBytes raw) {
     if (closing_) return;
     auto message = decode_hello(raw);
-    if (!message) return refuse(message.error().status);
+    if (!message) return refuse(message.error());
     hear(lane, *message, raw);
 }
 
@@ -189,16 +189,20 @@ void Connection::leave_half_open() {
 }
 
 void Connection::refuse(Status status, std::string_view words) {
-    if (closing_) return;
     if (words.empty()) words = xfer_status_text(status);
+    refuse({status, 0, 0, std::string("handshake: ").append(words)});
+}
+
+void Connection::refuse(const Failure &why) {
+    if (closing_) return;
     if (side == Side::theirs && !live_) {
         Hello message;
         message.kind = HelloKind::refuse;
-        message.status = status;
-        message.retry_ms = status == XFER_EOVERLOAD ? kBusyMs : 0;
+        message.status = why.status;
+        message.retry_ms = why.status == XFER_EOVERLOAD ? kBusyMs : 0;
         control().link->send_hello(encode_hello(message));
     }
-    close({status, 0, 0, std::string("handshake: ").append(words)});
+    close(why);
 }
 
 // To a peer that has our proof the connection may be live already, while its answer is on the way.

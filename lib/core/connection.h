@@ -183,6 +183,7 @@ private:
     void hear_stranger(const Hello &message, ConstBytes raw);
     std::string_view why_no_lane(const Connection &stranger, const Hello &message,
                                  ConstBytes raw) const;  // empty: it may join
+    void refuse(const Failure &why);
     Path path(const Lane &lane) const;
     void look_for_neighbour();
     void ask_for_lanes(uint8_t which);

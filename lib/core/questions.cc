@@ -11,13 +11,13 @@ namespace xfer {
 
 namespace {
 
-// Refused here, so that no application is handed 96 bytes of which the first use says what they
-// are.
-bool begins_with_ref(ConstBytes body) {
+// Looked at here, so that no application is handed 96 bytes of which the first use says what they
+// are. XFER_EVERSION: a ref of a later version, which ends that lookup and nothing else.
+Status check_found(ConstBytes body) {
     xfer_ref_t ref;
-    if (body.size() < sizeof ref) return false;
     std::memcpy(&ref, body.data(), sizeof ref);
-    return static_cast<bool>(decode_ref(ref));
+    const auto region = decode_ref(ref);
+    return region ? XFER_OK : region.error().status;
 }
 
 Failure malformed_answer() {
@@ -95,7 +95,9 @@ void Connection::answer(const Frame &frame, ConstBytes body) {
         return close(malformed_answer());
     for (Request &request : asked_)
         if (request.seq == frame.seq && request.type() == XFER_EVENT_LOOKUP) {
-            if (frame.status == XFER_OK && !begins_with_ref(body)) return close(malformed_answer());
+            const Status found = frame.status == XFER_OK ? check_found(body) : XFER_OK;
+            if (found == XFER_EVERSION) return peer->finish(request, found);
+            if (found != XFER_OK) return close(malformed_answer());
             if (!in_memory([&] { request.answer.assign(body.begin(), body.end()); }))
                 return peer->finish(request, XFER_ENOMEM);
             return peer->finish(request, frame.status, frame.status ? XFER_ORIGIN_PEER : 0);

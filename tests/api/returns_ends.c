@@ -111,6 +111,7 @@ const End ends[] = {
     {XFER_EVENT_REVOKED, XFER_ETIMEDOUT, revoked_late, NULL},
     {XFER_EVENT_REVOKED, XFER_ECLOSED, revoked_closed, NULL},
     {XFER_EVENT_LOOKUP, XFER_ENOTFOUND, no_such_name, NULL},
+    END_ELSEWHERE(XFER_EVENT_LOOKUP, XFER_EVERSION, "hostile/later.py"),
     {XFER_EVENT_SEND, XFER_OK, sent, NULL},
     {XFER_EVENT_SEND, XFER_ECANCELED, sent_to_canceled, NULL},
     {XFER_EVENT_RECV, XFER_ETRUNC, received_part, NULL},

@@ -26,6 +26,7 @@ class Acceptor:
     """Listens, and lends "vault" to whoever dials. Each step is a method that a vector may replace."""
 
     memory = pattern()
+    versions = 1, 1  # that it says it speaks
 
     def __init__(self, lab):
         self.key, self.id, self.incarnation = lab.key, os.urandom(16), 7
@@ -89,19 +90,19 @@ class Acceptor:
     def greet(self, fields, proof=None, **changes):
         self.reply = wire.message(REPLY, {
             "id": self.id, "inc": self.incarnation, "non": os.urandom(16), "seq": fields["seq"], "feat": 0,
-            "key": self.key is not None, "ab": 0, "seen": 0, "held": 0, **changes})
+            "key": self.key is not None, "ab": 0, "seen": 0, "held": 0, **changes}, self.versions)
         self.say(self.reply + (proof or wire.proof_of(self.key, 2, self.hello, self.reply)))
 
     def welcome(self, **changes):
         self.say(wire.message(READY, {
             "ops": 64, "sil": 0, "blob": b"", "lis": [], "tra": ["tcp"], "tok": os.urandom(16), "ab": 0, "seen": 1,
-            "held": 0, **changes}))
+            "held": 0, **changes}, self.versions))
 
     def ref(self, **changes):
         """The bytes of the vault's ref."""
         fields = {"magic": b"xref", "version": 1, "id": self.id, "inc": self.incarnation, "region": 5, "key": 9,
-                  "offset": 0, "length": LENGTH, "generation": 1, "access": 3, **changes}
-        start = struct.pack("<4sI16s5QIII12x", *fields.values(), 1)
+                  "offset": 0, "length": LENGTH, "generation": 1, "access": 3, "kind": 1, **changes}
+        start = struct.pack("<4sI16s5QIII12x", *fields.values())
         return start + struct.pack("<Q", wire.ref_sum(start + bytes(8)))
 
     def tell(self, number, name):

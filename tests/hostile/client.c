@@ -3,8 +3,9 @@
  * Whom hostile acceptors attack: an engine that dials. For each line of input, `URI MILLISECONDS
  * [ID]`, it looks "vault" up there, gets the first 4,096 bytes and puts as many to another place,
  * and tells how each of the three ended, how long it all took, whether the bytes are those of the
- * vault, and whether memory around them changed, which is looked at after every completion. It
- * lends "members" to an honest peer. The first line that it prints is its own URI.
+ * vault, and whether memory around them changed, which is looked at after every completion; why it
+ * could not connect stands in a line before. It lends "members" to an honest peer. The first line
+ * that it prints is its own URI.
  *
  * Usage: hostile_client [KEY]
  */
@@ -46,6 +47,8 @@ static xfer_status_t wait_for(xfer_engine_t *engine, uint32_t kind, xfer_ref_t *
             exit(1);
         }
         if (event.kind == XFER_EVENT_CONNECT) connected = event.status;
+        if (event.kind == XFER_EVENT_CONNECT && event.data_length)
+            printf("why %.*s\n", (int)event.data_length, (const char *)event.data);
         if (event.kind != kind) continue;
         if (ref && event.status == XFER_OK && event.data_length >= sizeof *ref)
             memcpy(ref, event.data, sizeof *ref);

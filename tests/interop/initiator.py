@@ -463,6 +463,8 @@ class Lane:
 class Initiator:
     """One connection. `id`, `incarnation` and `seq` may be given, to come back as the same engine."""
 
+    versions = 1, 1  # that it says it speaks
+
     def __init__(self, address, key=None, id=None, incarnation=None, seq=1, expected=None):
         self.address, self.key, self.seq, self.expected = address, key, seq, expected
         self.id = id or os.urandom(16)
@@ -492,7 +494,7 @@ class Initiator:
         self.control = self.heard = self.lanes[0]
         self.hello = message(HELLO, {
             "id": self.id, "inc": self.incarnation, "non": os.urandom(16), "seq": self.seq, "feat": 0,
-            "key": self.key is not None, **self.statement, **more})
+            "key": self.key is not None, **self.statement, **more}, self.versions)
         self.control.say(self.hello)
         self.reply, fields, proof = self.control.hear(REPLY)
         if fields["key"] != (self.key is not None):
@@ -512,7 +514,7 @@ class Initiator:
         """Sends proof, with `more` keys, and waits for ready."""
         start = message(PROOF, {
             **self.statement, "ops": 64, "sil": 0, "blob": b"", "lis": [], "tra": ["tcp"],
-            "ask": [list(question) for question in ask], **more})
+            "ask": [list(question) for question in ask], **more}, self.versions)
         self.control.say(start + proof_of(self.key, 1, self.hello, self.reply))
         _, fields, _ = self.control.hear(READY)
         self.ops, self.token, self.listens = fields["ops"], fields["tok"], fields["lis"]
@@ -521,9 +523,9 @@ class Initiator:
     def lane(self):
         return Lane(self.address)
 
-    def lane_message(self, number):
+    def lane_message(self, number, **more):
         start = message(LANE, {"id": self.id, "inc": self.incarnation, "seq": self.seq, "non": os.urandom(16),
-                               "lane": number})
+                               "lane": number, **more}, self.versions)
         return start + proof_of_lane(lane_key_of(self.key, self.hello, self.reply), self.token, start)
 
     def join_lane(self):
