@@ -576,13 +576,13 @@ typedef struct xfer_peer_info {
     uint8_t blob[1024];
 } xfer_peer_info_t;
 
-/* A handle for the engine at `uri`, or at each address of a comma list, which are tried in turn. Does not connect: the
- * first use does. Who answers first is the peer; another engine at another address of the list is a failed attempt
- * there, XFER_EIDENTITY. With `peer` it is a handle for that engine wherever it is: any connection that the two have
- * serves it, whoever dialed it. Then `uri` may be NULL, and operations wait until the peer comes. With this engine's
- * own id it is a handle for itself, which needs no listener.
+/* A handle for the engine at `uri`, or at each address of a comma list, which are tried in turn; one that no transport
+ * of this engine serves is left out. Does not connect: the first use does. Who answers first is the peer; another
+ * engine at another address of the list is a failed attempt there, XFER_EIDENTITY. With `peer` it is a handle for that
+ * engine wherever it is: any connection that the two have serves it, whoever dialed it. Then `uri` may be NULL, and
+ * operations wait until the peer comes. With this engine's own id it is a handle for itself, which needs no listener.
  * Returns: XFER_OK; XFER_EADDR (`err` says which address), XFER_EINVAL (neither `uri` nor `peer`), XFER_EUNSUPPORTED
- *          (no such transport; loopback, if `peer` is this engine), XFER_ETOOBIG (more than 64 addresses).
+ *          (no address is left; no loopback, if `peer` is this engine), XFER_ETOOBIG (more than 64 addresses).
  * Ownership: the caller's until xfer_ep_close. */
 XFER_API xfer_status_t xfer_ep_open(xfer_engine_t *engine, const char *uri, const xfer_ep_options_t *options,
                                     xfer_ep_t **ep, xfer_error_t *err);

@@ -28,16 +28,22 @@ Failure take_address(Engine &engine, const std::string &text, std::vector<std::s
     return {};
 }
 
+// What is not served is left out while another address is: a list tells all ways to a peer, and
+// some may be of a later version.
 Failure take_addresses(Engine &engine, const char *list, std::vector<std::string> &uris) {
     const std::vector<std::string> parts = split_list(list);
+    Failure unserved;
     for (size_t i = 0; i < parts.size(); ++i) {
         Failure why = take_address(engine, parts[i], uris);
         if (why.status == XFER_OK) continue;
         if (parts.size() > 1)
             why.message =
                 fmt::format("{} of {}: {}", i + 1, parts.size(), std::string_view(why.message));
-        return why;
+        if (why.status != XFER_EUNSUPPORTED) return why;
+        engine.log().info("an address is left out: {}", std::string_view(why.message));
+        if (unserved.status == XFER_OK) unserved = why;
     }
+    if (uris.empty()) return unserved;
     return uris.size() <= kMaxPeerUris ? Failure{} : too_many_addresses();
 }
 
