@@ -26,6 +26,7 @@
  *     gets none. No event is delivered from inside the call that caused it.
  *   - Input structs begin with `size`, set to sizeof; every zero field means "default". "None", where a field allows
  *     it, is XFER_NONE. A longer struct whose tail is not zero is XFER_E2BIG, as is a reserved field that is not zero.
+ *     The same holds for each element of an input array, whose size is passed beside it.
  *   - Output structs are zero-filled, and written up to the size that is passed beside them.
  *   - `err` may be NULL. Otherwise all of it is written, on success too.
  *   - Strings are UTF-8 and NUL-terminated.
@@ -782,8 +783,8 @@ XFER_API xfer_status_t xfer_batch_put(xfer_batch_t *batch, const void *local, co
 XFER_API xfer_status_t xfer_batch_get(xfer_batch_t *batch, void *local, const xfer_ref_t *remote, uint64_t offset,
                                       uint64_t length);
 
-/* Adds `count` spans of one ref, `span_size` bytes from one to the next; each is an entry. `op` is XFER_OP_*.
- * Returns: as xfer_batch_put; after an error nothing was added, and `err` says which span is wrong. */
+/* Adds `count` spans of one ref, each of `span_size` bytes, sizeof(xfer_span_t); each is an entry. `op` is XFER_OP_*.
+ * Returns: as xfer_batch_put; XFER_E2BIG; after an error nothing was added, and `err` says which span is wrong. */
 XFER_API xfer_status_t xfer_batch_add_spans(xfer_batch_t *batch, uint32_t op, const xfer_ref_t *remote,
                                             const xfer_span_t *spans, uint32_t span_size, uint64_t count,
                                             xfer_error_t *err);

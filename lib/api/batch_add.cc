@@ -11,12 +11,31 @@ namespace {
 // Elements of arrays are as long as their caller's header says; version 1.0 has these.
 constexpr uint32_t kFirstSpan = 24, kFirstPageBase = 24;
 
+Status check_element_size(const char *field, const char *type, uint32_t size, uint32_t first,
+                          Failure &why) {
+    if (size >= first && size <= kLongestInput) return XFER_OK;
+    return refuse(why, size < first ? XFER_EINVAL : XFER_E2BIG,
+                  fmt::format("{} is {}: set it to sizeof({})", field, size, type));
+}
+
 template <typename T>
 T element(const T *array, uint32_t size, uint64_t index) {
     T out{};
     const auto *bytes = reinterpret_cast<const uint8_t *>(array) + index * size;
     std::memcpy(&out, bytes, std::min<size_t>(size, sizeof out));
     return out;
+}
+
+// An element of a later version may set what this library does not know: that must not be lost.
+template <typename T>
+Status check_tail(const char *name, const T *array, uint32_t size, uint64_t index, Failure &why) {
+    const auto *bytes = reinterpret_cast<const uint8_t *>(array) + index * size;
+    for (size_t at = sizeof(T); at < size; ++at)
+        if (bytes[at])
+            return refuse(why, XFER_E2BIG,
+                          fmt::format("this library knows {} bytes of {}, and byte {} is not 0",
+                                      sizeof(T), name, at));
+    return XFER_OK;
 }
 
 bool same(const Remote &a, const Remote &b) {
@@ -112,7 +131,9 @@ Status add_spans(xfer_batch_t *handle, uint32_t op, const xfer_ref_t *ref, const
     Batch &batch = *building.batch;
     if (Status status = check_dir(op, why); status != XFER_OK) return status;
     if (!spans && count) return invalid(why, "spans is NULL");
-    if (span_size < kFirstSpan) return invalid(why, "span_size is less than sizeof(xfer_span_t)");
+    if (Status status = check_element_size("span_size", "xfer_span_t", span_size, kFirstSpan, why);
+        status != XFER_OK)
+        return status;
     const Dir dir = static_cast<Dir>(op);
     RemoteRegion remote;
     if (Status status = resolve(batch, "remote", ref, dir, remote, why); status != XFER_OK)
@@ -123,7 +144,8 @@ Status add_spans(xfer_batch_t *handle, uint32_t op, const xfer_ref_t *ref, const
         return Piece{at.local, at.offset, at.length};
     };
     for (uint64_t i = 0; i < count; ++i)
-        if (check_piece(batch.ep->engine, remote, span(i), why) != XFER_OK)
+        if (check_tail("xfer_span_t", spans, span_size, i, why) != XFER_OK ||
+            check_piece(batch.ep->engine, remote, span(i), why) != XFER_OK)
             return name_it("span", i, why);
     uint32_t index = 0;
     if (Status status = index_of(batch, remote, index, why); status != XFER_OK) return status;
@@ -218,7 +240,8 @@ Status check_bases(const Batch &batch, Dir dir, const xfer_pages_t &pages, const
     for (uint64_t b = 0; b < pages.base_count; ++b) {
         const xfer_page_base_t base = element(pages.bases, pages.base_size, b);
         RemoteRegion remote;
-        if (resolve(batch, "xfer_page_base_t.remote", base.remote, dir, remote, why) != XFER_OK ||
+        if (check_tail("xfer_page_base_t", pages.bases, pages.base_size, b, why) != XFER_OK ||
+            resolve(batch, "xfer_page_base_t.remote", base.remote, dir, remote, why) != XFER_OK ||
             check_stride("remote", base.offset, table.remote_stride, remote_reach, top_remote + 1,
                          remote.length, why) != XFER_OK ||
             check_stride("local", base.local, table.local_stride, local_reach, top_local + 1,
@@ -238,8 +261,10 @@ Status copy_pages(uint32_t op, const xfer_pages_t *given, xfer_pages_t &pages, F
     if (pages.length == 0) return invalid(why, "xfer_pages_t.length is 0");
     if (pages.index_size != 4 && pages.index_size != 8)
         return invalid(why, "xfer_pages_t.index_size is neither 4 nor 8");
-    if (pages.base_size < kFirstPageBase)
-        return invalid(why, "xfer_pages_t.base_size is less than sizeof(xfer_page_base_t)");
+    if (Status status = check_element_size("xfer_pages_t.base_size", "xfer_page_base_t",
+                                           pages.base_size, kFirstPageBase, why);
+        status != XFER_OK)
+        return status;
     if (pages.rows == 0) pages.rows = 1;
     if (pages.count == 0 || pages.base_count == 0) return XFER_OK;
     if (!pages.local_pages) return invalid(why, "xfer_pages_t.local_pages is NULL");

@@ -12,9 +12,6 @@ namespace xfer {
 
 namespace {
 
-// Far past every struct, far below what an uninitialized field mostly holds: nothing is read there.
-constexpr uint32_t kLongestInput = 4096;
-
 #define XFER_RESERVED(type, field) \
     { #field, offsetof(type, field), sizeof(type::field) }
 

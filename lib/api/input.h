@@ -12,6 +12,9 @@
 
 namespace xfer {
 
+// Far past every struct, far below what an uninitialized size mostly holds: nothing is read there.
+constexpr uint32_t kLongestInput = 4096;
+
 // A field that no caller may set yet.
 struct Reserved {
     const char *name;

@@ -23,13 +23,13 @@ static void test_spans(void **state) {
     uint8_t *local = test_memory(room);
     struct {
         xfer_span_t span;
-        uint64_t more; /* the size of an element is a stride */
+        uint64_t more; /* of a later version, and not set */
     } spans[kSpans];
     for (uint64_t i = 0; i < kSpans; i++) {
         fill(local + i * 4096, kSpan, i);
         spans[i].span =
             (xfer_span_t){(uintptr_t)(local + i * 4096), (kSpans - 1 - i) * 2048 + i, kSpan};
-        spans[i].more = UINT64_MAX;
+        spans[i].more = 0;
     }
     xfer_batch_t *batch = open_batch(pair.ep);
     assert_status(xfer_batch_add_spans(batch, XFER_OP_PUT, &pair.ref, &spans[0].span,

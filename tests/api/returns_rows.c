@@ -596,6 +596,7 @@ const Row rows[] = {
     ROW(xfer_batch_put, XFER_EIDENTITY, batch_put_of_another),
     ROW(xfer_batch_get, XFER_EIDENTITY, batch_get_of_another),
     ROW(xfer_batch_add_spans, XFER_EIDENTITY, spans_of_another),
+    ROW_ELSEWHERE(xfer_batch_add_spans, XFER_E2BIG, "api/later.c"),
     ROW(xfer_batch_add_strided, XFER_EIDENTITY, strided_of_another),
     ROW(xfer_batch_add_pages, XFER_EIDENTITY, pages_of_another),
     ROW(xfer_batch_rebind, XFER_EIDENTITY, rebind_of_another),
