@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An earlier release and today's library meet, as server and client and the other way round.
+"""Earlier releases and today's library: they meet on the wire, and take each other's programs.
 
-The last line of `released` names the release. Its library is built from the repository's history into
-build/earlier/<version>, once; peer.c is compiled against both. Usage: earlier.py PEER BUILD_FOLDER
-PEER is today's peer. Exits 77, with the reason, where the history is not at hand.
+Each line of `released` names one. Its library is built from the repository's history into build/earlier/<version>,
+once. peer.c and later.c are compiled with the header of one version and run with the library of another. Usage:
+earlier.py LIBRARY_FOLDER BUILD_FOLDER, where the first has today's library. Exits 77, with the reason, where the history
+is not at hand.
 """
 
 import os
@@ -19,9 +20,18 @@ PATIENCE = 30  # seconds
 TOLD = [
     "notify 7 XFER_OK, bytes equal",
     "notify 8 XFER_OK, bytes equal",
+    "recv 21 XFER_OK, bytes equal",
+    "recv 22 XFER_OK, bytes equal",
     "notify 9 XFER_OK",
+    "notify 10 XFER_OK",
     "down XFER_ECLOSED",
 ]
+TCP, SHM = "tcp://127.0.0.1:0", f"shm://earlier-{os.getpid()}"
+WAYS = (  # where the server listens, and what both may use
+    ("by sockets", TCP, "loopback,tcp"),
+    ("as neighbours that meet by TCP", TCP, "loopback,tcp,shm"),
+    ("by shared memory", SHM, "loopback,shm"),
+)
 
 
 def skip(why):
@@ -33,15 +43,15 @@ def git(*arguments, **more):
     return subprocess.run(["git", "-c", "safe.directory=*", "-C", ROOT, *arguments], capture_output=True, **more)
 
 
-def last_release():
+def releases():
+    """[(version, commit)], oldest first."""
     lines = [line.split() for line in (HERE / "released").read_text(encoding="utf-8").splitlines()]
-    return [line for line in lines if line and line[0] != "#"][-1]
+    return [tuple(line) for line in lines if line and line[0] != "#"]
 
 
 def build(version, commit, folder):
-    """The peer that is linked with the library of that commit."""
-    peer, built_from = folder / "peer", folder / "commit"
-    source, tree = folder / "source", folder / "build"
+    """(headers, library) of that commit."""
+    built_from, source, tree = folder / "commit", folder / "source", folder / "build"
     if not built_from.exists() or built_from.read_text(encoding="utf-8") != commit:
         if git("merge-base", "--is-ancestor", commit, "HEAD").returncode != 0:
             skip(f"{version} ({commit}) is not in this history: a shallow clone?")
@@ -53,14 +63,19 @@ def build(version, commit, folder):
                         "-DXFER_TESTS=OFF", "-DXFER_EXAMPLES=OFF"], check=True)
         subprocess.run(["cmake", "--build", tree, "--target", "xfer"], check=True)
         built_from.write_text(commit, encoding="utf-8")
-    subprocess.run(["cc", "-std=c11", "-Wall", "-Werror", "-O1", f"-I{source}/include", "-o", peer, HERE / "peer.c",
-                    f"-L{tree}/lib", "-lxfer", f"-Wl,-rpath,{tree}/lib"], check=True)
-    return peer
+    return source / "include", tree / "lib"
+
+
+def program(source, path, headers, library):
+    """A program that knows one version's headers, and is run with the library of another."""
+    subprocess.run(["cc", "-std=c11", "-Wall", "-Werror", "-O1", f"-I{headers}", "-o", path, HERE / source,
+                    f"-L{library}", "-lxfer", f"-Wl,-rpath,{library}"], check=True)
+    return path
 
 
 class Server:
-    def __init__(self, peer):
-        self.process = subprocess.Popen([peer, "serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    def __init__(self, peer, at):
+        self.process = subprocess.Popen([peer, "serve", at], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.lines = queue.Queue()
         threading.Thread(target=self.read, daemon=True).start()
         self.uri = self.lines.get(timeout=PATIENCE)
@@ -79,8 +94,8 @@ class Server:
         return self.process.wait(PATIENCE)
 
 
-def meet(server_peer, client_peer):
-    server = Server(server_peer)
+def meet(server_peer, client_peer, at):
+    server = Server(server_peer, at)
     try:
         # The client closes first; then the server, with another client connected.
         subprocess.run([client_peer, "call", server.uri], check=True, timeout=PATIENCE)
@@ -96,17 +111,33 @@ def meet(server_peer, client_peer):
         server.process.kill()
 
 
+def test(version, folder, earlier, today):
+    """`earlier` and `today` are (headers, library)."""
+    mixed = (("today's program", today, today), (version, earlier, earlier),
+             (f"a program of {version} with today's library", earlier, today),
+             (f"today's program with the library of {version}", today, earlier))
+    peers = []
+    for number, (name, (headers, _), (_, library)) in enumerate(mixed):
+        print(f"structs that are longer: {name}", flush=True)
+        subprocess.run([program("later.c", folder / f"later{number}", headers, library)], check=True, timeout=PATIENCE)
+        peers.append((name, program("peer.c", folder / f"peer{number}", headers, library)))
+    (_, ours), *others = peers
+    for way, at, transports in WAYS:
+        os.environ["XFER_TRANSPORTS"] = transports
+        print(f"{way}: today's, with itself", flush=True)
+        meet(ours, ours, at)
+        for name, other in others:
+            print(f"{way}: {name}, as server", flush=True)
+            meet(other, ours, at)
+            print(f"{way}: {name}, as client", flush=True)
+            meet(ours, other, at)
+
+
 def main():
-    today, folder = os.path.abspath(sys.argv[1]), pathlib.Path(sys.argv[2]).resolve()
-    version, commit = last_release()
-    earlier = build(version, commit, folder / version)
-    for what, server, client in (
-        ("today's server, today's client", today, today),
-        (f"{version} server, today's client", earlier, today),
-        (f"today's server, {version} client", today, earlier),
-    ):
-        print(what, flush=True)
-        meet(server, client)
+    library, folder = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
+    for version, commit in releases():
+        earlier = build(version, commit, folder / version)
+        test(version, folder / version, earlier, (ROOT / "include", library))
 
 
 if __name__ == "__main__":
