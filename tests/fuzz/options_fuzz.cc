@@ -5,11 +5,12 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "require.h"
 #include "wire/ref.h"
-#include "xfer/xfer.h"
+#include "xfer/text.h"
 
 using namespace xfer;
 
@@ -264,11 +265,35 @@ void try_counter(const unsigned char *data, size_t size, unsigned which) {
     drain(world().engine);
 }
 
+// An option by its name: the first line of what follows the struct is the name, the rest its text.
+void try_named(const unsigned char *data, size_t size, unsigned) {
+    Given<xfer_engine_options_t> given(data, size);
+    const std::string lines(reinterpret_cast<const char *>(data), size);
+    const size_t end = std::min(lines.find('\n'), lines.size());
+    const std::string name = lines.substr(0, end), text = lines.substr(std::min(end + 1, size));
+    const uint32_t length = given.get()->size;
+    std::vector<unsigned char> before(std::max<size_t>(length, sizeof length));
+    std::memcpy(before.data(), given.get(), before.size());
+    std::vector<unsigned char> after = before;
+    auto *options = reinterpret_cast<xfer_engine_options_t *>(after.data());
+    xfer_error_t err;
+    const xfer_status_t status = xfer_engine_option_set(options, name.c_str(), text.c_str(), &err);
+    require_sound(status, err);
+    if (status != XFER_OK) {
+        REQUIRE(after == before);
+        return;
+    }
+    const std::vector<unsigned char> once = after;
+    REQUIRE(xfer_engine_option_set(options, name.c_str(), text.c_str(), nullptr) == XFER_OK);
+    REQUIRE(after == once);
+}
+
 }  // namespace
 
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
     constexpr void (*kTries[])(const unsigned char *, size_t, unsigned) = {
-        try_engine, try_region, try_ep, try_strided, try_pages, try_batch, try_listen, try_counter};
+        try_engine, try_region, try_ep,      try_strided, try_pages,
+        try_batch,  try_listen, try_counter, try_named};
     if (size < 2) return 0;
     kTries[data[0] % std::size(kTries)](data + 2, size - 2, data[1]);
     return 0;

@@ -121,10 +121,15 @@ void add_refs(Corpus &corpus) {
 
 void add_uris(Corpus &corpus) {
     const std::pair<const char *, const char *> table[] = {
-        {"v4", "tcp://127.0.0.1:7000"},      {"range", "tcp://node-7.example.org:15000-17000"},
-        {"v6", "tcp://[2001:db8::1]:0"},     {"zone", "tcp://[fe80::1%eth0]:7000"},
-        {"unix", "unix:///run/engine.sock"}, {"other", "udp://127.0.0.1:7000"},
-        {"no_port", "tcp://127.0.0.1"},      {"upside_down", "tcp://host:2-1"},
+        {"v4", "tcp://127.0.0.1:7000"},
+        {"range", "tcp://node-7.example.org:15000-17000"},
+        {"v6", "tcp://[2001:db8::1]:0"},
+        {"zone", "tcp://[fe80::1%eth0]:7000"},
+        {"unix", "unix:///run/engine.sock"},
+        {"other", "udp://127.0.0.1:7000"},
+        {"no_port", "tcp://127.0.0.1"},
+        {"upside_down", "tcp://host:2-1"},
+        {"list", "quic://a:1,tcp://b:1,,unix:///c"},
     };
     for (const auto &[name, text] : table) {
         corpus[std::string("uri/") + name].assign(text, text + std::strlen(text));
@@ -188,6 +193,12 @@ void add_options(Corpus &corpus) {
     xfer_counter_options_t counter{};
     counter.timeout_ms = 1;
     add_sizes(corpus, "counter", 7, 0b11, counter, "");
+    engine.flags = XFER_ENGINE_CHECKSUM;
+    add_sizes(corpus, "named_number", 8, 0, engine, "lanes\nnone");
+    add_sizes(corpus, "named_choice", 8, 0, engine, "dispatch\npoll");
+    add_sizes(corpus, "named_flag", 8, 0, engine, "checksum\non");
+    add_sizes(corpus, "named_hex", 8, 0, engine, "id\n00112233445566778899aAbBcCdDeEfF");
+    add_sizes(corpus, "named_text", 8, 0, engine, "advertise\ntcp://10.0.0.1:7000");
 }
 
 }  // namespace
