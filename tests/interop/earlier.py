@@ -2,7 +2,7 @@
 """Earlier releases and today's library: they meet on the wire, and take each other's programs.
 
 Each line of `released` names one. Its library is built from the repository's history into build/earlier/<version>,
-once. peer.c and later.c are compiled with the header of one version and run with the library of another. Usage:
+once. peer.c and later.c are built with one version and run with the library of another. Usage:
 earlier.py LIBRARY_FOLDER BUILD_FOLDER, where the first has today's library. Exits 77, with the reason, where the history
 is not at hand.
 """
@@ -66,10 +66,11 @@ def build(version, commit, folder):
     return source / "include", tree / "lib"
 
 
-def program(source, path, headers, library):
-    """A program that knows one version's headers, and is run with the library of another."""
+def program(source, path, version, runs_with):
+    """A program that was built with one version, and is run with the library of another."""
+    headers, library = version
     subprocess.run(["cc", "-std=c11", "-Wall", "-Werror", "-O1", f"-I{headers}", "-o", path, HERE / source,
-                    f"-L{library}", "-lxfer", f"-Wl,-rpath,{library}"], check=True)
+                    f"-L{library}", "-lxfer", f"-Wl,-rpath,{runs_with}"], check=True)
     return path
 
 
@@ -117,10 +118,11 @@ def test(version, folder, earlier, today):
              (f"a program of {version} with today's library", earlier, today),
              (f"today's program with the library of {version}", today, earlier))
     peers = []
-    for number, (name, (headers, _), (_, library)) in enumerate(mixed):
+    for number, (name, built_with, (_, library)) in enumerate(mixed):
         print(f"structs that are longer: {name}", flush=True)
-        subprocess.run([program("later.c", folder / f"later{number}", headers, library)], check=True, timeout=PATIENCE)
-        peers.append((name, program("peer.c", folder / f"peer{number}", headers, library)))
+        later = program("later.c", folder / f"later{number}", built_with, library)
+        subprocess.run([later], check=True, timeout=PATIENCE)
+        peers.append((name, program("peer.c", folder / f"peer{number}", built_with, library)))
     (_, ours), *others = peers
     for way, at, transports in WAYS:
         os.environ["XFER_TRANSPORTS"] = transports
