@@ -24,9 +24,8 @@
  *   - Nothing changes hands: what is passed in is copied before the call returns, what comes out is a value.
  *   - A call that began something and returned XFER_OK gets exactly one completion event; one that returned an error
  *     gets none. No event is delivered from inside the call that caused it.
- *   - Input structs begin with `size`, set to sizeof; every zero field means "default". "None", where a field allows
- *     it, is XFER_NONE. A longer struct whose tail is not zero is XFER_E2BIG, as is a reserved field that is not zero.
- *     The same holds for each element of an input array, whose size is passed beside it.
+ *   - Input structs begin with `size`, set to sizeof; zero in a field means "default", XFER_NONE "none" if it may be.
+ *     A longer struct or array element whose tail is not zero is XFER_E2BIG, as is a reserved field that is not zero.
  *   - Output structs are zero-filled, and written up to the size that is passed beside them.
  *   - `err` may be NULL. Otherwise all of it is written, on success too.
  *   - Strings are UTF-8 and NUL-terminated.
@@ -621,8 +620,7 @@ XFER_API xfer_status_t xfer_ep_admit(xfer_ep_t *ep, xfer_status_t verdict);
 XFER_API xfer_status_t xfer_ep_connect(xfer_ep_t *ep, uint64_t user, const xfer_op_options_t *options);
 
 /* Asks the peer for the ref and blob of its region `name`.
- * Returns: XFER_OK, then one LOOKUP event: XFER_ENOTFOUND if there is none, XFER_EVERSION if its ref is of a later
- *          version; XFER_EINVAL, XFER_EAGAIN. */
+ * Returns: XFER_OK, then one LOOKUP event: XFER_ENOTFOUND, XFER_EVERSION (a later ref); XFER_EINVAL, XFER_EAGAIN. */
 XFER_API xfer_status_t xfer_ep_lookup(xfer_ep_t *ep, const char *name, uint64_t user,
                                       const xfer_lookup_options_t *options, xfer_error_t *err);
 
