@@ -89,7 +89,7 @@ enum {
     XFER_EUNSUPPORTED = -12, /* this build or this combination of options has no such thing */
     XFER_EEXIST = -13,       /* the name is taken */
     XFER_ENOTFOUND = -14,    /* nothing of that name, tag or index */
-    XFER_EACCESS = -15,   /* refused: by a region that access, by a peer's application us, by the system an address */
+    XFER_EACCESS = -15,   /* refused by the region, by the peer's application, or by the system, as an address */
     XFER_ERANGE = -16,    /* outside the region, or the range wraps */
     XFER_ESTALE = -17,    /* the ref names a region or an incarnation that is gone */
     XFER_ETIMEDOUT = -18, /* the deadline passed, or nothing moved for the stall limit */
