@@ -11,7 +11,9 @@
 namespace xfer {
 
 bool Admission::open_to(uint64_t incarnation) {
-    if (!peer_.shard.engine.options().ask || admitted_ == incarnation) return true;
+    const bool is_in =
+        admitted_ != 0 && admitted_ == incarnation;  // who says 0 is asked about each time
+    if (!peer_.shard.engine.options().ask || is_in) return true;
     for (const Endpoint &ep : peer_.endpoints())
         if (!ep.inbound) return true;
     return false;

@@ -17,7 +17,7 @@ from typing import NamedTuple
 EINVAL = -1
 EAGAIN, ETOOBIG, EBUSY, ECLOSED, EEXIST, ENOTFOUND, EACCESS, ERANGE, ESTALE = -5, -6, -8, -9, -13, -14, -15, -16, -17
 ECANCELED, EPEERLOST, EAUTH, EIDENTITY, EPROTO, EVERSION, ECHECKSUM, EOVERLOAD = -19, -20, -25, -26, -27, -28, -30, -32
-EREVOKED = -33
+EREVOKED, ETIMEDOUT = -33, -18
 
 HELLO, REPLY, PROOF, READY, REFUSE, LANE, LANE_READY = range(1, 8)
 PUT, GET, ACK, ERROR, DATA, LOOKUP, FOUND, GONE, PING, PONG, LANES, BYE, FORGET, NOTIFY, NOTED, DRAIN = range(1, 17)
@@ -468,7 +468,7 @@ class Initiator:
     def __init__(self, address, key=None, id=None, incarnation=None, seq=1, expected=None):
         self.address, self.key, self.seq, self.expected = address, key, seq, expected
         self.id = id or os.urandom(16)
-        self.incarnation = incarnation or int.from_bytes(os.urandom(8), "little") or 1
+        self.incarnation = int.from_bytes(os.urandom(8), "little") or 1 if incarnation is None else incarnation
         self.statement = {"ab": seq - 1, "seen": 0, "held": 0}
         self.lanes = []
         self.control = self.heard = None  # the lanes where we, and the peer, say control frames
@@ -478,11 +478,11 @@ class Initiator:
         self.gone, self.pongs, self.notified = [], [], []
         self.draining = self.drained = False  # begin nothing new; and end when nothing is under way
 
-    def open(self, ask=()):
+    def open(self, ask=(), **more):
         """The whole handshake; `ask` has pairs of a name and whether to wait for it. Returns self."""
         try:
             self.greet()
-            self.prove(ask)
+            self.prove(ask, **more)
         except Fault:
             self.drop()
             raise
@@ -512,13 +512,19 @@ class Initiator:
 
     def prove(self, ask=(), **more):
         """Sends proof, with `more` keys, and waits for ready."""
+        self.say_proof(ask, **more)
+        self.hear_ready()
+        self.questions = len(ask)
+
+    def say_proof(self, ask=(), **more):
         start = message(PROOF, {
             **self.statement, "ops": 64, "sil": 0, "blob": b"", "lis": [], "tra": ["tcp"],
             "ask": [list(question) for question in ask], **more}, self.versions)
         self.control.say(start + proof_of(self.key, 1, self.hello, self.reply))
+
+    def hear_ready(self):
         _, fields, _ = self.control.hear(READY)
         self.ops, self.token, self.listens = fields["ops"], fields["tok"], fields["lis"]
-        self.questions = len(ask)
 
     def lane(self):
         return Lane(self.address)

@@ -126,8 +126,8 @@ class Vectors(unittest.TestCase):
         self.assertEqual(wire.crc32c(b""), 0)
 
 
-class Cases:
-    """What an initiator may expect of an acceptor that has `key`."""
+class Dialing:
+    """Attempts at an acceptor that has `key`."""
 
     key = None
 
@@ -181,6 +181,10 @@ class Cases:
                      body=wire.access_of(ref, pieces, notification) + data)
 
     # Put and get.
+
+
+class Cases(Dialing):
+    """What an initiator may expect."""
 
     def test_put_in_one_piece(self):
         connection, data = self.connect(), os.urandom(MIB)
@@ -760,6 +764,51 @@ class WithKey(Cases, unittest.TestCase):
     key = KEY
 
 
+class Asking(Dialing, unittest.TestCase):
+    """The acceptor's application decides who comes in, by the blob."""
+
+    key = "--ask"
+
+    def visit(self, blob, ask=(), **who):
+        attempt = self.dial(key=None, **who)
+        return attempt.open(ask, blob=blob)
+
+    def asked(self, blob):
+        self.assertEqual(self.server.lines.get(timeout=SOON), ["asks", *([blob] if blob else [])])
+
+    def test_who_is_let_in(self):
+        connection = self.visit(b"in", ask=[(b"memory", False)])
+        self.asked("in")
+        self.is_up(connection)
+
+    def test_who_is_turned_away(self):
+        for _ in range(3):
+            self.refused(wire.EACCESS, self.visit, b"out", id=b"o" * 16, incarnation=7)
+            self.asked("out")
+
+    def test_of_whom_nobody_says_anything(self):
+        self.refused(wire.ETIMEDOUT, self.visit, b"")
+        self.asked("")
+
+    def test_an_incarnation_of_zero(self):
+        """Nobody has been let in by that number."""
+        for _ in range(2):
+            self.refused(wire.EACCESS, self.visit, b"out", incarnation=0)
+            self.asked("out")
+
+    def test_words_while_it_waits(self):
+        """A second proof, and a frame: neither is a way in."""
+        for kind, status, words in (
+                (Refused, wire.EPROTO, lambda attempt: attempt.say_proof(blob=b"in")),
+                (Ended, wire.EPEERLOST, lambda attempt: attempt.control.say(Frame(wire.PING, 1).pack()))):
+            attempt = self.dial(key=None)
+            attempt.greet()
+            attempt.say_proof(blob=b"")
+            self.asked("")
+            words(attempt)
+            self.refused(status, attempt.hear_ready, kind=kind)
+
+
 class Result(unittest.TestResult):
     """One line for each case."""
 
@@ -804,6 +853,6 @@ def in_order(kind):
 if __name__ == "__main__":
     signal.signal(signal.SIGALRM, too_long)
     result = Result()
-    unittest.TestSuite(case for kind in (Vectors, WithoutKey, WithKey) for case in in_order(kind)).run(result)
+    unittest.TestSuite(case for kind in (Vectors, WithoutKey, WithKey, Asking) for case in in_order(kind)).run(result)
     print(f"{result.passed} passed, {result.failed} failed, {result.left_out} skipped")
     sys.exit(1 if result.failed or not result.passed else 0)

@@ -5,8 +5,11 @@
  * notification. It ends with its input.
  *
  * Usage: interop_server [KEY]
+ *        interop_server --ask    lets in who says "in" in its blob, turns away who says "out", and
+ * of others says nothing; it waits 400 ms for itself
  */
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +18,7 @@
 static uint64_t words[64];
 static char memory[4 << 20], readonly[4096], later[4096], inbox[1 << 18];
 
+static bool asks;
 static xfer_region_t *mapped; /* of memory of the library's, which local peers map */
 
 static void must(xfer_status_t status, const char *what) {
@@ -23,12 +27,22 @@ static void must(xfer_status_t status, const char *what) {
     exit(1);
 }
 
+static void decide(xfer_ep_t *ep) {
+    xfer_peer_info_t info;
+    must(xfer_ep_peer(ep, &info, sizeof info), "peer");
+    printf("asks %.*s\n", (int)info.blob_length, (const char *)info.blob);
+    const bool in = info.blob_length == 2 && memcmp(info.blob, "in", 2) == 0;
+    const bool out = info.blob_length == 3 && memcmp(info.blob, "out", 3) == 0;
+    if (in || out) must(xfer_ep_admit(ep, in ? XFER_OK : XFER_EACCESS), "admit");
+}
+
 /* Notifications arrive here, on the engine's thread. */
 static void on_event(const xfer_event_t *event, uint64_t user) {
     (void)user;
     if (event->kind == XFER_EVENT_NOTIFY)
         printf("notify %" PRIu64 " %" PRId32 " %.*s\n", event->tag, event->status,
                (int)event->data_length, (const char *)event->data);
+    if (event->kind == XFER_EVENT_PEER && asks) decide(event->ep);
     if (event->kind == XFER_EVENT_CLOSED && event->object == mapped) printf("closed\n");
     if (event->kind == XFER_EVENT_RECV)
         printf("received %" PRIu64 " %" PRId32 " %" PRIu64 "\n", event->tag, event->status,
@@ -50,7 +64,11 @@ static xfer_region_t *lend(xfer_engine_t *engine, const char *name, uint32_t acc
 int main(int argc, char **argv) {
     setvbuf(stdout, NULL, _IOLBF, 0);
     xfer_engine_options_t options = {.size = sizeof options, .on_event = on_event};
-    if (argc > 1) {
+    asks = argc > 1 && strcmp(argv[1], "--ask") == 0;
+    if (asks) {
+        options.flags = XFER_ENGINE_ASK;
+        options.connect_ms = 400;
+    } else if (argc > 1) {
         options.key = argv[1];
         options.key_length = strlen(argv[1]);
     }
