@@ -954,10 +954,9 @@ typedef struct xfer_engine_stats {
     uint64_t events_queued;     /* events not yet delivered, now */
     uint64_t events;            /* delivered */
     uint64_t connects, accepts; /* attempts made, and attempts of peers */
-    uint64_t connections;       /* live, now */
-    uint64_t connection_ends;
-    uint64_t wakeups;         /* of the loops, from sleep */
-    uint64_t regions, grants; /* open, now */
+    uint64_t connections, connection_ends; /* live, now; and how many have ended */
+    uint64_t wakeups;                      /* of the loops, from sleep */
+    uint64_t regions, grants;              /* open, now */
     uint64_t served_atomic; /* atomics of peers that were done here; those that a local peer does itself are not seen */
     xfer_op_stats_t atomic;
 } xfer_engine_stats_t;

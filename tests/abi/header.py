@@ -26,7 +26,7 @@ def structs(text):
         r"typedef struct (xfer_\w+) \{(.*?)\}\s*(xfer_\w+_t);", without_comments(text), re.S
     )
     return {
-        alias: re.findall(r"(\w+)(?:\[[^\]]*\])*;", body) for _, body, alias in bodies
+        alias: re.findall(r"(\w+)(?:\[[^\]]*\])*[,;]", body) for _, body, alias in bodies
     }
 
 
