@@ -41,7 +41,8 @@ public:
     void later(uint64_t delay, std::function<void(SimLink &)> call);
     void move_to(SimTransport &transport) { transport_ = &transport; }
     void up();
-    void be_late(uint64_t by) { late_ = by; }
+    void be_late(uint64_t by) { late_ = by; }  // all that it says, as long as it lives
+    uint64_t late() const { return late_; }
     void be_lost() { lost_ = true; }  // nothing that is sent from here arrives any more
     void copy_to(SimLink &other) { copy_ = other.number_; }
     uint32_t there() const { return there_; }
