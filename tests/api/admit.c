@@ -225,6 +225,8 @@ static void test_turned_away_later(void **state) {
         if (asks) assert_status(xfer_ep_admit(ep, XFER_OK), XFER_OK);
         wait_event(server, XFER_EVENT_PEER_UP, 0, kPatience);
         assert_status(ended(client, XFER_EVENT_CONNECT, 1), XFER_OK);
+        assert_status(xfer_ep_keep(ep, 5),
+                      XFER_OK); /* its peer stays known, and no verdict with it */
         assert_status(xfer_ep_admit(ep, XFER_EACCESS), XFER_OK);
         assert_status(wait_down(server, ep), XFER_EACCESS);
         const xfer_event_t down = wait_event(client, XFER_EVENT_PEER_DOWN, 0, kPatience);
@@ -234,6 +236,7 @@ static void test_turned_away_later(void **state) {
         assert_status(xfer_ep_connect(there, 2, NULL), XFER_OK);
         assert_status(xfer_ep_admit(wait_question(server), XFER_EACCESS), XFER_OK);
         assert_status(ended(client, XFER_EVENT_CONNECT, 2), XFER_EACCESS);
+        assert_int_equal(count_events(server, XFER_EVENT_PEER_UP, ANY_USER), 1);
     }
 }
 
