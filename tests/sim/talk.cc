@@ -52,8 +52,8 @@ void Scenario::talk_to(Life &life, Life::Ep &ep, Life &owner, const Life::Area &
         begun.push_back(&notify);
 }
 
-// What a slow way took up before it was mended may be on it for as long as operations last; and what
-// is late stays so.
+// What a slow way took up before it was mended may be on it for as long as operations last; and
+// what is late stays so.
 bool Scenario::clogged() const {
     return std::any_of(net.links.begin(), net.links.end(), [&](const auto &entry) {
         return std::max(entry.second->last_due(), world.now() + entry.second->late()) >
