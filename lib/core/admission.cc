@@ -108,8 +108,10 @@ void Admission::down(uint64_t incarnation) {
 
 bool Admission::is_coming() {
     if (!waiting_.empty()) return true;
-    for (const Connection &each : peer_.connections())
-        if (each.side == Side::theirs && !each.closing()) return decided_;
+    for (const Connection &each : peer_.connections()) {
+        const bool asked_about = each.handshake.peer().incarnation == incarnation_;
+        if (each.side == Side::theirs && !each.closing() && asked_about) return true;
+    }
     return false;
 }
 
