@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,7 +125,8 @@ static void record(Host *host, const xfer_event_t *event) {
     host->seen[host->seen_count++] = seen;
     recorded++;
     pthread_mutex_unlock(&host->mutex);
-    if (host->hook != NULL) host->hook(host, event);
+    HostHook hook = atomic_load(&host->hook); /* once: the test may take it off meanwhile */
+    if (hook != NULL) hook(host, event);
     pthread_mutex_lock(&host->mutex);
     host->active--;
     pthread_mutex_unlock(&host->mutex);
