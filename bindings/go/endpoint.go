@@ -46,21 +46,20 @@ func (e *Engine) Dial(uri string) (*Endpoint, error) {
 	return ep, nil
 }
 
-// newEndpoint is one for the handle of a PEER event.
-func (e *Engine) newEndpoint(raw *C.xfer_ep_t) *Endpoint {
+// newEndpoint is one for the handle of a PEER event, whose word no other handle nor operation has.
+func (e *Engine) newEndpoint(raw *C.xfer_ep_t, word uint64) {
 	ep := &Endpoint{engine: e, raw: raw}
-	ep.word, ep.gone = e.expect()
+	ep.word, ep.gone = word, make(chan outcome, 1)
+	e.table.Lock()
+	e.waiters[word] = ep.gone
+	e.table.Unlock()
 	ep.own()
-	return ep
 }
 
 func (ep *Endpoint) own() {
 	raw := ep.raw
 	ep.end = func() C.xfer_status_t { return C.xfer_ep_close(raw) }
 	ep.engine.hold(ep.word, ep)
-	ep.engine.table.Lock()
-	defer ep.engine.table.Unlock()
-	ep.engine.endpoints[raw] = ep
 }
 
 // AddAddress tells where else the peer is, such as after its restart.
@@ -84,12 +83,10 @@ func (ep *Endpoint) Lookup(ctx context.Context, name string, wait bool) (ref Ref
 	text := C.CString(name)
 	defer C.free(unsafe.Pointer(text))
 	end, err := ep.engine.do(ctx, &ep.handle, func(word C.uint64_t, options *C.xfer_op_options_t) C.xfer_status_t {
-		lookup := C.xfer_lookup_options_t{timeout_ms: options.timeout_ms}
-		lookup.size = C.uint32_t(unsafe.Sizeof(lookup))
 		if wait {
-			lookup.wait = 1
+			options.flags |= C.XFER_FLAG_WAIT
 		}
-		return C.xfer_ep_lookup(ep.raw, text, word, &lookup, nil)
+		return C.xfer_ep_lookup(ep.raw, text, word, options, nil)
 	})
 	if err == nil {
 		blob = end.data[copy(ref[:], end.data):]
@@ -130,15 +127,11 @@ func (ep *Endpoint) CompareAndSwap(ctx context.Context, ref Ref, offset, compare
 }
 
 func (ep *Endpoint) atomic(ctx context.Context, op C.uint32_t, ref Ref, offset, operand, compare uint64) (uint64, error) {
-	var pinner runtime.Pinner
-	defer pinner.Unpin()
-	old := new(C.uint64_t)
-	pinner.Pin(old)
-	_, err := ep.engine.do(ctx, &ep.handle, func(word C.uint64_t, options *C.xfer_op_options_t) C.xfer_status_t {
-		return C.xfer_atomic(ep.raw, op, old, ref.raw(), C.uint64_t(offset), C.uint64_t(operand), C.uint64_t(compare),
+	end, err := ep.engine.do(ctx, &ep.handle, func(word C.uint64_t, options *C.xfer_op_options_t) C.xfer_status_t {
+		return C.xfer_atomic(ep.raw, op, nil, ref.raw(), C.uint64_t(offset), C.uint64_t(operand), C.uint64_t(compare),
 			word, options)
 	})
-	return uint64(*old), err
+	return end.index, err
 }
 
 // Send sends a message; sync: it returns when the message was received, not when it is held.

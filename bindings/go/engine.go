@@ -60,7 +60,7 @@ type outcome struct {
 	kind, flags, origin C.uint32_t
 	status              C.xfer_status_t
 	nativeCode          C.int32_t
-	bytes, tag          uint64
+	bytes, tag, index   uint64
 	data                []byte
 	ep                  *Endpoint
 }
@@ -75,11 +75,10 @@ type Engine struct {
 	ended    chan struct{}
 	joined   sync.Once
 
-	table     sync.Mutex
-	last      uint64
-	waiters   map[uint64]chan outcome
-	handles   map[uint64]closer
-	endpoints map[*C.xfer_ep_t]*Endpoint
+	table   sync.Mutex
+	last    uint64
+	waiters map[uint64]chan outcome
+	handles map[uint64]closer
 }
 
 type closer interface{ start() error }
@@ -126,7 +125,7 @@ func (h *handle) Close() error {
 // Open opens an engine. onNotice may be nil; it must not wait for operations. Options are those of xfer_engine_option_set.
 func Open(onNotice func(Notice), options map[string]string) (*Engine, error) {
 	e := &Engine{onNotice: onNotice, ended: make(chan struct{}), waiters: map[uint64]chan outcome{},
-		handles: map[uint64]closer{}, endpoints: map[*C.xfer_ep_t]*Endpoint{}}
+		handles: map[uint64]closer{}}
 	var detail C.xfer_error_t
 	given := C.xfer_engine_options_t{dispatch: C.XFER_DISPATCH_POLL, flags: C.XFER_ENGINE_OWN_PEERS}
 	given.size = C.uint32_t(unsafe.Sizeof(given))
@@ -199,28 +198,28 @@ func (e *Engine) take() {
 
 // deliver gives one event to whoever waits for it.
 func (e *Engine) deliver(event *C.xfer_event_t) {
-	if event.kind == C.XFER_EVENT_PEER {
-		ep := e.newEndpoint(event.ep)
-		C.xfer_ep_keep(event.ep, C.uint64_t(ep.word))
+	word, peer := uint64(event.user), uint64(event.user)
+	switch event.kind {
+	case C.XFER_EVENT_PEER:
+		e.newEndpoint(event.ep, word)
+	case C.XFER_EVENT_RECV:
+		peer = uint64(event.index)
 	}
-	e.over = e.over || event.kind == C.XFER_EVENT_CLOSED && uint64(event.user) == e.word
+	e.over = e.over || event.kind == C.XFER_EVENT_CLOSED && word == e.word
 	e.table.Lock()
-	ep, waiter := e.endpoints[event.ep], chan outcome(nil)
+	ep, _ := e.handles[peer].(*Endpoint)
+	var waiter chan outcome
 	switch event.kind {
 	case C.XFER_EVENT_PUT, C.XFER_EVENT_GET, C.XFER_EVENT_BATCH, C.XFER_EVENT_SEND, C.XFER_EVENT_RECV, C.XFER_EVENT_LOOKUP,
 		C.XFER_EVENT_CONNECT, C.XFER_EVENT_NOTIFIED, C.XFER_EVENT_ATOMIC, C.XFER_EVENT_FLUSH, C.XFER_EVENT_CLOSED:
-		waiter = e.waiters[uint64(event.user)]
-		delete(e.waiters, uint64(event.user))
-		delete(e.handles, uint64(event.user))
-		// The next endpoint may have this one's address already, opened by another goroutine.
-		if event.kind == C.XFER_EVENT_CLOSED && ep != nil && ep.word == uint64(event.user) {
-			delete(e.endpoints, event.ep)
-		}
+		waiter = e.waiters[word]
+		delete(e.waiters, word)
+		delete(e.handles, word)
 	}
 	e.table.Unlock()
 	if waiter != nil {
 		waiter <- outcome{event.kind, event.flags, event.origin, event.status, event.native_code,
-			uint64(event.bytes), uint64(event.tag), bytesOf(event), ep}
+			uint64(event.bytes), uint64(event.tag), uint64(event.index), bytesOf(event), ep}
 		return
 	}
 	switch event.kind {

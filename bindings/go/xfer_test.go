@@ -72,6 +72,17 @@ func TestMessages(t *testing.T) {
 	if string(c.send(echo, []byte("short"))) != "short" {
 		t.Error("another message")
 	}
+	other := must(Open(nil, map[string]string{"transports": local}))
+	caller := must(other.Dial(must(c.engine.Listen("tcp://127.0.0.1:0"))))
+	c.ok(caller.Send(c.patient(), nil, echo, false))
+	from := must(c.engine.Take(c.patient(), 0, echo, Exact, nil)).Peer
+	c.ok(other.Close())
+	for _, kind := range []string{"PEER", "PEER_UP", "PEER_DOWN"} {
+		if from == nil || c.noticed(kind).Peer != from {
+			t.Error("another endpoint: ", kind)
+		}
+	}
+	c.ok(from.Close())
 }
 
 func TestNotify(t *testing.T) {

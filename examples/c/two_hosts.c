@@ -146,7 +146,8 @@ static xfer_event_t next(Writer *writer, uint32_t kind, uint32_t ms) {
 
 /* Waits for the owner, and there for the name, within one deadline. */
 static xfer_status_t find_board(Writer *writer) {
-    xfer_lookup_options_t options = {.size = sizeof options, .wait = 1, .timeout_ms = DEADLINE_MS};
+    xfer_op_options_t options = {
+        .size = sizeof options, .flags = XFER_FLAG_WAIT, .timeout_ms = DEADLINE_MS};
     xfer_status_t status = xfer_ep_lookup(writer->ep, "board", 0, &options, NULL);
     if (status != XFER_OK) return status;
     xfer_event_t event = next(writer, XFER_EVENT_LOOKUP, XFER_NONE);

@@ -49,14 +49,17 @@
 #define XFER_API
 #endif
 
-/* "None" in fields of 32 bits that allow it: no time limit, no thread, no lane. */
-#define XFER_NONE UINT32_MAX
-
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 /* cdef:begin */
+
+/* "None" in fields of 32 bits that allow it: no time limit, no thread, no lane. */
+#define XFER_NONE 0xFFFFFFFFu
+
+/* The most bytes of a name, a blob, a key, a notification, of what XFER_FLAG_COPY copies. */
+enum { XFER_MAX_NAME = 255, XFER_MAX_BLOB = 1024, XFER_MAX_KEY = 256, XFER_MAX_NOTIFY = 1024, XFER_MAX_COPY = 4096 };
 
 /* ---- version ---- */
 
@@ -180,7 +183,6 @@ enum {
     XFER_EVENT_COUNTER = 14,     /* a counter ended; object is the counter, tag its key, index what came */
     XFER_EVENT_REVOKED = 15,     /* a grant is quiet; user is its options', object the region, tag the region's user */
     XFER_EVENT_ROOM = 16,        /* an endpoint that answered XFER_EAGAIN takes work again */
-    XFER_EVENT_STALLED = 17,     /* an ending operation waits for hardware that does not answer */
     XFER_EVENT_DRAINED = 18,     /* an xfer_engine_drain ended */
     XFER_EVENT_CLOSED = 19,      /* the last event of object: a region, an endpoint or the engine */
     XFER_EVENT_NOTIFIED = 20,    /* an xfer_notify ended */
@@ -199,10 +201,10 @@ enum {
 
 /* What an engine tells its user: 128 bytes. Every event has kind, status and sequence. The others, kind by kind:
  *
- *   PUT, GET, ATOMIC  user, ep, bytes, flags
+ *   PUT, GET          user, ep, bytes, flags; ATOMIC also index: the value before, with XFER_OK
  *   BATCH             user, ep, bytes, flags, object; index, if it failed
  *   SEND              user, ep, bytes, flags; tag, if a message was sent
- *   RECV              user, bytes, flags; once it has its message: tag, data, and ep, while that handle lives
+ *   RECV              user, bytes, flags; once it has its message: tag, data, index: ep's user, and ep while it lives
  *   LOOKUP            user, ep, flags; data, with XFER_OK
  *   PROBE             user, ep, flags; bytes, with XFER_OK
  *   CONNECT, NOTIFIED user, ep, flags; FLUSH has the same
@@ -210,15 +212,16 @@ enum {
  *   PEER_UP           user, ep, flags, data
  *   PEER_DOWN, ROOM   user, ep
  *   REGION_GONE       user, ep, data
- *   NOTIFY            user, ep, while that handle lives; tag; data, with XFER_OK, if it has bytes
+ *   NOTIFY            user, ep while it lives, tag; data, with XFER_OK, if it has bytes
  *   COUNTER           user, object, tag; index: what it has counted
  *   REVOKED           user, object, tag
  *   DRAINED           user, object: the engine
  *   CLOSED            user, object; of an endpoint also ep
  *
- * `user` of PEER, PEER_UP, PEER_DOWN, ROOM, REGION_GONE and NOTIFY is the endpoint's. One that is not OK has origin and
- * native_code as well, where they are known; such a PUT, GET, ATOMIC, SEND, NOTIFIED, FLUSH, PROBE or CONNECT, and
- * PEER_DOWN, may have one sentence in data that says why, with its NUL behind data_length. Other fields are zero. */
+ * `user` of PEER, PEER_UP, PEER_DOWN, ROOM, REGION_GONE and NOTIFY is the endpoint's: of one that came with PEER, until
+ * xfer_ep_keep, a number with its highest bit set that no other handle of the engine ever has. One that is not OK has
+ * origin and native_code where they are known; such a PUT, GET, ATOMIC, SEND, NOTIFIED, FLUSH, PROBE or CONNECT, and
+ * PEER_DOWN, may have a sentence in data that says why, its NUL behind data_length. Other fields are zero. */
 typedef struct xfer_event {
     uint32_t kind;
     xfer_status_t status;
@@ -259,7 +262,7 @@ enum {
     XFER_ENGINE_CHECKSUM = 2,  /* adds a CRC-32C to every payload that this engine puts or gets over a network */
     XFER_ENGINE_UNREF = 4,     /* LOOP: the engine's uv handles are unreferenced, as by uv_unref; see uv_loop */
     XFER_ENGINE_OWN_PEERS = 8, /* the handle of each PEER event that is delivered is the caller's, as accept() gives
-                                  one: it stays until xfer_ep_close, also past PEER_DOWN */
+                                  one: it stays until xfer_ep_close, past PEER_DOWN too, so close it */
     XFER_ENGINE_ASK = 16       /* a peer that connects to us is let in by xfer_ep_admit; until then nothing is served */
 };
 
@@ -312,7 +315,8 @@ enum {
     XFER_FLAG_QUIET = 2, /* put, get, atomic, send, notify: no event if it ends with XFER_OK; a failure still has one */
     XFER_FLAG_COPY = 4,  /* put, send: at most 4,096 bytes of host memory, else XFER_ETOOBIG; they are copied, and the
                             caller's again when the call returns */
-    XFER_FLAG_TAKE = 8   /* recv: without a buffer; the message is in the event */
+    XFER_FLAG_TAKE = 8,  /* recv: without a buffer; the message is in the event */
+    XFER_FLAG_WAIT = 16  /* lookup: if the name is not there, waits until it is */
 };
 
 /* Options of one operation. It ends with XFER_ETIMEDOUT at its deadline, or when no byte of it has moved for the stall
@@ -450,7 +454,7 @@ typedef struct xfer_region_options {
     uint32_t access;  /* XFER_READ | XFER_WRITE | XFER_ATOMIC; default: none, local use only */
     uint32_t kind;    /* XFER_MEM_*, a hint that is checked; default: ask the driver */
     uint32_t flags;   /* XFER_REGION_* */
-    const char *name; /* 1 to 255 bytes, unique in the engine; needed if access is not none */
+    const char *name; /* 1 to 255 bytes, unique in the engine, for xfer_ep_lookup; default: none */
     const void *blob; /* shown to peers that look it up (dtype, shape ...), at most 1024 bytes */
     uint64_t blob_length;
     uint32_t numa_node; /* xfer_region_alloc: 1 + the node to be preferred; default: the system's choice */
@@ -491,7 +495,7 @@ typedef struct xfer_grant_options {
     uint64_t user; /* comes back in the REVOKED event */
 } xfer_grant_options_t;
 
-/* Lends memory to the engine, and to peers as `access` says. Peers find it by its name from now on.
+/* Lends memory to the engine, and to peers as `access` says. Peers find it by its name from now on, or have its ref.
  * Returns: XFER_OK; XFER_EINVAL (no length; with XFER_ATOMIC also an address that is not divisible by 8), XFER_E2BIG,
  *          XFER_ERANGE (it wraps), XFER_EEXIST, XFER_EMEMKIND (the hint is wrong, or no transport serves that kind),
  *          XFER_ETOOBIG (too many regions), XFER_ENOMEM.
@@ -512,8 +516,8 @@ XFER_API xfer_status_t xfer_region_alloc(xfer_engine_t *engine, const xfer_regio
  * Returns: XFER_OK; XFER_EACCESS if the region is for local use only. */
 XFER_API xfer_status_t xfer_region_ref(xfer_region_t *region, xfer_ref_t *ref);
 
-/* A ref of a part of the region with its own access and lease, revocable by itself. A region without access and name
- * can be lent by grants alone. What a grant names ends with the region at the latest.
+/* A ref of a part of the region with its own access and lease, revocable by itself. A region without access can be
+ * lent by grants alone. What a grant names ends with the region at the latest.
  * Returns: XFER_OK, then one REVOKED event at its end: XFER_OK when it was revoked, XFER_ETIMEDOUT when its lease
  *          ended, XFER_ECLOSED with the region; XFER_EINVAL (no access; with XFER_ATOMIC also a start that is not
  *          divisible by 8), XFER_ERANGE, XFER_EMEMKIND, XFER_ETOOBIG, XFER_ECLOSED. */
@@ -527,8 +531,7 @@ XFER_API xfer_status_t xfer_region_renew(xfer_region_t *region, const xfer_ref_t
 
 /* Takes a grant back: later uses of it end with XFER_EREVOKED; the REVOKED event says that its memory is quiet, as far
  * as this grant goes.
- * Returns: XFER_OK; XFER_EREVOKED if it has ended, or is of another region; XFER_EINVAL if the ref is no grant of this
- *          engine; XFER_EVERSION. */
+ * Returns: as xfer_region_renew. */
 XFER_API xfer_status_t xfer_region_revoke(xfer_region_t *region, const xfer_ref_t *grant);
 
 /* What a region is.
@@ -560,13 +563,6 @@ typedef struct xfer_ep_options {
     const xfer_id_t *peer; /* the identity expected (its incarnation is ignored), not all zero; default: any */
     uint64_t user;         /* comes back in PEER_UP, PEER_DOWN, REGION_GONE, ROOM and CLOSED of this handle */
 } xfer_ep_options_t;
-
-typedef struct xfer_lookup_options {
-    uint32_t size;
-    uint32_t wait;       /* not 0: if the name is not there, wait until it is, or the deadline */
-    uint32_t timeout_ms; /* default: the engine's; XFER_NONE: no deadline, only the stall limit */
-    uint32_t reserved;
-} xfer_lookup_options_t;
 
 typedef struct xfer_peer_info {
     xfer_id_t id; /* all zero until the first connection */
@@ -621,8 +617,8 @@ XFER_API xfer_status_t xfer_ep_connect(xfer_ep_t *ep, uint64_t user, const xfer_
 
 /* Asks the peer for the ref and blob of its region `name`.
  * Returns: XFER_OK, then one LOOKUP event: XFER_ENOTFOUND, XFER_EVERSION (a later ref); XFER_EINVAL, XFER_EAGAIN. */
-XFER_API xfer_status_t xfer_ep_lookup(xfer_ep_t *ep, const char *name, uint64_t user,
-                                      const xfer_lookup_options_t *options, xfer_error_t *err);
+XFER_API xfer_status_t xfer_ep_lookup(xfer_ep_t *ep, const char *name, uint64_t user, const xfer_op_options_t *options,
+                                      xfer_error_t *err);
 
 /* Measures a round trip to the peer's engine and back.
  * Returns: XFER_OK, then one PROBE event; XFER_EAGAIN, XFER_ECLOSED. */
@@ -664,11 +660,10 @@ enum {
     XFER_ATOMIC_CAS = 2  /* stores `operand` if the value equals `compare` */
 };
 
-/* Changes the 8 bytes at `offset` of what `remote` names, a uint64_t in the owner's byte order, and writes the value
- * before the change to *result; NULL if that is not wanted. A CPU of the owner's host does it in one step. So it is
- * atomic with the atomics of all peers, by whatever path, and with sequentially consistent ones of the owner's own
- * program; not with puts, gets and plain stores of those bytes. It has no order with other operations: what must come
- * after it begins after its event.
+/* Changes the 8 bytes at `offset` of what `remote` names, a uint64_t in the owner's byte order. The value before the
+ * change is the event's index, and is written to *result, unless that is NULL. A CPU of the owner's host does it in one
+ * step: it is atomic with the atomics of all peers, by whatever path, and with sequentially consistent ones of the
+ * owner's program; not with puts, gets and plain stores. What must come after it begins after its event.
  * It is never done twice. XFER_OK: it was done, once. FENCED with another status: it was not done, and will not be.
  * MAYBE_APPLIED: it may have been done, or may be until the owner notices the lost connection. A deadline or a cancel
  * that finds it sent waits for the owner's word, 100 ms at most: so it may end with XFER_OK all the same.
@@ -817,16 +812,22 @@ XFER_API xfer_status_t xfer_batch_submit(xfer_batch_t *batch, uint64_t user, con
  * Returns: XFER_OK; XFER_EINVAL if the batch is not in flight. */
 XFER_API xfer_status_t xfer_batch_cancel(xfer_batch_t *batch);
 
-enum {
-    XFER_BATCH_IDLE = 1,    /* it can be filled, submitted, asked for its entries */
-    XFER_BATCH_INFLIGHT = 2 /* from xfer_batch_submit to its event */
-};
+enum { XFER_BATCH_IDLE = 1, XFER_BATCH_INFLIGHT = 2 }; /* in flight from xfer_batch_submit to its event */
 
-/* Writes XFER_BATCH_* to *state, and to *bytes, unless it is NULL, how many bytes of the current submit, or else of the
- * last one, are known to have moved.
+/* Of the submit that is under way, or else of the last one. */
+typedef struct xfer_batch_info {
+    uint32_t state;        /* XFER_BATCH_* */
+    xfer_status_t status;  /* with which it ended; XFER_OK while it is under way */
+    uint64_t entries;      /* how many it has */
+    uint64_t bytes;        /* known to have moved */
+    uint64_t first_failed; /* the index in its event, if it failed */
+    uint64_t reserved[3];
+} xfer_batch_info_t;
+
+/* How far a batch is.
  * Returns: XFER_OK.
  * Thread: any, also beside other calls on the batch, but for its close. */
-XFER_API xfer_status_t xfer_batch_state(xfer_batch_t *batch, uint32_t *state, uint64_t *bytes);
+XFER_API xfer_status_t xfer_batch_info(xfer_batch_t *batch, xfer_batch_info_t *info, uint32_t info_size);
 
 /* Writes the statuses of entries `first` to `first + count - 1` of the last completed submit; XFER_ECANCELED stands for
  * what was not attempted. Works until xfer_batch_close, also when the endpoint is closed or the engine drains.
@@ -981,10 +982,9 @@ XFER_API xfer_status_t xfer_ep_stats(xfer_ep_t *ep, xfer_ep_stats_t *stats, uint
 
 /* The engine as JSON: identity, options as they took effect, counters, listeners, peers, connections and lanes with
  * what they carried and how, the last errors, regions, grants.
- * Within one value of "schema" members are only added, so ignore those that you do not know; it is another when a
- * member goes, or changes its type or meaning. The order of members is not promised, and texts may be new words.
- * Numbers are integers that count or measure. Ids and incarnations are text, in hexadecimal digits: many readers keep
- * only 53 bits of a number.
+ * Within one value of "schema" members are only added, in any order, so ignore those that you do not know; it is
+ * another when a member goes, or changes its type or meaning. Texts may be new words. Numbers are integers that count
+ * or measure; ids and incarnations are text, in hexadecimal digits, as many readers keep only 53 bits of a number.
  * *needed is the length with the NUL; call with cap 0 to learn it.
  * Returns: XFER_OK; XFER_ENOSPC if `cap` is too small (then `text` holds what fits).
  * Thread: any; with io_threads none it is the state at the last turn of the loop. */

@@ -37,6 +37,7 @@ Status submit(xfer_batch_t *handle, uint64_t user, const xfer_submit_options_t *
     batch.event.ep = reinterpret_cast<xfer_ep_t *>(batch.ep);
     batch.event.object = handle;
     batch.submitted = true;
+    batch.submitted_entries.store(batch.list.entries());
     batch.flight.fetch_add(1);
     batch.retain();  // the flight's
     batch.state.store(Batch::State::inflight);
@@ -92,15 +93,18 @@ xfer_status_t xfer_batch_cancel(xfer_batch_t *handle) {
     });
 }
 
-xfer_status_t xfer_batch_state(xfer_batch_t *handle, uint32_t *state, uint64_t *bytes) {
+xfer_status_t xfer_batch_info(xfer_batch_t *handle, xfer_batch_info_t *info, uint32_t info_size) {
     return guarded(on(handle), [&](Failure &why) -> Status {
         const Batch *batch = of(handle);
         if (Status status = check(batch); status != XFER_OK) return status;
-        if (!state) return invalid(why, "state is NULL");
+        xfer_batch_info_t now{};
         const bool inflight = batch->state.load() == Batch::State::inflight;
-        *state = inflight ? XFER_BATCH_INFLIGHT : XFER_BATCH_IDLE;
-        if (bytes) *bytes = batch->moved.get();
-        return XFER_OK;
+        now.state = inflight ? XFER_BATCH_INFLIGHT : XFER_BATCH_IDLE;
+        now.status = inflight ? XFER_OK : batch->final_status.load();
+        now.first_failed = inflight ? 0 : batch->first_failed.load();
+        now.entries = batch->submitted_entries.load();
+        now.bytes = batch->moved.get();
+        return copy_out(now, info, info_size, why);
     });
 }
 

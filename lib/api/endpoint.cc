@@ -173,17 +173,18 @@ xfer_status_t xfer_ep_connect(xfer_ep_t *ep, uint64_t user, const xfer_op_option
 }
 
 xfer_status_t xfer_ep_lookup(xfer_ep_t *handle, const char *name, uint64_t user,
-                             const xfer_lookup_options_t *given, xfer_error_t *err) {
+                             const xfer_op_options_t *given, xfer_error_t *err) {
     return guarded(on(handle, err), [&](Failure &why) -> Status {
         Endpoint *ep = of(handle);
         if (Status status = check_open(ep); status != XFER_OK) return status;
-        xfer_lookup_options_t options;
-        if (Status status = copy_input(given, options, why); status != XFER_OK) return status;
+        xfer_op_options_t options;
+        if (Status status = copy_operation(given, options, XFER_FLAG_WAIT, why); status != XFER_OK)
+            return status;
         if (Status status = check_name("name", name, why); status != XFER_OK) return status;
         const uint32_t timeout_ms = resolve_timeout(ep->engine, options.timeout_ms);
         auto request = std::make_unique<Request>(*ep, XFER_EVENT_LOOKUP, user, timeout_ms);
         request->name = name;
-        request->wait = options.wait != 0;
+        request->wait = (options.flags & XFER_FLAG_WAIT) != 0;
         return ask(*ep, std::move(request));
     });
 }

@@ -5,12 +5,17 @@
 
 #include <cstddef>
 
+#include "core/limits.h"
 #include "util/utf8.h"
 #include "wire/limits.h"
 
 namespace xfer {
 
 namespace {
+
+// What the header tells is what the wire carries.
+static_assert(kMaxName == XFER_MAX_NAME && kMaxBlob == XFER_MAX_BLOB && kMaxKey == XFER_MAX_KEY &&
+              kMaxNotifyData == XFER_MAX_NOTIFY && kMaxCopy == XFER_MAX_COPY);
 
 #define XFER_RESERVED(type, field) \
     { #field, offsetof(type, field), sizeof(type::field) }
@@ -22,7 +27,6 @@ constexpr Reserved kEngine[] = {XFER_RESERVED(xfer_engine_options_t, reserved),
 constexpr Reserved kRegion[] = {XFER_RESERVED(xfer_region_options_t, reserved)};
 constexpr Reserved kGrant[] = {XFER_RESERVED(xfer_grant_options_t, reserved)};
 constexpr Reserved kEndpoint[] = {XFER_RESERVED(xfer_ep_options_t, reserved)};
-constexpr Reserved kLookup[] = {XFER_RESERVED(xfer_lookup_options_t, reserved)};
 constexpr Reserved kOperation[] = {XFER_RESERVED(xfer_op_options_t, reserved)};
 constexpr Reserved kSubmit[] = {XFER_RESERVED(xfer_submit_options_t, stream)};
 constexpr Reserved kCounter[] = {XFER_RESERVED(xfer_counter_options_t, reserved)};
@@ -51,7 +55,6 @@ XFER_SHAPE(xfer_listen_options_t, kListen)
 XFER_SHAPE(xfer_region_options_t, kRegion)
 XFER_SHAPE(xfer_grant_options_t, kGrant)
 XFER_SHAPE(xfer_ep_options_t, kEndpoint)
-XFER_SHAPE(xfer_lookup_options_t, kLookup)
 XFER_SHAPE(xfer_op_options_t, kOperation)
 XFER_SHAPE(xfer_batch_options_t, {})
 XFER_SHAPE(xfer_submit_options_t, kSubmit)

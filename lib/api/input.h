@@ -32,7 +32,6 @@ const Shape &shape_of(const xfer_listen_options_t *);
 const Shape &shape_of(const xfer_region_options_t *);
 const Shape &shape_of(const xfer_grant_options_t *);
 const Shape &shape_of(const xfer_ep_options_t *);
-const Shape &shape_of(const xfer_lookup_options_t *);
 const Shape &shape_of(const xfer_op_options_t *);
 const Shape &shape_of(const xfer_batch_options_t *);
 const Shape &shape_of(const xfer_submit_options_t *);

@@ -33,8 +33,6 @@ Status copy_checked(const xfer_region_options_t *given, xfer_region_options_t &o
     if (Status status = check_flags("xfer_region_options_t.access", options.access, kAccesses, why);
         status != XFER_OK)
         return status;
-    if (options.access && !options.name)
-        return invalid(why, "xfer_region_options_t.name is NULL: peers find a region by its name");
     if (options.name)
         if (Status status = check_name("xfer_region_options_t.name", options.name, why);
             status != XFER_OK)

@@ -54,6 +54,8 @@ public:
     Shard &first_shard() { return *shards_[0]; }
     const std::vector<std::unique_ptr<Shard>> &shards() const { return shards_; }
     uint64_t next_sequence() { return sequence_.fetch_add(1) + 1; }
+    // The word of a PEER event's handle until it is kept.
+    uint64_t next_peer_word() { return uint64_t{1} << 63 | ++peer_words_; }
     uint64_t random_u64();
     uint64_t age_ms() const;
     Slots &slots() { return slots_; }
@@ -158,7 +160,7 @@ private:
     const std::chrono::steady_clock::time_point opened_ = std::chrono::steady_clock::now();
     Name identity_;
     Self self_;
-    std::atomic<uint64_t> sequence_{0};
+    std::atomic<uint64_t> sequence_{0}, peer_words_{0};
     std::atomic<uint64_t> last_region_{0};
     Slots slots_, undecided_;
     std::unique_ptr<Device> own_device_;

@@ -432,6 +432,8 @@ void Flow::complete(Transfer &transfer) {
     event.native_code = transfer.native;
     event.bytes = transfer.moved.get();
     event.index = transfer.runs.empty() ? 0 : transfer.runs.first();
+    if (event.kind == XFER_EVENT_ATOMIC)
+        event.index = transfer.status == XFER_OK ? transfer.before : 0;
     transfer.ended();
     shard_.counters.queued.sub();
     if (connection_) connection_->pump_soon();

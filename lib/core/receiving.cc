@@ -85,6 +85,8 @@ void Receive::tell_taken() {
 
 bool Receive::due() {
     if (!named && source_ && source_->gone()) event.ep = nullptr;
+    const Endpoint *from = named ? named.get() : source_.get();
+    if (from && letter.connection) event.index = from->user.load();
     return true;
 }
 

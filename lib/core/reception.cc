@@ -161,7 +161,7 @@ void Shard::admit_lane(Connection &stranger, const Hello &message, ConstBytes ra
 
 // Made before it is kept anywhere.
 Shard::Newcomer Shard::newcomer(const Connection &connection) {
-    auto ep = Ref<Endpoint>::adopt(new Endpoint(engine, {}, 0));
+    auto ep = Ref<Endpoint>::adopt(new Endpoint(engine, {}, engine.next_peer_word()));
     auto notice = std::make_unique<Notice>(*ep, XFER_EVENT_PEER, std::vector<uint8_t>());
     notice->event.tag = connection.listener_user;
     ep->inbound = true;

@@ -74,6 +74,7 @@ void Transfer::apply(const Op &op) {
     origin = XFER_ORIGIN_NONE;
     native = 0;
     moved.set(op.bytes);
+    before = op.before;
     if (result) std::memcpy(result, &op.before, sizeof op.before);
 }
 
@@ -135,6 +136,7 @@ void Single::clear() {
     letter = {};
     atomic = {};
     result = nullptr;
+    before = 0;
 }
 
 Batch::Batch(Endpoint &endpoint)
@@ -146,7 +148,8 @@ Batch::Batch(Endpoint &endpoint)
 // nothing of the batch may be read after the exchange, but through the reference that told() gives
 // up.
 void Batch::taken() {
-    final_status = status;
+    final_status.store(event.status);
+    first_failed.store(event.index);
     state.store(State::idle, std::memory_order_release);
 }
 

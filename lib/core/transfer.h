@@ -58,7 +58,8 @@ public:
     std::vector<uint8_t> notify_data;  // for the owner's application, if it ends well
 
     Atomic atomic;               // of an atomic: what it does,
-    uint64_t *result = nullptr;  // and where the value before goes; null: nowhere
+    uint64_t *result = nullptr;  // and where the value before goes, beside the event; null: nowhere
+    uint64_t before = 0;
 
     // Moves bytes of regions; sends a message; pulls one that a receive of ours has matched; or
     // waits for all before it, which is to be ordered and have nothing to do.
@@ -150,7 +151,9 @@ public:
     std::atomic<bool> closed{false};
     std::atomic<bool> cancel_wanted{false};
     bool submitted = false;
-    Status final_status = XFER_OK;
+    // Of the current submit, or else of the last one; read from any thread.
+    std::atomic<Status> final_status{XFER_OK};
+    std::atomic<uint64_t> first_failed{0}, submitted_entries{0};
 
     class Cancel final : public Message {
     public:

@@ -145,12 +145,6 @@ AT(xfer_ep_options_t, reserved, 4);
 AT(xfer_ep_options_t, peer, 8);
 AT(xfer_ep_options_t, user, 16);
 
-SIZE(xfer_lookup_options_t, 16);
-AT(xfer_lookup_options_t, size, 0);
-AT(xfer_lookup_options_t, wait, 4);
-AT(xfer_lookup_options_t, timeout_ms, 8);
-AT(xfer_lookup_options_t, reserved, 12);
-
 SIZE(xfer_peer_info_t, 1312);
 AT(xfer_peer_info_t, id, 0);
 AT(xfer_peer_info_t, state, 24);
@@ -199,6 +193,14 @@ AT(xfer_pages_t, remote_row_stride, 96);
 SIZE(xfer_batch_options_t, 8);
 AT(xfer_batch_options_t, size, 0);
 AT(xfer_batch_options_t, flags, 4);
+
+SIZE(xfer_batch_info_t, 56);
+AT(xfer_batch_info_t, state, 0);
+AT(xfer_batch_info_t, status, 4);
+AT(xfer_batch_info_t, entries, 8);
+AT(xfer_batch_info_t, bytes, 16);
+AT(xfer_batch_info_t, first_failed, 24);
+AT(xfer_batch_info_t, reserved, 32);
 
 SIZE(xfer_submit_options_t, 64);
 AT(xfer_submit_options_t, size, 0);

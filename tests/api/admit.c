@@ -36,7 +36,7 @@ static void begin_lookup(xfer_ep_t *ep, uint64_t user) {
 }
 
 static xfer_ep_t *wait_question(Host *server) {
-    return wait_event(server, XFER_EVENT_PEER, 0, kPatience).ep;
+    return wait_event(server, XFER_EVENT_PEER, ANY_USER, kPatience).ep;
 }
 
 static xfer_status_t wait_down(Host *server, xfer_ep_t *ep) {
@@ -70,7 +70,7 @@ static void test_let_in(void **state) {
     assert_int_equal(count_events(server, XFER_EVENT_PEER_UP, ANY_USER), 0);
     assert_int_equal(host_stats(server).connections, 0);
     assert_status(xfer_ep_admit(ep, XFER_OK), XFER_OK);
-    assert_ptr_equal(wait_event(server, XFER_EVENT_PEER_UP, 0, kPatience).ep, ep);
+    assert_ptr_equal(wait_event(server, XFER_EVENT_PEER_UP, ANY_USER, kPatience).ep, ep);
     assert_status(ended(client, XFER_EVENT_LOOKUP, 1), XFER_OK);
     assert_status(xfer_ep_admit(ep, XFER_OK), XFER_OK); /* it is in */
     const xfer_ref_t ref = look_up(client, there, "memory");
@@ -206,7 +206,7 @@ static void test_opened_meanwhile(void **state) {
     assert_status(xfer_ep_open(server->engine, NULL, &options, &own, NULL), XFER_OK);
     assert_status(ended(client, XFER_EVENT_LOOKUP, 1), XFER_OK);
     wait_event(server, XFER_EVENT_PEER_UP, 9, kPatience);
-    assert_ptr_equal(wait_event(server, XFER_EVENT_PEER_UP, 0, kPatience).ep, ep);
+    assert_ptr_equal(wait_event(server, XFER_EVENT_PEER_UP, ANY_USER, kPatience).ep, ep);
 }
 
 /* One that is up can be turned away as well, with and without the flag. */
@@ -223,7 +223,7 @@ static void test_turned_away_later(void **state) {
         assert_status(xfer_ep_connect(there, 1, NULL), XFER_OK);
         xfer_ep_t *ep = wait_question(server);
         if (asks) assert_status(xfer_ep_admit(ep, XFER_OK), XFER_OK);
-        wait_event(server, XFER_EVENT_PEER_UP, 0, kPatience);
+        wait_event(server, XFER_EVENT_PEER_UP, ANY_USER, kPatience);
         assert_status(ended(client, XFER_EVENT_CONNECT, 1), XFER_OK);
         assert_status(xfer_ep_keep(ep, 5),
                       XFER_OK); /* its peer stays known, and no verdict with it */

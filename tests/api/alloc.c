@@ -195,7 +195,7 @@ static void test_refusals(void **state) {
     wrong = named("other", XFER_READ);
     wrong.kind = XFER_MEM_CUDA;
     assert_status(alloc(host, &wrong, kPage, &memory, &region), XFER_EMEMKIND);
-    wrong = named(NULL, XFER_READ);
+    wrong = named("", XFER_READ);
     assert_status(alloc(host, &wrong, kPage, &memory, &region), XFER_EINVAL);
     void *address;
     assert_status(xfer_region_alloc(host->engine, &good, kPage, NULL, &region, NULL), XFER_EINVAL);

@@ -42,6 +42,8 @@ xfer_status_t atomic_now(const Words *words, uint32_t op, uint64_t *result, uint
     const xfer_event_t event = wait_event(words->client, XFER_EVENT_ATOMIC, user, kPatience);
     assert_completion(&event);
     assert_int_equal(event.bytes, event.status == XFER_OK ? 8 : 0);
+    if (event.status != XFER_OK || result)
+        assert_int_equal(event.index, event.status == XFER_OK ? *result : 0);
     return event.status;
 }
 

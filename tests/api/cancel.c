@@ -57,7 +57,7 @@ static void test_many_receives(void **state) {
 static void begin_each(Host *host, xfer_ep_t *ep, xfer_ep_t *hole, xfer_batch_t *batch,
                        const xfer_ref_t *ref, uint64_t user) {
     static uint8_t local[kLength];
-    const xfer_lookup_options_t wait = {.size = sizeof wait, .wait = true};
+    const xfer_op_options_t wait = {.size = sizeof wait, .flags = XFER_FLAG_WAIT};
     assert_status(xfer_put(ep, local, ref, 0, kLength, user, NULL), XFER_OK);
     assert_status(xfer_get(ep, local, ref, 0, kLength, user, NULL), XFER_OK);
     assert_status(xfer_send(ep, local, 8, 1, user, NULL), XFER_OK);

@@ -33,7 +33,7 @@ static void test_black_hole(void **state) {
     uint8_t *local = test_memory(4096);
     xfer_ep_t *ep = open_ep(pair.client, uri);
     xfer_op_options_t options = {.size = sizeof options, .timeout_ms = kDeadline};
-    xfer_lookup_options_t lookup = {.size = sizeof lookup, .timeout_ms = kDeadline};
+    xfer_op_options_t lookup = {.size = sizeof lookup, .timeout_ms = kDeadline};
     xfer_submit_options_t submit = {.size = sizeof submit, .timeout_ms = kDeadline};
     xfer_batch_t *batch = NULL;
     assert_status(xfer_batch_open(ep, NULL, &batch, NULL), XFER_OK);

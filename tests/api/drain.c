@@ -154,7 +154,7 @@ static void test_rolling_restart(void **state) {
     pair_open(&pair, *state, kLength);
     uint8_t *local = test_memory(kLength);
     fill(local, kLength, 3);
-    xfer_lookup_options_t later = {.size = sizeof later, .wait = 1};
+    xfer_op_options_t later = {.size = sizeof later, .flags = XFER_FLAG_WAIT};
     assert_status(xfer_ep_lookup(pair.ep, "next", 50, &later, NULL), XFER_OK);
     for (uint64_t i = 0; i < kPuts; i++)
         assert_status(xfer_put(pair.ep, local, &pair.ref, 0, kLength, i, NULL), XFER_OK);

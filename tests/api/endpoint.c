@@ -241,13 +241,13 @@ static void test_back_before_down_is_taken(void **state) {
         assert_status(connect_now(client, ep, kPatience), XFER_OK);
         assert_status(xfer_notify(ep, NULL, 0, 7, 1, NULL), XFER_OK);
         assert_status(wait_event(client, XFER_EVENT_NOTIFIED, 1, kPatience).status, XFER_OK);
-        if (life == 0) wait_event(server, XFER_EVENT_NOTIFY, 0, kPatience);
+        if (life == 0) wait_event(server, XFER_EVENT_NOTIFY, ANY_USER, kPatience);
         server->paused = mode->dispatch != XFER_DISPATCH_THREAD && mode->io_threads != XFER_NONE;
         if (life < 2) host_end(client);
     }
     server->paused = false;
     for (uint64_t end = now_ms() + kPatience; now_ms() < end; turn(10))
-        if (count_events(server, XFER_EVENT_NOTIFY, 0) == 3 &&
+        if (count_events(server, XFER_EVENT_NOTIFY, ANY_USER) == 3 &&
             count_events(server, XFER_EVENT_PEER, ANY_USER) >
                 count_events(server, XFER_EVENT_PEER_DOWN, ANY_USER))
             break;
@@ -260,7 +260,7 @@ static void test_back_before_down_is_taken(void **state) {
     }
     pthread_mutex_unlock(&server->mutex);
     assert_int_equal(astray, 0); /* else of that kind */
-    assert_int_equal(count_events(server, XFER_EVENT_NOTIFY, 0), 3);
+    assert_int_equal(count_events(server, XFER_EVENT_NOTIFY, ANY_USER), 3);
     assert_int_equal(count_events(server, XFER_EVENT_PEER_DOWN, ANY_USER) + 1,
                      count_events(server, XFER_EVENT_PEER, ANY_USER));
     assert_int_equal(count_events(server, XFER_EVENT_PEER_UP, ANY_USER),

@@ -87,7 +87,8 @@ static void test_used_connections_stay(void **state) {
 static void test_waiting_is_use(void **state) {
     Pair pair;
     open_idle(&pair, *state, kIdle);
-    xfer_lookup_options_t options = {.size = sizeof options, .wait = 1, .timeout_ms = kPatience};
+    xfer_op_options_t options = {
+        .size = sizeof options, .flags = XFER_FLAG_WAIT, .timeout_ms = kPatience};
     assert_status(xfer_ep_lookup(pair.ep, "late", 1, &options, NULL), XFER_OK);
     pass_ms(4 * kIdle);
     open_region(pair.server, "late", XFER_READ, pair.memory, 64);

@@ -38,10 +38,10 @@ static void test_stays_until_close(void **state) {
     Host *server = open_server(*state);
     Host *client = open_member(*state);
     notify_now(client, server, 5);
-    xfer_ep_t *ep = wait_event(server, XFER_EVENT_PEER, 0, kPatience).ep;
-    assert_ptr_equal(wait_event(server, XFER_EVENT_PEER_UP, 0, kPatience).ep, ep);
+    xfer_ep_t *ep = wait_event(server, XFER_EVENT_PEER, ANY_USER, kPatience).ep;
+    assert_ptr_equal(wait_event(server, XFER_EVENT_PEER_UP, ANY_USER, kPatience).ep, ep);
     host_end(client);
-    assert_ptr_equal(wait_event(server, XFER_EVENT_PEER_DOWN, 0, kPatience).ep, ep);
+    assert_ptr_equal(wait_event(server, XFER_EVENT_PEER_DOWN, ANY_USER, kPatience).ep, ep);
     pass_ms(30);
     assert_int_equal(state_of(ep), XFER_EP_IDLE);
     assert_status(xfer_ep_keep(ep, 77), XFER_OK);
@@ -63,9 +63,45 @@ static void test_stays_until_close(void **state) {
     /* Whom nobody has a handle on is a newcomer. */
     client = open_member(*state);
     notify_now(client, server, 20);
-    ep = wait_event(server, XFER_EVENT_PEER, 0, kPatience).ep;
+    ep = wait_event(server, XFER_EVENT_PEER, ANY_USER, kPatience).ep;
     assert_status(xfer_ep_close(ep), XFER_OK);
     wait_closed(server, ep);
+}
+
+/* By its user alone each event of a peer is known, from PEER on, and so is the sender of a message.
+ */
+static void test_known_by_user(void **state) {
+    enum { kClients = 3 };
+    static uint8_t letter[8];
+    Host *server = open_server(*state);
+    uint64_t words[kClients] = {0};
+    for (int i = 0; i < kClients; i++) {
+        Host *client = host_open(*state);
+        notify_now(client, server, 5);
+        const xfer_event_t peer = wait_event(server, XFER_EVENT_PEER, ANY_USER, kPatience);
+        words[i] = peer.user;
+        assert_true(words[i] >> 63);
+        for (int j = 0; j < i; j++)
+            assert_true(words[i] != words[j]);
+        assert_ptr_equal(wait_event(server, XFER_EVENT_PEER_UP, words[i], kPatience).ep, peer.ep);
+        assert_ptr_equal(wait_event(server, XFER_EVENT_NOTIFY, words[i], kPatience).ep, peer.ep);
+        xfer_ep_t *ep = open_ep(client, server->uri);
+        for (uint64_t round = 0; round < 3;
+             round++) { /* any sender, that one, and that one once it is kept */
+            xfer_ep_t *from = round == 0 ? NULL : peer.ep;
+            if (round == 2) assert_status(xfer_ep_keep(peer.ep, 70 + (uint64_t)i), XFER_OK);
+            assert_status(xfer_send(ep, "letter", 6, 1, round, NULL), XFER_OK);
+            assert_status(
+                xfer_recv(server->engine, from, letter, sizeof letter, 1, UINT64_MAX, round, NULL),
+                XFER_OK);
+            const xfer_event_t got = wait_event(server, XFER_EVENT_RECV, round, kPatience);
+            assert_ptr_equal(got.ep, peer.ep);
+            assert_int_equal(got.index, round == 2 ? 70 + (uint64_t)i : words[i]);
+        }
+        host_end(client);
+        assert_ptr_equal(wait_event(server, XFER_EVENT_PEER_DOWN, 70 + (uint64_t)i, kPatience).ep,
+                         peer.ep);
+    }
 }
 
 static void close_at_once(Host *host, const xfer_event_t *event) {
@@ -79,7 +115,7 @@ static void test_closed_in_its_callback(void **state) {
     for (uint64_t life = 1; life <= 3; life++) {
         Host *client = open_member(*state);
         notify_now(client, server, life);
-        xfer_event_t peer = wait_event(server, XFER_EVENT_PEER, 0, kPatience);
+        xfer_event_t peer = wait_event(server, XFER_EVENT_PEER, ANY_USER, kPatience);
         wait_closed(server, peer.ep);
         /* The connection stays. */
         notify_now(client, server, 10 + life);
@@ -94,9 +130,9 @@ static void test_closed_while_down(void **state) {
     Host *server = open_server(*state);
     Host *client = open_member(*state);
     notify_now(client, server, 5);
-    xfer_ep_t *ep = wait_event(server, XFER_EVENT_PEER, 0, kPatience).ep;
+    xfer_ep_t *ep = wait_event(server, XFER_EVENT_PEER, ANY_USER, kPatience).ep;
     host_end(client);
-    wait_event(server, XFER_EVENT_PEER_DOWN, 0, kPatience);
+    wait_event(server, XFER_EVENT_PEER_DOWN, ANY_USER, kPatience);
     assert_status(xfer_ep_probe(ep, 9, WITHIN(kPatience)), XFER_OK); /* it waits for the peer */
     assert_status(xfer_ep_close(ep), XFER_OK);
     assert_status(wait_event(server, XFER_EVENT_PROBE, 9, kPatience).status, XFER_ECANCELED);
@@ -110,10 +146,10 @@ static void test_engine_closes(void **state) {
     for (int i = 0; i < 3; i++) {
         Host *client = host_open(*state);
         notify_now(client, server, 1);
-        eps[i] = wait_event(server, XFER_EVENT_PEER, 0, kPatience).ep;
+        eps[i] = wait_event(server, XFER_EVENT_PEER, ANY_USER, kPatience).ep;
         if (i == 1) host_end(client);
     }
-    wait_event(server, XFER_EVENT_PEER_DOWN, 0, kPatience);
+    wait_event(server, XFER_EVENT_PEER_DOWN, ANY_USER, kPatience);
     host_end(server);
     assert_int_equal(count_events(server, XFER_EVENT_CLOSED, ANY_USER), 3 + 1);
     for (int i = 0; i < 3; i++) {
@@ -132,7 +168,7 @@ static void test_stays_away(void **state) {
     host_listen(server, "tcp://127.0.0.1:0");
     host_listen(client, "tcp://127.0.0.1:0");
     notify_now(client, server, 1);
-    xfer_ep_t *ep = wait_event(server, XFER_EVENT_PEER, 0, kPatience).ep;
+    xfer_ep_t *ep = wait_event(server, XFER_EVENT_PEER, ANY_USER, kPatience).ep;
     assert_status(xfer_ep_keep(ep, 7), XFER_OK);
     xfer_event_t down = wait_event(server, XFER_EVENT_PEER_DOWN, 7, kPatience);
     assert_ptr_equal(down.ep, ep);
@@ -238,6 +274,7 @@ static void test_never_taken(void **state) {
 }
 
 static const struct CMUnitTest tests[] = {
+    EACH_MODE(test_known_by_user),
     EACH_MODE(test_stays_until_close),
     EACH_MODE(test_closed_in_its_callback),
     EACH_MODE(test_closed_while_down),

@@ -307,8 +307,9 @@ static void ep_lookup(Worker *worker) {
     static const char *const names[] = {"a", "b", "c", "d", "e", "f", "none", ""};
     uint32_t side = side_of(worker);
     Handle *ep = slot(worker, worker->eps[side]);
-    xfer_lookup_options_t options = {
-        .size = sizeof options, .wait = draw(worker, 4) == 0, .timeout_ms = some_timeout(worker)};
+    xfer_op_options_t options = {.size = sizeof options,
+                                 .flags = draw(worker, 4) == 0 ? XFER_FLAG_WAIT : 0,
+                                 .timeout_ms = some_timeout(worker)};
     if (ep->handle == NULL) return;
     uint32_t word = begin(XFER_EVENT_LOOKUP, side, ep->word, true);
     end(word, xfer_ep_lookup(ep->handle, names[draw(worker, 8)], word, &options, NULL),

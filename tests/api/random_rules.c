@@ -160,6 +160,11 @@ static void take_flushed(const Op *flush, const xfer_event_t *event) {
     }
 }
 
+/* Of a handle that came with PEER, kept or not. */
+static bool of_a_peer(const xfer_event_t *event) {
+    return event->user >> 63;
+}
+
 static bool any_killed(void) {
     return board->sides[0].killed || board->sides[1].killed;
 }
@@ -237,8 +242,7 @@ void take(Side *side, const xfer_event_t *event) {
         cells_closed(event->object);
     } else if (event->kind == XFER_EVENT_NOTIFY || event->kind == XFER_EVENT_PEER) {
         /* a peer's doing, not of a call of this engine */
-    } else if ((event->user != 0 && event->user != kKeptUser) || event->ep == NULL) {
-        /* the others are of a peer that came to us */
+    } else if (!of_a_peer(event) || event->ep == NULL) {
         take_word(event);
     }
 }
@@ -281,7 +285,7 @@ static void admit_peer(Side *side, const xfer_event_t *event) {
  * Some are kept: a thread takes them for its own. */
 void use_handle(Side *side, const xfer_event_t *event) {
     uint32_t state;
-    const bool of_ep = event->ep != NULL && (event->user == 0 || event->user == kKeptUser);
+    const bool of_ep = event->ep != NULL && of_a_peer(event);
     if (of_ep && event->kind == XFER_EVENT_CLOSED) take_closed(side, event);
     if (side->asks && event->kind == XFER_EVENT_PEER) admit_peer(side, event);
     if (of_ep && side->owns_peers) take_owned(side, event);

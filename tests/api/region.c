@@ -29,7 +29,7 @@ static void test_names(void **state) {
     char name[300];
     memset(name, 'n', sizeof name);
     xfer_region_options_t options = {.size = sizeof options, .access = XFER_READ};
-    assert_status(try_region(host, &options, memory, 64), XFER_EINVAL); /* access needs a name */
+    assert_status(try_region(host, &options, memory, 64), XFER_OK); /* its ref is enough */
     options.name = "";
     assert_status(try_region(host, &options, memory, 64), XFER_EINVAL);
     options.name = name;
@@ -158,10 +158,38 @@ static void test_ids_are_never_reused(void **state) {
 
 static xfer_event_t lookup_with(Pair *pair, const char *name, uint32_t wait, uint32_t timeout_ms,
                                 uint64_t user) {
-    xfer_lookup_options_t options = {
-        .size = sizeof options, .wait = wait, .timeout_ms = timeout_ms};
+    xfer_op_options_t options = {
+        .size = sizeof options, .flags = wait ? XFER_FLAG_WAIT : 0, .timeout_ms = timeout_ms};
     assert_status(xfer_ep_lookup(pair->ep, name, user, &options, NULL), XFER_OK);
     return wait_event(pair->client, XFER_EVENT_LOOKUP, user, kPatience);
+}
+
+/* Whoever has the ref needs no name, neither for an engine's memory nor for the caller's. */
+static void test_without_a_name(void **state) {
+    Pair pair;
+    pair_open(&pair, *state, 64);
+    uint8_t *local = test_memory(64);
+    const xfer_region_options_t options = {.size = sizeof options, .access = XFER_WRITE, .user = 5};
+    for (uint64_t made = 0; made < 2; made++) {
+        void *memory = test_memory(64);
+        xfer_engine_t *owner = pair.server->engine;
+        xfer_region_t *region = NULL;
+        xfer_ref_t ref;
+        if (made)
+            assert_status(xfer_region_alloc(owner, &options, 64, &memory, &region, NULL), XFER_OK);
+        else
+            assert_status(xfer_region_open(owner, &options, memory, 64, &region, NULL), XFER_OK);
+        assert_status(xfer_region_ref(region, &ref), XFER_OK);
+        fill(local, 64, 7 + made);
+        assert_status(xfer_put(pair.ep, local, &ref, 0, 64, made, NULL), XFER_OK);
+        assert_status(wait_event(pair.client, XFER_EVENT_PUT, made, kPatience).status, XFER_OK);
+        assert_memory_equal(memory, local, 64);
+        assert_status(xfer_region_close(region), XFER_OK);
+        wait_closed(pair.server, region);
+        assert_status(xfer_put(pair.ep, local, &ref, 0, 64, 10 + made, NULL), XFER_OK);
+        assert_status(wait_event(pair.client, XFER_EVENT_PUT, 10 + made, kPatience).status,
+                      XFER_ESTALE);
+    }
 }
 
 static void test_lookup_after_connecting(void **state) {
@@ -194,7 +222,8 @@ static void test_lookup_waits(void **state) {
     Pair pair;
     pair_open(&pair, *state, 4096);
     uint8_t *memory = test_memory(64);
-    xfer_lookup_options_t options = {.size = sizeof options, .wait = 1, .timeout_ms = kPatience};
+    xfer_op_options_t options = {
+        .size = sizeof options, .flags = XFER_FLAG_WAIT, .timeout_ms = kPatience};
     for (uint64_t user = 1; user <= 3; user++) {
         assert_status(xfer_ep_lookup(pair.ep, "later", user, &options, NULL), XFER_OK);
     }
@@ -216,7 +245,8 @@ static void test_lookup_gives_up(void **state) {
     assert_status(lookup_with(&pair, "never", 1, 300, 1).status, XFER_ETIMEDOUT);
     assert_true(now_ms() - start >= 299);
     /* The endpoint's end is the end of what waits. */
-    xfer_lookup_options_t options = {.size = sizeof options, .wait = 1, .timeout_ms = XFER_NONE};
+    xfer_op_options_t options = {
+        .size = sizeof options, .flags = XFER_FLAG_WAIT, .timeout_ms = XFER_NONE};
     assert_status(xfer_ep_lookup(pair.ep, "never", 2, &options, NULL), XFER_OK);
     pass_ms(20);
     assert_status(xfer_ep_close(pair.ep), XFER_OK);
@@ -380,6 +410,7 @@ static const struct CMUnitTest tests[] = {
     EACH_DISPATCH(test_duplicates),
     EACH_MODE(test_info),
     ONE_MODE(test_ids_are_never_reused),
+    EACH_MODE(test_without_a_name),
     EACH_MODE(test_lookup_after_connecting),
     EACH_MODE(test_lookup_waits),
     EACH_DISPATCH(test_lookup_gives_up),

@@ -269,9 +269,9 @@ static xfer_status_t batch_submit(const Scene *s) {
 static xfer_status_t batch_cancel(const Scene *s) {
     return xfer_batch_cancel(s->batch);
 }
-static xfer_status_t batch_state(const Scene *s) {
-    uint32_t state;
-    return xfer_batch_state(s->batch, THERE(s, &state), NULL);
+static xfer_status_t batch_info(const Scene *s) {
+    xfer_batch_info_t info;
+    return xfer_batch_info(s->batch, THERE(s, &info), sizeof info);
 }
 static xfer_status_t batch_entries(const Scene *s) {
     xfer_status_t status;
@@ -358,7 +358,7 @@ const Function functions[] = {
     {"xfer_batch_rebind", batch_rebind, kLook | kClosed | kVersion | kInFlight, 0},
     {"xfer_batch_submit", batch_submit, kOp | kInFlight, 0},
     {"xfer_batch_cancel", batch_cancel, kHandle, kMemory},
-    {"xfer_batch_state", batch_state, kLook, kClosed | kMemory},
+    {"xfer_batch_info", batch_info, kLook, kClosed | kMemory},
     {"xfer_batch_entries", batch_entries, kLook | kInFlight, 0},
     {"xfer_batch_reset", batch_reset, kHandle | kInFlight, kMemory},
     {"xfer_counter_open", counter_open, kWork | kStruct, 0},

@@ -22,7 +22,6 @@ typedef union Longer {
             xfer_engine_options_t engine;
             xfer_region_options_t region;
             xfer_ep_options_t ep;
-            xfer_lookup_options_t lookup;
             xfer_op_options_t op;
             xfer_batch_options_t batch;
             xfer_submit_options_t submit;
@@ -90,7 +89,7 @@ static void test_longer_children(void **state) {
     assert_status(xfer_ep_open(pair.client->engine, pair.server->uri, bad, &ep, NULL), XFER_OK);
     assert_status(xfer_ep_close(ep), XFER_OK);
 
-    xfer_lookup_options_t lookup = {.size = sizeof lookup};
+    xfer_op_options_t lookup = {.size = sizeof lookup};
     longer(&longer_options, &lookup, sizeof lookup, true);
     assert_status(xfer_ep_lookup(pair.ep, "memory", 1, bad, NULL), XFER_E2BIG);
     longer(&longer_options, &lookup, sizeof lookup, false);

@@ -72,7 +72,7 @@ static void test_all_at_once(void **state) {
 static void test_work_is_left_alone(void **state) {
     Ring ring;
     ring_open(&ring, *state);
-    const xfer_lookup_options_t wait = {.size = sizeof wait, .wait = 1};
+    const xfer_op_options_t wait = {.size = sizeof wait, .flags = XFER_FLAG_WAIT};
     for (int i = 0; i < kBound - 1; i++) {
         assert_status(xfer_ep_lookup(ring.eps[i], "later", (uint64_t)i, &wait, NULL), XFER_OK);
         assert_status(connect_now(ring.hub, ring.eps[i], kPatience), XFER_OK);

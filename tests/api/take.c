@@ -127,40 +127,86 @@ static void test_peek(void **state) {
     assert_status(xfer_peek(letters.pair.server->engine, NULL, 0, 0, NULL, 0), XFER_EINVAL);
 }
 
-/* A batch is asked for its state from another thread than that which submits it. */
-static void test_batch_state(void **state) {
+static xfer_batch_info_t info_of(xfer_batch_t *batch) {
+    xfer_batch_info_t info;
+    assert_status(xfer_batch_info(batch, &info, sizeof info), XFER_OK);
+    return info;
+}
+
+/* A batch is asked how far it is by another thread than that which submits it. */
+static void test_batch_info(void **state) {
     Pair pair;
     enum { kBytes = 32 << 20 };
     pair_open(&pair, *state, kBytes);
     uint8_t *local = test_memory(kBytes);
     xfer_batch_t *batch = NULL;
-    uint32_t is = 0;
-    uint64_t bytes = 7;
     assert_status(xfer_batch_open(pair.ep, NULL, &batch, NULL), XFER_OK);
-    assert_status(xfer_batch_state(batch, &is, &bytes), XFER_OK);
-    assert_int_equal(is, XFER_BATCH_IDLE);
-    assert_int_equal(bytes, 0);
     assert_status(xfer_batch_put(batch, local, &pair.ref, 0, kBytes), XFER_OK);
+    xfer_batch_info_t info = info_of(batch);
+    assert_int_equal(info.state, XFER_BATCH_IDLE);
+    assert_int_equal(info.bytes | info.entries, 0); /* of the last submit; there was none */
     for (uint64_t round = 0; round < 3; round++) {
         uint64_t before = 0;
         assert_status(xfer_batch_submit(batch, round, NULL), XFER_OK);
-        assert_status(xfer_batch_state(batch, &is, NULL), XFER_OK);
-        while (xfer_batch_state(batch, &is, &bytes) == XFER_OK && is == XFER_BATCH_INFLIGHT) {
-            assert_true(bytes <= kBytes && (bytes >= before || before == kBytes));
-            before = bytes;
+        while (info = info_of(batch), info.state == XFER_BATCH_INFLIGHT) {
+            assert_true(info.bytes <= kBytes && (info.bytes >= before || before == kBytes));
+            assert_int_equal(info.status, XFER_OK);
+            assert_int_equal(info.entries, 1);
+            before = info.bytes;
             turn(0);
         }
-        assert_int_equal(is, XFER_BATCH_IDLE);
-        assert_int_equal(bytes, kBytes);
+        assert_int_equal(info.state, XFER_BATCH_IDLE);
+        assert_int_equal(info.bytes, kBytes);
         assert_status(wait_event(pair.client, XFER_EVENT_BATCH, round, kPatience).status, XFER_OK);
     }
-    assert_status(xfer_batch_state(batch, NULL, &bytes), XFER_EINVAL);
+    assert_status(xfer_batch_info(batch, NULL, sizeof info), XFER_EINVAL);
+    assert_status(xfer_batch_close(batch), XFER_OK);
+}
+
+/* It tells what the event told, until the next submit; entries added meanwhile do not count. */
+static void test_info_of_a_failure(void **state) {
+    Pair pair;
+    enum { kEach = 4096, kEntries = 8, kWrong = 5 };
+    pair_open(&pair, *state, kEach * kEntries);
+    uint8_t *local = test_memory(kEach * kEntries);
+    xfer_region_options_t brief = {.size = sizeof brief, .access = XFER_WRITE};
+    xfer_region_t *region = NULL;
+    xfer_ref_t gone;
+    assert_status(xfer_region_open(pair.server->engine, &brief, pair.memory, kEach, &region, NULL),
+                  XFER_OK);
+    assert_status(xfer_region_ref(region, &gone), XFER_OK);
+    assert_status(xfer_region_close(region), XFER_OK);
+    wait_closed(pair.server, region);
+    xfer_batch_t *batch = NULL;
+    assert_status(xfer_batch_open(pair.ep, NULL, &batch, NULL), XFER_OK);
+    for (uint64_t i = 0; i < kEntries; i++)
+        assert_status(xfer_batch_put(batch, local, i == kWrong ? &gone : &pair.ref, 0, kEach),
+                      XFER_OK);
+    assert_status(xfer_batch_submit(batch, 1, NULL), XFER_OK);
+    xfer_event_t end = wait_event(pair.client, XFER_EVENT_BATCH, 1, kPatience);
+    assert_status(end.status, XFER_ESTALE);
+    assert_status(xfer_batch_put(batch, local, &pair.ref, 0, kEach), XFER_OK);
+    xfer_batch_info_t info = info_of(batch);
+    assert_status(info.status, XFER_ESTALE);
+    assert_int_equal(info.entries, kEntries);
+    assert_int_equal(info.first_failed, end.index);
+    assert_int_equal(end.index, kWrong);
+    assert_int_equal(info.bytes, end.bytes);
+    assert_status(xfer_batch_reset(batch), XFER_OK);
+    assert_status(xfer_batch_put(batch, local, &pair.ref, 0, kEach), XFER_OK);
+    assert_status(xfer_batch_submit(batch, 2, NULL), XFER_OK);
+    assert_status(wait_event(pair.client, XFER_EVENT_BATCH, 2, kPatience).status, XFER_OK);
+    info = info_of(batch);
+    assert_status(info.status, XFER_OK);
+    assert_int_equal(info.entries, 1);
+    assert_int_equal(info.first_failed, 0);
     assert_status(xfer_batch_close(batch), XFER_OK);
 }
 
 static const struct CMUnitTest tests[] = {
-    EACH_MODE(test_every_length), EACH_MODE(test_bound),           EACH_DISPATCH(test_failed),
-    EACH_MODE(test_peek),         EACH_DISPATCH(test_batch_state),
+    EACH_MODE(test_every_length),   EACH_MODE(test_bound),
+    EACH_DISPATCH(test_failed),     EACH_MODE(test_peek),
+    EACH_DISPATCH(test_batch_info), EACH_DISPATCH(test_info_of_a_failure),
 };
 
 TEST_MAIN(tests)

@@ -132,7 +132,7 @@ static void test_paths_are_for_neighbours(void **state) {
         Host *client = host_open(*state);
         host_listen(client, here.uri);
         assert_status(connect_now(client, open_ep(client, uris[by_path]), kPatience), XFER_OK);
-        wait_event(server, XFER_EVENT_PEER_UP, 0, kPatience);
+        wait_event(server, XFER_EVENT_PEER_UP, ANY_USER, kPatience);
         assert_int_equal(describes(server, here.uri), by_path);
         if (!by_path) assert_false(describes(client, there.uri));
         host_end(client);

@@ -156,7 +156,7 @@ static bool open_ways(Member *member) {
     for (int to = 0; to < kMembers; to++) {
         Way *way = &member->ways[to];
         xfer_ep_options_t options = {.size = sizeof options, .user = kOurs + (uint64_t)to};
-        xfer_lookup_options_t patient = {.size = sizeof patient, .timeout_ms = kPatience};
+        xfer_op_options_t patient = {.size = sizeof patient, .timeout_ms = kPatience};
         if (to == member->self) continue;
         if (xfer_ep_open(member->engine, member->board->rows[to].uri, &options, &way->ep, NULL) !=
                 XFER_OK ||

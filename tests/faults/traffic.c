@@ -26,7 +26,7 @@ static void meet(const Mode *mode, const Mode *client_mode) {
     must(xfer_ep_open(client.engine, server.uri, NULL, &ep, NULL), "xfer_ep_open");
     must(xfer_ep_connect(ep, 1, NULL), "xfer_ep_connect");
     must(wait_event(&client, &server, XFER_EVENT_CONNECT, 1).status, "CONNECT");
-    wait_event(&server, &client, XFER_EVENT_PEER_UP, 0);
+    wait_event(&server, &client, XFER_EVENT_PEER_UP, ANY_USER);
 }
 
 /* Of an operation of `host`; what was refused has no event. */
@@ -272,7 +272,7 @@ static void run_pulled(const Mode *mode, const Fault *fault) {
     xfer_ep_t *back;
     inject_narrow();
     meet(mode, &driven);
-    back = wait_event(&server, &client, XFER_EVENT_PEER, 0).ep;
+    back = wait_event(&server, &client, XFER_EVENT_PEER, ANY_USER).ep;
     must(xfer_recv(client.engine, NULL, large_box, sizeof large_box, 1, UINT64_MAX, 4, NULL),
          "xfer_recv");
     must(xfer_send(back, large, sizeof large, 1, 5, NULL), "xfer_send");

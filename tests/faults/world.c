@@ -143,7 +143,8 @@ void turn(Host *one, Host *other) {
 
 static const xfer_event_t *find(Host *host, uint32_t kind, uint64_t user) {
     for (int i = 0; i < host->count; i++)
-        if (host->events[i].kind == kind && host->events[i].user == user) return &host->events[i];
+        if (host->events[i].kind == kind && (user == ANY_USER || host->events[i].user == user))
+            return &host->events[i];
     return NULL;
 }
 

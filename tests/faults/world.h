@@ -51,7 +51,8 @@ void loop_end(Host *host);
 void turn(Host *one, Host *other);
 
 int count_events(Host *host, uint32_t kind, uint64_t user);
-/* The event of that kind and user; turns both until it is there. */
+#define ANY_USER UINT64_MAX
+/* The event of that kind and user, or of ANY_USER; turns both until it is there. */
 xfer_event_t wait_event(Host *host, Host *other, uint32_t kind, uint64_t user);
 /* The same, by its object. */
 xfer_event_t wait_object(Host *host, Host *other, uint32_t kind, const void *object);

@@ -74,7 +74,7 @@ static void visit(xfer_engine_t *engine, const char *uri, uint32_t limit, uint32
         if (sscanf(identity + 2 * i, "%2hhx", &expected.bytes[i]) != 1) exit(2);
     xfer_ep_options_t options = {.size = sizeof options,
                                  .peer = strlen(identity) == 32 ? &expected : NULL};
-    xfer_lookup_options_t patience = {.size = sizeof patience, .timeout_ms = limit};
+    xfer_op_options_t patience = {.size = sizeof patience, .timeout_ms = limit};
     xfer_op_options_t deadline = {.size = sizeof deadline, .timeout_ms = limit};
     xfer_ep_t *ep = NULL;
     xfer_ref_t ref;

@@ -320,7 +320,7 @@ static void enter(Member *member, const uint8_t *id) {
     if (id) memcpy(options.id, id, sizeof options.id);
     must(xfer_engine_open(&options, &member->engine, NULL), "open");
     must(xfer_ep_open(member->engine, uri, NULL, &member->ep, NULL), "open an endpoint");
-    xfer_lookup_options_t patience = {.size = sizeof patience, .timeout_ms = PATIENCE_MS};
+    xfer_op_options_t patience = {.size = sizeof patience, .timeout_ms = PATIENCE_MS};
     must(xfer_ep_lookup(member->ep, "desk", 0, &patience, NULL), "lookup");
     must(next(member, XFER_EVENT_LOOKUP), "a member does not get in");
 }

@@ -226,7 +226,8 @@ static void change_words(void) {
 }
 
 static void wait_for_a_name(void) {
-    const xfer_lookup_options_t wait = {.size = sizeof wait, .wait = 1, .timeout_ms = 5000};
+    const xfer_op_options_t wait = {
+        .size = sizeof wait, .flags = XFER_FLAG_WAIT, .timeout_ms = 5000};
     must_be(xfer_ep_lookup(ep, "later", 0, &wait, NULL), XFER_OK, "later");
     must_be(xfer_notify(ep, NULL, 0, kKeyLater, 0, NULL), XFER_OK, "notify");
     must_be(wait_for(XFER_EVENT_LOOKUP, "later").status, XFER_OK, "later");

@@ -258,10 +258,10 @@ void Scenario::act_question(Life &life, Act act) {
             life.took(operation, ep, xfer_ep_connect(ep->handle, operation.number, &plain)));
     if (act == Act::probe)
         return void(life.took(operation, ep, xfer_ep_probe(ep->handle, operation.number, &plain)));
-    auto options = options_of<xfer_lookup_options_t>(timeout);
+    auto options = options_of<xfer_op_options_t>(timeout);
     const char *const names[] = {"m", "r", "x0", "x1"};
     const char *wanted = names[random(one_in(4) ? 4 : 2)];
-    options.wait = act == Act::await;
+    if (act == Act::await) options.flags = XFER_FLAG_WAIT;
     life.took(operation, ep,
               xfer_ep_lookup(ep->handle, wanted, operation.number, &options, nullptr));
 }

@@ -80,9 +80,9 @@ TEST_CASE("lookups from the first moment: each is answered once, whatever become
         Host *hosts[] = {&a, &b};
         xfer_ep_t *eps[] = {a.open(kB), b.open(kA)};
         constexpr uint64_t kLookups = 12;  // more than a proof takes along
-        xfer_lookup_options_t later{}, brief{};
+        xfer_op_options_t later{}, brief{};
         later.size = brief.size = sizeof later;
-        later.wait = brief.wait = 1;
+        later.flags = brief.flags = XFER_FLAG_WAIT;
         brief.timeout_ms = 1;
         for (int side = 0; side < 2; ++side)
             for (uint64_t user = 1; user <= kLookups; ++user) {

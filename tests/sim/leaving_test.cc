@@ -15,9 +15,9 @@ void close_ep(Host &host, xfer_ep_t *ep) {
 
 // Asks for a name, and lets things go on.
 void ask(Host &host, xfer_ep_t *ep, uint64_t user, bool wait = false) {
-    xfer_lookup_options_t options{};
+    xfer_op_options_t options{};
     options.size = sizeof options;
-    options.wait = wait;
+    options.flags = wait ? XFER_FLAG_WAIT : 0;
     host.expect(user);
     REQUIRE(xfer_ep_lookup(ep, wait ? "later" : "memory", user, &options, nullptr) == XFER_OK);
 }

@@ -10,9 +10,9 @@ namespace {
 constexpr uint64_t kStall = 30 * kSecond;  // the default
 
 void ask(Host &host, xfer_ep_t *ep, uint64_t user, bool wait, uint32_t timeout_ms) {
-    xfer_lookup_options_t options{};
+    xfer_op_options_t options{};
     options.size = sizeof options;
-    options.wait = wait;
+    options.flags = wait ? XFER_FLAG_WAIT : 0;
     options.timeout_ms = timeout_ms;
     host.expect(user);
     REQUIRE(xfer_ep_lookup(ep, "later", user, &options, nullptr) == XFER_OK);

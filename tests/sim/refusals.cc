@@ -56,7 +56,7 @@ void Scenario::ask_strangers(std::vector<const Operation *> &asked) {
             Operation &operation = model.begin(Operation::question, node.life->number, 0);
             operation.ep = ep.number;
             // A connect may end with what became of an attempt that began before.
-            auto options = xfer_lookup_options_t{};
+            auto options = xfer_op_options_t{};
             options.size = sizeof options;
             options.timeout_ms = 60'000;
             if (node.life->took(

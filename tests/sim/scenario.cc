@@ -282,7 +282,7 @@ void Scenario::find_each_other() {
         Life::Ep *ep = node.life->own_ep_to(to);
         if (!there || !ep) continue;
         Operation &operation = model.begin(Operation::question, node.life->number, 0);
-        auto options = xfer_lookup_options_t{};
+        auto options = xfer_op_options_t{};
         options.size = sizeof options;
         options.timeout_ms = kMeetNs / kNsPerMs;
         if (node.life->took(operation, ep,

@@ -106,6 +106,12 @@ class Operations(Case):
         message = await answer
         self.assertEqual((message.length, into[: len(long)]), (len(long), long))
         self.assertIs(message.ep, self.ep)
+        async with Engine(transports=self.transports) as other:
+            await other.endpoint(self.engine.listen("tcp://127.0.0.1:0")).send(b"", ECHO)
+            ep = (await self.engine.recv(tag=ECHO)).ep
+        for kind in ("PEER", "PEER_UP", "PEER_DOWN"):
+            self.assertIs((await self.noticed(kind)).ep, ep)
+        await ep.close()
 
     async def test_notify(self) -> None:
         await self.ep.notify(b"abc", 40)

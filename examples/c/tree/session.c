@@ -71,7 +71,7 @@ void session_close(struct session *session) {
  * that has what we look for is kept. */
 static void welcome(struct session *session, const xfer_event_t *event) {
     if (event->kind == XFER_EVENT_PEER && session->visiting_card) {
-        xfer_lookup_options_t options = {.size = sizeof options, .timeout_ms = LOOKUP_MS};
+        xfer_op_options_t options = {.size = sizeof options, .timeout_ms = LOOKUP_MS};
         (void)xfer_ep_lookup(event->ep, session->visiting_card, LOOKUP_VISITOR, &options, NULL);
     }
     const bool is_visitor = event->kind == XFER_EVENT_LOOKUP && event->user == LOOKUP_VISITOR &&
@@ -105,7 +105,7 @@ xfer_status_t session_wait(struct session *session, uint32_t type, xfer_event_t 
 
 xfer_status_t session_lookup(struct session *session, xfer_ep_t *ep, const char *name,
                              xfer_ref_t *ref, uint64_t *length) {
-    xfer_lookup_options_t options = {.size = sizeof options, .timeout_ms = LOOKUP_MS};
+    xfer_op_options_t options = {.size = sizeof options, .timeout_ms = LOOKUP_MS};
     xfer_status_t status = xfer_ep_lookup(ep, name, LOOKUP_OURS, &options, NULL);
     if (status != XFER_OK) return status;
     xfer_event_t event;

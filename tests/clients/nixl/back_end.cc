@@ -325,9 +325,9 @@ Status XferBackEnd::post(Request *request, const std::string *notification) {
 Status XferBackEnd::check(Request *request) {
     Transfer &transfer = static_cast<Transfer &>(*request);
     progress(0);
-    uint32_t state = 0;
-    must(xfer_batch_state(transfer.batch, &state, nullptr), "state");
-    return state == XFER_BATCH_INFLIGHT ? Status::in_progress : status_of(transfer.end.status);
+    xfer_batch_info_t info;
+    must(xfer_batch_info(transfer.batch, &info, sizeof info), "info");
+    return info.state == XFER_BATCH_INFLIGHT ? Status::in_progress : status_of(info.status);
 }
 
 // What is under way is canceled; its memory is the caller's again with the return.

@@ -32,8 +32,8 @@ def flags(option: str, prefix: str) -> list[str]:
 
 
 ffi = cffi.FFI()
-# What the region cannot hold: the C compiler fills in the values.
-ffi.cdef("#define XFER_NONE ...\n#define XFER_VERSION ...")
+# What the region cannot hold: the C compiler fills in the value.
+ffi.cdef("#define XFER_VERSION ...")
 for header in ("xfer.h", "text.h"):
     path = Path(pkg_config("--variable=includedir"), "xfer", header)
     ffi.cdef(declarations(path.read_text("utf-8")))

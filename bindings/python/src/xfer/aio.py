@@ -158,7 +158,7 @@ class Engine(_Handle):
     def __init__(self, on_notice: Callable[[Notice], None] | None = None, **options: Any) -> None:
         self.loop, self.words = asyncio.get_running_loop(), itertools.count(1)
         self.live: dict[int, Operation] = {}
-        self.handles: dict[Any, Any] = {}
+        self.handles: dict[int, Any] = {}
         self._on_notice, closed = on_notice, Operation(self)
         error, out = _error(), ffi.new("xfer_engine_t **")
         given = _struct("xfer_engine_options_t", user=closed.word)
@@ -187,14 +187,15 @@ class Engine(_Handle):
 
     def _take(self, event: Any) -> None:
         if event.kind == lib.XFER_EVENT_PEER:
-            lib.xfer_ep_keep(event.ep, Endpoint(self, event.ep, Operation(self)).closed.word)
+            closed = Operation(self)
+            closed.word = event.user  # which no other handle nor operation has
+            Endpoint(self, event.ep, closed)
         if event.kind in _NOTICES and self._on_notice:
-            kind, ep = _NOTICES[event.kind], self.handles.get(event.ep)
+            kind, ep = _NOTICES[event.kind], self.handles.get(event.user)
             notice = Notice(kind, event.status, event.flags, ep, event.tag, _data(event))
             self.loop.call_soon(self._on_notice, notice)
         if event.kind in _ENDS and event.user in self.live:
-            if event.kind == lib.XFER_EVENT_CLOSED:
-                self.handles.pop(event.object, None)
+            self.handles.pop(event.user, None)
             self.live.pop(event.user).end(event)
 
     def listen(self, uri: str) -> str:
@@ -236,7 +237,7 @@ class Engine(_Handle):
         size = ffi.sizeof("xfer_id_t")
 
         def result(event: Any) -> Message:
-            data, sender = _data(event), self.handles.get(event.ep)
+            data, sender = _data(event), self.handles.get(event.index)
             return Message(event.bytes, event.tag, data[:size], sender, data[size:])
 
         op, source = Operation(self, *lent, result=result), ep.handle if ep else ffi.NULL
@@ -266,7 +267,7 @@ class Region(_Handle):
 
     def __init__(self, engine: Engine, raw: Any, closed: Operation) -> None:
         super().__init__(raw, closed.begun(lib.XFER_OK), lib.xfer_region_close)
-        engine.handles[raw] = self
+        engine.handles[closed.word] = self
 
     @property
     def ref(self) -> bytes:
@@ -281,7 +282,7 @@ class Endpoint(_Handle):
     def __init__(self, engine: Engine, raw: Any, closed: Operation) -> None:
         super().__init__(raw, closed.begun(lib.XFER_OK), lib.xfer_ep_close)
         self.engine = engine
-        engine.handles[raw] = self
+        engine.handles[closed.word] = self
 
     def add_address(self, uri: str) -> None:
         error = _error()
@@ -298,7 +299,7 @@ class Endpoint(_Handle):
             return Found(_data(event)[:size], _data(event, size))
 
         op = Operation(self.engine, result=result)
-        options = _options(timeout, "xfer_lookup_options_t", wait=wait)
+        options = _options(timeout, flags=lib.XFER_FLAG_WAIT if wait else 0)
         return op.begun(
             lib.xfer_ep_lookup(self.handle, name.encode(), op.word, options, error), error
         )
@@ -325,10 +326,9 @@ class Endpoint(_Handle):
         return self._atomic(lib.XFER_ATOMIC_CAS, ref, offset, value, compare)
 
     def _atomic(self, kind: int, ref: bytes, offset: int, operand: int, compare: int) -> Operation:
-        old, named = ffi.new("uint64_t *"), _ref(ref)
-        op = Operation(self.engine, result=lambda event: old[0])
-        args = self.handle, kind, old, named, offset, operand, compare, op.word, ffi.NULL
-        return op.begun(lib.xfer_atomic(*args))
+        op = Operation(self.engine, result=lambda event: event.index)
+        args = ffi.NULL, _ref(ref), offset, operand, compare, op.word, ffi.NULL
+        return op.begun(lib.xfer_atomic(self.handle, kind, *args))
 
     def send(
         self, data: Any, tag: int = 0, flags: int = 0, timeout: float | None = None

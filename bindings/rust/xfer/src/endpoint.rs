@@ -5,6 +5,7 @@ use crate::operation::{Ended, Operation};
 use crate::Error;
 use std::mem::size_of;
 use std::ptr::null_mut;
+use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 use xfer_sys::*;
@@ -39,7 +40,7 @@ unsafe impl Sync for EpInner {}
 
 impl Drop for EpInner {
     fn drop(&mut self) {
-        // SAFETY: the last one that has the handle. Its slot is free with the CLOSED event.
+        // SAFETY: the last one that has the handle. It is in the table until its CLOSED event.
         unsafe { xfer_ep_close(self.raw) };
     }
 }
@@ -65,7 +66,7 @@ impl Engine {
     /// The peer at `uri`; its first use connects.
     pub fn dial(&self, uri: &str) -> Result<Endpoint, Error> {
         let (uri, mut detail, mut raw) = (text(uri), xfer_error_t::default(), null_mut());
-        let user = self.0.slab.lock().unwrap().insert(Box::new(()));
+        let user = self.0.next_dialed.fetch_add(1, Ordering::Relaxed); // PEER events: from 2^63 on
         let options = xfer_ep_options_t {
             size: size_of::<xfer_ep_options_t>() as u32,
             user,
@@ -74,33 +75,20 @@ impl Engine {
         // SAFETY: all arguments are live during the call.
         let status =
             unsafe { xfer_ep_open(self.0.raw, uri.as_ptr(), &options, &mut raw, &mut detail) };
-        if let Err(error) = Error::detailed(status, &detail) {
-            self.0.slab.lock().unwrap().refuse(user);
-            return Err(error);
-        }
-        Ok(Endpoint::new(self, raw, user))
+        Error::detailed(status, &detail).map(|()| Endpoint::new(self, raw, user))
     }
 }
 
 impl Endpoint {
-    fn new(engine: &Engine, raw: *mut xfer_ep_t, word: u64) -> Self {
+    /// The handle is ours, as that of a PEER event is; `user` is in its events.
+    pub(crate) fn new(engine: &Engine, raw: *mut xfer_ep_t, user: u64) -> Self {
         let inner = Arc::new(EpInner { engine: engine.0.clone(), raw });
-        let known = (word, Arc::downgrade(&inner));
-        engine.0.endpoints.lock().unwrap().insert(raw as usize, known);
-        engine.0.slab.lock().unwrap().abandon(word); // until CLOSED, which nobody waits for
+        engine.0.endpoints.lock().unwrap().insert(user, Arc::downgrade(&inner));
         Self::of(inner)
     }
 
     pub(crate) fn of(inner: Arc<EpInner>) -> Self {
         Endpoint { inner, timeout_ms: 0 }
-    }
-
-    /// The handle of a PEER event, which is ours.
-    pub(crate) fn of_peer(engine: &Engine, raw: *mut xfer_ep_t) -> Self {
-        let word = engine.0.slab.lock().unwrap().insert(Box::new(()));
-        // SAFETY: the handle of a PEER event is live, with XFER_ENGINE_OWN_PEERS until its close.
-        unsafe { xfer_ep_keep(raw, word) };
-        Self::new(engine, raw, word)
     }
 
     /// The same peer, for operations that have such a deadline.
@@ -145,12 +133,8 @@ impl Endpoint {
     /// Asks for the ref of the region `name`; `wait`: until there is one.
     pub fn lookup(&self, name: &str, wait: bool) -> Operation<Result<Found, Error>> {
         let name = text(name);
-        let options = xfer_lookup_options_t {
-            size: size_of::<xfer_lookup_options_t>() as u32,
-            wait: wait.into(),
-            timeout_ms: self.timeout_ms,
-            ..Default::default()
-        };
+        let flags = if wait { XFER_FLAG_WAIT } else { 0 };
+        let options = xfer_op_options_t { flags, ..self.options() };
         let finish = |end: Ended, ()| {
             end.map(|mut end| {
                 let blob = end.data.split_off(size_of::<xfer_ref_t>());
@@ -207,14 +191,11 @@ impl Endpoint {
         value: u64,
         expected: u64,
     ) -> Operation<Result<u64, Error>> {
-        let mut old = vec![0u64]; // where it is stays as the vector moves
-        let result = old.as_mut_ptr();
-        let finish = |end: Ended, old: Vec<u64>| end.map(|_| old[0]);
-        // SAFETY: the result is kept by the operation until its event.
-        Operation::begin(&self.inner.engine, old, finish, |word| unsafe {
-            let (remote, options) = (remote.raw(), self.options());
-            let ep = self.inner.raw;
-            xfer_atomic(ep, op, result, &remote, offset, value, expected, word, &options)
+        let finish = |end: Ended, ()| end.map(|end| end.index);
+        // SAFETY: all arguments are live during the call.
+        Operation::begin(&self.inner.engine, (), finish, |word| unsafe {
+            let (remote, options, ep) = (remote.raw(), self.options(), self.inner.raw);
+            xfer_atomic(ep, op, null_mut(), &remote, offset, value, expected, word, &options)
         })
     }
 

@@ -11,7 +11,7 @@ use std::mem::{size_of, size_of_val};
 use std::os::fd::RawFd;
 use std::pin::pin;
 use std::ptr::{null, null_mut};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, TryLockError, Weak};
 use std::task::{Context, Poll, Wake};
 use std::time::Duration;
@@ -52,7 +52,8 @@ pub struct Message {
 pub(crate) struct Inner {
     pub raw: *mut xfer_engine_t,
     pub slab: Mutex<Slab<Result<End, Error>>>,
-    pub endpoints: Mutex<HashMap<usize, (u64, Weak<EpInner>)>>,
+    pub endpoints: Mutex<HashMap<u64, Weak<EpInner>>>, // until CLOSED, by the user of their events
+    pub next_dialed: AtomicU64,
     polling: Mutex<()>, // held while data of events is read
     on_notice: Option<OnNotice>,
 }
@@ -114,8 +115,8 @@ impl Engine {
         let status = unsafe { xfer_engine_open(&given, &mut raw, &mut detail) };
         Error::detailed(status, &detail)?;
         let (slab, endpoints) = (Mutex::new(Slab::new()), Mutex::default());
-        let polling = Mutex::new(());
-        Ok(Engine(Arc::new(Inner { raw, slab, endpoints, polling, on_notice })))
+        let (polling, next_dialed) = (Mutex::new(()), AtomicU64::new(1));
+        Ok(Engine(Arc::new(Inner { raw, slab, endpoints, next_dialed, polling, on_notice })))
     }
 
     /// The descriptor that is readable when poll has something to do: for a reactor.
@@ -161,7 +162,7 @@ impl Engine {
 
     /// How much is under way, or open, of this engine.
     pub fn live(&self) -> usize {
-        self.0.slab.lock().unwrap().len()
+        self.0.slab.lock().unwrap().len() + self.0.endpoints.lock().unwrap().len()
     }
 
     fn deliver(&self, event: &xfer_event_t) {
@@ -173,17 +174,21 @@ impl Engine {
             },
         };
         let peer = match event.kind {
-            XFER_EVENT_PEER => self.0.on_notice.as_ref().map(|_| Endpoint::of_peer(self, event.ep)),
-            _ => self.known(event.ep),
+            XFER_EVENT_PEER => {
+                self.0.on_notice.as_ref().map(|_| Endpoint::new(self, event.ep, event.user))
+            }
+            XFER_EVENT_RECV => self.known(event.index),
+            _ => self.known(event.user),
         };
         match event.kind {
+            XFER_EVENT_CLOSED if !event.ep.is_null() => {
+                self.0.endpoints.lock().unwrap().remove(&event.user);
+            }
             XFER_EVENT_PUT | XFER_EVENT_GET | XFER_EVENT_BATCH | XFER_EVENT_SEND
             | XFER_EVENT_RECV | XFER_EVENT_LOOKUP | XFER_EVENT_CONNECT | XFER_EVENT_NOTIFIED
             | XFER_EVENT_ATOMIC | XFER_EVENT_FLUSH | XFER_EVENT_CLOSED => {
-                if event.kind == XFER_EVENT_CLOSED {
-                    self.forget(event.ep, event.user);
-                }
-                let end = End { bytes: event.bytes, tag: event.tag, data, peer };
+                let (bytes, tag, index) = (event.bytes, event.tag, event.index);
+                let end = End { bytes, tag, index, data, peer };
                 let end = if event.status == XFER_OK { Ok(end) } else { Err(failure(event, end)) };
                 let (waker, lent) = self.0.slab.lock().unwrap().complete(event.user, end);
                 drop(lent);
@@ -205,17 +210,9 @@ impl Engine {
     }
 
     /// The endpoint of that handle, if it has one.
-    fn known(&self, raw: *mut xfer_ep_t) -> Option<Endpoint> {
+    fn known(&self, user: u64) -> Option<Endpoint> {
         let endpoints = self.0.endpoints.lock().unwrap();
-        endpoints.get(&(raw as usize)).and_then(|(_, ep)| ep.upgrade()).map(Endpoint::of)
-    }
-
-    /// The handle is gone; another thread may have opened the next one at its address already.
-    fn forget(&self, raw: *mut xfer_ep_t, word: u64) {
-        let mut endpoints = self.0.endpoints.lock().unwrap();
-        if endpoints.get(&(raw as usize)).is_some_and(|(known, _)| *known == word) {
-            endpoints.remove(&(raw as usize));
-        }
+        endpoints.get(&user).and_then(Weak::upgrade).map(Endpoint::of)
     }
 
     /// Accepts peers at `uri`; the address that they can dial.

@@ -16,6 +16,7 @@ use xfer_sys::*;
 pub(crate) struct End {
     pub bytes: u64,
     pub tag: u64,
+    pub index: u64,
     pub data: Vec<u8>,
     pub peer: Option<Endpoint>,
 }
@@ -76,12 +77,8 @@ impl<T> Future for Operation<T> {
             Some((error, lent)) => Some((Err(error), lent)),
             None => self.engine.slab.lock().unwrap().poll(self.word, context.waker()),
         };
-        match end {
-            Some((end, lent)) => {
-                Poll::Ready(self.finish.take().expect("polled after its end")(end, lent))
-            }
-            None => Poll::Pending,
-        }
+        let Some((end, lent)) = end else { return Poll::Pending };
+        Poll::Ready(self.finish.take().expect("polled after its end")(end, lent))
     }
 }
 

@@ -121,6 +121,16 @@ fn messages() {
         c.ep.send(b"short".to_vec(), ECHO).await.0.unwrap();
         assert_eq!(c.engine.take(100, ANSWER, EXACT).await.unwrap().data, b"short");
     });
+    let (told, into) = std::sync::mpsc::channel();
+    let own = [("transports", LOCAL)];
+    let server = Engine::with_notices(&own, move |n| told.send((n.kind, n.peer)).unwrap()).unwrap();
+    let ep = c.engine.dial(&server.listen("tcp://127.0.0.1:0").unwrap()).unwrap();
+    c.engine.block_on(ep.send(Vec::new(), ECHO)).0.unwrap();
+    let sender = server.block_on(server.take(0, ECHO, EXACT)).unwrap().peer.unwrap();
+    for kind in [XFER_EVENT_PEER, XFER_EVENT_PEER_UP] {
+        let (told, peer) = into.recv().unwrap();
+        assert!(told == kind && peer.unwrap().same(&sender));
+    }
 }
 
 #[test]
