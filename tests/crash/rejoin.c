@@ -80,7 +80,8 @@ static bool hear(Member *member, const xfer_event_t *event) {
     PairTally *pairs = member->board->rows[member->self].pairs;
     PairTally *of_user = &pairs[event->user % kMembers];
     Way *way = &member->ways[event->user % kMembers];
-    const bool of_ours = event->user >= kOurs; /* not of a handle that the engine made */
+    /* Not of a handle that the engine made, whose words have the highest bit. */
+    const bool of_ours = event->user >= kOurs && event->user >> 63 == 0;
     switch (event->kind) {
     case XFER_EVENT_LOOKUP:
         way->asked = false;
