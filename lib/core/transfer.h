@@ -151,7 +151,7 @@ public:
     std::atomic<bool> closed{false};
     std::atomic<bool> cancel_wanted{false};
     bool submitted = false;
-    // Of the current submit, or else of the last one; read from any thread.
+    // For xfer_batch_info, from any thread: how the last flight ended, and how long its list was.
     std::atomic<Status> final_status{XFER_OK};
     std::atomic<uint64_t> first_failed{0}, submitted_entries{0};
 
