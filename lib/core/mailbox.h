@@ -28,10 +28,16 @@ public:
 
     // closed: the shard has ended and the message was not taken. first: the loop must be woken.
     Posted post(Message &message) {
+        return post(message, [] {});
+    }
+    // `then` is done if the message is taken, before it arrives and before anything behind it.
+    template <typename Then>
+    Posted post(Message &message, Then then) {
         std::lock_guard lock(mutex_);
         if (closed_) return Posted::closed;
         bool first = list_.empty();
         list_.push_back(message);
+        then();
         any_.store(true, std::memory_order_release);
         return first ? Posted::first : Posted::more;
     }

@@ -233,13 +233,16 @@ void Shard::post_link(Shard &home, std::unique_ptr<LinkMove> move, Peer *from) {
     for (Endpoint &ep : move->wishes.eps)
         moving_.emplace_back(ep);
     engine.draining().hold();  // until it arrives
-    if (home.post(*move)) {
-        // Only now: what is posted there from here on comes after the move.
-        static_cast<void>(move.release());
+    // With the post: its loop finds them its own when the move arrives, and what other threads post
+    // there comes after the move.
+    const auto name_home = [&] {
         for (auto &ep : moving_) {
             ep->moved.store(true);
             ep->shard.store(&home);
         }
+    };
+    if (home.enqueue(*move, name_home)) {
+        static_cast<void>(move.release());
     } else {  // its loop has ended: so will this one
         if (from) from->adopt_wishes(move->wishes);
         if (from) close(*from, too_late());

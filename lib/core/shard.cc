@@ -38,12 +38,6 @@ bool Shard::post(Message &message) {
     return enqueue(message);
 }
 
-bool Shard::enqueue(Message &message) {
-    const Mailbox::Posted posted = mailbox_.post(message);
-    if (posted == Mailbox::Posted::first) loop.wake();
-    return posted != Mailbox::Posted::closed;
-}
-
 // Behind what was posted before.
 bool Shard::arrive_now(Message &message) {
     drain_mailbox();

@@ -40,7 +40,15 @@ public:
     bool post(Message &message);  // false: this shard has ended
     // The same, and nothing arrives meanwhile, also if who calls drives the loop: it may hold locks
     // that what arrives would take.
-    bool enqueue(Message &message);
+    bool enqueue(Message &message) {
+        return enqueue(message, [] {});
+    }
+    template <typename Then>  // as Mailbox::post has it
+    bool enqueue(Message &message, Then then) {
+        const Mailbox::Posted posted = mailbox_.post(message, then);
+        if (posted == Mailbox::Posted::first) loop.wake();
+        return posted != Mailbox::Posted::closed;
+    }
     Engine &engine;
     Loop &loop;
     const uint32_t index;
