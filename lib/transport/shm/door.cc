@@ -116,7 +116,6 @@ void Door::ring() {
 int Door::receive(Packet &packet) {
     packet.fds.clear();
     packet.fds.reserve(kMaxPacketFds + 1);  // held at once; padding has room for one more
-    packet.bytes.reserve(kMaxPacket);
     uint8_t bytes[kMaxPacket];  // most packets have one byte: the rest is not worth zeroing
     iovec vector{bytes, sizeof bytes};
     alignas(cmsghdr) uint8_t control[CMSG_SPACE(kMaxPacketFds * sizeof(int))];
@@ -129,7 +128,6 @@ int Door::receive(Packet &packet) {
     // A reset (the other end was closed with packets unread) is told once, before what was sent.
     while ((size = ::recvmsg(fd_.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC)) < 0)
         if (errno != EINTR && errno != ECONNRESET) return errno;
-    packet.bytes.assign(bytes, bytes + size);
     for (cmsghdr *at = CMSG_FIRSTHDR(&message); at; at = CMSG_NXTHDR(&message, at)) {
         if (at->cmsg_level != SOL_SOCKET || at->cmsg_type != SCM_RIGHTS) continue;
         const size_t count = (at->cmsg_len - CMSG_LEN(0)) / sizeof(int);
@@ -139,6 +137,7 @@ int Door::receive(Packet &packet) {
             packet.fds.emplace_back(fd);
         }
     }
+    packet.bytes.assign(bytes, bytes + size);
     if (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) return EBADMSG;
     return size == 0 ? EPIPE : 0;
 }

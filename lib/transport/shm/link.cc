@@ -91,6 +91,7 @@ bool ShmLink::doze() {
 
 void ShmLink::read() {
     unread_ = false;
+    Poller::unlink();
     for (int i = 0; i < kPacketsPerTurn && watch_; ++i) {
         const int error = kept_ ? *std::exchange(kept_, {}) : door_.receive(heard_packet_);
         if (error == EAGAIN) return;
