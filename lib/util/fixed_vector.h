@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <memory>
 #include <type_traits>
 
 #include "util/check.h"
@@ -15,7 +16,7 @@ class FixedVector {
     static_assert(std::is_trivially_copyable_v<T>);
 
 public:
-    FixedVector() = default;
+    FixedVector() {}
     FixedVector(const FixedVector &other) { *this = other; }
     FixedVector &operator=(const FixedVector &other) {
         if (this == &other) return *this;
@@ -26,7 +27,7 @@ public:
 
     void push_back(const T &item) {
         XFER_CHECK(!full());
-        items_[size_++] = item;
+        std::construct_at(items_ + size_++, item);
     }
     template <typename Condition>
     void erase_if(Condition condition) {
@@ -46,7 +47,9 @@ public:
 
 private:
     size_t size_ = 0;
-    T items_[kRoom];
+    union {  // nothing is made before it is pushed
+        T items_[kRoom];
+    };
 };
 
 }  // namespace xfer
