@@ -15,35 +15,46 @@ namespace xfer {
 
 Delivery::~Delivery() {
     stop();
-    UvLoop::abandon(std::move(own_));
+    UvLoop::abandon(std::move(embedded_));
 }
 
-Failure Delivery::open(UvLoop *io) {
+Failure Delivery::open() {
     if (options_.dispatch == XFER_DISPATCH_POLL) {
-        mode_ = io ? Mode::turns : Mode::queue;
-        loop_ = io;
-        if (io) return {};
+        mode_ = Mode::queue;
         bell_ = Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
         return bell_ ? Failure{} : os_failure(errno, "eventfd");
     }
-    if (io) {
-        loop_ = io;
-        return {};
-    }
     mode_ = Mode::own_loop;
-    auto loop = options_.dispatch == XFER_DISPATCH_LOOP
-                    ? UvLoop::embedded(options_.loop, options_.unref)
-                    : UvLoop::own(options_.spin_us);
-    if (!loop) return loop.error();
-    own_ = std::move(*loop);
-    loop_ = own_.get();
+    if (options_.dispatch == XFER_DISPATCH_LOOP) {
+        auto loop = UvLoop::open(options_.loop, options_.unref);
+        if (!loop) return loop.error();
+        embedded_ = std::move(*loop);
+        loop_ = callers_ = embedded_.get();
+    } else {
+        auto loop = OwnLoop::open(options_.spin_us);
+        if (!loop) return loop.error();
+        own_ = std::move(*loop);
+        loop_ = own_.get();
+    }
     loop_->set_wake_sink(*this);
     return {};
 }
 
+Failure Delivery::open(OwnLoop &io) {
+    loop_ = &io;
+    if (options_.dispatch != XFER_DISPATCH_POLL) return {};
+    mode_ = Mode::turns;
+    turned_ = &io;
+    return {};
+}
+
+Failure Delivery::open(UvLoop &io) {
+    loop_ = callers_ = &io;
+    return {};
+}
+
 void Delivery::start() {
-    if (own_ && options_.dispatch == XFER_DISPATCH_THREAD)
-        thread_ = std::thread([this] { own_->run(); });
+    if (own_) thread_ = std::thread([this] { own_->run(); });
 }
 
 void Delivery::stop() {
@@ -52,11 +63,20 @@ void Delivery::stop() {
     thread_.join();
 }
 
+void Delivery::release() {
+    own_.reset();
+    embedded_.reset();
+}
+
+void Delivery::forked() {
+    if (own_) own_->forked();
+    if (embedded_) embedded_->forked();
+}
+
 // ---- callbacks
 
 void Delivery::dispatch(EventNode &node) {
-    if (&node == &last_ && options_.dispatch == XFER_DISPATCH_LOOP && loop_)
-        return loop_->close(*this);
+    if (&node == &last_ && callers_) return callers_->close(*this);
     call(node, loop_ ? loop_->now() : 0);
 }
 
@@ -191,7 +211,7 @@ void Delivery::take_for(xfer_event_t *events, uint32_t event_size, uint32_t max,
         end = Clock::now() + std::chrono::milliseconds(timeout_ms);
     uint32_t left_ms = queue_.size() || woken_.load() ? 0 : timeout_ms;
     for (;;) {
-        if (mode_ == Mode::turns) loop_->turn(left_ms == XFER_NONE ? kNever : left_ms * kNsPerMs);
+        if (turned_) turned_->turn(left_ms == XFER_NONE ? kNever : left_ms * kNsPerMs);
         count = take(events, event_size, max);
         if (count || left_ms == 0 || ended() || gate_.interrupted() || woken_.load()) break;
         if (mode_ == Mode::queue) wait(left_ms);
@@ -206,7 +226,7 @@ void Delivery::take_for(xfer_event_t *events, uint32_t event_size, uint32_t max,
         if (queue_.size() || woken_.load()) ring();
     }
     if (!fd_asked_.load()) return;  // nobody waits for what comes between two polls
-    loop_->settle();
+    turned_->settle();
     gate_.look_away();
     if (queue_.size() || woken_.load()) loop_->wake();  // the descriptor stays readable
 }
@@ -228,7 +248,7 @@ Status Delivery::fd(int &fd) {
         return XFER_OK;
     }
     if (mode_ != Mode::turns) return XFER_EUNSUPPORTED;
-    auto result = loop_->fd();
+    auto result = turned_->fd();
     if (!result) return result.error().status;
     fd = *result;
     // A poll that is about to end may not know it yet, and what is queued meanwhile rings no bell.

@@ -12,6 +12,7 @@
 #include "core/event.h"
 #include "core/options.h"
 #include "core/poll_gate.h"
+#include "loop/own_loop.h"
 #include "loop/uv_loop.h"
 
 namespace xfer {
@@ -28,14 +29,14 @@ public:
     Delivery(const Options &options, EventNode &last) : options_(options), last_(last) {}
     ~Delivery();
 
-    // `io`: the only I/O loop if it is driven by the dispatching side, else null.
-    Failure open(UvLoop *io);
-    void start();                     // the thread
-    void stop();                      // and waits for it
-    void release() { own_.reset(); }  // after the end
-    void forked() {                   // in the child of a fork
-        if (own_) own_->forked();
-    }
+    Failure open();  // where threads of their own do I/O
+    // The only I/O loop, where the dispatching side drives it.
+    Failure open(OwnLoop &io);
+    Failure open(UvLoop &io);
+    void start();    // the thread
+    void stop();     // and waits for it
+    void release();  // after the end
+    void forked();   // in the child of a fork
 
     Mode mode() const { return mode_; }
     void dispatch(EventNode &node);                     // on the dispatching thread
@@ -55,7 +56,7 @@ public:
     bool on_thread() const;  // a callback is running, on the calling thread
     uint64_t queued() const { return queue_.size(); }
     uint64_t delivered() const { return sequence_.load(std::memory_order_relaxed); }
-    UvLoop *loop() const { return loop_; }
+    UvLoop *callers_loop() const { return callers_; }
 
     void on_wake() override;
     void run() override;
@@ -72,8 +73,11 @@ private:
     const Options &options_;
     EventNode &last_;  // the engine's own end
     Mode mode_ = Mode::with_io;
-    UvLoop *loop_ = nullptr;  // that dispatches or is turned
-    std::unique_ptr<UvLoop> own_;
+    EngineLoop *loop_ = nullptr;  // that dispatches or is turned
+    OwnLoop *turned_ = nullptr;
+    UvLoop *callers_ = nullptr;
+    std::unique_ptr<OwnLoop> own_;  // of the thread
+    std::unique_ptr<UvLoop> embedded_;
     std::thread thread_;
     EventQueue queue_;
     Fd bell_;               // queue mode: readable while something is queued

@@ -48,8 +48,8 @@ Status Engine::listen(const Uri &uri, const xfer_listen_options_t &options, size
         return why.status;
     }
     Shard &shard = first_shard();
-    std::unique_ptr<UvLoop::Inside> inside;
-    if (!loops_.empty()) inside = std::make_unique<UvLoop::Inside>(*loops_[0]);
+    std::unique_ptr<EngineLoop::Inside> inside;
+    if (!loops_.empty()) inside = std::make_unique<EngineLoop::Inside>(*loops_[0]);
     if (closing_.load()) return XFER_ECLOSED;
     auto listener = shard.make_listener(uri, options.mode ? options.mode : kDefaultMode,
                                         std::move(terms), room);
@@ -76,8 +76,8 @@ void Engine::keep(std::unique_ptr<Accepting> listener) {
 }
 
 std::vector<std::string> Engine::addresses() {
-    std::unique_ptr<UvLoop::Inside> inside;
-    if (!loops_.empty()) inside = std::make_unique<UvLoop::Inside>(*loops_[0]);
+    std::unique_ptr<EngineLoop::Inside> inside;
+    if (!loops_.empty()) inside = std::make_unique<EngineLoop::Inside>(*loops_[0]);
     std::vector<const Accepting *> all;
     for (const auto &each : first_shard().listeners())
         if (each->terms().of_user) all.push_back(each.get());
@@ -225,7 +225,7 @@ void Engine::give_single(Single &single) {
 }
 
 bool Engine::peek(const Posted &wanted, xfer_message_info_t &info) {
-    std::optional<UvLoop::Inside> inside;
+    std::optional<EngineLoop::Inside> inside;
     if (!loops_.empty()) inside.emplace(*loops_[0]);
     return receiving_.peek(wanted, info);
 }
@@ -310,7 +310,7 @@ Status Engine::drain(uint32_t timeout_ms, uint64_t user) {
 Status Engine::close() {
     if (closing_.exchange(true)) return XFER_ECLOSED;
     // Before the loops hear of it, since the engine may be gone after that.
-    if (options_.unref) delivery_.loop()->hold();
+    if (options_.unref) delivery_.callers_loop()->hold();
     for (size_t i = 0; i < shards_.size(); ++i)
         shards_[i]->post(closings_[i]);
     return XFER_OK;
@@ -325,7 +325,7 @@ void Engine::shard_ended(Shard &last) {
 
 void Engine::join_threads() {
     for (size_t i = 0; i < threads_.size(); ++i) {
-        loops_[i]->stop();
+        own_loops_[i]->stop();
         threads_[i].join();
     }
     threads_.clear();
@@ -348,6 +348,8 @@ Status Engine::join(uint32_t timeout_ms) {
     }
     turned_ = nullptr;
     loops_.clear();
+    own_loops_.clear();
+    callers_loop_.reset();
     delivery_.release();
     release();
     return XFER_OK;
@@ -356,7 +358,7 @@ Status Engine::join(uint32_t timeout_ms) {
 // The threads are the parent's, and what they own can't be taken apart without them: it is left to
 // the end of the child, but for the descriptors that the loops share with the parent.
 Status Engine::join_forked() {
-    for (auto &loop : loops_)
+    for (EngineLoop *loop : loops_)
         loop->forked();
     delivery_.forked();
     return XFER_OK;
@@ -385,7 +387,7 @@ void Engine::stats(xfer_engine_stats_t &stats) const {
         stats.connections += counters.connections.get();
         stats.connection_ends += counters.connection_ends.get();
     }
-    for (auto &loop : loops_)
+    for (const EngineLoop *loop : loops_)
         stats.wakeups += loop->wakeups();
     stats.events_queued = delivery_.queued();
     stats.events = delivery_.delivered();

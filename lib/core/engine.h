@@ -106,7 +106,7 @@ public:
                 visit(*shards_[i]);
                 continue;
             }
-            UvLoop::Inside inside(*loops_[i]);
+            EngineLoop::Inside inside(*loops_[i]);
             visit(*shards_[i]);
         }
     }
@@ -122,7 +122,7 @@ public:
     Delivery &delivery() { return delivery_; }
     // POLL without I/O threads: the loop that who calls may enter, so that what is posted leaves at
     // once. Else null.
-    UvLoop *turned() const { return turned_; }
+    OwnLoop *turned() const { return turned_; }
 
     // ---- the loops
     bool dispatches_on(const Shard &shard) const;
@@ -142,6 +142,8 @@ private:
 
     Engine(Options options, const Seams &seams);
     Failure start();
+    Failure add_loop();
+    Failure open_delivery();
     void make_shard(Loop &loop, uint32_t index);
     void keep(std::unique_ptr<Accepting> listener);
     void await_neighbours();
@@ -168,8 +170,10 @@ private:
 
     End end_;
     Delivery delivery_;
-    std::vector<std::unique_ptr<UvLoop>> loops_;
-    UvLoop *turned_ = nullptr;
+    std::vector<std::unique_ptr<OwnLoop>> own_loops_;
+    std::unique_ptr<UvLoop> callers_loop_;  // instead, where it is the only one
+    std::vector<EngineLoop *> loops_;       // all of these
+    OwnLoop *turned_ = nullptr;
     std::vector<std::unique_ptr<Shard>> shards_;
     std::vector<std::thread> threads_;
     std::unique_ptr<Closing[]> closings_;

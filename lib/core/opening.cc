@@ -67,8 +67,7 @@ Engine::~Engine() {
         delete static_cast<Single *>(single);
     join_threads();
     shards_.clear();
-    for (auto &loop : loops_)
-        UvLoop::abandon(std::move(loop));
+    UvLoop::abandon(std::move(callers_loop_));
 }
 
 Result<Engine *> Engine::open(Options options, const Seams &seams) {
@@ -103,37 +102,53 @@ void Engine::await_neighbours() {
     keep(std::move(*listener));
 }
 
+Failure Engine::add_loop() {
+    if (options_.io_threads == 0 && options_.dispatch == XFER_DISPATCH_LOOP) {
+        auto loop = UvLoop::open(options_.loop, options_.unref);
+        if (!loop) return loop.error();
+        callers_loop_ = std::move(*loop);
+        loops_.push_back(callers_loop_.get());
+        return {};
+    }
+    auto loop = OwnLoop::open(options_.spin_us);
+    if (!loop) return loop.error();
+    own_loops_.push_back(std::move(*loop));
+    loops_.push_back(own_loops_.back().get());
+    return {};
+}
+
+// Where no thread does I/O, the side that dispatches drives its loop.
+Failure Engine::open_delivery() {
+    if (options_.io_threads) return delivery_.open();
+    return callers_loop_ ? delivery_.open(*callers_loop_) : delivery_.open(*own_loops_[0]);
+}
+
 Failure Engine::start() {
-    UvLoop *driven = nullptr;
     const auto simulated = static_cast<uint32_t>(seams_.loops.size());
     const uint32_t count = simulated ? simulated : std::max(options_.io_threads, 1u);
     closings_ = std::make_unique<Closing[]>(count);
     shards_left_ = count;
     loops_.reserve(count);
+    own_loops_.reserve(count);
     shards_.reserve(count);
     threads_.reserve(count);
     if (simulated) {
         for (Loop *loop : seams_.loops)
             make_shard(*loop, static_cast<uint32_t>(shards_.size()));
         await_neighbours();
-        return options_.dispatch == XFER_DISPATCH_POLL ? delivery_.open(nullptr) : Failure{};
+        return options_.dispatch == XFER_DISPATCH_POLL ? delivery_.open() : Failure{};
     }
     for (uint32_t i = 0; i < count; ++i) {
-        const bool embedded = options_.io_threads == 0 && options_.dispatch == XFER_DISPATCH_LOOP;
-        auto loop = embedded ? UvLoop::embedded(options_.loop, options_.unref)
-                             : UvLoop::own(options_.spin_us);
-        if (!loop) return loop.error();
-        loops_.push_back(std::move(*loop));
-        UvLoop::Inside inside(*loops_.back());
+        if (Failure why = add_loop(); why.status != XFER_OK) return why;
+        EngineLoop::Inside inside(*loops_.back());
         make_shard(*loops_.back(), i);
         if (i == 0) await_neighbours();
     }
-    if (options_.io_threads == 0) driven = loops_[0].get();
-    if (Failure failure = delivery_.open(driven); failure.status != XFER_OK) return failure;
+    if (Failure failure = open_delivery(); failure.status != XFER_OK) return failure;
     const bool threads = options_.io_threads || options_.dispatch == XFER_DISPATCH_THREAD;
-    for (size_t i = 0; threads && i < loops_.size(); ++i)
-        threads_.emplace_back([loop = loops_[i].get()] { loop->run(); });
-    if (delivery_.mode() == Delivery::Mode::turns) turned_ = driven;
+    for (size_t i = 0; threads && i < own_loops_.size(); ++i)
+        threads_.emplace_back([loop = own_loops_[i].get()] { loop->run(); });
+    if (delivery_.mode() == Delivery::Mode::turns) turned_ = own_loops_[0].get();
     delivery_.start();
     return {};
 }

@@ -30,9 +30,9 @@ const Log &Shard::log() const {
 // ---- messages
 
 bool Shard::post(Message &message) {
-    UvLoop *turned = engine.turned();
+    OwnLoop *turned = engine.turned();
     if (turned && !turned->on_thread()) {
-        const UvLoop::Inside inside(*turned, std::try_to_lock);
+        const EngineLoop::Inside inside(*turned, std::try_to_lock);
         if (inside) return arrive_now(message);
     }
     return enqueue(message);

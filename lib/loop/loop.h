@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the engine asks of an event loop: a clock, timers, deferred tasks, readiness of descriptors,
-// names, and being woken by other threads. UvLoop is the real one; the tests have a simulated one.
-// Thread: all on the loop's thread, but for wake().
+// names, and being woken by other threads. EngineLoop is the real one; the tests have a simulated
+// one. Thread: all on the loop's thread, but for wake().
 #pragma once
 
 #include <cstddef>

@@ -36,6 +36,7 @@ public:
     using Node = ListNode<Tag>;
 
     bool empty() const { return !head_.linked(); }
+    bool single() const { return head_.next_ == head_.prev_ && head_.linked(); }
     T &front() const { return *static_cast<T *>(head_.next_); }
     void push_back(T &item) { insert(*head_.prev_, item); }
     void push_front(T &item) { insert(head_, item); }

@@ -39,7 +39,7 @@ static xfer_status_t open_unsupported(Scene *s) {
 }
 static xfer_status_t open_no_files(Scene *s) {
     (void)s;
-    break_call(kPipe, EMFILE);
+    break_call(kEventfd, EMFILE);
     return mended(open_with(NULL));
 }
 static xfer_status_t open_io(Scene *s) {
@@ -104,7 +104,7 @@ static xfer_status_t fd_of_thread(Scene *s) {
 }
 static xfer_status_t fd_no_files(Scene *s) {
     (void)s;
-    return fd_under(XFER_DISPATCH_POLL, kEpollCreate, EMFILE);
+    return fd_under(XFER_DISPATCH_POLL, kTimerfdCreate, EMFILE);
 }
 static xfer_status_t fd_no_memory(Scene *s) {
     (void)s;

@@ -21,12 +21,12 @@
 #include <unistd.h>
 
 const char *const call_names[kCallCount] = {
-    "socket",        "bind",        "listen",     "accept4",        "connect",
-    "epoll_create1", "epoll_ctl",   "eventfd",    "timerfd_create", "timerfd_settime",
-    "pipe2",         "setsockopt",  "getsockopt", "getsockname",    "getpeername",
-    "ioctl",         "fcntl",       "open",       "getrandom",      "pthread_create",
-    "mmap",          "read",        "write",      "sendmsg",        "recvmsg",
-    "malloc",        "descriptors",
+    "socket",        "bind",       "listen",      "accept4",        "connect",
+    "epoll_create1", "epoll_ctl",  "eventfd",     "timerfd_create", "timerfd_settime",
+    "setsockopt",    "getsockopt", "getsockname", "getpeername",    "ioctl",
+    "fcntl",         "open",       "getrandom",   "pthread_create", "mmap",
+    "read",          "write",      "sendmsg",     "recvmsg",        "malloc",
+    "descriptors",
 };
 
 static Fault armed;
@@ -152,8 +152,7 @@ int epoll_ctl(int set, int op, int fd, struct epoll_event *event) {
     return may_fail && fails(kEpollCtl) ? -1 : next(set, op, fd, event);
 }
 
-/* What uv_loop_init cannot make of those two makes libuv leak another descriptor, or abort; the
- * library tries first whether there are enough (kDescriptors). */
+/* Without it uv_loop_init leaks another descriptor, or aborts. */
 int eventfd(unsigned value, int flags) {
     NEXT(eventfd);
     return !of_libuv(CALLER) && fails(kEventfd) ? -1 : next(value, flags);
@@ -167,11 +166,6 @@ int timerfd_create(int clock, int flags) {
 int timerfd_settime(int fd, int flags, const struct itimerspec *time, struct itimerspec *old) {
     NEXT(timerfd_settime);
     return fails(kTimerfdSettime) ? -1 : next(fd, flags, time, old);
-}
-
-int pipe2(int fds[2], int flags) {
-    NEXT(pipe2);
-    return !of_libuv(CALLER) && fails(kPipe) ? -1 : next(fds, flags);
 }
 
 int setsockopt(int fd, int level, int name, const void *value, socklen_t size) {

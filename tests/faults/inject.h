@@ -21,7 +21,6 @@ typedef enum Call {
     kEventfd,
     kTimerfdCreate,
     kTimerfdSettime,
-    kPipe,
     kSetsockopt,
     kGetsockopt,
     kGetsockname,

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "../unit/name_server.h"
+#include "loop/own_loop.h"
 #include "loop/resolver.h"
-#include "loop/uv_loop.h"
 #include "util/memory.h"
 
 extern "C" {
@@ -34,12 +34,12 @@ struct Heard final : ResolveSink {
 };
 
 // False if the asking was refused.
-bool ask(UvLoop &loop, std::unique_ptr<Resolver> &resolver, const std::string &servers,
+bool ask(OwnLoop &loop, std::unique_ptr<Resolver> &resolver, const std::string &servers,
          Heard &heard) {
     const auto began = Clock::now();
     std::unique_ptr<Resolving> asked;
     {
-        UvLoop::Inside inside(loop);
+        EngineLoop::Inside inside(loop);
         const bool begun = in_memory([&] {
             if (!resolver) resolver = std::make_unique<Resolver>(loop, servers);
             asked = resolver->ask("here.test.", heard);
@@ -48,7 +48,7 @@ bool ask(UvLoop &loop, std::unique_ptr<Resolver> &resolver, const std::string &s
     }
     while (heard.count == 0 && Clock::now() < began + kLimit)
         loop.turn(10 * kNsPerMs);
-    UvLoop::Inside inside(loop);
+    EngineLoop::Inside inside(loop);
     asked.reset();
     return true;
 }
@@ -56,13 +56,13 @@ bool ask(UvLoop &loop, std::unique_ptr<Resolver> &resolver, const std::string &s
 // How many allocations there were.
 long try_case(long nth) {
     CAPTURE(nth);
-    auto loop = UvLoop::own(0);
+    auto loop = OwnLoop::open(0);
     REQUIRE(loop);
     NameServer server;
     ReplyWhenAsked replies(server);
     std::unique_ptr<Watch> watch;
     {
-        UvLoop::Inside inside(**loop);
+        EngineLoop::Inside inside(**loop);
         watch = (*loop)->watch(server.fd(), replies, kReadable);
     }
     const std::string servers = server.address();
@@ -78,7 +78,7 @@ long try_case(long nth) {
     if (nth == 0) CHECK(heard.addresses == 2);
     CHECK(ask(**loop, resolver, servers, again));
     CHECK(again.addresses == 2);
-    UvLoop::Inside inside(**loop);
+    EngineLoop::Inside inside(**loop);
     resolver.reset();
     watch.reset();
     return count;

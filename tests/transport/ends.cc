@@ -49,7 +49,7 @@ public:
     Link &back() override { return *link; }
 
 private:
-    std::unique_ptr<UvLoop> loop_ = std::move(*UvLoop::own(0));
+    std::unique_ptr<OwnLoop> loop_ = std::move(*OwnLoop::open(0));
 };
 
 struct Door final : AcceptSink {
@@ -113,7 +113,7 @@ private:
     }
 
     Log log_;
-    std::unique_ptr<UvLoop> loop_ = std::move(*UvLoop::own(0));
+    std::unique_ptr<OwnLoop> loop_ = std::move(*OwnLoop::open(0));
     std::unique_ptr<Transport> transport_;
     Door door_{[this](std::unique_ptr<Link> came) {
         came->set_sink(there_);

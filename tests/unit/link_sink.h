@@ -12,7 +12,7 @@
 #include <optional>
 #include <vector>
 
-#include "loop/uv_loop.h"
+#include "loop/own_loop.h"
 #include "transport/transport.h"
 
 namespace xfer::test {
@@ -169,7 +169,7 @@ inline std::vector<uint8_t> pattern(size_t size, uint32_t seed) {
 
 // Turns the loop until `condition` holds; false after a minute without.
 template <typename Condition>
-bool turn_until(UvLoop &loop, Condition condition) {
+bool turn_until(OwnLoop &loop, Condition condition) {
     const uint64_t limit = 60'000 * kNsPerMs;
     const uint64_t begin = loop.now();
     while (!condition()) {
@@ -179,7 +179,7 @@ bool turn_until(UvLoop &loop, Condition condition) {
     return true;
 }
 
-inline void turn_some(UvLoop &loop, int turns = 5) {
+inline void turn_some(OwnLoop &loop, int turns = 5) {
     for (int i = 0; i < turns; ++i)
         loop.turn(kNsPerMs);
 }

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "loop/own_loop.h"
 #include "loop/uv_loop.h"
 #include "util/fd.h"
 
@@ -48,8 +49,8 @@ struct OnClosed : LoopClosedSink {
     int count = 0;
 };
 
-std::unique_ptr<UvLoop> own(uint32_t spin_us = 0) {
-    auto loop = UvLoop::own(spin_us);
+std::unique_ptr<OwnLoop> own(uint32_t spin_us = 0) {
+    auto loop = OwnLoop::open(spin_us);
     REQUIRE(loop);
     return std::move(*loop);
 }
@@ -86,7 +87,7 @@ TEST_CASE(
         CHECK(!first.timer.armed());
     });
     {
-        UvLoop::Inside inside(*loop);
+        EngineLoop::Inside inside(*loop);
         loop->arm(third.timer, start + 30 * kMs);
         loop->arm(first.timer, start + 500 * kMs);
         loop->arm(never.timer, start + 10 * kMs);
@@ -105,14 +106,14 @@ TEST_CASE("a timer that arms itself for now does not starve the loop") {
     OnReady ready([&](uint32_t) { heard = true, loop->stop(); });
     std::unique_ptr<Watch> watch;
     {
-        UvLoop::Inside inside(*loop);
+        EngineLoop::Inside inside(*loop);
         loop->arm(again.timer, 1);
         watch = loop->watch(sockets[0].get(), ready, kReadable);
     }
     REQUIRE(write(sockets[1].get(), "x", 1) == 1);
     loop->run();
     CHECK(heard);
-    UvLoop::Inside inside(*loop);
+    EngineLoop::Inside inside(*loop);
     loop->disarm(again.timer);
     watch.reset();
 }
@@ -131,7 +132,7 @@ TEST_CASE(
     OnTask gone([&] { order.push_back(-1); });
     OnTask first([&] { order.push_back(1), gone.unlink(); });
     {
-        UvLoop::Inside inside(*loop);
+        EngineLoop::Inside inside(*loop);
         loop->defer(first);
         loop->defer(gone);
         loop->defer(second);
@@ -151,7 +152,7 @@ TEST_CASE("a watch reports what is wanted, level-triggered, and can be paused") 
     OnReady ready([&](uint32_t readiness) { seen.push_back(readiness); });
     std::unique_ptr<Watch> watch;
     {
-        UvLoop::Inside inside(*loop);
+        EngineLoop::Inside inside(*loop);
         watch = loop->watch(sockets[0].get(), ready, kReadable);
         REQUIRE(watch);
     }
@@ -162,18 +163,18 @@ TEST_CASE("a watch reports what is wanted, level-triggered, and can be paused") 
     loop->turn(kSecond);
     CHECK(seen == std::vector<uint32_t>{kReadable, kReadable});
     {
-        UvLoop::Inside inside(*loop);
+        EngineLoop::Inside inside(*loop);
         watch->want(kReadable | kWritable);
     }
     loop->turn(kSecond);
     CHECK(seen.back() == (kReadable | kWritable));
     {
-        UvLoop::Inside inside(*loop);
+        EngineLoop::Inside inside(*loop);
         watch->want(0);
     }
     loop->turn(0);
     CHECK(seen.size() == 3);
-    UvLoop::Inside inside(*loop);
+    EngineLoop::Inside inside(*loop);
     watch.reset();
 }
 
@@ -185,7 +186,7 @@ TEST_CASE("the end of the other side is reported, whatever was wanted") {
         OnReady ready([&](uint32_t) { ++seen; });
         std::unique_ptr<Watch> watch;
         {
-            UvLoop::Inside inside(*loop);
+            EngineLoop::Inside inside(*loop);
             watch = loop->watch(sockets[0].get(), ready, wanted);
         }
         REQUIRE(write(sockets[0].get(), "x", 1) == 1);
@@ -194,7 +195,7 @@ TEST_CASE("the end of the other side is reported, whatever was wanted") {
         CHECK(seen == 1);
         loop->turn(kSecond);  // still
         CHECK(seen == 2);
-        UvLoop::Inside inside(*loop);
+        EngineLoop::Inside inside(*loop);
         watch.reset();
     }
 }
@@ -205,14 +206,14 @@ TEST_CASE("a paused watch does not keep the loop awake when the other side ends"
     OnReady ready([&](uint32_t) { CHECK(false); });
     std::unique_ptr<Watch> watch;
     {
-        UvLoop::Inside inside(*loop);
+        EngineLoop::Inside inside(*loop);
         watch = loop->watch(sockets[0].get(), ready, 0);
     }
     REQUIRE(write(sockets[0].get(), "x", 1) == 1);
     sockets[1].reset();
     loop->turn(20 * kMs);
     CHECK(loop->wakeups() <= 3);
-    UvLoop::Inside inside(*loop);
+    EngineLoop::Inside inside(*loop);
     watch.reset();
 }
 
@@ -233,14 +234,14 @@ TEST_CASE("a watch may be destroyed by its own callback, its number be watched a
         REQUIRE(watch);
     });
     {
-        UvLoop::Inside inside(*loop);
+        EngineLoop::Inside inside(*loop);
         watch = loop->watch(sockets[0].get(), first, kReadable);
     }
     REQUIRE(write(sockets[1].get(), "x", 1) == 1);
     REQUIRE(write(others[1].get(), "x", 1) == 1);
     loop->run();
     CHECK(again == 1);
-    UvLoop::Inside inside(*loop);
+    EngineLoop::Inside inside(*loop);
     watch.reset();
 }
 
@@ -251,7 +252,7 @@ TEST_CASE("what cannot be watched is not") {
     std::unique_ptr<Watch> watch;
     OnTask task([&] { watch = loop->watch(file.get(), ready, kReadable), loop->stop(); });
     {
-        UvLoop::Inside inside(*loop);
+        EngineLoop::Inside inside(*loop);
         loop->defer(task);
     }
     loop->run();
@@ -337,32 +338,32 @@ TEST_CASE("what other threads ask for inside takes effect although the loop slee
     };
     usleep(5000);
     {
-        UvLoop::Inside inside(*loop);
+        EngineLoop::Inside inside(*loop);
         CHECK(loop->on_thread());
-        UvLoop::Inside nested(*loop);
+        EngineLoop::Inside nested(*loop);
         CHECK(nested);
         watch = loop->watch(sockets[0].get(), ready, 0);
     }
     usleep(5000);
     {
-        UvLoop::Inside inside(*loop);
+        EngineLoop::Inside inside(*loop);
         watch->want(kReadable);
     }
     REQUIRE(write(sockets[1].get(), "x", 1) == 1);
     await(1);
     for (bool entered = false; !entered;) {
-        UvLoop::Inside inside(*loop, std::try_to_lock);
+        EngineLoop::Inside inside(*loop, std::try_to_lock);
         entered = static_cast<bool>(inside);
         if (entered) loop->arm(timer.timer, loop->now() + 5 * kMs);
     }
     await(2);
     {
-        UvLoop::Inside inside(*loop);
+        EngineLoop::Inside inside(*loop);
         loop->defer(task);
     }
     await(3);
     {
-        UvLoop::Inside inside(*loop);
+        EngineLoop::Inside inside(*loop);
         watch.reset();
         sockets[0].reset();
     }
@@ -384,14 +385,14 @@ TEST_CASE("a descriptor may be closed by any thread as soon as its watch is gone
             REQUIRE(write(sockets[i][1].get(), "x", 1) == 1);
         }
         {
-            UvLoop::Inside inside(*loop);
+            EngineLoop::Inside inside(*loop);
             for (auto &one : sockets)
                 watches.push_back(loop->watch(one[0].get(), ready, kReadable));
         }
         auto quiet = pair();
         if (round % 2) std::this_thread::yield();
         for (size_t i = kWatches; i-- > 0;) {
-            UvLoop::Inside inside(*loop);
+            EngineLoop::Inside inside(*loop);
             watches[i].reset();
             const int number = sockets[i][0].get();
             if (i % 2) {
@@ -403,7 +404,7 @@ TEST_CASE("a descriptor may be closed by any thread as soon as its watch is gone
             watches[i] = loop->watch(number, never, kReadable);
             REQUIRE(watches[i]);
         }
-        UvLoop::Inside inside(*loop);
+        EngineLoop::Inside inside(*loop);
         watches.clear();
     }
     loop->stop();
@@ -422,7 +423,7 @@ TEST_CASE("what one callback ends is not called any more, though it was ready, t
             watch.reset();
     });
     {
-        UvLoop::Inside inside(*loop);
+        EngineLoop::Inside inside(*loop);
         for (auto &watch : watches) {
             sockets.push_back(pair());
             REQUIRE(write(sockets.back()[1].get(), "x", 1) == 1);
@@ -443,7 +444,7 @@ TEST_CASE("however many are ready, each has its turn") {
     std::vector<std::unique_ptr<Watch>> watches;
     std::vector<int> called(kPairs);
     {
-        UvLoop::Inside inside(*loop);
+        EngineLoop::Inside inside(*loop);
         for (int i = 0; i < kPairs; ++i) {
             sockets.push_back(pair());
             REQUIRE(write(sockets.back()[1].get(), "x", 1) == 1);
@@ -455,7 +456,7 @@ TEST_CASE("however many are ready, each has its turn") {
         loop->turn(kSecond);
     for (int times : called)
         CHECK(times > 0);
-    UvLoop::Inside inside(*loop);
+    EngineLoop::Inside inside(*loop);
     watches.clear();
 }
 
@@ -474,7 +475,7 @@ TEST_CASE("an idle loop does not wake up, and a busy one that spins does not sle
         spinning->arm(tick.timer, spinning->now() + kMs / 5);
     });
     {
-        UvLoop::Inside inside(*spinning);
+        EngineLoop::Inside inside(*spinning);
         spinning->arm(tick.timer, spinning->now());
     }
     spinning->run();
@@ -485,7 +486,7 @@ TEST_CASE("an idle loop does not wake up, and a busy one that spins does not sle
 TEST_CASE("a loop that expects something does not sleep, until it is due") {
     auto loop = own();
     {
-        UvLoop::Inside inside(*loop);
+        EngineLoop::Inside inside(*loop);
         loop->expect(uv_hrtime() + kSecond);
     }
     loop->turn(20 * kMs);
@@ -509,7 +510,7 @@ TEST_CASE("a turn waits as long as it may, and returns at the first thing that r
     CHECK(uv_hrtime() - start >= 20 * kMs);
     OnTimer timer([] {});
     {
-        UvLoop::Inside inside(*loop);
+        EngineLoop::Inside inside(*loop);
         loop->arm(timer.timer, loop->now() + 10 * kMs);
     }
     loop->turn(kNever);
@@ -538,7 +539,7 @@ TEST_CASE("the descriptor of a loop is readable when, and only when, a turn woul
     SUBCASE("timer") {
         OnTimer timer([&] { ++fired; });
         {
-            UvLoop::Inside inside(*loop);
+            EngineLoop::Inside inside(*loop);
             loop->arm(timer.timer, loop->now() + 20 * kMs);
         }
         CHECK(!readable(*fd));
@@ -557,7 +558,7 @@ TEST_CASE("the descriptor of a loop is readable when, and only when, a turn woul
         });
         std::unique_ptr<Watch> watch;
         {
-            UvLoop::Inside inside(*loop);
+            EngineLoop::Inside inside(*loop);
             watch = loop->watch(sockets[0].get(), ready, kReadable);
         }
         CHECK(!readable(*fd));
@@ -568,17 +569,17 @@ TEST_CASE("the descriptor of a loop is readable when, and only when, a turn woul
         CHECK(ready_count == 1);
         CHECK(!readable(*fd));
         {
-            UvLoop::Inside inside(*loop);
+            EngineLoop::Inside inside(*loop);
             watch->want(0);
         }
         REQUIRE(write(sockets[1].get(), "x", 1) == 1);
         CHECK(!readable(*fd));
         {
-            UvLoop::Inside inside(*loop);
+            EngineLoop::Inside inside(*loop);
             watch->want(kReadable);
         }
         CHECK(readable(*fd));
-        UvLoop::Inside inside(*loop);
+        EngineLoop::Inside inside(*loop);
         watch.reset();
         sockets[0].reset();
     }
@@ -592,7 +593,7 @@ TEST_CASE("the descriptor of a loop is readable when, and only when, a turn woul
     SUBCASE("wake before settle") {
         OnTask task([&] { loop->wake(); });
         {
-            UvLoop::Inside inside(*loop);
+            EngineLoop::Inside inside(*loop);
             loop->defer(task);
         }
         CHECK(readable(*fd));
@@ -603,7 +604,7 @@ TEST_CASE("the descriptor of a loop is readable when, and only when, a turn woul
     SUBCASE("deferred") {
         OnTask task([&] { ++ran; });
         {
-            UvLoop::Inside inside(*loop);
+            EngineLoop::Inside inside(*loop);
             loop->defer(task);
         }
         CHECK(readable(*fd));
@@ -629,15 +630,15 @@ TEST_CASE("a descriptor that is asked for late knows of what was there before") 
         loop->wake();
     }
     SUBCASE("a task") {
-        UvLoop::Inside inside(*loop);
+        EngineLoop::Inside inside(*loop);
         loop->defer(task);
     }
     SUBCASE("a timer") {
-        UvLoop::Inside inside(*loop);
+        EngineLoop::Inside inside(*loop);
         loop->arm(timer.timer, loop->now());
     }
     SUBCASE("a socket") {
-        UvLoop::Inside inside(*loop);
+        EngineLoop::Inside inside(*loop);
         watch = loop->watch(sockets[0].get(), ready, kReadable);
         REQUIRE(write(sockets[1].get(), "x", 1) == 1);
     }
@@ -645,7 +646,7 @@ TEST_CASE("a descriptor that is asked for late knows of what was there before") 
     REQUIRE(fd);
     CHECK(readable(*fd, 100));
     loop->turn(0);
-    UvLoop::Inside inside(*loop);
+    EngineLoop::Inside inside(*loop);
     watch.reset();
     loop->disarm(timer.timer);
 }
@@ -661,7 +662,7 @@ TEST_CASE("a loop that always has work of its own looks at its descriptors all t
     again = &task;
     std::unique_ptr<Watch> watch;
     {
-        UvLoop::Inside inside(*loop);
+        EngineLoop::Inside inside(*loop);
         watch = loop->watch(sockets[0].get(), ready, kReadable);
         loop->defer(task);
     }
@@ -673,7 +674,7 @@ TEST_CASE("a loop that always has work of its own looks at its descriptors all t
         CHECK(ran > before);
     }
     CHECK(heard);
-    UvLoop::Inside inside(*loop);
+    EngineLoop::Inside inside(*loop);
     task.unlink();
     watch.reset();
 }
@@ -682,10 +683,9 @@ TEST_CASE(
     "on the caller's loop we run beside its handles, keep it alive, and leave without a trace") {
     uv_loop_t uv;
     REQUIRE(uv_loop_init(&uv) == 0);
-    auto made = UvLoop::embedded(&uv);
+    auto made = UvLoop::open(&uv);
     REQUIRE(made);
     auto loop = std::move(*made);
-    CHECK(!loop->fd());
     auto sockets = pair();
     int others = 0, woken = 0;
     uv_timer_t theirs;
@@ -713,7 +713,7 @@ TEST_CASE(
     OnTimer timer([&] { REQUIRE(write(sockets[1].get(), "x", 1) == 1); });
     loop->set_wake_sink(wake);
     {
-        UvLoop::Inside inside(*loop);
+        EngineLoop::Inside inside(*loop);
         watch = loop->watch(sockets[0].get(), ready, kReadable);
         loop->arm(timer.timer, loop->now() + 5 * kMs);
     }
@@ -737,7 +737,7 @@ TEST_CASE("a child of fork parts with the loop without harm to the parent's") {
     OnReady ready([&](uint32_t) { ++seen; });
     std::unique_ptr<Watch> watch;
     {
-        UvLoop::Inside inside(*loop);
+        EngineLoop::Inside inside(*loop);
         watch = loop->watch(sockets[0].get(), ready, kReadable);
     }
     loop->turn(0);
@@ -754,14 +754,14 @@ TEST_CASE("a child of fork parts with the loop without harm to the parent's") {
     REQUIRE(write(sockets[1].get(), "x", 1) == 1);
     loop->turn(kSecond);
     CHECK(seen == 1);
-    UvLoop::Inside inside(*loop);
+    EngineLoop::Inside inside(*loop);
     watch.reset();
 }
 
 TEST_CASE("the caller's loop in a child of fork hears nothing of the parent's descriptors") {
     uv_loop_t uv;
     REQUIRE(uv_loop_init(&uv) == 0);
-    auto made = UvLoop::embedded(&uv);
+    auto made = UvLoop::open(&uv);
     REQUIRE(made);
     auto loop = std::move(*made);
     auto sockets = pair();
@@ -769,7 +769,7 @@ TEST_CASE("the caller's loop in a child of fork hears nothing of the parent's de
     OnReady ready([&](uint32_t) { ++seen; });
     std::unique_ptr<Watch> watch;
     {
-        UvLoop::Inside inside(*loop);
+        EngineLoop::Inside inside(*loop);
         watch = loop->watch(sockets[0].get(), ready, kReadable);
     }
     uv_run(&uv, UV_RUN_NOWAIT);
@@ -790,7 +790,7 @@ TEST_CASE("the caller's loop in a child of fork hears nothing of the parent's de
     CHECK(seen > 0);
     OnClosed closed;
     {
-        UvLoop::Inside inside(*loop);
+        EngineLoop::Inside inside(*loop);
         watch.reset();
         loop->close(closed);
     }

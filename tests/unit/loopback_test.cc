@@ -13,7 +13,7 @@ namespace {
 constexpr uint64_t kRegion = 7;
 
 struct Self {
-    std::unique_ptr<UvLoop> loop = std::move(*UvLoop::own(0));
+    std::unique_ptr<OwnLoop> loop = std::move(*OwnLoop::open(0));
     RecordingSink sink;
     std::vector<uint8_t> memory = std::vector<uint8_t>(8 << 20);
     std::unique_ptr<Link> link = make_loopback_link(*loop);

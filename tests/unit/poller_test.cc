@@ -9,7 +9,7 @@
 #include <functional>
 #include <thread>
 
-#include "loop/uv_loop.h"
+#include "loop/own_loop.h"
 #include "util/fd.h"
 
 using namespace xfer;
@@ -20,8 +20,8 @@ constexpr uint64_t kMs = kNsPerMs;
 
 // A word that counts up, with a bell for who sleeps, as a ring has.
 struct Word final : Poller, WatchSink {
-    explicit Word(UvLoop &on) : loop(on) {
-        UvLoop::Inside inside(loop);
+    explicit Word(OwnLoop &on) : loop(on) {
+        EngineLoop::Inside inside(loop);
         watch = loop.watch(bell.get(), *this, kReadable);
         REQUIRE(watch);
         loop.look_at(*this);
@@ -56,7 +56,7 @@ struct Word final : Poller, WatchSink {
         loop.look_at(*this);
     }
 
-    UvLoop &loop;
+    OwnLoop &loop;
     Fd bell{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
     std::unique_ptr<Watch> watch;
     std::atomic<uint64_t> written{0};
@@ -66,8 +66,8 @@ struct Word final : Poller, WatchSink {
     std::function<void()> hook;
 };
 
-std::unique_ptr<UvLoop> own(uint32_t spin_us = 0) {
-    auto loop = UvLoop::own(spin_us);
+std::unique_ptr<OwnLoop> own(uint32_t spin_us = 0) {
+    auto loop = OwnLoop::open(spin_us);
     REQUIRE(loop);
     return std::move(*loop);
 }
@@ -136,13 +136,13 @@ TEST_CASE("who finds something on the brink of sleep keeps the loop awake") {
     } late{word};
     word.Poller::unlink();
     {
-        UvLoop::Inside inside(*loop);
+        EngineLoop::Inside inside(*loop);
         loop->look_at(late);
         loop->look_at(word);
     }
-    const uint64_t begin = uv_hrtime();
+    const uint64_t begin = loop->clock();
     loop->turn(4'000 * kMs);
-    CHECK(uv_hrtime() - begin < 2'000 * kMs);
+    CHECK(loop->clock() - begin < 2'000 * kMs);
     CHECK(word.taken == 1);
     CHECK(loop->wakeups() == 0);
     late.unlink();
@@ -154,7 +154,7 @@ TEST_CASE("descriptors and timers have their turn beside memory that is always n
     word.hook = [&] { word.written.fetch_add(1); };
     word.written.fetch_add(1);
     {
-        UvLoop::Inside inside(*loop);
+        EngineLoop::Inside inside(*loop);
         other.Poller::unlink();
     }
     other.ring();

@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "loop/uv_loop.h"
+#include "loop/own_loop.h"
 #include "name_server.h"
 
 using namespace xfer;
@@ -32,13 +32,13 @@ struct Answer final : ResolveSink {
     std::optional<Failure> failure;
 };
 
-std::unique_ptr<UvLoop> own() {
-    auto loop = UvLoop::own(0);
+std::unique_ptr<OwnLoop> own() {
+    auto loop = OwnLoop::open(0);
     REQUIRE(loop);
     return std::move(*loop);
 }
 
-void turn_until(UvLoop &loop, const Answer &answer) {
+void turn_until(OwnLoop &loop, const Answer &answer) {
     for (int i = 0; i < 200 && answer.count == 0; ++i)
         loop.turn(kSecond / 10);
 }
@@ -59,7 +59,7 @@ TEST_CASE("numeric addresses and localhost are answered later, and without a nam
         Answer answer;
         std::unique_ptr<Resolving> asked;
         {
-            UvLoop::Inside inside(*loop);
+            EngineLoop::Inside inside(*loop);
             asked = loop->resolve(entry.first, answer);
             CHECK(answer.count == 0);
         }
@@ -67,7 +67,7 @@ TEST_CASE("numeric addresses and localhost are answered later, and without a nam
         CHECK(answer.count == 1);
         CHECK(!answer.failure);
         CHECK(answer.addresses == entry.second);
-        UvLoop::Inside inside(*loop);
+        EngineLoop::Inside inside(*loop);
         asked.reset();
     }
 }
@@ -76,7 +76,7 @@ TEST_CASE("a question may be forgotten before its answer") {
     auto loop = own();
     Answer answer;
     {
-        UvLoop::Inside inside(*loop);
+        EngineLoop::Inside inside(*loop);
         loop->resolve("127.0.0.1", answer).reset();
     }
     loop->turn(0);
@@ -92,7 +92,7 @@ TEST_CASE("a name server is asked for both families, and its refusal has a name"
     std::unique_ptr<Resolving> first, second;
     std::unique_ptr<Watch> watch;
     {
-        UvLoop::Inside inside(*loop);
+        EngineLoop::Inside inside(*loop);
         watch = loop->watch(server.fd(), replies, kReadable);
         resolver = std::make_unique<Resolver>(*loop, server.address());
         first = resolver->ask("here.test.", here);
@@ -111,7 +111,7 @@ TEST_CASE("a name server is asked for both families, and its refusal has a name"
     CHECK(nowhere.failure->native == ARES_ENOTFOUND);
     const std::string_view words = nowhere.failure->message;
     CHECK(words.find("nowhere.test.") != words.npos);
-    UvLoop::Inside inside(*loop);
+    EngineLoop::Inside inside(*loop);
     first.reset();
     second.reset();
     resolver.reset();
@@ -126,17 +126,17 @@ TEST_CASE("a name server that never answers holds up nothing, and its question c
         std::unique_ptr<Resolver> resolver;
         std::unique_ptr<Resolving> asked, other;
         {
-            UvLoop::Inside inside(*loop);
+            EngineLoop::Inside inside(*loop);
             resolver = std::make_unique<Resolver>(*loop, silent.address());
             asked = resolver->ask("here.test.", answer);
             other = resolver->ask("localhost", local);
         }
-        uint64_t start = uv_hrtime();
+        uint64_t start = loop->clock();
         turn_until(*loop, local);
-        CHECK(uv_hrtime() - start < kSecond / 2);
+        CHECK(loop->clock() - start < kSecond / 2);
         loop->turn(50 * kNsPerMs);
         CHECK(answer.count == 0);
-        UvLoop::Inside inside(*loop);
+        EngineLoop::Inside inside(*loop);
         other.reset();
         if (forget) asked.reset();
         resolver.reset();  // with the question still open
@@ -153,7 +153,7 @@ TEST_CASE("the answer's callback may drop its question") {
     auto loop = own();
     Drop drop;
     {
-        UvLoop::Inside inside(*loop);
+        EngineLoop::Inside inside(*loop);
         drop.question = loop->resolve("::1", drop);
     }
     loop->turn(0);
@@ -161,9 +161,9 @@ TEST_CASE("the answer's callback may drop its question") {
 }
 
 TEST_CASE("two threads may be the first to resolve at once") {
-    auto work = [](UvLoop &loop, const NameServer &server) {
+    auto work = [](OwnLoop &loop, const NameServer &server) {
         Answer answer;
-        UvLoop::Inside inside(loop);
+        EngineLoop::Inside inside(loop);
         Resolver resolver(loop, server.address());
         auto asked = resolver.ask("here.test.", answer);
         CHECK(answer.count == 0);

@@ -62,7 +62,7 @@ std::vector<uint8_t> words(HelloKind kind = HelloKind::lane_ready) {
 
 struct Neighbours {
     Log log;
-    std::unique_ptr<UvLoop> loop = std::move(*UvLoop::own(0));
+    std::unique_ptr<OwnLoop> loop = std::move(*OwnLoop::open(0));
     std::unique_ptr<Transport> transport = make_shm(*loop, log);
     Uri at{.scheme = "shm", .host = "test-" + std::to_string(::getpid()), .path = {}};
     RecordingSink here, there;
@@ -199,7 +199,7 @@ struct Raw : Neighbours {
 // what it shows is mapped.
 struct RawOwner {
     Log log;
-    std::unique_ptr<UvLoop> loop = std::move(*UvLoop::own(0));
+    std::unique_ptr<OwnLoop> loop = std::move(*OwnLoop::open(0));
     std::unique_ptr<Transport> transport = make_shm(*loop, log);
     RecordingSink here;
     std::unique_ptr<Link> link;

@@ -105,8 +105,8 @@ inline Uri uri(const std::string &text) {
     return *parsed;
 }
 
-inline std::unique_ptr<UvLoop> make_loop() {
-    auto loop = UvLoop::own(0);
+inline std::unique_ptr<OwnLoop> make_loop() {
+    auto loop = OwnLoop::open(0);
     REQUIRE(loop);
     return std::move(*loop);
 }
@@ -126,7 +126,7 @@ inline Uri any_address() {
 
 struct Listening {
     Log log;
-    std::unique_ptr<UvLoop> loop = make_loop();
+    std::unique_ptr<OwnLoop> loop = make_loop();
     std::unique_ptr<Transport> transport;
     RecordingSink there;  // of the accepted link
     Accepting accepting{there};
