@@ -25,7 +25,7 @@ Status submit(xfer_batch_t *handle, uint64_t user, const xfer_submit_options_t *
         status != XFER_OK)
         return status;
     copy_notify_data(options.notify_data, options.notify_length, batch.notify_data);
-    if (!batch.ep->admit()) return batch.ep->refusal();
+    if (!batch.ep->admit(OpKind::batch)) return batch.ep->refusal();
     batch.timeout_ms = resolve_timeout(batch.ep->engine, options.timeout_ms);
     batch.notifies = notifies;
     batch.notify_key = options.notify_key;

@@ -109,7 +109,7 @@ Failure add_address(xfer_ep_t *handle, const char *text) {
 
 // Hands a question to the loop, if the endpoint has room for it.
 Status ask(Endpoint &ep, std::unique_ptr<Request> request) {
-    if (!ep.admit()) return ep.refusal();
+    if (!ep.admit_request()) return ep.refusal();
     Request *posted = request.release();
     if (ep.shard.load()->post(*posted)) return XFER_OK;
     request.reset(posted);
@@ -220,12 +220,12 @@ xfer_status_t xfer_ep_stats(xfer_ep_t *handle, xfer_ep_stats_t *stats, uint32_t 
         Endpoint *ep = of(handle);
         if (Status status = check(ep); status != XFER_OK) return status;
         xfer_ep_stats_t now{};
-        ep->counters.put.add_to(now.put);
-        ep->counters.get.add_to(now.get);
-        ep->counters.batch.add_to(now.batch);
-        ep->counters.notify.add_to(now.notify);
-        ep->counters.send.add_to(now.send);
-        ep->counters.atomic.add_to(now.atomic);
+        ep->counters.add_to(OpKind::put, now.put);
+        ep->counters.add_to(OpKind::get, now.get);
+        ep->counters.add_to(OpKind::batch, now.batch);
+        ep->counters.add_to(OpKind::notify, now.notify);
+        ep->counters.add_to(OpKind::send, now.send);
+        ep->counters.add_to(OpKind::atomic, now.atomic);
         now.queued = ep->counters.queued.get();
         now.inflight = ep->counters.inflight.get();
         now.connections = ep->connections.get();

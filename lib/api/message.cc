@@ -61,7 +61,7 @@ xfer_status_t xfer_send(xfer_ep_t *handle, const void *data, uint64_t length, ui
         const auto address = reinterpret_cast<uint64_t>(data);
         if (Status status = check_local(ep->engine, address, length, why); status != XFER_OK)
             return status;
-        if (!ep->admit()) return ep->refusal();
+        if (!ep->admit(OpKind::send)) return ep->refusal();
         OwnSingle single = take_single(*ep, XFER_EVENT_SEND, user, options.timeout_ms);
         single->role = Transfer::Role::sends;
         single->event.tag = tag;
@@ -114,7 +114,7 @@ xfer_status_t xfer_notify(xfer_ep_t *handle, const void *data, uint64_t length, 
         if (Status status = copy_operation(given, options, XFER_FLAG_QUIET, why); status != XFER_OK)
             return status;
         if (Status status = check_notify_data(data, length, why); status != XFER_OK) return status;
-        if (!ep->admit()) return ep->refusal();
+        if (!ep->admit(OpKind::notify)) return ep->refusal();
         OwnSingle single = take_single(*ep, XFER_EVENT_NOTIFIED, user, options.timeout_ms);
         single->quiet = (options.flags & XFER_FLAG_QUIET) != 0;
         single->notifies = true;

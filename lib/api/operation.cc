@@ -28,7 +28,7 @@ Status start(xfer_ep_t *handle, Dir dir, uint64_t local, const xfer_ref_t *ref, 
     if (Status status = check_access(*remote, dir, why); status != XFER_OK) return status;
     if (Status status = check_local(ep->engine, local, length, why); status != XFER_OK)
         return status;
-    if (!ep->admit()) return ep->refusal();
+    if (!ep->admit(dir == Dir::put ? OpKind::put : OpKind::get)) return ep->refusal();
     OwnSingle single = take_single(*ep, dir == Dir::put ? XFER_EVENT_PUT : XFER_EVENT_GET, user,
                                    options.timeout_ms);
     single->quiet = (options.flags & XFER_FLAG_QUIET) != 0;
@@ -69,7 +69,7 @@ Status start_atomic(xfer_ep_t *handle, uint32_t op, uint64_t *result, const xfer
     if (Status status = result ? check_local(ep->engine, local, sizeof *result, why) : XFER_OK;
         status != XFER_OK)
         return status;
-    if (!ep->admit()) return ep->refusal();
+    if (!ep->admit(OpKind::atomic)) return ep->refusal();
     OwnSingle single = take_single(*ep, XFER_EVENT_ATOMIC, user, options.timeout_ms);
     single->remotes.assign(1, remote_of(*remote));
     const Piece word{local, remote->offset + offset, kAtomicWidth};

@@ -4,7 +4,9 @@
 
 #include <atomic>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "xfer/xfer.h"
 
@@ -52,15 +54,52 @@ struct OpCounters {
     }
 };
 
-struct TrafficCounters {
-    OpCounters put, get, batch, notify, send, recv, atomic;
-    Counter queued, inflight;
-};
+// What is counted by itself.
+enum class OpKind : uint8_t { put, get, batch, notify, send, recv, atomic };
+constexpr size_t kOpKinds = 7;
 
-struct ShardCounters : TrafficCounters {
+struct ShardCounters {
+    OpCounters &operator[](OpKind kind) { return ops_[static_cast<size_t>(kind)]; }
+    const OpCounters &operator[](OpKind kind) const { return ops_[static_cast<size_t>(kind)]; }
+    Counter queued, inflight;
     Counter errors[64];
     Counter served_put, served_get, served_atomic, refused;
     Counter events, connects, accepts, connections, connection_ends;
+
+private:
+    OpCounters ops_[kOpKinds];
+};
+
+// Of one handle, by which most do one kind of operation or none: a kind has its place once one of
+// it is about to begin.
+class EndpointCounters {
+public:
+    EndpointCounters() = default;
+    EndpointCounters(const EndpointCounters &) = delete;
+    EndpointCounters &operator=(const EndpointCounters &) = delete;
+    ~EndpointCounters() {
+        for (const auto &place : places_)
+            delete place.load(std::memory_order_relaxed);
+    }
+    // Thread: any. Throws std::bad_alloc.
+    void make_place(OpKind kind) {
+        auto &place = places_[static_cast<size_t>(kind)];
+        if (place.load(std::memory_order_acquire)) return;
+        auto made = std::make_unique<OpCounters>();
+        OpCounters *none = nullptr;
+        if (place.compare_exchange_strong(none, made.get())) static_cast<void>(made.release());
+    }
+    // Null: there never was one.
+    OpCounters *find(OpKind kind) const {
+        return places_[static_cast<size_t>(kind)].load(std::memory_order_acquire);
+    }
+    void add_to(OpKind kind, xfer_op_stats_t &out) const {
+        if (const OpCounters *counted = find(kind)) counted->add_to(out);
+    }
+    Counter queued, inflight;
+
+private:
+    std::atomic<OpCounters *> places_[kOpKinds]{};
 };
 
 }  // namespace xfer

@@ -25,7 +25,12 @@ Endpoint::~Endpoint() {
     engine.release();
 }
 
-bool Endpoint::admit() {
+bool Endpoint::admit(OpKind kind) {
+    counters.make_place(kind);
+    return admit(engine.options().max_operations);
+}
+
+bool Endpoint::admit_request() {
     return admit(engine.options().max_operations);
 }
 

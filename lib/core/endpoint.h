@@ -85,10 +85,12 @@ public:
     std::atomic<uint32_t> rooms{0};     // which do not stand back behind the others
     std::atomic<uint32_t> receives{0};  // that name it, and neither ended nor are pulled
     std::atomic<bool> had_receives{false};
-    TrafficCounters counters;
+    EndpointCounters counters;
     Counter connections, rtt_ns;
 
-    bool admit();        // counts one operation; false: see refusal()
+    // Counts one operation; false: see refusal(). Throws std::bad_alloc, and has not counted it.
+    bool admit(OpKind kind);
+    bool admit_request();
     bool admit_flush();  // also where operations are refused
     // Where an operation enters. An ordered one of an endpoint that has moved goes through every
     // loop, behind what was posted there before it moved; `passes` says so.

@@ -367,13 +367,13 @@ Status Engine::join_forked() {
 void Engine::stats(xfer_engine_stats_t &stats) const {
     for (auto &shard : shards_) {
         const ShardCounters &counters = shard->counters;
-        counters.put.add_to(stats.put);
-        counters.get.add_to(stats.get);
-        counters.batch.add_to(stats.batch);
-        counters.notify.add_to(stats.notify);
-        counters.send.add_to(stats.send);
-        counters.recv.add_to(stats.recv);
-        counters.atomic.add_to(stats.atomic);
+        counters[OpKind::put].add_to(stats.put);
+        counters[OpKind::get].add_to(stats.get);
+        counters[OpKind::batch].add_to(stats.batch);
+        counters[OpKind::notify].add_to(stats.notify);
+        counters[OpKind::send].add_to(stats.send);
+        counters[OpKind::recv].add_to(stats.recv);
+        counters[OpKind::atomic].add_to(stats.atomic);
         for (size_t i = 0; i < 64; ++i)
             stats.errors[i] += counters.errors[i].get();
         stats.served_put += counters.served_put.get();

@@ -21,8 +21,8 @@ void Flow::submit(Transfer &transfer) {
     transfer.begin(shard_.now());
     ++transfer.ep->busy;
     if (transfer.role != Transfer::Role::pulls && transfer.counted()) {
-        transfer.counters(shard_.counters).submitted.add();
-        transfer.counters(transfer.ep->counters).submitted.add();
+        shard_.counters[transfer.kind()].submitted.add();
+        transfer.ep->counters.find(transfer.kind())->submitted.add();
     }
     shard_.counters.queued.add();
     transfer.ep->counters.queued.add();

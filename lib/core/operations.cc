@@ -69,8 +69,9 @@ void Shard::finish(Transfer &transfer) {
     if (transfer.counted()) {
         const uint64_t took = now() - transfer.started;
         const uint64_t moved = transfer.moved.get();
-        transfer.counters(counters).end(transfer.status, moved, took);
-        transfer.counters(ep.counters).end(transfer.status, moved, took);
+        counters[transfer.kind()].end(transfer.status, moved, took);
+        if (OpCounters *own = ep.counters.find(transfer.kind()))
+            own->end(transfer.status, moved, took);
     }
     ep.counters.queued.sub();
     const bool pulls = transfer.role == Transfer::Role::pulls;

@@ -101,8 +101,8 @@ void Receive::end(Shard &shard, Status why) {
     event.flags = XFER_FENCED;
     event.bytes = letter.length;
     tell_taken();
-    shard.counters.recv.end(why == XFER_ETRUNC ? XFER_OK : why, std::min(letter.length, capacity),
-                            shard.now() - started);
+    shard.counters[OpKind::recv].end(why == XFER_ETRUNC ? XFER_OK : why,
+                                     std::min(letter.length, capacity), shard.now() - started);
     const Ref<Endpoint> ep_named = named;
     shard.tell(*this);
     if (!ep_named) return;
@@ -129,7 +129,7 @@ Shard &Receiving::shard() {
 }
 
 void Receiving::post(Receive &receive) {
-    shard().counters.recv.submitted.add();
+    shard().counters[OpKind::recv].submitted.add();
     receive.started = shard().now();
     receive.deadline =
         receive.timeout_ms ? receive.started + receive.timeout_ms * kNsPerMs : kNever;

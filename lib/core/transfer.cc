@@ -103,13 +103,13 @@ void Transfer::fail_entries(uint64_t first, uint64_t last, Status why) {
     runs.assign(0, list.entries() - 1, why);
 }
 
-OpCounters &Transfer::counters(TrafficCounters &traffic) const {
-    if (event.kind == XFER_EVENT_PUT) return traffic.put;
-    if (event.kind == XFER_EVENT_SEND) return traffic.send;
-    if (event.kind == XFER_EVENT_NOTIFIED) return traffic.notify;
-    if (event.kind == XFER_EVENT_RECV) return traffic.recv;
-    if (event.kind == XFER_EVENT_ATOMIC) return traffic.atomic;
-    return event.kind == XFER_EVENT_GET ? traffic.get : traffic.batch;
+OpKind Transfer::kind() const {
+    if (event.kind == XFER_EVENT_PUT) return OpKind::put;
+    if (event.kind == XFER_EVENT_SEND) return OpKind::send;
+    if (event.kind == XFER_EVENT_NOTIFIED) return OpKind::notify;
+    if (event.kind == XFER_EVENT_RECV) return OpKind::recv;
+    if (event.kind == XFER_EVENT_ATOMIC) return OpKind::atomic;
+    return event.kind == XFER_EVENT_GET ? OpKind::get : OpKind::batch;
 }
 
 void Transfer::cancel() {

@@ -116,7 +116,7 @@ public:
     }
     bool drawn() const { return stopped || (unsent.empty() && list.at_end(next)); }
     bool counted() const { return role != Role::flushes; }
-    OpCounters &counters(TrafficCounters &traffic) const;
+    OpKind kind() const;
     const Endpoint *begun_with() const override { return ep; }
     void cancel() override;
 

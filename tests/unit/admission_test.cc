@@ -45,21 +45,39 @@ struct Fixture {
 
 }  // namespace
 
+TEST_CASE("an endpoint counts a kind of operation once one was admitted") {
+    Fixture f;
+    EndpointCounters &counters = f.inside->counters;
+    CHECK(!counters.find(OpKind::put));
+    CHECK(f.inside->admit(OpKind::put));
+    OpCounters *const put = counters.find(OpKind::put);
+    REQUIRE(put);
+    put->submitted.add();
+    CHECK(f.inside->admit(OpKind::put));
+    CHECK(counters.find(OpKind::put) == put);
+    CHECK(!counters.find(OpKind::get));
+    xfer_op_stats_t told{};
+    counters.add_to(OpKind::put, told);
+    counters.add_to(OpKind::get, told);
+    CHECK(told.submitted == 1);
+    f.inside->outstanding.store(0);
+}
+
 TEST_CASE("an endpoint takes as many operations as its limit") {
     Fixture f;
     for (uint32_t i = 0; i < kLimit; ++i) {
         CHECK(f.inside->outstanding.load() == i);
-        CHECK(f.inside->admit());
+        CHECK(f.inside->admit(OpKind::put));
     }
     CHECK(!f.inside->room_wanted.load());
     for (int again = 0; again < 3; ++again) {
-        CHECK(!f.inside->admit());
+        CHECK(!f.inside->admit(OpKind::put));
         CHECK(f.inside->outstanding.load() == kLimit);
         CHECK(f.inside->room_wanted.load());
     }
     f.inside->outstanding.fetch_sub(1);
-    CHECK(f.inside->admit());
-    CHECK(!f.inside->admit());
+    CHECK(f.inside->admit(OpKind::put));
+    CHECK(!f.inside->admit(OpKind::put));
     f.inside->outstanding.store(0);
 }
 
