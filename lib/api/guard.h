@@ -113,7 +113,6 @@ inline void log_refusal(const Call &call, Status status, std::string_view text) 
 
 // Allocates nothing where nobody listens to the log: it may tell of a lack of memory.
 inline xfer_status_t report(const Call &call, const Failure &why) noexcept {
-    if (why.status == XFER_OK && !call.err) return XFER_OK;
     const std::string_view text = why.message.empty() && why.status
                                       ? std::string_view(xfer_status_text(why.status))
                                       : std::string_view(why.message);
@@ -157,7 +156,7 @@ xfer_status_t guarded(const Call &call, Body body) noexcept {
     } catch (...) {
         why = {XFER_EINTERNAL, XFER_ORIGIN_NONE, 0, {}};
     }
-    return report(call, why);
+    return why.status == XFER_OK && !call.err ? XFER_OK : report(call, why);
 }
 
 // Of a second close, while the handle still is there. Its call is made before it is closed, as the

@@ -35,7 +35,7 @@ Status start(xfer_ep_t *handle, Dir dir, uint64_t local, const xfer_ref_t *ref, 
     if (options.flags & XFER_FLAG_COPY && length)
         local = reinterpret_cast<uint64_t>(
             single->copy(reinterpret_cast<const uint8_t *>(local), length));
-    single->remotes.assign(1, remote_of(*remote));
+    set_remote(*single, *remote);
     single->list.add_strided(dir, 0, {local, remote->offset + offset, length}, 0, 0, 1);
     return post_single(std::move(single));
 }
@@ -71,7 +71,7 @@ Status start_atomic(xfer_ep_t *handle, uint32_t op, uint64_t *result, const xfer
         return status;
     if (!ep->admit(OpKind::atomic)) return ep->refusal();
     OwnSingle single = take_single(*ep, XFER_EVENT_ATOMIC, user, options.timeout_ms);
-    single->remotes.assign(1, remote_of(*remote));
+    set_remote(*single, *remote);
     const Piece word{local, remote->offset + offset, kAtomicWidth};
     single->list.add_strided(Dir::atomic, 0, word, 0, 0, 1);
     single->quiet = (options.flags & XFER_FLAG_QUIET) != 0;

@@ -34,6 +34,12 @@ inline OwnSingle take_single(Endpoint &ep, uint32_t kind, uint64_t user, uint32_
     return single;
 }
 
+// The only one that it names.
+inline void set_remote(Single &single, const RemoteRegion &remote) {
+    single.remotes.resize(1);
+    single.remotes.front() = remote_of(remote);
+}
+
 inline Status post_single(OwnSingle single) {
     Single *posted = single.release();
     Shard &entry = posted->ep->entry(posted->ordered, posted->passes);

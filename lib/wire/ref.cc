@@ -20,6 +20,7 @@ constexpr uint32_t kAccesses = XFER_READ | XFER_WRITE | XFER_ATOMIC;
 constexpr size_t kVersionAt = 4, kIdAt = 8, kIncarnationAt = 24, kRegionAt = 32, kKeyAt = 40;
 constexpr size_t kOffsetAt = 48, kLengthAt = 56, kGenerationAt = 64, kAccessAt = 68, kKindAt = 72;
 constexpr size_t kZeroAt = 76, kSumAt = 88;
+static_assert(kZeroAt + sizeof(uint32_t) + sizeof(uint64_t) == kSumAt);
 static_assert(kSumAt + sizeof(uint64_t) == sizeof(xfer_ref_t));
 
 // Refs travel through other programs, as text and in tables. The sum finds what was mangled on the
@@ -68,9 +69,8 @@ Result<RemoteRegion> decode_ref(const xfer_ref_t &ref) {
                            ", which is later than this library's"};
     }
     if (load<uint64_t>(from + kSumAt) != sum_of(from)) return no_ref("it was changed");
-    if (std::any_of(from + kZeroAt, from + kSumAt, [](uint8_t byte) { return byte != 0; })) {
+    if (load<uint32_t>(from + kZeroAt) || load<uint64_t>(from + kZeroAt + sizeof(uint32_t)))
         return no_ref("a field that is not zero");
-    }
     RemoteRegion region;
     std::copy_n(from + kIdAt, region.id.size(), region.id.begin());
     region.incarnation = load<uint64_t>(from + kIncarnationAt);
