@@ -104,6 +104,7 @@ protected:
     // Before it sleeps: those who look at memory arrange to be woken. Who still finds something
     // keeps the loop awake.
     void doze();
+    bool polls_memory() const { return !polled_.empty(); }
     bool pending() const;  // there is something to do that no descriptor and no timer tells of
     // Asked by a visitor, and the loop sleeps already.
     void tell_sleeper();
@@ -132,9 +133,6 @@ private:
     std::unique_ptr<Resolver> resolver_;
     std::atomic<std::thread::id> owner_;
     std::atomic<bool> woken_ = false;
-
-protected:
-    bool polls_memory() const { return !polled_.empty(); }
 };
 
 }  // namespace xfer

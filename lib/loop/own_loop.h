@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A loop of the engine's own: run() drives it on a thread, or turn() where the user polls. It
 // sleeps in epoll_wait, in the set of what it watches, so that a packet costs one system call to
-// hear of; an eventfd in the same set ends its sleep. (lib/design/0043-a-loop-that-sleeps-in-epoll)
+// hear of; an eventfd in the same set ends its sleep. (lib/design/0043)
 #pragma once
 
 #include "loop/engine_loop.h"
