@@ -295,14 +295,18 @@ static void test_calls_on_closed(void **state) {
     xfer_batch_t *batch = NULL;
     pair.client->hook = NULL;
     assert_status(xfer_batch_open(pair.ep, NULL, &batch, NULL), XFER_OK);
-    if (((const Mode *)*state)->dispatch != XFER_DISPATCH_THREAD) {
-        /* Nothing runs between close and these calls, so that the handle is still there. */
-        assert_status(xfer_ep_close(pair.ep), XFER_OK);
-        assert_status(xfer_put(pair.ep, local, &pair.ref, 0, 8, 1, NULL), XFER_ECLOSED);
-        assert_status(xfer_ep_connect(pair.ep, 1, NULL), XFER_ECLOSED);
-        assert_status(xfer_ep_close(pair.ep), XFER_ECLOSED);
-        wait_closed(pair.client, pair.ep);
-    }
+    hold_events(pair.client);
+    const xfer_status_t results[] = {
+        xfer_ep_close(pair.ep),
+        xfer_put(pair.ep, local, &pair.ref, 0, 8, 1, NULL),
+        xfer_ep_connect(pair.ep, 1, NULL),
+        xfer_ep_close(pair.ep),
+    };
+    release_events(pair.client);
+    assert_status(results[0], XFER_OK);
+    for (int i = 1; i < 4; i++)
+        assert_status(results[i], XFER_ECLOSED);
+    wait_closed(pair.client, pair.ep);
     assert_status(xfer_batch_close(batch), XFER_OK);
 }
 

@@ -259,6 +259,14 @@ void wait_closed(Host *host, const void *object) {
     wait_match(host, XFER_EVENT_CLOSED, ANY_USER, object, kPatience);
 }
 
+void hold_events(Host *host) {
+    pthread_mutex_lock(&host->mutex);
+}
+
+void release_events(Host *host) {
+    pthread_mutex_unlock(&host->mutex);
+}
+
 bool take_event(Host *host, uint32_t type, uint64_t user, xfer_event_t *event) {
     return take_match(host, type, user, NULL, event);
 }

@@ -160,6 +160,10 @@ enum { kPatience = 20000 }; /* ms; far beyond what anything here needs */
 xfer_event_t wait_event(Host *host, uint32_t type, uint64_t user, uint32_t ms);
 /* The same, for the CLOSED event of `object`. */
 void wait_closed(Host *host, const void *object);
+/* Until release_events no event callback of the host returns, so a handle that was closed is not
+ * freed yet. No assertion in between: a failed one would leave the events held. */
+void hold_events(Host *host);
+void release_events(Host *host);
 /* Takes such an event if it is there already. */
 bool take_event(Host *host, uint32_t type, uint64_t user, xfer_event_t *event);
 /* How many came so far, taken or not. */

@@ -196,8 +196,12 @@ static void test_refused(void **state) {
     assert_status(xfer_notify(pair.ep, local, 8, 1, 1, &options), XFER_EINVAL);
     options.flags = 8;
     assert_status(xfer_put(pair.ep, local, &pair.ref, 0, 8, 1, &options), XFER_EINVAL);
-    assert_status(xfer_ep_close(pair.ep), XFER_OK);
-    assert_status(xfer_ep_flush(pair.ep, NULL, 1, NULL), XFER_ECLOSED);
+    hold_events(pair.client);
+    const xfer_status_t closed = xfer_ep_close(pair.ep);
+    const xfer_status_t late = xfer_ep_flush(pair.ep, NULL, 1, NULL);
+    release_events(pair.client);
+    assert_status(closed, XFER_OK);
+    assert_status(late, XFER_ECLOSED);
     wait_closed(pair.client, pair.ep);
 }
 
