@@ -24,7 +24,7 @@ constexpr uint32_t kMaxIoThreads = 64;
 constexpr uint32_t kMaxSpinUs = 1'000'000;
 
 // Objects.
-constexpr uint32_t kMaxRegions = 1'048'576;   // no test reaches it: they would need a gigabyte
+constexpr uint32_t kMaxRegions = 1'048'576;   // of an engine, grants among them
 constexpr uint64_t kMaxEntries = 1ull << 32;  // of one batch
 constexpr uint32_t kMaxRemotes = 65'536;      // different refs in one batch
 // Undelivered PEER_UP, PEER_DOWN and REGION_GONE of one endpoint, and as many ROOM.

@@ -8,6 +8,7 @@
 #include "fixture.h"
 
 enum { kMaxReceives = 65536, kMaxRemotes = 65536, kMaxWatched = 65536, kChain = 20000 };
+enum { kMaxRegions = 1048576 };
 
 static void wait_count(Host *host, uint32_t kind, size_t count) {
     uint64_t end = now_ms() + 2 * kPatience;
@@ -127,6 +128,38 @@ static void test_regions_that_are_watched(void **state) {
         assert_status(xfer_region_close(regions[i]), XFER_ECLOSED);
 }
 
+static _Atomic int revoked;
+
+static void count_revoked(Host *host, const xfer_event_t *event) {
+    (void)host;
+    if (event->kind == XFER_EVENT_REVOKED) revoked++;
+}
+
+/* Grants count as regions. One that ends makes room. */
+static void test_regions(void **state) {
+    Pair pair;
+    pair_open(&pair, *state, 4096);
+    Host *owner = pair.server;
+    xfer_grant_options_t options = {.size = sizeof options, .access = XFER_READ, .length = 1};
+    xfer_ref_t ref;
+    for (uint32_t i = 1; i < kMaxRegions; i++)
+        assert_status(xfer_region_grant(pair.region, &options, &ref, NULL), XFER_OK);
+    xfer_region_t *region = NULL;
+    xfer_ref_t over;
+    assert_status(xfer_region_grant(pair.region, &options, &over, NULL), XFER_ETOOBIG);
+    assert_status(xfer_region_open(owner->engine, NULL, pair.memory, 1, &region, NULL),
+                  XFER_ETOOBIG);
+    assert_int_equal(host_stats(owner).grants, kMaxRegions - 1);
+    assert_status(xfer_region_revoke(pair.region, &ref), XFER_OK);
+    wait_event(owner, XFER_EVENT_REVOKED, ANY_USER, kPatience);
+    region = open_region(owner, "another", XFER_READ, pair.memory, 1);
+    assert_status(xfer_region_grant(pair.region, &options, &over, NULL), XFER_ETOOBIG);
+    owner->hook = count_revoked; /* the fixture looks through all that it recorded */
+    assert_status(xfer_region_close(pair.region), XFER_OK);
+    wait_atomic(&revoked, kMaxRegions - 2, kPatience);
+    assert_status(xfer_region_close(region), XFER_OK);
+}
+
 /* Each begins when the one before it has ended, however many wait behind it. */
 static void test_long_chain(void **state) {
     xfer_engine_options_t options = host_options(*state), server = options;
@@ -162,6 +195,9 @@ static const struct CMUnitTest tests[] = {
     MODE_TEST(test_refs_of_a_batch, 1, "thread/1"),
     MODE_TEST(test_entries_of_a_batch, 1, "thread/1"),
     MODE_TEST(test_regions_that_are_watched, 1, "thread/1"),
+#if !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__ /* a gigabyte as it is */
+    MODE_TEST(test_regions, 7, "poll/1"),
+#endif
     MODE_TEST(test_long_chain, 0, "thread/none"),
     MODE_TEST(test_long_chain, 1, "thread/1"),
 };
