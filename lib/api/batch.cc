@@ -36,13 +36,18 @@ Status submit(xfer_batch_t *handle, uint64_t user, const xfer_submit_options_t *
     batch.event.user = user;
     batch.event.ep = reinterpret_cast<xfer_ep_t *>(batch.ep);
     batch.event.object = handle;
-    batch.submitted = true;
-    batch.submitted_entries.store(batch.list.entries());
+    const bool submitted = std::exchange(batch.submitted, true);
+    const uint64_t entries = batch.submitted_entries.exchange(batch.list.entries());
+    const uint64_t moved = batch.moved.get();
+    batch.moved.set(0);
     batch.flight.fetch_add(1);
     batch.retain();  // the flight's
     batch.state.store(Batch::State::inflight);
     building.keep_busy();
     if (batch.ep->entry(batch.ordered, batch.passes).post(batch)) return XFER_OK;
+    batch.moved.set(moved);  // xfer_batch_info is of the submit before
+    batch.submitted_entries.store(entries);
+    batch.submitted = submitted;
     batch.state.store(Batch::State::idle);
     batch.ep->outstanding.fetch_sub(1);
     batch.release();
