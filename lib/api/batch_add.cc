@@ -2,7 +2,7 @@
 // What is added to a batch: every piece is checked against its ref and this process's memory.
 #include "api/building.h"
 #include "api/transfer_check.h"
-#include "core/limits.h"
+#include "core/base/limits.h"
 
 using namespace xfer;
 

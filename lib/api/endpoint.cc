@@ -2,9 +2,9 @@
 #include <algorithm>
 
 #include "api/transfer_check.h"
-#include "core/address_message.h"
-#include "core/limits.h"
-#include "core/verdict.h"
+#include "core/base/limits.h"
+#include "core/peer/address_message.h"
+#include "core/peer/verdict.h"
 #include "transport/builtin.h"
 
 using namespace xfer;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/environment.h"
 #include "api/transfer_check.h"
-#include "core/describe.h"
+#include "core/engine/describe.h"
 #include "transport/builtin.h"
 #include "xfer/text.h"
 

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "api/input.h"
-#include "core/engine.h"
+#include "core/engine/engine.h"
 
 namespace xfer {
 

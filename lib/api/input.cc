@@ -5,7 +5,7 @@
 
 #include <cstddef>
 
-#include "core/limits.h"
+#include "core/base/limits.h"
 #include "util/utf8.h"
 #include "wire/limits.h"
 

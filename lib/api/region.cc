@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/transfer_check.h"
-#include "core/limits.h"
+#include "core/base/limits.h"
 #include "transport/atomic.h"
 
 using namespace xfer;

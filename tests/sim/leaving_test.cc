@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What stays when nobody uses something any more, and for how long: the memory of addresses that
 // failed, offers to end an idle connection that are not answered, or refused.
-#include "core/limits.h"
+#include "core/base/limits.h"
 #include "sim_host.h"
 
 using namespace xfer;

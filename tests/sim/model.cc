@@ -7,7 +7,7 @@
 #include <cstring>
 #include <random>
 
-#include "core/limits.h"
+#include "core/base/limits.h"
 #include "util/status.h"
 #include "wire/bytes.h"
 

@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-MACHINE = "lib/core/peer_state.cc"
+MACHINE = "lib/core/peer/peer_state.cc"
 BEGIN, END = "<!-- mutants:begin -->\n", "<!-- mutants:end -->\n"
 SECONDS = 900  # a generous limit against hanging
 

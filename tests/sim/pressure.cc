@@ -3,7 +3,7 @@
 // what they must not take from members.
 #include <algorithm>
 
-#include "core/limits.h"
+#include "core/base/limits.h"
 #include "scenario.h"
 
 namespace xfer {

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "core/engine.h"
+#include "core/engine/engine.h"
 #include "sim_transport.h"
 
 namespace xfer {

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "core/engine.h"
-#include "core/limits.h"
+#include "core/base/limits.h"
+#include "core/engine/engine.h"
 #include "sim_transport.h"
 
 using namespace xfer;

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "core/options.h"
+#include "core/engine/options.h"
 
 namespace xfer {
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "core/peer_state.h"
+#include "core/peer/peer_state.h"
 
 namespace xfer {
 

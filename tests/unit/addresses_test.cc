@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/addresses.h"
+#include "core/peer/addresses.h"
 
 #include <doctest/doctest.h>
 
-#include "core/limits.h"
+#include "core/base/limits.h"
 
 using namespace xfer;
 

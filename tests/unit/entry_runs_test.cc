@@ -5,7 +5,7 @@
 #include <random>
 #include <vector>
 
-#include "core/entry_runs.h"
+#include "core/transfer/entry_runs.h"
 
 using namespace xfer;
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/half_open.h"
+#include "core/peer/half_open.h"
 
 #include <doctest/doctest.h>
 
 #include <deque>
 #include <memory>
 
-#include "core/limits.h"
+#include "core/base/limits.h"
 
 using namespace xfer;
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/handle.h"
+#include "core/base/handle.h"
 
 #include <doctest/doctest.h>
 
-#include "core/engine.h"
-#include "core/notify_counter.h"
+#include "core/engine/engine.h"
+#include "core/transfer/notify_counter.h"
 
 using namespace xfer;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/handshake.h"
+#include "core/connection/handshake.h"
 
 #include <doctest/doctest.h>
 

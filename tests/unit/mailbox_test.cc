@@ -5,7 +5,7 @@
 #include <atomic>
 #include <thread>
 
-#include "core/mailbox.h"
+#include "core/base/mailbox.h"
 
 using namespace xfer;
 

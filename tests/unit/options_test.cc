@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/options.h"
+#include "core/engine/options.h"
 
 #include <doctest/doctest.h>
 
 #include <functional>
 #include <string>
 
-#include "core/limits.h"
+#include "core/base/limits.h"
 
 using namespace xfer;
 

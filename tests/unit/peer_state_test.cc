@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/peer_state.h"
+#include "core/peer/peer_state.h"
 
 #include <doctest/doctest.h>
 

@@ -14,8 +14,8 @@
 #include <cstring>
 
 #include "link_sink.h"
-#include "transport/shm/door.h"
-#include "transport/shm/reached.h"
+#include "transport/shm/import_table.h"
+#include "transport/shm/rendezvous.h"
 
 using namespace xfer;
 using namespace xfer::test;

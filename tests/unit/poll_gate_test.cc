@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/poll_gate.h"
+#include "core/engine/poll_gate.h"
 
 #include <doctest/doctest.h>
 

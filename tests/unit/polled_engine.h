@@ -4,7 +4,7 @@
 
 #include <doctest/doctest.h>
 
-#include "core/engine.h"
+#include "core/engine/engine.h"
 
 namespace xfer {
 

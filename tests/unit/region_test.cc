@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/region.h"
+#include "core/region/region.h"
 
 #include <doctest/doctest.h>
 

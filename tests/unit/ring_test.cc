@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "interleave.h"
-#include "transport/shm/claim.h"
+#include "transport/shm/hazard.h"
 
 using namespace xfer;
 using namespace xfer::shm;

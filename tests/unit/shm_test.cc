@@ -18,7 +18,7 @@
 #include <functional>
 
 #include "link_sink.h"
-#include "transport/shm/door.h"
+#include "transport/shm/rendezvous.h"
 #include "transport/shm/segment.h"
 #include "transport/shm/words.h"
 #include "wire/hello.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/sieve.h"
+#include "core/peer/sieve.h"
 
 #include <doctest/doctest.h>
 

@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "transport/shm/door.h"
-#include "transport/shm/reached.h"
-#include "transport/shm/ring_carrier.h"
+#include "transport/shm/export_table.h"
+#include "transport/shm/import_table.h"
+#include "transport/shm/rendezvous.h"
+#include "transport/shm/ring_stream.h"
 #include "transport/shm/segment.h"
-#include "transport/shm/shown.h"
 #include "transport/stream/link.h"
 #include "util/log.h"
 
@@ -64,7 +64,7 @@ private:
     Failure share();
     void finish();
 
-    // Copies and what they need; transport/shm/link_reach.cc.
+    // Copies and what they need; transport/shm/link_import.cc.
     void hear(const Word &word, std::vector<Fd> fds);
     void show(const Word &asked);
     void tell(const Word &word, Fd along = {});

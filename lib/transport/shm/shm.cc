@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/shm/shm.h"
 
-#include "transport/shm/door.h"
 #include "transport/shm/link.h"
+#include "transport/shm/rendezvous.h"
 #include "transport/stream/listener.h"
 
 namespace xfer {

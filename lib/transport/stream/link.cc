@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "transport/stream/socket.h"
-#include "transport/stream/socket_carrier.h"
+#include "transport/stream/socket_stream.h"
 #include "util/memory.h"
 #include "util/uri.h"
 

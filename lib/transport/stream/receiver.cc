@@ -6,7 +6,7 @@
 
 #include "transport/atomic.h"
 #include "util/mapped.h"
-#include "util/unseen.h"
+#include "util/tsan_ignore.h"
 #include "wire/hello.h"
 
 namespace xfer::stream {

@@ -5,8 +5,8 @@
 
 #include <optional>
 
-#include "transport/stream/carrier.h"
-#include "transport/stream/duplex.h"
+#include "transport/stream/byte_stream.h"
+#include "transport/stream/link_state.h"
 #include "wire/crc32c.h"
 
 namespace xfer::stream {

@@ -6,8 +6,8 @@
 #include <optional>
 #include <utility>
 
-#include "transport/stream/carrier.h"
-#include "transport/stream/duplex.h"
+#include "transport/stream/byte_stream.h"
+#include "transport/stream/link_state.h"
 #include "wire/limits.h"
 
 namespace xfer::stream {

@@ -11,7 +11,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "util/unseen.h"
+#include "util/tsan_ignore.h"
 
 namespace xfer::stream {
 

@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/connection/connection.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "core/engine/engine.h"
+#include "core/engine/shard.h"
+#include "core/peer/peer.h"
+#include "wire/short_name.h"
+
+namespace xfer {
+
+namespace {
+
+// Of the user's; what merely keeps the connection, or answers the peer, is not.
+bool is_work(FrameType type) {
+    return type == FrameType::notify || type == FrameType::message || type == FrameType::withdraw;
+}
+
+}  // namespace
+
+Connection::Connection(Shard &owner, Side initiator, uint64_t local_number, uint64_t count)
+    : shard(owner),
+      side(initiator),
+      number(local_number),
+      sequence(count),
+      handshake(owner.engine.self(), initiator, count),
+      handshake_limit_(*this),
+      probe_limit_(*this),
+      quiet_limit_(*this),
+      offer_(*this),
+      last_words_(*this) {
+    lanes_.push_back(std::make_unique<Lane>(*this, 0));
+    voice_ = lanes_[0].get();
+    const uint64_t patience =
+        side == Side::ours ? shard.engine.options().connect_ms * kNsPerMs : kStrangerNs;
+    shard.loop.arm(handshake_limit_, shard.now() + patience);
+}
+
+Connection::~Connection() {
+    leave_half_open();
+    disarm_timers();
+}
+
+void Connection::disarm_timers() {
+    for (Timer *timer : {&handshake_limit_, &probe_limit_, &quiet_limit_, &offer_, &last_words_})
+        shard.loop.disarm(*timer);
+}
+
+Status Connection::dial(const Uri &address) {
+    uri = to_string(address);
+    Transport *transport = shard.transport_for(address);
+    if (!transport) return XFER_EUNSUPPORTED;
+    auto link = transport->connect(address, control());
+    if (!link) {
+        why = link.error();
+        return why.status;
+    }
+    control().link = std::move(*link);
+    return XFER_OK;
+}
+
+// The peer answers at once.
+void Connection::say(ConstBytes words) {
+    control().link->send_hello(words);
+    shard.loop.expect(shard.now() + kWordsNs);
+}
+
+void Connection::send_hello(const Statement &statement) {
+    say(handshake.hello(statement));
+}
+
+// Lookups don't wait for `ready`: their questions travel with the proof. If this attempt loses
+// they are asked again on the one that lives.
+void Connection::send_proof(const Statement &statement, RequestList &waiting) {
+    std::vector<Question> questions;
+    for (Request &request : waiting) {
+        if (questions.size() == kMaxQuestions) break;
+        if (request.type() != XFER_EVENT_LOOKUP) continue;
+        questions.push_back({request.name, request.wait});
+        request.ListNode<InRequests>::unlink();
+        note(request);
+    }
+    say(handshake.proof(statement, std::move(questions)));
+    proved_ = true;
+}
+
+void Connection::send_ready(const Statement &statement) {
+    say(handshake.ready(statement));
+}
+
+void Connection::go_live() {
+    shard.loop.disarm(handshake_limit_);
+    live_ = true;
+    live_since_ = shard.now();
+    touch();
+    control().open();
+    if (shard.engine.options().lanes != XFER_NONE) control().window = kLaneWindow / 8;
+    uint64_t number = 0;
+    for (const Question &question : handshake.take_questions())
+        serving.lookup(++number, question.name, question.wait);
+    for (const uint64_t seq : forgotten_)
+        send_forget(seq);
+    forgotten_.clear();
+}
+
+void Connection::on_up(Lane &lane) {
+    if (closing_) return;
+    if (lane.number == 0) {
+        lane.state = Lane::State::joining;
+        return peer->hear({Input::up, number, 0, 0, {}});
+    }
+    lane.state = Lane::State::joining;
+    lane.link->send_hello(handshake.lane(lane.number));
+}
+
+void Connection::on_hello(Lane &lane, ConstBytes raw) {
+    if (closing_) return;
+    auto message = decode_hello(raw);
+    if (!message) return refuse(message.error());
+    hear(lane, *message, raw);
+}
+
+void Connection::hear(Lane &lane, const Hello &message, ConstBytes raw) {
+    if (message.kind == HelloKind::refuse) {
+        const Status status = message.status < 0 ? message.status : XFER_EPROTO;
+        if (lane.number != 0)
+            return lane.link->close({status, XFER_ORIGIN_PEER, 0, "the peer refused the lane"});
+        retry_ns_ = std::min(message.retry_ms * kNsPerMs, kBusyMostNs);
+        std::string why = "the peer refused the connection";
+        if (status == XFER_EAUTH) why.append(": ").append(handshake.why_unproved(message));
+        return close({status, XFER_ORIGIN_PEER, status, why});
+    }
+    if (lane.number != 0) {
+        if (message.kind != HelloKind::lane_ready || lane.state != Lane::State::joining)
+            return close({XFER_EPROTO, 0, 0, "unexpected words on a joining lane"});
+        return joined(lane);
+    }
+    if (!peer) return hear_stranger(message, raw);
+    const Status status = handshake.hear(message, raw);
+    if (status == XFER_EAUTH) return refuse(status, handshake.why_unproved(message));
+    if (status != XFER_OK) return refuse(status);
+    switch (message.kind) {
+    case HelloKind::reply:
+        return peer->hear_reply(*this, message, raw);
+    case HelloKind::ready:
+        return peer->hear({Input::ready, number, 0, 0, message.statement});
+    default:
+        return refuse(XFER_EPROTO);
+    }
+}
+
+// On a link that was accepted: a new connection, or a lane of one that lives. Until it has proved
+// itself it is answered from its own words and ours alone: nothing is looked up, kept or counted
+// for the id that it claims, and the reply's statement is empty.
+void Connection::hear_stranger(const Hello &message, ConstBytes raw) {
+    if (candidate) return refuse(XFER_EPROTO);
+    if (message.kind == HelloKind::lane && handshake.heard().empty())
+        return shard.admit_lane(*this, message, raw);
+    const Status status = handshake.hear(message, raw);
+    if (status == XFER_EAUTH) return refuse(status, handshake.why_unproved(message));
+    if (status != XFER_OK) return refuse(status);
+    if (message.kind == HelloKind::proof) return shard.admit(*this, message, raw);
+    const Identity &claimed = message.identity;
+    const Engine::Name &own = shard.engine.identity();
+    if (claimed.id == own.id && claimed.incarnation != own.incarnation)
+        return refuse(XFER_EIDENTITY);
+    sequence = claimed.sequence;
+    say(handshake.reply({}));  // if it is us, the dialing side learns it from this
+}
+
+// The limit of who dials, if it is the same, began earlier: the refusal shall come before that.
+void Connection::wait_for_verdict(Peer &visited, const Statement &statement) {
+    candidate = &visited;
+    proved = statement;
+    leave_half_open();
+    const uint64_t patience = shard.engine.options().connect_ms * kNsPerMs;
+    shard.loop.arm(handshake_limit_, shard.now() + patience - patience / 4);
+}
+
+void Connection::hurry() {
+    if (side != Side::ours || proved_ || closing_ || !handshake_limit_.armed()) return;
+    shard.loop.arm(handshake_limit_, std::min(handshake_limit_.due, shard.now() + kHurryNs));
+}
+
+void Connection::leave_half_open() {
+    shard.leave_half_open(half_open_);
+}
+
+void Connection::refuse(Status status, std::string_view words) {
+    if (words.empty()) words = xfer_status_text(status);
+    refuse({status, 0, 0, std::string("handshake: ").append(words)});
+}
+
+void Connection::refuse(const Failure &why) {
+    if (closing_) return;
+    if (side == Side::theirs && !live_) {
+        Hello message;
+        message.kind = HelloKind::refuse;
+        message.status = why.status;
+        message.retry_ms = why.status == XFER_EOVERLOAD ? kBusyMs : 0;
+        control().link->send_hello(encode_hello(message));
+    }
+    close(why);
+}
+
+// To a peer that has our proof the connection may be live already, while its answer is on the way.
+void Connection::say_goodbye(Status why) {
+    if (!live_ && (!proved_ || why != XFER_ECLOSED)) return;
+    Frame bye;
+    bye.type = FrameType::bye;
+    bye.status = why < 0 ? why : XFER_ECLOSED;
+    voice_->link->send(bye, {});
+}
+
+void Connection::close(const Failure &reason) {
+    if (closing_) return;
+    closing_ = true;
+    leave_half_open();
+    why = reason;
+    const bool said = in_memory([&] { say_goodbye(reason.status); });
+    static_cast<void>(said);  // its end says enough
+    for (auto &lane : lanes_)
+        if (lane->link && lane->state != Lane::State::down)
+            lane->link->close(reason);
+        else
+            lane->state = Lane::State::down;
+    finish();
+}
+
+void Connection::on_lane_down(Lane &lane, const Failure &reason) {
+    const bool was_ready = lane.state == Lane::State::ready;
+    lane.state = Lane::State::down;
+    if (!closing_ && lane.number != 0 && !was_ready) {
+        shard.log().warn("peer {}: lane {} to {} failed: {}", short_name(handshake.peer().id),
+                         lane.number, uri, reason.message);
+        if (lane.number == kNearLane) near_failed(reason);
+        return;
+    }
+    if (!closing_ && waits_for_last_words(lane, reason)) return;
+    close(reason);
+    finish();
+}
+
+// Lanes end in any order: what the peer says on the control channel, or the end of that, tells why,
+// and is read first, also on a lane whose answer has not been read yet. A lane that failed alone
+// ends the connection when the time is over.
+bool Connection::waits_for_last_words(const Lane &lane, const Failure &reason) {
+    const uint32_t heard = heard_shift_ ? kNearLane : 0;
+    if (!live_ || lane.number == heard || reason.status != XFER_EPEERLOST) return false;
+    const bool open = std::any_of(lanes_.begin(), lanes_.end(), [&](const auto &other) {
+        return other->number == heard && other->state != Lane::State::down;
+    });
+    if (!open) return false;
+    if (!last_words_.armed()) {
+        why = reason;
+        shard.loop.arm(last_words_, shard.now() + kLastWordsNs);
+    }
+    pump_soon();
+    return true;
+}
+
+void Connection::finish() {
+    if (!std::all_of(lanes_.begin(), lanes_.end(),
+                     [](const auto &lane) { return lane->state == Lane::State::down; }))
+        return;
+    ended_ = true;
+    disarm_timers();
+    shard.loop.defer(*this);
+}
+
+// Deferred: more credit, or the end of it all.
+void Connection::run() {
+    for (const auto &lane : lanes_)
+        lane->give_back();
+    if (ended_) return peer ? peer->ended(*this) : shard.stranger_gone(*this);
+    if (usable()) peer->flow.pump();
+    leave_when_quiet();
+}
+
+void Connection::pump_soon() {
+    if (peer->flow.waiting() || peer_done_) shard.loop.defer(*this);
+}
+
+void Connection::on_timer(Timer &timer) {
+    if (&timer == &offer_) return offer_unanswered();
+    if (&timer == &last_words_) return close(Failure(why));
+    if (&timer == &probe_limit_)
+        return close(
+            {XFER_EPEERLOST, XFER_ORIGIN_OS, ETIMEDOUT, "an old connection did not answer"});
+    if (&timer == &quiet_limit_)
+        return close(
+            {XFER_EPEERLOST, XFER_ORIGIN_OS, ETIMEDOUT, "a reader of a closed region stalls"});
+    if (candidate) return refuse(XFER_ETIMEDOUT, "the application did not decide in time");
+    if (side == Side::ours && control().state == Lane::State::dialing)
+        return close({XFER_EUNREACHABLE, XFER_ORIGIN_OS, ETIMEDOUT,
+                      "no answer to the connection attempt (SYN)"});
+    close({XFER_EUNREACHABLE, 0, 0, "the handshake did not end in time"});
+}
+
+// ---- live
+
+Status Connection::refusal(const EngineId &owner, uint64_t incarnation) const {
+    const Identity &identity = handshake.peer();
+    if (owner != identity.id) return XFER_EIDENTITY;
+    return incarnation == identity.incarnation ? XFER_OK : XFER_ESTALE;
+}
+
+void Connection::flush() {
+    for (auto &lane : lanes_)
+        if (lane->unflushed) {
+            lane->unflushed = false;
+            touch();
+            lane->link->flush();
+        }
+}
+
+bool Connection::send(const Frame &frame, ConstBytes body) {
+    if (closing_) return false;
+    if (is_work(frame.type)) touch();
+    bool taken = false;
+    in_turn([&] { taken = voice_->link->send(frame, body); });
+    if (!taken)
+        close({XFER_EPEERLOST, XFER_ORIGIN_OS, ETIMEDOUT,
+               "the peer does not read its control channel"});
+    ++voice_->frames.requests;
+    voice_->frames.bytes += body.size();
+    return taken;
+}
+
+// Control frames belong on the control channel: the first lane until the peer has moved it. A peer
+// that sends them elsewhere broke the protocol.
+void Connection::on_control(Lane &lane, const Frame &frame, ConstBytes body) {
+    if (closing_) return;
+    if (lane.number != (heard_shift_ ? kNearLane : 0))
+        return close({XFER_EPROTO, 0, 0, "a control frame on a data lane"});
+    switch (frame.type) {
+    case FrameType::lookup:
+        touch();
+        return serving.lookup(frame.seq, {reinterpret_cast<const char *>(body.data()), body.size()},
+                              frame.flags & kLookupWait);
+    case FrameType::forget:
+        return serving.forget(frame.seq);
+    case FrameType::found:
+        return answer(frame, body);
+    case FrameType::gone:
+        return peer->tell_gone(body);
+    case FrameType::notify:
+        touch();
+        return notified.hear(frame, body);
+    case FrameType::noted:
+        if (peer->live() == this) peer->flow.noted(frame);
+        return;
+    case FrameType::message:
+        touch();
+        return incoming.hear(frame, body);
+    case FrameType::withdraw:
+        return incoming.withdraw(frame);
+    case FrameType::kept:
+    case FrameType::taken:
+        return answer_to_message(frame);
+    case FrameType::ping: {
+        Frame pong;
+        pong.type = FrameType::pong;
+        pong.seq = frame.seq;
+        send(pong);
+        return;
+    }
+    case FrameType::pong:
+        return on_pong(frame);
+    case FrameType::lanes:
+        return on_lanes(frame);
+    case FrameType::shift:
+        return on_shift(lane);
+    case FrameType::drain:
+        return on_drain(frame);
+    case FrameType::bye:
+        return on_leave(frame);
+    default:
+        return close({XFER_EPROTO, 0, 0, "a frame that does not belong on the control channel"});
+    }
+}
+
+}  // namespace xfer

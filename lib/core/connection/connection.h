@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+// One attempt to be connected, and if it lives the connection: a control link, and data lanes that
+// join it. It speaks; Peer decides.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/limits.h"
+#include "core/connection/handshake.h"
+#include "core/connection/path_selector.h"
+#include "core/message/message_receiver.h"
+#include "core/peer/half_open.h"
+#include "core/peer/request.h"
+#include "core/region/target.h"
+#include "core/transfer/notify_receiver.h"
+#include "transport/transport.h"
+#include "util/fixed_vector.h"
+#include "util/memory.h"
+
+namespace xfer {
+
+class Connection;
+class Peer;
+class Transfer;
+struct InHolder;     // its peer's, the strangers, or those to be destroyed
+struct InUndecided;  // strangers that wait for the application's verdict
+
+// A link as its connection sees it. Lane 0 is the control channel.
+class Lane final : public LinkSink {
+public:
+    enum class State : uint8_t { dialing, joining, ready, down };
+
+    Lane(Connection &connection, uint32_t number) : connection(connection), number(number) {}
+
+    void start();  // we may speak
+    void open();   // and hear
+    bool has_room() const { return state == State::ready && ops < max_ops && bytes < window; }
+    void post(Op &op);
+    bool cancel(Op &op);
+    void give_back();  // what the link refused, as never sent
+
+    void on_up() override;
+    void on_hello(ConstBytes message) override;
+    void on_control(const Frame &frame, ConstBytes body) override;
+    void on_done(Op &op, Status status) override;
+    Status on_access(Dir dir, const Access &access, std::span<const WirePiece> pieces,
+                     std::vector<iovec> &out) override;
+    Status on_reach(const Access &access, Reach &out) override;
+    void on_served(Dir dir, uint64_t bytes) override;
+    void on_quiet(Target target) override;
+    void on_unmapped(Target target) override;
+    void on_unseen(NotificationId notification, uint64_t key) override;
+    void on_down(const Failure &why) override;
+
+    Connection &connection;
+    const uint32_t number;
+    std::unique_ptr<Link> link;
+    State state = State::dialing;
+    Distance distance = Distance::network;  // once we may speak
+    uint32_t ops = 0, max_ops = 0;
+    uint64_t bytes = 0, window = 0;
+    bool unflushed = false;
+    // Since it was opened: what was answered of ours, by how it moved, and what the peer asked for.
+    struct Carried {
+        uint64_t requests = 0, bytes = 0;
+    };
+    std::array<Carried, kMovedWays> carried;
+    Carried served, frames;  // frames: control frames that were sent
+    std::optional<Moved> last_moved;
+
+private:
+    void finish(Op &op, Status status);
+
+    List<Op, InLink> refused_;  // at most one a turn: the lane has no room from then on
+    List<Op, InLink> lost_;     // with the link; they end with the connection, which knows why
+};
+
+class Connection final : public TimerSink,
+                         public Task,
+                         public ListNode<InHolder>,
+                         public ListNode<InUndecided> {
+public:
+    Connection(Shard &shard, Side side, uint64_t number, uint64_t sequence);
+    ~Connection();
+
+    // ---- what the state machine orders
+    Status dial(const Uri &uri);
+    void hurry();  // an attempt of ours: there is another address to be tried
+    void send_hello(const Statement &statement);
+    void send_proof(const Statement &statement, RequestList &waiting);  // with the first questions
+    void send_ready(const Statement &statement);
+    void go_live();
+    void probe();
+    void close(const Failure &why);  // Peer hears of the end when all lanes are down
+    void refuse(Status status, std::string_view words = {});  // else those of the status
+    void wait_for_verdict(Peer &visited, const Statement &statement);
+
+    // ---- once it is live
+    bool usable() const { return live_ && !closing_ && !leaving_; }
+    // Not once an end drains, nor once we have said that we are done: what comes to us later waits
+    // for a connection of its own.
+    bool takes_new() const { return usable() && !peer_drains_ && !done_said_; }
+    void drain();  // tells the peer, and tells it again when nothing of ours is under way
+    Lane &control() { return *lanes_[0]; }
+    // Which lane carries what; core/connection/lane_set.cc.
+    Choice route(uint64_t bytes) const;  // what of so many bytes would take
+    Lane &lane_for(uint64_t bytes);      // the same, and better ones are opened
+    void come_near();  // if the peer may be a neighbour; there is something to move
+    void flush();
+    void pump_soon();
+    Status refusal(const EngineId &owner,
+                   uint64_t incarnation) const;  // of work that names another engine
+    void ask(Request &request);                  // or puts it back where it waits
+    RequestList &asked() { return asked_; }
+    void put_off(RequestList &into);    // what waits for a name: the peer goes
+    void take_back(RequestList &into);  // what was asked, when the connection has ended
+    void take_back(Request &request, RequestList &into);
+    void forget(Request &request);
+    bool send(const Frame &frame, ConstBytes body = {});
+    void retire(Region &region);
+    void discard(NotificationId notification);
+    bool retire(Transfer &send);  // true: none of its bytes are on their way out
+    // Takes its link; else why not.
+    std::string_view join_lane(Connection &stranger, const Hello &message, ConstBytes raw);
+    uint64_t beat(uint64_t now);  // heartbeat: silence, idleness; when to look again
+    bool idle() const;
+    bool may_go() const;  // nothing is under way here, and it can come back
+    void offer_end();
+    void touch();  // it is of use
+
+    // What lacks memory in its turn ends it.
+    template <typename Step>
+    void in_turn(Step step) {
+        if (!in_memory(step)) close(no_memory());
+    }
+
+    // ---- from lanes
+    void on_up(Lane &lane);
+    void on_hello(Lane &lane, ConstBytes raw);
+    void on_control(Lane &lane, const Frame &frame, ConstBytes body);
+    void on_lane_down(Lane &lane, const Failure &why);
+    void on_shift(Lane &lane);
+    void on_quiet(Target target);
+    void on_timer(Timer &timer) override;
+    void run() override;
+
+    Shard &shard;
+    const Side side;
+    const uint64_t number;
+    uint64_t sequence;
+    uint64_t listener_user = 0;  // of the listener that accepted it
+    Peer *peer = nullptr;
+    Peer *candidate = nullptr;  // of a stranger: its peer, once the application has let it in
+    Statement proved;           // what such a one has said
+    std::string uri;            // that was dialed
+    Handshake handshake;
+    Serving serving{*this};
+    Notified notified{*this};
+    Incoming incoming{*this};
+    Failure why;  // it ended
+    bool live() const { return live_; }
+    bool closing() const { return closing_; }
+    bool left_idle() const { return leaving_; }
+    uint64_t live_since() const { return live_since_; }
+    uint64_t retry_ns() const { return retry_ns_; }
+    const std::vector<std::unique_ptr<Lane>> &lanes() const { return lanes_; }
+    bool is_near() const { return voice_->link && voice_->link->near(); }
+    // Of the local path: "open", "opening", or why there is none.
+    std::string_view local_path() const;
+    std::string_view why_not_local() const;
+    uint64_t rtt_ns = 0;
+
+private:
+    friend class Shard;
+    friend class Peer;
+    void say(ConstBytes words);
+    void say_goodbye(Status why);
+    void hear(Lane &lane, const Hello &message, ConstBytes raw);
+    void hear_stranger(const Hello &message, ConstBytes raw);
+    std::string_view why_no_lane(const Connection &stranger, const Hello &message,
+                                 ConstBytes raw) const;  // empty: it may join
+    void refuse(const Failure &why);
+    Path path(const Lane &lane) const;
+    void look_for_neighbour();
+    void ask_for_lanes(uint8_t which);
+    void open_lanes();
+    void on_lanes(const Frame &ask);
+    void joined(Lane &lane);
+    void shift_to(Lane &lane);
+    void near_failed(const Failure &why);
+    void note(Request &request);
+    void send_forget(uint64_t seq);
+    void answer(const Frame &frame, ConstBytes body);
+    void on_pong(const Frame &frame);
+    void answer_to_message(const Frame &frame);
+    void on_leave(const Frame &frame);
+    void on_drain(const Frame &frame);
+    void leave_when_quiet();
+    bool rests() const;
+    void set_leaving(bool leaving);
+    void offer_unanswered();
+    bool waits_for_last_words(const Lane &lane, const Failure &reason);
+    void finish();
+    void disarm_timers();
+    void leave_half_open();  // it has proved itself, or is over
+
+    HalfOpenPlace half_open_{*this};
+    std::vector<std::unique_ptr<Lane>> lanes_;
+    RequestList asked_;
+    uint64_t last_question_ = 0;
+    FixedVector<uint64_t, kMaxQuestions>
+        forgotten_;  // questions of the proof, until frames may be sent
+    uint32_t lanes_that_send(Target target, Status why);  // on_quiet follows for each of them
+    uint32_t quiet_awaited_ = 0;
+    Timer handshake_limit_;
+    Timer probe_limit_;  // since the first newcomer asked
+    Timer quiet_limit_;  // of what is on its way out of a region that has ended
+    Timer offer_;        // to end it; who does not answer has nothing to say
+    Timer last_words_;   // since a lane ended that is not the control channel
+    uint64_t live_since_ = 0;
+    uint64_t last_use_ = 0;
+    uint64_t retry_ns_ = 0;  // the peer is busy: not before so long
+    uint64_t offered_ = 0;   // when we last offered to end it
+    uint64_t denied_ = 0;    // when the peer did not let it end
+    uint64_t pinged_ = 0;
+    uint64_t rested_ = 0;  // silence until then was agreed on
+    bool live_ = false, closing_ = false, ended_ = false;
+    bool proved_ = false;                           // we have said our proof
+    bool leaving_ = false;                          // we offered to end an idle connection
+    bool drain_said_ = false, done_said_ = false;   // ours
+    bool peer_drains_ = false, peer_done_ = false;  // the peer's
+    bool lanes_wanted_ = false, lanes_opened_ = false;
+    // How far the near lane is: nobody has asked for it; it failed, or there is none; on its way;
+    // ours to speak on.
+    enum class Near : uint8_t { apart, tried, joining, shifted } near_ = Near::apart;
+    bool heard_shift_ = false;
+    Failure near_failure_;
+    Lane *voice_;  // where we say frames: the first lane, or the near one
+};
+
+}  // namespace xfer

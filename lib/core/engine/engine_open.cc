@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// How an engine comes to be: who it is, its loops and what they run on, and the address at which
+// its neighbours find it.
+#include <fmt/format.h>
+#include <pthread.h>
+
+#include <algorithm>
+
+#include "core/base/limits.h"
+#include "core/engine/engine.h"
+#include "transport/builtin.h"
+#include "wire/short_name.h"
+
+namespace xfer {
+
+namespace {
+
+// Counted by who comes out of them. Asking the system who we are, at every call, would cost as much
+// as a small operation does.
+std::atomic<uint32_t> forks = 0;
+
+uint32_t forks_so_far() {
+    static const int counted = ::pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1); });
+    XFER_CHECK(counted == 0);
+    return forks.load();
+}
+
+}  // namespace
+
+Engine::Engine(Options options, const Seams &seams)
+    : Handle(Magic::engine),
+      options_(std::move(options)),
+      seams_(seams),
+      forks_(forks_so_far()),
+      slots_(options_.max_connections),
+      undecided_(half_open_places()),
+      own_device_(seams.device ? nullptr : make_device()),
+      device_(seams.device ? seams.device : own_device_.get()),
+      delivery_(options_, end_) {
+    self_.random = seams_.random ? seams_.random : [](void *, Bytes out) { random_bytes(out); };
+    self_.random_context = seams_.context;
+    identity_.id = options_.id;
+    if (!options_.own_id) self_.random(self_.random_context, identity_.id);
+    while (identity_.incarnation == 0)
+        identity_.incarnation = random_u64();
+    options_.log.prefix = Text("engine ") + short_name(identity_.id) + ": ";
+    self_.id = identity_.id;
+    self_.incarnation = identity_.incarnation;
+    self_.key = options_.key;
+    Terms terms;
+    terms.max_ops = kLaneOps;
+    // Where the user's own thread drives us, our silence says nothing.
+    const bool threads = options_.io_threads || options_.dispatch == XFER_DISPATCH_THREAD;
+    const uint64_t silence_ms = std::min<uint64_t>(lost_after(options_.heartbeat_ms), UINT32_MAX);
+    terms.silence_ms = threads ? static_cast<uint32_t>(silence_ms) : 0;
+    terms.blob = options_.blob;
+    terms.listens = options_.advertise;
+    self_.set_terms(std::move(terms));
+    end_.event.kind = XFER_EVENT_CLOSED;
+    end_.event.object = this;
+    end_.event.user = options_.user;
+}
+
+// After a failed open, threads may run and loops be alive; after a join there is nothing of them.
+Engine::~Engine() {
+    while (Transfer *single = free_singles_.pop_front())
+        delete static_cast<Single *>(single);
+    join_threads();
+    shards_.clear();
+    UvLoop::abandon(std::move(callers_loop_));
+}
+
+Result<Engine *> Engine::open(Options options, const Seams &seams) {
+    if (!crypto_ready()) return Failure{XFER_EIO, 0, 0, "no source of random numbers"};
+    auto engine = Ref<Engine>::adopt(new Engine(std::move(options), seams));
+    if (Failure failure = engine->start(); failure.status != XFER_OK) return failure;
+    engine->retain();  // the handle's
+    return engine.get();
+}
+
+void Engine::make_shard(Loop &loop, uint32_t index) {
+    shards_.push_back(std::make_unique<Shard>(*this, loop, index));
+    Shard &shard = *shards_.back();
+    shard.transports = seams_.transports ? seams_.transports(seams_.context, loop)
+                                         : builtin_transports(loop, log(), options_.transports);
+    Terms terms = self_.terms();
+    terms.transports.clear();
+    for (auto &transport : shard.transports)
+        terms.transports.emplace_back(transport->name());
+    self_.set_terms(std::move(terms));
+}
+
+// Under a name that nobody guesses, told to peers that have proved themselves. Without it they
+// reach us as others do.
+void Engine::await_neighbours() {
+    const Uri uri{.scheme = "shm",
+                  .host = fmt::format("{:016x}{:016x}", random_u64(), random_u64()),
+                  .path = {}};
+    if (!first_shard().transport_for(uri) || self_.terms().listens.size() == kMaxListenUris) return;
+    auto listener = first_shard().make_listener(uri, kDefaultMode, {}, kMaxUri);
+    if (!listener) return log().warn("no neighbour finds us: {}", listener.error().message);
+    keep(std::move(*listener));
+}
+
+Failure Engine::add_loop() {
+    if (options_.io_threads == 0 && options_.dispatch == XFER_DISPATCH_LOOP) {
+        auto loop = UvLoop::open(options_.loop, options_.unref);
+        if (!loop) return loop.error();
+        callers_loop_ = std::move(*loop);
+        loops_.push_back(callers_loop_.get());
+        return {};
+    }
+    auto loop = OwnLoop::open(options_.spin_us);
+    if (!loop) return loop.error();
+    own_loops_.push_back(std::move(*loop));
+    loops_.push_back(own_loops_.back().get());
+    return {};
+}
+
+// Where no thread does I/O, the side that dispatches drives its loop.
+Failure Engine::open_delivery() {
+    if (options_.io_threads) return delivery_.open();
+    return callers_loop_ ? delivery_.open(*callers_loop_) : delivery_.open(*own_loops_[0]);
+}
+
+Failure Engine::start() {
+    const auto simulated = static_cast<uint32_t>(seams_.loops.size());
+    const uint32_t count = simulated ? simulated : std::max(options_.io_threads, 1u);
+    closings_ = std::make_unique<Closing[]>(count);
+    shards_left_ = count;
+    loops_.reserve(count);
+    own_loops_.reserve(count);
+    shards_.reserve(count);
+    threads_.reserve(count);
+    if (simulated) {
+        for (Loop *loop : seams_.loops)
+            make_shard(*loop, static_cast<uint32_t>(shards_.size()));
+        await_neighbours();
+        return options_.dispatch == XFER_DISPATCH_POLL ? delivery_.open() : Failure{};
+    }
+    for (uint32_t i = 0; i < count; ++i) {
+        if (Failure why = add_loop(); why.status != XFER_OK) return why;
+        EngineLoop::Inside inside(*loops_.back());
+        make_shard(*loops_.back(), i);
+        if (i == 0) await_neighbours();
+    }
+    if (Failure failure = open_delivery(); failure.status != XFER_OK) return failure;
+    const bool threads = options_.io_threads || options_.dispatch == XFER_DISPATCH_THREAD;
+    for (size_t i = 0; threads && i < own_loops_.size(); ++i)
+        threads_.emplace_back([loop = own_loops_[i].get()] { loop->run(); });
+    if (delivery_.mode() == Delivery::Mode::turns) turned_ = own_loops_[0].get();
+    delivery_.start();
+    return {};
+}
+
+bool Engine::forked() const {
+    return forks.load(std::memory_order_relaxed) != forks_;
+}
+
+}  // namespace xfer

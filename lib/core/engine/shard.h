@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+// One loop's part of an engine: the peers whose identity falls to it, everything under them, and
+// its own copy of the region table. All of it is touched by that loop alone; other threads come in
+// by the mailbox.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "core/base/counters.h"
+#include "core/base/last_error.h"
+#include "core/base/limits.h"
+#include "core/base/mailbox.h"
+#include "core/message/cross_shard.h"
+#include "core/peer/acceptor.h"
+#include "core/peer/half_open.h"
+#include "core/peer/peer.h"
+#include "core/peer/sieve.h"
+#include "core/region/region.h"
+#include "util/log.h"
+#include "util/log_limit.h"
+
+namespace xfer {
+
+struct LinkMove;
+class Receive;
+struct Arrival;
+
+class Shard final : public WakeSink, public TimerSink, public Task {
+public:
+    Shard(Engine &engine, Loop &loop, uint32_t index);
+    ~Shard();
+
+    // ---- any thread
+    bool post(Message &message);  // false: this shard has ended
+    // The same, and nothing arrives meanwhile, also if who calls drives the loop: it may hold locks
+    // that what arrives would take.
+    bool enqueue(Message &message) {
+        return enqueue(message, [] {});
+    }
+    template <typename Then>  // as Mailbox::post has it
+    bool enqueue(Message &message, Then then) {
+        const Mailbox::Posted posted = mailbox_.post(message, then);
+        if (posted == Mailbox::Posted::first) loop.wake();
+        return posted != Mailbox::Posted::closed;
+    }
+    Engine &engine;
+    Loop &loop;
+    const uint32_t index;
+    ShardCounters counters;
+    LastError last_error;  // of its peers; on the loop
+    void stir();           // a slot is free, or wanted, or a receive waits
+
+    // ---- the loop: calls of the user, as messages
+    void submit(Transfer &transfer);
+    void submit(Request &request);
+    void cancel(Batch &batch);
+    CancelIndex &cancel_index() { return cancel_index_; }
+    void open(Endpoint &ep);
+    void close(Endpoint &ep);
+    void add(Region &region, RegionTable::Places &places);
+    void remove(Region &region);
+    void begin_close();
+    void release_handles();  // those that nobody can use any more: the engine's CLOSED was told
+    void begin_drain(uint64_t limit);  // in nanoseconds from now, 0: none
+
+    // ---- the loop: for what lives on it
+    uint64_t now() { return loop.now(); }
+    // Somebody is waited for: connections are looked at, if they were not.
+    void beat_soon();
+    uint64_t beat_step() const;
+    uint64_t listens_since() const { return listens_since_; }
+    const Log &log() const;
+    bool closing() const { return closing_; }
+    bool draining() const { return draining_; }
+    uint64_t next_number() { return ++last_number_; }
+    Transport *transport_for(const Uri &uri);
+    std::unique_ptr<Link> make_loopback(LinkSink &sink);
+    Op &take_op();
+    void give_op(Op &op) { free_ops_.push_back(op); }
+    std::vector<Piece> scratch;
+    Region *find_region(RegionId id);
+    Region *find_region(std::string_view name);
+    void wait_quiet(Region &region, uint32_t lanes);  // on_quiet follows, once for each of them
+    void on_quiet(RegionId id);
+    void region_quiet(Region &region);
+    void lease(Region &grant);  // its time counts from now
+    void served(Connection &connection, Dir dir, uint64_t bytes);
+
+    void tell(EventNode &node);
+    void end_quietly(EventNode &node);  // without an event; not before this turn's end
+    void finish(Transfer &transfer);    // it has ended: tells it, on the loop of its endpoint
+    void operation_ended(Endpoint &ep);
+    void explain_timeout(Transfer &transfer);
+    void notify(Endpoint &ep, uint32_t type, std::vector<uint8_t> data, Status status = XFER_OK,
+                uint32_t flags = 0);
+    void notify_peer_up(Endpoint &ep, const Identity &identity, const std::vector<uint8_t> &blob,
+                        uint32_t flags);
+    void notify_peer_down(Endpoint &ep, const Failure &why);
+
+    // Who dials; `user` is the listener's. As AcceptSink has them.
+    bool admits(const Source &source);
+    ConstBytes refusal() const { return refusal_; }
+    bool under_pressure();
+    void on_accept(std::unique_ptr<Link> link, const Source &source, uint64_t user);
+    bool shed();
+    void admit(Connection &stranger, const Hello &proof, ConstBytes raw);  // it has proved itself
+    void let_in(Peer &peer, Connection &stranger);
+    void admit_lane(Connection &stranger, const Hello &message, ConstBytes raw);
+    void stranger_gone(Connection &stranger);
+    HalfOpen *half_open() { return half_open_.get(); }  // null: nothing listens here
+    void leave_half_open(HalfOpenPlace &place);
+    // The handle of one that came to us, and the event that tells of it.
+    struct Newcomer {
+        Ref<Endpoint> ep;
+        std::unique_ptr<Notice> notice;
+    };
+    Newcomer newcomer(const Connection &connection);
+    void tell(Newcomer newcomer);
+    void greet(Peer &peer, uint32_t flags);  // it came to us and nobody has a handle on it
+    void greet_again(Peer &peer);
+    // For a connection of ours that turned out to be another peer's: what its move takes, and the
+    // move, which needs no more.
+    std::unique_ptr<LinkMove> pack(Connection &connection, const Identity &identity,
+                                   ConstBytes reply, List<Endpoint, InPeer> &eps);
+    void rehome(Connection &connection, std::unique_ptr<LinkMove> move, ConstBytes reply);
+    void arrive(LinkMove &move);
+    void review(Peer &peer);
+    void bury(Connection &connection);  // destroyed when no callback of its links runs
+    // Connections have a bound; core/peer/connection_limit.cc.
+    void dial_when_free(Peer &peer);
+    void dial_ended(Peer &peer);
+    void make_room(uint32_t wanted);  // offers the end of idle ones until so many are leaving
+    void room_made();
+    void leaving(bool begins) { begins ? ++leaving_ : --leaving_; }
+    void connected(Connection &connection);
+    void disconnected(Connection &connection);
+    Connection *find_live(uint64_t number) const;
+
+    // Messages; core/message/cross_shard.cc.
+    void message_arrived(const Arrival &arrival);
+    void message_withdrawn(uint64_t connection, uint64_t number);
+    std::unique_ptr<MessagesLost> prepare_lost(uint64_t connection);  // null: nothing crosses
+    void messages_lost(uint64_t connection, std::unique_ptr<MessagesLost> prepared);
+    void answer_message(uint64_t connection, uint64_t number, const MessageAnswer &answer);
+    void pull(Receive &receive);
+    void lose(Receive &receive);  // the connection of its message has ended, or is about to
+    void learnt(Endpoint &ep);    // who its peer is
+    void closed_receives(Endpoint &ep);
+    void hand_over_events();  // now, where another loop may tell what must come later
+
+    // `room`: bytes for the address that was bound, and its NUL. What is not kept does not listen.
+    Result<std::unique_ptr<Accepting>> make_listener(const Uri &uri, uint32_t mode,
+                                                     ListenTerms terms, size_t room);
+    void keep(std::unique_ptr<Accepting> listener) { listeners_.push_back(std::move(listener)); }
+    List<Peer, InShard> &peers() { return peers_; }
+    const std::vector<std::unique_ptr<Accepting>> &listeners() const { return listeners_; }
+    std::vector<std::unique_ptr<Transport>> transports;
+
+    void on_wake() override;
+    void on_timer(Timer &timer) override;
+    void run() override;
+
+private:
+    bool arrive_now(Message &message);
+    void drain_mailbox();
+    class Stir final : public Message {
+    public:
+        void arrive(Shard &shard) override;
+        std::atomic<bool> posted{false};
+    };
+    void dial_next();
+    bool may_dial_more() const;
+    void look_for_room();
+    void stir_others();
+    Peer *find_peer(const EngineId &id);
+    Peer *find_peer(const Endpoint &ep);  // by its addresses
+    Peer &take_in(std::unique_ptr<Peer> peer);
+    Peer &peer_of(const EngineId &id);
+    void refuse_now(Transfer &transfer);
+    void end_receives(Endpoint &ep);
+    void finish_close(Endpoint &ep);
+    void close(Peer &peer, const Failure &why);  // with its endpoints
+    uint64_t heartbeat() const;
+    void check_ended();
+    void check_drained();
+    void arrived();
+    void deliver();
+    void post_link(Shard &home, std::unique_ptr<LinkMove> move, Peer *from = nullptr);
+    void tell(std::unique_ptr<Notice> notice, Status status, uint32_t flags);
+    void receive(LinkMove &move);
+    std::unique_ptr<Connection> unpack(LinkMove &move);
+    void move_stranger(Connection &stranger, Shard &home, ConstBytes heard);
+    void report_pressure();
+    void report_refusal(const Connection &stranger);
+
+    Mailbox mailbox_;
+    RegionTable regions_;
+    List<RegionChange, InRetiring> retiring_;  // gone, but some of them is on its way out
+    Tree<Peer, ById, &Peer::id> by_id_;
+    AddressIndex by_address_;  // of the same peers
+    OwningList<Peer, InShard> peers_;
+    std::unordered_map<uint64_t, Connection *> live_;  // by number
+    // The latest that ended: a receive may have matched a message of theirs on another loop.
+    struct End {
+        uint64_t connection = 0;
+        uint32_t origin = XFER_ORIGIN_NONE;
+        int32_t native = 0;
+    };
+    std::array<End, kRecentEnds> ends_;  // by number
+    OwningList<Connection, InHolder> strangers_, graveyard_;
+    OwningList<Peer, InShard> dead_peers_;
+    std::vector<Ref<Endpoint>> moving_;    // room for those that leave with a connection
+    List<Endpoint, Lingering> lingering_;  // closed but for operations on their way here
+    List<Endpoint, Lingering> lent_;       // closed, of PEER events without a PEER_DOWN
+    LogLimit refusals_{kRefusalLines, kRefusalLogNs};
+    std::unique_ptr<HalfOpen> half_open_;
+    std::vector<uint8_t> refusal_;
+    std::vector<std::unique_ptr<Accepting>> listeners_;
+    List<Peer, WantsDial> want_dial_;
+    uint32_t waiting_ = 0, dialing_ = 0, leaving_ = 0;
+    bool starves_ = false;  // a peer waits for a slot
+    Sieve<Peer> store_;     // those with a live connection
+    Stir stir_;
+    uint64_t last_number_ = 0;
+    EventList outbox_;
+    EventList quiet_ends_;
+    uint64_t outbox_count_ = 0;
+    std::vector<std::unique_ptr<Op[]>> op_blocks_;
+    List<Op, InTransfer> free_ops_;
+    CancelIndex cancel_index_;  // of all that is here but for receives that wait
+    Timer beat_, drain_limit_, room_;
+    bool stirred_ = false;        // beat_soon() since the last beat began
+    uint64_t listens_since_ = 0;  // without a pause that peers could have been heard in
+    bool closing_ = false, ended_ = false;
+    bool draining_ = false;
+    bool drain_held_ = true;  // by what is under way here
+};
+
+}  // namespace xfer

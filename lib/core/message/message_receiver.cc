@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/message/message_receiver.h"
+
+#include <utility>
+
+#include "core/connection/connection.h"
+#include "core/engine/shard.h"
+#include "core/message/receive_queue.h"
+#include "core/peer/peer.h"
+#include "wire/crc32c.h"
+
+namespace xfer {
+
+bool Incoming::admit(const Frame &message, uint64_t payload) {
+    if (message.seq != last_ + 1) return false;
+    if (open_.size() >= kMaxMessages || payload_ + payload > kMaxHeld) return false;
+    last_ = message.seq;
+    payload_ += payload;
+    open_.emplace(message.seq, payload);
+    return true;
+}
+
+void Incoming::hear(const Frame &message, ConstBytes body) {
+    if (last_ == 0) lost_ = connection_.shard.prepare_lost(connection_.number);
+    Arrival arrival;
+    arrival.whole = !(message.flags & kEnvelope);
+    arrival.checked = (message.flags & kChecked) != 0;
+    const bool summed = arrival.whole && arrival.checked;
+    arrival.payload = arrival.whole ? body.subspan(summed ? kChecksumBytes : 0) : ConstBytes();
+    arrival.length = arrival.whole ? arrival.payload.size() : load<uint64_t>(body.data());
+    if (!admit(message, arrival.payload.size()))
+        return connection_.close({XFER_EPROTO, 0, 0, "a message that the peer may not send"});
+    if (summed) {
+        Crc32c sum;
+        sum.add(arrival.payload.data(), arrival.payload.size());
+        if (sum.value() != load<uint32_t>(body.data())) return taken(message.seq, XFER_ECHECKSUM);
+    }
+    Shard &shard = connection_.shard;
+    arrival.shard = &shard;
+    arrival.connection = connection_.number;
+    arrival.number = message.seq;
+    arrival.from = connection_.handshake.peer().id;
+    arrival.incarnation = connection_.handshake.peer().incarnation;
+    arrival.tag = message.region;
+    arrival.sync = (message.flags & kSync) != 0;
+    if (Endpoint *ep = connection_.peer->spokesman()) arrival.source = Ref(*ep);
+    shard.message_arrived(arrival);
+}
+
+void Incoming::withdraw(const Frame &frame) {
+    if (!open_.contains(frame.seq)) return;  // it was taken meanwhile
+    connection_.shard.message_withdrawn(connection_.number, frame.seq);
+}
+
+void Incoming::lost() {
+    if (last_) connection_.shard.messages_lost(connection_.number, std::move(lost_));
+}
+
+void Incoming::answer(FrameType type, uint64_t number, uint8_t flags, Status status) {
+    Frame frame;
+    frame.type = type;
+    frame.flags = flags;
+    frame.seq = number;
+    frame.status = status;
+    connection_.send(frame);
+}
+
+void Incoming::kept(uint64_t number, bool held) {
+    answer(FrameType::kept, number, held ? kHeld : 0, XFER_OK);
+}
+
+void Incoming::taken(uint64_t number, Status status) {
+    const auto at = open_.find(number);
+    if (at == open_.end()) return;
+    payload_ -= at->second;
+    open_.erase(at);
+    answer(FrameType::taken, number, 0, status);
+}
+
+}  // namespace xfer

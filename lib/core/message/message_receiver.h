@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// The messages that the peer of one connection sends: checked and counted here, matched by
+// Receiving. Each is answered `kept` if it has to wait, and `taken` at its end.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+
+#include "core/message/cross_shard.h"
+#include "util/status.h"
+#include "wire/bytes.h"
+#include "wire/frame.h"
+
+namespace xfer {
+
+class Connection;
+
+class Incoming {
+public:
+    explicit Incoming(Connection &connection) : connection_(connection) {}
+
+    void hear(const Frame &message, ConstBytes body);
+    void withdraw(const Frame &frame);
+    void lost();  // the connection has ended
+    bool quiet() const { return open_.empty(); }
+
+    void kept(uint64_t number, bool held);
+    void taken(uint64_t number, Status status);
+
+private:
+    bool admit(const Frame &message, uint64_t payload);
+    void answer(FrameType type, uint64_t number, uint8_t flags, Status status);
+
+    Connection &connection_;
+    std::map<uint64_t, uint64_t> open_;   // bytes that came along, by number
+    std::unique_ptr<MessagesLost> lost_;  // made with the first message
+    uint64_t last_ = 0;
+    uint64_t payload_ = 0;  // bytes of all that are open
+};
+
+}  // namespace xfer

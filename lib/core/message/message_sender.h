@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// The messages that go to one peer. They wait for room on the connection, are numbered there, and
+// end by the peer's answers. `kept`: no receive was there, the message waits, held by the peer's
+// engine if its payload went along. `taken`: it has been received, or thrown away. Who is not held
+// leaves its bytes here, and the peer pulls them by a get.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "core/transfer/transfer.h"
+#include "wire/frame.h"
+
+namespace xfer {
+
+class Connection;
+
+class Sending {
+public:
+    explicit Sending(Flow &flow) : flow_(flow) {}
+
+    void enqueue(Transfer &transfer) { queue_.push_back(transfer); }
+    bool waiting() const { return !queue_.empty(); }
+    void pump(Connection &connection);
+    void kept(Connection &connection, const Frame &frame);
+    void taken(Connection &connection, const Frame &frame);
+    // The peer pulls one.
+    Status access(Dir dir, const Access &asked, std::span<const WirePiece> pieces,
+                  std::vector<iovec> &out);
+    void withdraw(Connection &connection, Transfer &transfer);
+    bool still(Connection &connection, Transfer &transfer);      // else quiet() is to come
+    void quiet(const Connection &connection, MessageId number);  // its bytes have left, by one lane
+    void forget(Transfer &transfer);                             // it has ended
+    void reset();                                                // the connection has
+
+private:
+    struct Open {
+        Transfer *transfer;   // null: it has ended here
+        uint32_t payload;     // bytes that went along
+        uint32_t unanswered;  // bytes that the peer may not have looked at yet
+    };
+    bool room(const Transfer &transfer) const;
+    bool goes_along(const Transfer &transfer) const;
+    void make_room(const Transfer &transfer);  // all that begin() takes
+    void begin(Connection &connection, Transfer &transfer);
+    void finish(Connection &connection, Transfer &transfer, Status status);
+
+    Flow &flow_;
+    List<Transfer, InQueue> queue_;
+    std::map<uint64_t, Open> open_;
+    uint64_t last_ = 0;
+    uint64_t payload_ = 0, unanswered_ = 0;  // of all that are open
+    std::vector<uint8_t> body_;
+};
+
+}  // namespace xfer

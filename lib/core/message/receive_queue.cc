@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/message/receive_queue.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/base/limits.h"
+#include "core/engine/engine.h"
+#include "core/engine/shard.h"
+#include "util/memory.h"
+
+namespace xfer {
+
+// A message that waits for its receive.
+class Receiving::Envelope final : public Unexpected, public ListNode<InConnection> {
+public:
+    explicit Envelope(const Arrival &told) : arrival(told) {
+        from = told.from;
+        tag = told.tag;
+        arrival.whole = false;
+        arrival.payload = {};
+    }
+    void hold(ConstBytes bytes) {
+        payload.assign(bytes.begin(), bytes.end());
+        arrival.whole = true;
+        arrival.payload = payload;
+    }
+
+    Arrival arrival;
+    std::vector<uint8_t> payload;
+};
+
+// ---- Receive
+
+Receive::Receive(Engine &owner) : engine(owner), cover_(owner.cancel_requests()) {}
+
+void Receive::arrive(Shard &shard) {
+    if (over)
+        shard.finish(*this);
+    else if (letter.connection)
+        shard.pull(*this);
+    else
+        engine.receiving().post(*this);
+}
+
+void Receive::on_timer(Timer &timer) {
+    if (flow) return Transfer::on_timer(timer);
+    engine.receiving().end(*this, XFER_ETIMEDOUT);
+}
+
+void Receive::cancel() {
+    if (flow) return Transfer::cancel();
+    engine.receiving().end(*this, XFER_ECANCELED);
+}
+
+void Receive::match(const Arrival &arrival) {
+    letter.connection = arrival.connection;
+    letter.number = arrival.number;
+    letter.length = arrival.length;
+    checked = arrival.checked;
+    source_ = arrival.source;
+    std::copy(arrival.from.begin(), arrival.from.end(), sender_.bytes);
+    sender_.incarnation = arrival.incarnation;
+    event.tag = arrival.tag;
+    event.data = &sender_;
+    event.data_length = sizeof sender_;
+    if (event.ep || !source_ || source_->closed.load()) return;
+    const bool here = source_->of_user.load() || source_->state.load() == XFER_EP_READY;
+    if (!here) return;  // its handle goes with its PEER_DOWN
+    event.ep = reinterpret_cast<xfer_ep_t *>(source_.get());
+}
+
+void Receive::make_room(uint64_t length) {
+    if (!takes) return;
+    taken_.reset(new uint8_t[sizeof sender_ + std::min(length, capacity)]);
+    buffer = taken_.get() + sizeof sender_;
+}
+
+void Receive::tell_taken() {
+    if (!taken_ || (event.status != XFER_OK && event.status != XFER_ETRUNC)) return;
+    std::memcpy(taken_.get(), &sender_, sizeof sender_);
+    event.data = taken_.get();
+    event.data_length = sizeof sender_ + std::min(letter.length, capacity);
+}
+
+bool Receive::due() {
+    if (!named && source_ && source_->gone()) event.ep = nullptr;
+    const Endpoint *from = named ? named.get() : source_.get();
+    if (from && letter.connection) event.index = from->user.load();
+    return true;
+}
+
+void Receive::ended() {
+    event.bytes = letter.length;
+    if (event.status == XFER_OK && letter.length > capacity) event.status = XFER_ETRUNC;
+    tell_taken();
+}
+
+void Receive::end(Shard &shard, Status why) {
+    event.status = why;
+    event.flags = XFER_FENCED;
+    event.bytes = letter.length;
+    tell_taken();
+    shard.counters[OpKind::recv].end(why == XFER_ETRUNC ? XFER_OK : why,
+                                     std::min(letter.length, capacity), shard.now() - started);
+    const Ref<Endpoint> ep_named = named;
+    shard.tell(*this);
+    if (!ep_named) return;
+    // Its endpoint's CLOSED, told by another loop, must not overtake this.
+    if (ep_named->ended.load()) shard.hand_over_events();
+    ep_named->receives.fetch_sub(1);
+}
+
+void Receive::told() {
+    if (ep) ep->release();
+    engine.receive_ended();
+    delete this;
+}
+
+// ---- from the user
+
+Receiving::~Receiving() {
+    XFER_CHECK(posted_.empty());
+    XFER_CHECK(held_.empty());
+}
+
+Shard &Receiving::shard() {
+    return engine_.first_shard();
+}
+
+void Receiving::post(Receive &receive) {
+    shard().counters[OpKind::recv].submitted.add();
+    receive.started = shard().now();
+    receive.deadline =
+        receive.timeout_ms ? receive.started + receive.timeout_ms * kNsPerMs : kNever;
+    if (closed_ || (receive.named && receive.named->ended.load()))
+        return receive.end(shard(), XFER_ECANCELED);
+    if (!wait(receive)) return;
+    if (receive.deadline != kNever) shard().loop.arm(receive.timer, receive.deadline);
+}
+
+bool Receiving::wait(Receive &receive) {
+    if (receive.named) receive.from = receive.named->peer_id();
+    if (Unexpected *found = matching_.take(receive)) {
+        std::unique_ptr<Envelope> envelope(static_cast<Envelope *>(found));
+        discard(*envelope);
+        deliver(receive, envelope->arrival);
+        return false;
+    }
+    if (!in_memory([&] { matching_.add(receive); })) {
+        receive.end(shard(), XFER_ENOMEM);
+        return false;
+    }
+    posted_.push_back(receive);
+    index_.add(receive);
+    if (receive.named) await(*receive.named->shard.load());
+    return true;
+}
+
+// Who waits for a peer wants to know that it has stopped.
+void Receiving::await(Shard &home) {
+    if (&home == &shard())
+        home.beat_soon();
+    else
+        home.stir();
+}
+
+void Receiving::forget(Receive &receive) {
+    shard().loop.disarm(receive.timer);
+    receive.ListNode<InPosted>::unlink();
+    CancelIndex::remove(receive);
+}
+
+void Receiving::end(Receive &receive, Status why) {
+    matching_.remove(receive);
+    forget(receive);
+    receive.end(shard(), why);
+}
+
+void Receiving::take(const Endpoint &ep, List<Receive, InPosted> &into) {
+    for (Receive &receive : posted_) {
+        if (receive.named.get() != &ep) continue;
+        matching_.remove(receive);
+        forget(receive);
+        into.push_back(receive);
+    }
+}
+
+void Receiving::close() {
+    closed_ = true;
+    while (!posted_.empty())
+        end(posted_.front(), XFER_ECANCELED);
+    while (Unexpected *message = matching_.oldest()) {
+        std::unique_ptr<Envelope> envelope(static_cast<Envelope *>(message));
+        matching_.remove(*envelope);
+        discard(*envelope);
+    }
+}
+
+// ---- from connections
+
+void Receiving::arrive(const Arrival &arrival) {
+    if (closed_) return;
+    Posted *found = matching_.take(arrival.from, arrival.tag);
+    if (!found) return keep(arrival);
+    auto &receive = static_cast<Receive &>(*found);
+    forget(receive);
+    deliver(receive, arrival);
+}
+
+bool Receiving::peek(const Posted &wanted, xfer_message_info_t &info) {
+    const auto *found = static_cast<const Envelope *>(matching_.find(wanted));
+    if (!found) return false;
+    const Arrival &arrival = found->arrival;
+    std::copy(arrival.from.begin(), arrival.from.end(), info.sender.bytes);
+    info.sender.incarnation = arrival.incarnation;
+    info.tag = arrival.tag;
+    info.length = arrival.length;
+    return true;
+}
+
+void Receiving::deliver(Receive &receive, const Arrival &arrival) {
+    receive.match(arrival);
+    if (!in_memory([&] { receive.make_room(arrival.length); })) {
+        receive.end(shard(), XFER_ENOMEM);
+        return taken(arrival, XFER_ENOMEM);
+    }
+    const uint64_t bytes = std::min(receive.capacity, arrival.length);
+    if (!arrival.whole && bytes > 0) {
+        const bool prepared = in_memory([&] {
+            const Access access{Target(MessageId{arrival.number}).wire(), 0, 0};
+            receive.remotes.assign(1, {arrival.from, arrival.incarnation, access, XFER_OK});
+            const Piece all{reinterpret_cast<uint64_t>(receive.buffer), 0, bytes};
+            receive.list.add_strided(Dir::get, 0, all, 0, 0, 1);
+        });
+        if (!prepared) {
+            receive.end(shard(), XFER_ENOMEM);
+            return taken(arrival, XFER_ENOMEM);
+        }
+        if (arrival.shard == &shard()) return arrival.shard->pull(receive);
+        if (!arrival.shard->post(receive)) receive.end(shard(), XFER_ECANCELED);
+        return;
+    }
+    if (bytes > 0) std::memcpy(receive.buffer, arrival.payload.data(), bytes);
+    receive.end(shard(), arrival.length > receive.capacity ? XFER_ETRUNC : XFER_OK);
+    taken(arrival);
+}
+
+void Receiving::keep(const Arrival &arrival) {
+    const Source source{arrival.shard->index, arrival.connection};
+    std::unique_ptr<Envelope> envelope;
+    bool counted = false;
+    const bool kept = in_memory([&] {
+        envelope = std::make_unique<Envelope>(arrival);
+        counted = arrival.whole && held_.take(arrival.from, arrival.payload.size());
+        if (counted) envelope->hold(arrival.payload);
+        by_connection_.try_emplace(source);
+        matching_.add(*envelope);
+    });
+    if (!kept) {
+        if (counted) held_.give_back(arrival.from, arrival.payload.size());
+        if (envelope) matching_.remove(*envelope);
+        return taken(arrival, XFER_ENOMEM);
+    }
+    by_connection_.at(source).push_back(*envelope);
+    answer(arrival, {true, envelope.release()->arrival.whole, XFER_OK});
+}
+
+void Receiving::answer(const Arrival &arrival, const MessageAnswer &answer) {
+    if (arrival.answers) return arrival.answers->post(answer);
+    shard().answer_message(arrival.connection, arrival.number, answer);
+}
+
+void Receiving::taken(const Arrival &arrival, Status status) {
+    answer(arrival, {false, false, status});
+}
+
+// It is out of the matching; the caller destroys it.
+void Receiving::discard(Envelope &envelope) {
+    if (envelope.arrival.whole) held_.give_back(envelope.from, envelope.payload.size());
+    envelope.ListNode<InConnection>::unlink();
+    const auto at =
+        by_connection_.find({envelope.arrival.shard->index, envelope.arrival.connection});
+    if (at != by_connection_.end() && at->second.empty()) by_connection_.erase(at);
+}
+
+// What the sender was told is held stays; it has seen its send succeed.
+void Receiving::withdraw(const Shard &from, uint64_t connection, uint64_t number) {
+    const auto at = by_connection_.find({from.index, connection});
+    if (at == by_connection_.end()) return;
+    for (Envelope &envelope : at->second) {
+        const Arrival &arrival = envelope.arrival;
+        if (arrival.number != number || (arrival.whole && !arrival.sync)) continue;
+        std::unique_ptr<Envelope> owned(&envelope);
+        matching_.remove(envelope);
+        discard(envelope);
+        taken(arrival, XFER_ECANCELED);
+        return;
+    }
+}
+
+// Messages that are here can still be received; those that were to be pulled are gone.
+void Receiving::lost(const Shard &from, uint64_t connection) {
+    const auto at = by_connection_.find({from.index, connection});
+    if (at == by_connection_.end()) return;
+    List<Envelope, InConnection> all;
+    all.append(at->second);
+    by_connection_.erase(at);
+    for (Envelope &envelope : all) {
+        envelope.ListNode<InConnection>::unlink();
+        if (envelope.arrival.whole) continue;
+        matching_.remove(envelope);
+        delete &envelope;
+    }
+}
+
+void Receiving::learnt(Endpoint &ep) {
+    List<Receive, InPosted> again;
+    take(ep, again);
+    while (Receive *receive = again.pop_front())
+        if (wait(*receive) && receive->deadline != kNever)
+            shard().loop.arm(receive->timer, receive->deadline);
+}
+
+}  // namespace xfer

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/peer/acceptor.h"
+
+#include <algorithm>
+
+#include "core/engine/shard.h"
+
+namespace xfer {
+
+Failure Accepting::listen(Transport &transport, const Uri &uri, uint32_t mode) {
+    auto listener = transport.listen(uri, mode, *this);
+    if (!listener) return listener.error();
+    listener_ = std::move(*listener);
+    if (uri.scheme != "tcp") return {};
+    const std::string at = bound();
+    terms_.advertise = with_port(std::move(terms_.advertise), at.substr(at.rfind(':') + 1));
+    return {};
+}
+
+bool Accepting::admits(const Source &source) {
+    return shard_.admits(source);
+}
+
+ConstBytes Accepting::refusal() const {
+    return shard_.refusal();
+}
+
+bool Accepting::under_pressure() {
+    return shard_.under_pressure();
+}
+
+void Accepting::on_accept(std::unique_ptr<Link> link, const Source &source) {
+    shard_.on_accept(std::move(link), source, terms_.user);
+}
+
+bool Accepting::shed() {
+    return shard_.shed();
+}
+
+std::vector<std::string> with_port(std::vector<std::string> addresses, const std::string &port) {
+    constexpr std::string_view kPlace = "{port}";
+    for (std::string &address : addresses)
+        if (const size_t at = address.find(kPlace); at != std::string::npos)
+            address.replace(at, kPlace.size(), port);
+    return addresses;
+}
+
+std::vector<std::string> told_addresses(std::span<const Accepting *const> all,
+                                        const std::vector<std::string> &by_engine, size_t most) {
+    std::vector<std::string> told;
+    bool any = false, silent = false;
+    for (const Accepting *each : all) {
+        any |= each->terms().of_user;
+        silent |= each->terms().of_user && each->terms().advertise.empty();
+    }
+    if (silent || !any) told = by_engine;
+    for (const Accepting *each : all) {
+        const std::vector<std::string> &own = each->terms().advertise;
+        told.insert(told.end(), own.begin(), own.end());
+        const bool by_itself = own.empty() && (!each->terms().of_user || by_engine.empty());
+        if (!by_itself) continue;
+        const std::vector<std::string> bound = each->dialable();
+        told.insert(told.end(), bound.begin(), bound.end());
+    }
+    told.resize(std::min(told.size(), most));
+    return told;
+}
+
+}  // namespace xfer

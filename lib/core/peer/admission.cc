@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/peer/admission.h"
+
+#include <utility>
+
+#include "core/engine/engine.h"
+#include "core/engine/shard.h"
+#include "core/peer/peer.h"
+#include "wire/short_name.h"
+
+namespace xfer {
+
+bool Admission::open_to(uint64_t incarnation) {
+    const bool is_in =
+        admitted_ != 0 && admitted_ == incarnation;  // who says 0 is asked about each time
+    if (!peer_.shard.engine.options().ask || is_in) return true;
+    for (const Endpoint &ep : peer_.endpoints())
+        if (!ep.inbound) return true;
+    return false;
+}
+
+uint32_t Admission::undecided() {
+    uint32_t count = 0;
+    for ([[maybe_unused]] const Connection &each : waiting_)
+        ++count;
+    return count;
+}
+
+// A restarted peer waits until its earlier life, which may have been claimed, has its verdict or is
+// gone.
+void Admission::ask(Connection &stranger, const Statement &statement) {
+    const uint64_t incarnation = stranger.handshake.peer().incarnation;
+    if (peer_.shard.draining()) return stranger.refuse(XFER_ECLOSED);
+    if (ep_ && incarnation != incarnation_) return stranger.refuse(XFER_EOVERLOAD);
+    if (undecided() >= kMaxContacts) return stranger.refuse(XFER_EOVERLOAD);
+    if (!ep_ && !begin(stranger)) return stranger.refuse(XFER_EOVERLOAD);
+    stranger.wait_for_verdict(peer_, statement);
+    waiting_.push_back(stranger);
+}
+
+// Its last event is made with the first: its end needs no memory.
+bool Admission::begin(Connection &stranger) {
+    const Identity &identity = stranger.handshake.peer();
+    Shard::Newcomer newcomer = peer_.shard.newcomer(stranger);
+    Endpoint &ep = *newcomer.ep;
+    ep.set_face(identity, stranger.handshake.peer_terms().blob, stranger.control().link->remote());
+    auto farewell = std::make_unique<Notice>(ep, XFER_EVENT_PEER_DOWN, std::vector<uint8_t>());
+    if (!peer_.shard.engine.undecided().take()) return false;
+    ep.counts_undecided.store(true);
+    ep.peer = &peer_;
+    ep_ = &ep;
+    farewell_ = std::move(farewell);
+    decided_ = false;
+    incarnation_ = identity.incarnation;
+    peer_.shard.log().info("peer {}: asks to come in from {}", short_name(identity.id),
+                           stranger.control().link->remote());
+    peer_.shard.tell(std::move(newcomer));
+    return true;
+}
+
+void Admission::decide(Endpoint &ep, Status verdict) {
+    if (verdict != XFER_OK) return turn_away(verdict);
+    if (&ep == ep_ && !decided_) let_in();
+}
+
+void Admission::dialed() {
+    if (ep_ && !decided_) let_in();
+}
+
+void Admission::let_in() {
+    decided_ = true;
+    admitted_ = incarnation_;
+    ep_->no_longer_undecided();
+    for (Connection &each : waiting_)
+        if (!each.closing()) each.in_turn([&] { peer_.shard.let_in(peer_, each); });
+}
+
+// All that came from it ends; what we have dialed and is not up yet is not its visit.
+void Admission::turn_away(Status verdict) {
+    refuse_waiting(verdict);
+    for (Connection &each : peer_.connections()) {
+        if (each.closing()) continue;
+        if (each.live())
+            each.close({verdict, 0, 0, "the application turned the peer away"});
+        else if (each.side == Side::theirs)
+            each.in_turn([&] { each.refuse(verdict); });
+    }
+    if (ep_ && !decided_) end({verdict, 0, 0, "the application turned the peer away"});
+}
+
+void Admission::refuse_waiting(Status verdict) {
+    while (Connection *each = waiting_.pop_front()) {
+        each->candidate = nullptr;
+        each->in_turn([&] { each->refuse(verdict); });
+    }
+}
+
+void Admission::up(uint64_t incarnation) {
+    admitted_ = incarnation;
+    if (!ep_ || !decided_ || incarnation != incarnation_) return;
+    farewell_.reset();
+    peer_.attach(*std::exchange(ep_, nullptr));
+}
+
+void Admission::down(uint64_t incarnation) {
+    if (admitted_ == incarnation) admitted_ = 0;
+}
+
+bool Admission::is_coming() {
+    if (!waiting_.empty()) return true;
+    for (const Connection &each : peer_.connections()) {
+        const bool asked_about = each.handshake.peer().incarnation == incarnation_;
+        if (each.side == Side::theirs && !each.closing() && asked_about) return true;
+    }
+    return false;
+}
+
+// One that waited, or was let in and did not come to live.
+void Admission::lost(Connection &connection) {
+    connection.ListNode<InUndecided>::unlink();
+    if (ep_ && !is_coming()) end(connection.why);
+}
+
+// Who has kept its handle has one like any other of this peer.
+void Admission::end(const Failure &why) {
+    Endpoint &ep = *std::exchange(ep_, nullptr);
+    if (decided_) down(incarnation_);
+    ep.farewell = std::move(farewell_);
+    peer_.attach(ep);
+    peer_.shard.notify_peer_down(ep, why);
+}
+
+// Who accepts a handle and closes it without a word has turned the peer away.
+void Admission::closed(Endpoint &ep) {
+    if (&ep != ep_) return;
+    ep_ = nullptr;
+    farewell_.reset();
+    refuse_waiting(XFER_EACCESS);
+}
+
+}  // namespace xfer

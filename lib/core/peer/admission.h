@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether the application lets in a peer that came to us (XFER_ENGINE_ASK). It is asked once for an
+// incarnation, when that has proved itself, and until the verdict its connections are strangers:
+// they take no slot, and nothing that they say is served. lib/design/0040.
+#pragma once
+
+#include <memory>
+
+#include "core/connection/connection.h"
+#include "util/list.h"
+#include "util/status.h"
+
+namespace xfer {
+
+class Endpoint;
+class Notice;
+class Peer;
+
+class Admission {
+public:
+    explicit Admission(Peer &peer) : peer_(peer) {}
+
+    // Nobody need be asked: it is in, or the application has opened an endpoint for it.
+    bool open_to(uint64_t incarnation);
+    void ask(Connection &stranger, const Statement &statement);
+    // By the handle of the question, or of a peer that is in.
+    void decide(Endpoint &ep, Status verdict);
+    void dialed();                  // the application wants this peer itself
+    void up(uint64_t incarnation);  // it has a connection, from which its handle is like all others
+    void down(uint64_t incarnation);  // the user was told so: it is asked again
+    void lost(Connection &connection);
+    void closed(Endpoint &ep);  // which is not in its peer's list yet
+
+    Endpoint *candidate() const { return ep_; }  // from the question until it is up
+    uint32_t undecided();                        // connections that wait for the verdict
+
+private:
+    bool begin(Connection &stranger);
+    void let_in();
+    void turn_away(Status verdict);
+    void refuse_waiting(Status verdict);
+    void end(const Failure &why);
+    bool is_coming();
+
+    Peer &peer_;
+    Endpoint *ep_ = nullptr;  // with the loop's count
+    std::unique_ptr<Notice> farewell_;
+    bool decided_ = false;      // let in, and not up yet
+    uint64_t incarnation_ = 0;  // of the question
+    uint64_t admitted_ = 0;
+    List<Connection, InUndecided> waiting_;
+};
+
+}  // namespace xfer

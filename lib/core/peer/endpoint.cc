@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/peer/endpoint.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/base/limits.h"
+#include "core/engine/engine.h"
+#include "core/engine/shard.h"
+
+namespace xfer {
+
+Endpoint::Endpoint(Engine &owner, std::vector<std::string> addresses, uint64_t word)
+    : Handle(Magic::endpoint),
+      engine(owner),
+      uri(addresses.empty() ? "" : addresses.front()),
+      user(word),
+      address_(uri),
+      listed_(std::move(addresses)) {
+    engine.retain();
+}
+
+Endpoint::~Endpoint() {
+    no_longer_undecided();
+    engine.release();
+}
+
+bool Endpoint::admit(OpKind kind) {
+    counters.make_place(kind);
+    return admit(engine.options().max_operations);
+}
+
+bool Endpoint::admit_request() {
+    return admit(engine.options().max_operations);
+}
+
+bool Endpoint::admit_flush() {
+    return admit(2 * engine.options().max_operations);
+}
+
+Shard &Endpoint::entry(bool ordered, bool &passes) const {
+    Shard *home = shard.load();
+    passes = ordered && moved.load();
+    return passes ? engine.first_shard() : *home;
+}
+
+bool Endpoint::admit(uint32_t limit) {
+    if (outstanding.fetch_add(1) < limit) {
+        // The loop sets the one and then looks at the other, as we do: an operation that got in is
+        // waited for by the end.
+        if (!ended.load()) return true;
+        outstanding.fetch_sub(1);
+        return false;
+    }
+    room_wanted.store(true);
+    // Room may have come between the two: then this caller takes its own wish back, or the loop has
+    // taken it.
+    if (outstanding.fetch_sub(1) <= limit && room_wanted.exchange(false)) {
+        if (outstanding.fetch_add(1) < limit) return true;
+        room_wanted.store(true);
+        outstanding.fetch_sub(1);
+    }
+    return false;
+}
+
+void Endpoint::set_face(const Identity &identity, const std::vector<uint8_t> &blob,
+                        const std::string &address) {
+    std::vector<uint8_t> new_blob = blob;
+    std::string new_address = address;
+    std::lock_guard lock(face_mutex_);
+    identity_ = identity;
+    blob_.swap(new_blob);
+    address_.swap(new_address);
+}
+
+void Endpoint::set_identity(const Identity &identity) {
+    std::lock_guard lock(face_mutex_);
+    identity_ = identity;
+}
+
+void Endpoint::face(xfer_peer_info_t &info) const {
+    std::lock_guard lock(face_mutex_);
+    std::copy(identity_.id.begin(), identity_.id.end(), info.id.bytes);
+    info.id.incarnation = identity_.incarnation;
+    info.state = state.load();
+    info.blob_length = static_cast<uint32_t>(blob_.size());
+    std::copy(blob_.begin(), blob_.end(), info.blob);
+    const size_t length = std::min(address_.size(), sizeof info.address - 1);
+    std::memcpy(info.address, address_.data(), length);
+}
+
+std::optional<EngineId> Endpoint::peer_id() const {
+    std::lock_guard lock(face_mutex_);
+    if (identity_.incarnation == 0) return std::nullopt;
+    return identity_.id;
+}
+
+bool Endpoint::list(const std::vector<std::string> &uris) {
+    std::lock_guard lock(face_mutex_);
+    std::vector<std::string> all = listed_;
+    for (const std::string &each : uris)
+        if (std::find(all.begin(), all.end(), each) == all.end()) all.push_back(each);
+    if (all.size() > kMaxPeerUris) return false;
+    listed_.swap(all);
+    return true;
+}
+
+bool Endpoint::lists(const std::string &address) const {
+    std::lock_guard lock(face_mutex_);
+    return std::find(listed_.begin(), listed_.end(), address) != listed_.end();
+}
+
+bool Endpoint::lists_several() const {
+    std::lock_guard lock(face_mutex_);
+    return listed_.size() > 1;
+}
+
+// A keep may have come first, by the handle of another event.
+void Endpoint::give() {
+    if (!of_user.exchange(true)) retain();
+}
+
+void Endpoint::no_longer_undecided() {
+    if (counts_undecided.exchange(false)) engine.undecided().give();
+}
+
+bool Endpoint::of_accept() const {
+    return inbound && engine.options().own_peers;
+}
+
+bool Endpoint::is_lent() const {
+    return !of_user.load() && !of_accept();
+}
+
+void Endpoint::Open::arrive(Shard &shard) {
+    shard.open(ep);
+}
+
+// Carries a reference of its own.
+void Endpoint::Close::arrive(Shard &shard) {
+    Shard *home = ep.shard.load();
+    if (home != &shard && home->post(*this)) return;
+    shard.close(ep);
+    ep.release();
+}
+
+void Endpoint::Closed::told() {
+    ep.ended.store(true);
+    ep.release();  // the loop's count
+}
+
+Notice::Notice(Endpoint &endpoint, uint32_t type, std::vector<uint8_t> bytes)
+    : ep_(endpoint), data_(std::move(bytes)) {
+    event.kind = type;
+    event.ep = reinterpret_cast<xfer_ep_t *>(&endpoint);
+    if (!data_.empty()) {
+        event.data = data_.data();
+        event.data_length = data_.size();
+    }
+}
+
+void Notice::blame(const Failure &why) {
+    event.origin = why.origin;
+    event.native_code = why.native;
+    reason_ = why.message;
+    explain(reason_);
+}
+
+// A ROOM that is left out does no harm: another one still comes, and says the same.
+std::atomic<uint32_t> &Notice::waiting() const {
+    return event.kind == XFER_EVENT_ROOM ? ep_.rooms : ep_.notices;
+}
+
+bool Notice::admit() {
+    if (waiting().fetch_add(1) < kMaxNotices) return ep_.retain(), true;
+    waiting().fetch_sub(1);
+    return false;
+}
+
+// The handle may have got its word since this was raised.
+bool Notice::due() {
+    event.user = ep_.user.load();
+    return !ep_.gone();
+}
+
+void Notice::given() {
+    if (event.kind == XFER_EVENT_PEER && ep_.of_accept()) ep_.give();
+}
+
+void Notice::told() {
+    waiting().fetch_sub(1);
+    if (event.kind == XFER_EVENT_PEER_DOWN) ep_.no_longer_undecided();
+    // Once: the peer may have come back, and gone again, before its first end was told.
+    if (event.kind == XFER_EVENT_PEER_DOWN && !ep_.of_user.load() && !ep_.closed.exchange(true))
+        ep_.engine.close_silently(ep_);
+    ep_.release();
+    delete this;
+}
+
+}  // namespace xfer

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// The user's handle on a peer. Its face (state, peer, counters) is read from any thread; the rest
+// belongs to the loop that owns the peer.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/counters.h"
+#include "core/base/event.h"
+#include "core/base/handle.h"
+#include "core/base/mailbox.h"
+#include "core/transfer/first_failure.h"
+#include "core/transfer/submit_order.h"
+#include "util/ref.h"
+#include "wire/hello.h"
+
+namespace xfer {
+
+class Engine;
+class Endpoint;
+class Notice;
+class Peer;
+class Receive;
+struct InPeer;
+struct InPosted;
+struct Lingering;
+
+// Of its receives, which wait on the engine's first loop (core/message/cross_shard.cc). Its close,
+// on its way there, and back with them:
+class EndReceives final : public Message {
+public:
+    explicit EndReceives(Endpoint &owner) : ep_(owner) {}
+    void arrive(Shard &shard) override;
+    void all(Shard &shard);
+    Shard *home = nullptr;
+    List<Receive, InPosted> receives;
+
+private:
+    Endpoint &ep_;
+};
+
+// It has learnt, on another loop, who its peer is.
+class Learnt final : public Message {
+public:
+    explicit Learnt(Endpoint &owner) : ep_(owner) {}
+    void arrive(Shard &shard) override;
+    std::atomic<bool> posted{false};
+
+private:
+    Endpoint &ep_;
+};
+
+class Endpoint final : public Handle,
+                       public RefCounted<Endpoint>,
+                       public ListNode<InPeer>,
+                       public ListNode<Lingering> {
+public:
+    // `listed`: where its peer may be dialed.
+    Endpoint(Engine &engine, std::vector<std::string> listed, uint64_t user);
+    ~Endpoint() override;
+
+    // ---- any thread
+    Engine &engine;
+    const std::string uri;       // the first of the list; empty: by its id alone, or inbound
+    std::atomic<uint64_t> user;  // of the last xfer_ep_keep, or of the open
+    std::optional<EngineId> expected;
+    std::atomic<Shard *> shard{
+        nullptr};                    // whose loop owns the peer; moves when the identity is learnt
+    std::atomic<bool> moved{false};  // to another loop, ever
+    std::atomic<uint32_t> state{XFER_EP_IDLE};
+    std::atomic<bool> closed{false};            // the user called close
+    std::atomic<bool> ended{false};             // no new work
+    bool inbound = false;                       // of a PEER event
+    std::atomic<bool> kept{false};              // by xfer_ep_keep, which an inbound one takes once
+    std::atomic<bool> counts_undecided{false};  // its peer is asked about
+    std::atomic<bool> of_user{true};  // false: the engine's own, inbound and not the user's yet
+    std::atomic<uint32_t> outstanding{0};
+    std::atomic<bool> room_wanted{false};
+    std::atomic<uint32_t> notices{0};   // undelivered, but for
+    std::atomic<uint32_t> rooms{0};     // which do not stand back behind the others
+    std::atomic<uint32_t> receives{0};  // that name it, and neither ended nor are pulled
+    std::atomic<bool> had_receives{false};
+    EndpointCounters counters;
+    Counter connections, rtt_ns;
+
+    // Counts one operation; false: see refusal(). Throws std::bad_alloc, and has not counted it.
+    bool admit(OpKind kind);
+    bool admit_request();
+    bool admit_flush();  // also where operations are refused
+    // Where an operation enters. An ordered one of an endpoint that has moved goes through every
+    // loop, behind what was posted there before it moved; `passes` says so.
+    Shard &entry(bool ordered, bool &passes) const;
+    // XFER_EAGAIN: a ROOM event will follow.
+    Status refusal() const { return ended.load() ? XFER_ECLOSED : XFER_EAGAIN; }
+    void set_face(const Identity &identity, const std::vector<uint8_t> &blob,
+                  const std::string &address);
+    void set_identity(const Identity &identity);  // of it no more, for want of memory
+    void face(xfer_peer_info_t &info) const;
+    std::optional<EngineId> peer_id() const;  // of the last connection
+    // False: it would list more than kMaxPeerUris.
+    bool list(const std::vector<std::string> &uris);
+    bool lists(const std::string &uri) const;
+    bool lists_several() const;
+    template <typename Visit>
+    void each_listed(Visit visit) const {
+        std::lock_guard lock(face_mutex_);
+        for (const std::string &each : listed_)
+            visit(each);
+    }
+    bool gone() const { return !of_user.load() && closed.load(); }  // with its PEER_DOWN
+    void give();  // to the user, who closes it from here on
+    void no_longer_undecided();
+    bool is_lent() const;    // its end is the engine's business, and told by no CLOSED event
+    bool of_accept() const;  // inbound, with XFER_ENGINE_OWN_PEERS
+
+    // ---- the loop
+    Peer *peer = nullptr;
+    std::unique_ptr<Peer> spare;       // to be its peer, if none is there by that address
+    std::unique_ptr<Notice> farewell;  // of the connection that there is: its end must be told
+    uint32_t busy = 0;                 // transfers and requests that have not ended
+    SubmitOrder order;                 // of its transfers, but for pulls
+    FirstFailure first_failure;        // of the same
+    bool closing = false;
+
+    class Open final : public Message {
+    public:
+        explicit Open(Endpoint &owner) : ep(owner) {}
+        void arrive(Shard &shard) override;
+        Endpoint &ep;
+    } open{*this};
+    class Close final : public Message {
+    public:
+        explicit Close(Endpoint &owner) : ep(owner) {}
+        void arrive(Shard &shard) override;
+        Endpoint &ep;
+    } close{*this};
+    class Closed final : public EventNode {
+    public:
+        explicit Closed(Endpoint &owner) : ep(owner) {}
+        void told() override;
+        Endpoint &ep;
+    } closed_event{*this};
+    EndReceives end_receives{*this};
+    Learnt learnt{*this};
+
+private:
+    bool admit(uint32_t limit);
+
+    mutable std::mutex face_mutex_;
+    Identity identity_;
+    std::vector<uint8_t> blob_;
+    std::string address_;
+    std::vector<std::string> listed_;
+};
+
+// An event about an endpoint that is not the end of something: PEER, PEER_UP, PEER_DOWN,
+// REGION_GONE, ROOM.
+class Notice final : public EventNode {
+public:
+    Notice(Endpoint &endpoint, uint32_t type, std::vector<uint8_t> bytes);
+    void blame(const Failure &why);  // of a PEER_DOWN
+    // Before it is told. False if so many wait already that one more would be growth: the user has
+    // stopped listening.
+    bool admit();
+    bool due() override;
+    bool ends_handle() const override {
+        return event.kind == XFER_EVENT_PEER_DOWN && !ep_.of_user.load();
+    }
+    void given() override;
+    void told() override;
+
+private:
+    std::atomic<uint32_t> &waiting() const;
+    Endpoint &ep_;  // counted from admit() on
+    std::vector<uint8_t> data_;
+    Text reason_;
+};
+
+}  // namespace xfer

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/region/target.h"
+
+#include <algorithm>
+
+#include "core/connection/connection.h"
+#include "core/engine/engine.h"
+#include "core/engine/shard.h"
+#include "core/peer/peer.h"
+#include "util/memory.h"
+#include "wire/short_name.h"
+
+namespace xfer {
+
+Status Serving::access(Dir dir, const Access &asked, std::span<const WirePiece> pieces,
+                       std::vector<iovec> &out) {
+    if (asked.target().message()) return pull(dir, asked, pieces, out);
+    Region *region = connection_.shard.find_region(RegionId{asked.region});
+    Status status = region                     ? region->check(dir, asked, pieces, out)
+                    : asked.region & kGrantBit ? XFER_EREVOKED
+                                               : XFER_ESTALE;
+    if (status == XFER_OK && !region->is_there(connection_.shard.now())) {
+        unmapped(asked.target());
+        status = XFER_EIO;
+    }
+    if (status == XFER_OK && asked.notification)
+        status = connection_.notified.touch(asked.notification, asked.notification_key);
+    if (status == XFER_OK) return status;
+    out.clear();
+    connection_.shard.counters.refused.add();
+    return status;
+}
+
+Status Serving::reach(const Access &asked, Reach &out) {
+    const auto id = asked.target().region();
+    Region *region = id ? connection_.shard.find_region(*id) : nullptr;
+    return region ? region->reach(asked, out) : XFER_ESTALE;
+}
+
+Status Serving::pull(Dir dir, const Access &asked, std::span<const WirePiece> pieces,
+                     std::vector<iovec> &out) {
+    if (connection_.peer->live() != &connection_) return XFER_ESTALE;
+    const Status status = connection_.peer->flow.sending.access(dir, asked, pieces, out);
+    if (status == XFER_EIO) unmapped(asked.target());
+    return status;
+}
+
+// Once for each region: how often peers ask for it is theirs to say.
+void Serving::unmapped(Target target) {
+    Shard &shard = connection_.shard;
+    shard.counters.errors[-XFER_EIO].add();
+    const auto id = target.region();
+    Region *region = id ? shard.find_region(*id) : nullptr;
+    if (!region) return;
+    Region &whole = region->is_grant() ? *region->parent : *region;
+    if (whole.reported.exchange(true)) return;
+    shard.log().warn(
+        "region \"{}\": memory of it, {} bytes at {:#x}, is not mapped any more though "
+        "it "
+        "is open; what peers ask of it fails with XFER_EIO",
+        whole.name, whole.length, reinterpret_cast<uint64_t>(whole.base));
+}
+
+void Serving::lookup(uint64_t seq, std::string_view name, bool wait) {
+    Region *region = connection_.shard.find_region(name);
+    if (region) return found(seq, region, XFER_OK);
+    if (!wait) return found(seq, nullptr, XFER_ENOTFOUND);
+    if (waiters_.size() >= kMaxWaiting) return found(seq, nullptr, XFER_EAGAIN);
+    if (!in_memory([&] { waiters_.push_back({seq, std::string(name)}); }))
+        found(seq, nullptr, XFER_ENOMEM);
+}
+
+void Serving::found(uint64_t seq, const Region *region, Status status) {
+    uint8_t body[sizeof(xfer_ref_t) + kMaxBlob];
+    size_t length = 0;
+    if (region && !watch(*region)) {
+        region = nullptr;
+        status = XFER_ENOMEM;
+    }
+    if (region) {
+        const xfer_ref_t ref = encode_ref(region->describe());
+        std::copy(std::begin(ref.bytes), std::end(ref.bytes), body);
+        std::copy(region->blob.begin(), region->blob.end(), body + sizeof ref.bytes);
+        length = sizeof ref.bytes + region->blob.size();
+    }
+    Frame frame;
+    frame.type = FrameType::found;
+    frame.seq = seq;
+    frame.status = status;
+    frame.length = static_cast<uint32_t>(length);
+    connection_.send(frame, {body, length});
+}
+
+// False: its end could not be told to the peer.
+bool Serving::watch(const Region &region) {
+    if (watched_.size() >= kMaxWatched) return true;
+    return in_memory([&] { watched_.insert(region.id); });
+}
+
+void Serving::forget(uint64_t seq) {
+    std::erase_if(waiters_, [&](const Waiter &waiter) { return waiter.seq == seq; });
+}
+
+void Serving::added(Region &region) {
+    if (!region.access) return;
+    for (const Waiter &waiter : waiters_)
+        if (waiter.name == region.name) found(waiter.seq, &region, XFER_OK);
+    std::erase_if(waiters_, [&](const Waiter &waiter) { return waiter.name == region.name; });
+}
+
+void Serving::removed(Region &region) {
+    if (!watched_.erase(region.id)) return;
+    const xfer_ref_t ref = encode_ref(region.describe());
+    Frame frame;
+    frame.type = FrameType::gone;
+    frame.region = region.id;
+    frame.generation = region.generation;
+    frame.length = sizeof ref.bytes;
+    connection_.send(frame, ref.bytes);
+}
+
+}  // namespace xfer

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// The owner's side of one connection: finds regions by name, checks requests, and tells the peer of
+// regions that go.
+#pragma once
+
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "core/region/region.h"
+
+namespace xfer {
+
+class Connection;
+class Shard;
+
+class Serving {
+public:
+    explicit Serving(Connection &connection) : connection_(connection) {}
+
+    Status reach(const Access &access, Reach &out);
+    Status access(Dir dir, const Access &access, std::span<const WirePiece> pieces,
+                  std::vector<iovec> &out);
+    void unmapped(Target target);  // what the peer asked for is not there
+    void lookup(uint64_t seq, std::string_view name, bool wait);
+    void forget(uint64_t seq);
+    void added(Region &region);    // somebody may wait for its name
+    void removed(Region &region);  // somebody may hold its ref
+
+private:
+    struct Waiter {
+        uint64_t seq;
+        std::string name;
+    };
+    // The bytes of a message of ours.
+    Status pull(Dir dir, const Access &access, std::span<const WirePiece> pieces,
+                std::vector<iovec> &out);
+    void found(uint64_t seq, const Region *region, Status status);
+    bool watch(const Region &region);
+
+    Connection &connection_;
+    std::vector<Waiter> waiters_;
+    std::unordered_set<uint64_t> watched_;
+};
+
+}  // namespace xfer

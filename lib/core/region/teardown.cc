@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory that a connection must let go of: regions that end, and messages that were pulled. What is
+// on its way out of it leaves first. Nothing here needs memory: a region waits by a node of its
+// own, a message by a count, and a lane says on_quiet for each before its own end.
+#include "core/connection/connection.h"
+#include "core/engine/shard.h"
+#include "core/peer/peer.h"
+#include "core/transfer/flow.h"
+
+namespace xfer {
+
+// ---- all connections of a loop
+
+void Shard::remove(Region &region) {
+    Ref<Region> hold(region);
+    if (index == 0) loop.disarm(region.lease);
+    regions_.remove(region);
+    for (Peer &peer : peers_)
+        peer.retire(region);
+    if (region.goings[index].lanes == 0) region_quiet(region);
+}
+
+void Shard::wait_quiet(Region &region, uint32_t lanes) {
+    RegionChange &going = region.goings[index];
+    if (going.lanes == 0) {
+        region.retain();
+        retiring_.push_back(going);
+    }
+    going.lanes += lanes;
+}
+
+void Shard::on_quiet(RegionId id) {
+    for (RegionChange &going : retiring_) {
+        Region &region = *going.region;
+        if (region.id != id.value || --going.lanes) continue;
+        going.ListNode<InRetiring>::unlink();
+        region_quiet(region);
+        return region.release();  // may destroy both
+    }
+}
+
+void Shard::region_quiet(Region &region) {
+    if (region.users.fetch_sub(1) != 1) return;
+    Ref<Region> parent = region.parent;
+    region.retain();  // the event's
+    tell(region);
+    if (!parent) return;
+    // Another loop may tell the end of the whole, which must not overtake this.
+    hand_over_events();
+    region_quiet(*parent);
+}
+
+// ---- one connection
+
+uint32_t Connection::lanes_that_send(Target target, Status why) {
+    uint32_t lanes = 0;
+    for (auto &lane : lanes_)
+        if (lane->state == Lane::State::ready && !lane->link->retire(target, why)) ++lanes;
+    quiet_awaited_ += lanes;
+    if (lanes) shard.beat_soon();
+    if (lanes && !quiet_limit_.armed()) shard.loop.arm(quiet_limit_, shard.now() + kRetireNs);
+    return lanes;
+}
+
+void Connection::retire(Region &region) {
+    const Status why = region.is_grant() ? XFER_EREVOKED : XFER_ESTALE;
+    if (const uint32_t lanes = lanes_that_send(RegionId{region.id}, why))
+        shard.wait_quiet(region, lanes);
+    serving.removed(region);
+}
+
+// A chunk that is half received: the next one is refused with its first byte.
+void Connection::discard(NotificationId notification) {
+    for (auto &lane : lanes_)
+        if (lane->state == Lane::State::ready) lane->link->discard(notification);
+}
+
+bool Connection::retire(Transfer &send) {
+    send.letter.leaving = lanes_that_send(MessageId{send.letter.number}, XFER_ESTALE);
+    return send.letter.leaving == 0;
+}
+
+void Connection::on_quiet(Target target) {
+    if (--quiet_awaited_ == 0) shard.loop.disarm(quiet_limit_);
+    if (const auto message = target.message()) return peer->flow.sending.quiet(*this, *message);
+    shard.on_quiet(*target.region());
+}
+
+// A message, or the pull of one, that belonged to the connection which has ended. If another has
+// taken its place its links may not be down yet: what was pulled can still be on its way out.
+void Flow::lose(Transfer &transfer, Connection &lost) {
+    const bool sends = transfer.role == Transfer::Role::sends;
+    transfer.lose(lost.why);
+    transfer.maybe_applied = sends && !transfer.letter.answered;
+    stop(transfer);
+    if (sends) transfer.fencing = transfer.letter.answered = true;  // no other word is waited for
+    if (sends ? sending.still(lost, transfer) : transfer.inflight_count == 0) complete(transfer);
+}
+
+Transfer *Flow::find_leaving(uint64_t connection, uint64_t number) {
+    for (Transfer &transfer : all_) {
+        const Transfer::Letter &letter = transfer.letter;
+        if (letter.leaving && letter.connection == connection && letter.number == number)
+            return &transfer;
+    }
+    return nullptr;
+}
+
+}  // namespace xfer

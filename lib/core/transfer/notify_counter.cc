@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/transfer/notify_counter.h"
+
+#include "core/engine/engine.h"
+#include "core/engine/shard.h"
+
+namespace xfer {
+
+NotifyCounter::NotifyCounter(Engine &owner, uint64_t name, uint64_t due, uint32_t limit_ms,
+                             uint64_t user)
+    : Handle(Magic::counter), engine(owner), key(name), expected(due), timeout_ms(limit_ms) {
+    engine.retain();
+    event.kind = XFER_EVENT_COUNTER;
+    event.user = user;
+    event.object = this;
+    event.tag = key;
+}
+
+NotifyCounter::~NotifyCounter() {
+    engine.release();
+}
+
+void NotifyCounter::on_timer(Timer &) {
+    engine.counters().expire(*this, engine.first_shard());
+}
+
+// A message has a reference of its own.
+bool NotifyCounter::start() {
+    if (!timeout_ms) return true;
+    retain();
+    if (engine.first_shard().post(start_)) return true;
+    release();
+    return false;
+}
+
+void NotifyCounter::stop() {
+    if (!timeout_ms) return;
+    retain();
+    if (!engine.first_shard().post(stop_)) release();
+}
+
+void NotifyCounter::Start::arrive(Shard &shard) {
+    counter_.engine.counters().time(counter_, shard);
+    counter_.release();
+}
+
+void NotifyCounter::Stop::arrive(Shard &shard) {
+    counter_.engine.counters().untime(counter_, shard);
+    counter_.release();
+}
+
+// ---- NotifyCounters
+
+bool NotifyCounters::add(NotifyCounter &counter) {
+    std::lock_guard lock(mutex_);
+    return by_key_.emplace(counter.key, &counter).second;
+}
+
+void NotifyCounters::remove(NotifyCounter &counter) {
+    std::lock_guard lock(mutex_);
+    by_key_.erase(counter.key);
+    counter.ended = true;  // nobody waits for it
+}
+
+bool NotifyCounters::count(uint64_t key, Shard &shard) {
+    std::lock_guard lock(mutex_);
+    const auto at = by_key_.find(key);
+    if (at == by_key_.end()) return false;
+    NotifyCounter &counter = *at->second;
+    if (++counter.seen >= counter.expected) end(counter, XFER_OK, shard);
+    return true;
+}
+
+void NotifyCounters::end(NotifyCounter &counter, Status status, Shard &shard) {
+    if (counter.ended) return;
+    counter.ended = true;
+    counter.event.status = status;
+    counter.event.index = counter.seen;
+    counter.retain();  // the event's
+    shard.tell(counter);
+}
+
+void NotifyCounters::time(NotifyCounter &counter, Shard &shard) {
+    if (closed_) return;
+    counter.retain();
+    timed_.push_back(counter);
+    shard.loop.arm(counter.timer_, shard.now() + counter.timeout_ms * kNsPerMs);
+}
+
+void NotifyCounters::untime(NotifyCounter &counter, Shard &shard) {
+    if (!counter.timer_.armed()) return;
+    shard.loop.disarm(counter.timer_);
+    counter.ListNode<InTimed>::unlink();
+    counter.release();
+}
+
+void NotifyCounters::expire(NotifyCounter &counter, Shard &shard) {
+    {
+        std::lock_guard lock(mutex_);
+        end(counter, XFER_ETIMEDOUT, shard);
+    }
+    counter.ListNode<InTimed>::unlink();
+    counter.release();
+}
+
+void NotifyCounters::close(Shard &shard) {
+    closed_ = true;
+    while (!timed_.empty())
+        untime(timed_.front(), shard);
+}
+
+}  // namespace xfer

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Counts notifications of one key, from any peers, and tells once: that all are there, or that they
+// were not in time.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <mutex>
+
+#include "core/base/event.h"
+#include "core/base/handle.h"
+#include "core/base/mailbox.h"
+#include "loop/loop.h"
+#include "util/ref.h"
+#include "util/status.h"
+
+namespace xfer {
+
+class Engine;
+class Shard;
+struct InTimed;
+
+class NotifyCounter final : public Handle,
+                            public RefCounted<NotifyCounter>,
+                            public EventNode,
+                            public TimerSink,
+                            public ListNode<InTimed> {
+public:
+    NotifyCounter(Engine &engine, uint64_t key, uint64_t expected, uint32_t timeout_ms,
+                  uint64_t user);
+    ~NotifyCounter() override;
+    void on_timer(Timer &timer) override;
+    void told() override { release(); }
+    // Its time counts from now on, on the engine's first loop, and no more. False: the loop has
+    // ended.
+    bool start();
+    void stop();
+
+    Engine &engine;
+    const uint64_t key, expected;
+    const uint32_t timeout_ms;  // 0: none
+    std::atomic<bool> closed{false};
+    uint64_t seen = 0;   // under the lock of NotifyCounters, as is
+    bool ended = false;  // its event is on its way
+
+private:
+    friend class NotifyCounters;
+    class Start final : public Message {
+    public:
+        explicit Start(NotifyCounter &owner) : counter_(owner) {}
+        void arrive(Shard &shard) override;
+
+    private:
+        NotifyCounter &counter_;
+    } start_{*this};
+    class Stop final : public Message {
+    public:
+        explicit Stop(NotifyCounter &owner) : counter_(owner) {}
+        void arrive(Shard &shard) override;
+
+    private:
+        NotifyCounter &counter_;
+    } stop_{*this};
+    Timer timer_{*this};
+};
+
+// Those of an engine.
+class NotifyCounters {
+public:
+    // ---- any thread
+    bool add(NotifyCounter &counter);  // false: the key has one
+    void remove(NotifyCounter &counter);
+    // True if somebody counts this key; the one that makes it full tells it on `shard`, the
+    // caller's.
+    bool count(uint64_t key, Shard &shard);
+
+    // ---- the engine's first loop
+    void time(NotifyCounter &counter, Shard &shard);
+    void untime(NotifyCounter &counter, Shard &shard);
+    void expire(NotifyCounter &counter, Shard &shard);
+    void close(Shard &shard);
+
+private:
+    static void end(NotifyCounter &counter, Status status, Shard &shard);
+
+    std::mutex mutex_;
+    std::map<uint64_t, NotifyCounter *> by_key_;
+    List<NotifyCounter, InTimed> timed_;  // each has a reference for it
+    bool closed_ = false;
+};
+
+}  // namespace xfer

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// The owner's side of a connection's notifications. One begins with the first put that belongs to
+// it; it is told once all of them are applied, or once it failed: the peer says so, or the
+// connection ends. From then on nothing that belongs to it lands.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <set>
+
+#include "core/base/mailbox.h"
+#include "util/ref.h"
+#include "util/status.h"
+#include "wire/frame.h"
+
+namespace xfer {
+
+class Connection;
+class Endpoint;
+class Notification;
+class Shard;
+
+// How many notifications of a connection the application has had, counted where it takes them.
+class Had final : public RefCounted<Had>, public Message {
+public:
+    explicit Had(Connection &from);
+    void one();                          // any thread
+    void arrive(Shard &shard) override;  // the peer is owed the news
+    uint64_t count() const { return count_.load(std::memory_order_relaxed); }
+    void forget() { connection_ = nullptr; }  // it ends
+
+private:
+    friend class RefCounted<Had>;
+    ~Had() = default;
+    Shard &shard_;
+    Connection *connection_;
+    std::atomic<uint64_t> count_{0};
+    std::atomic<bool> posted_{false};
+};
+
+class Notified {
+public:
+    explicit Notified(Connection &connection);
+    ~Notified();
+
+    // A put that belongs to it wants to be applied.
+    Status touch(uint64_t number, uint64_t key);
+    void unseen(NotificationId number, uint64_t key);  // its puts may have been applied by the peer
+    void hear(const Frame &notify, ConstBytes data);
+    void lost();  // the connection has ended
+    bool quiet() const { return open_.empty(); }
+    void tell_had(uint64_t number = 0);
+
+private:
+    bool over(uint64_t number) const;
+    bool begin(uint64_t number, uint64_t key);
+    void end(uint64_t number, Status status);
+    Endpoint *somebody();
+    void raise(std::unique_ptr<Notification> notification, Status status);
+
+    Connection &connection_;
+    Ref<Had> had_;
+    std::map<uint64_t, std::unique_ptr<Notification>> open_;  // what will be told, by number
+    uint64_t begun_ = 0;
+    uint64_t told_had_ = 0;    // the peer knows of so many
+    uint64_t floor_ = 0;       // all up to here are over,
+    std::set<uint64_t> over_;  // and these
+};
+
+}  // namespace xfer

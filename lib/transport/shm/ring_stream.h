@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Two rings as a carrier. Whoever finds nothing for a while, or before its loop sleeps, waits for
+// a packet through the door.
+#pragma once
+
+#include "loop/loop.h"
+#include "transport/shm/rendezvous.h"
+#include "transport/shm/segment.h"
+#include "transport/stream/byte_stream.h"
+
+namespace xfer::shm {
+
+class RingCarrier final : public stream::Carrier, Poller {
+public:
+    RingCarrier(Loop &loop, Door &door, Segment &segment, Side side, WatchSink &sink);
+    void rung();  // something came through the door
+    // The neighbour is gone: what it has written is read, and then comes the end.
+    void hang_up();
+
+    bool unread() { return reader_.there() > 0; }
+
+    ssize_t write(std::span<const iovec> from) override;
+    ssize_t read(std::span<const iovec> into) override;
+    void want(uint32_t readiness) override;
+    void end() override;
+    Fd release() override { return Fd(); }
+
+private:
+    bool poll() override;
+    bool doze() override;
+    uint32_t ready();
+
+    Loop &loop_;
+    Door &door_;
+    WatchSink &sink_;
+    RingWriter<> writer_;
+    RingReader<> reader_;
+    uint32_t wanted_ = 0;
+    uint32_t fruitless_ = 0;  // looks in a row
+    bool hung_up_ = false, ended_ = false;
+};
+
+}  // namespace xfer::shm

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the two directions of a link share.
+#pragma once
+
+#include "transport/stream/buffers.h"
+#include "transport/stream/response_queue.h"
+#include "transport/stream/send_queue.h"
+
+namespace xfer::stream {
+
+enum class Stage : uint8_t {
+    dialing,  // no connection yet
+    hello,    // messages of a handshake
+    frames,   // control frames and operations
+    closing,  // nothing is read or built any more; on_down is to come
+    over,     // after on_down or detach
+};
+
+struct Duplex {
+    explicit Duplex(Buffers &buffers) : buffers(buffers) {}
+    bool open() const { return stage == Stage::hello || stage == Stage::frames; }
+    bool hears() const { return open() && !deaf && !paused; }
+
+    Buffers &buffers;
+    LinkSink *sink = nullptr;
+    Stage stage = Stage::dialing;
+    bool deaf = false;    // what the peer says has to wait
+    bool paused = false;  // until it has read more of what we said
+    Window window;
+    Answers answers;
+};
+
+}  // namespace xfer::stream

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/stream/response_queue.h"
+
+#include <numeric>
+
+namespace xfer::stream {
+
+namespace {
+
+// An acknowledgement waits for so much. Far below what a peer may have unanswered, so that it never
+// stops for us.
+constexpr uint32_t kAckChunks = 8;
+constexpr uint64_t kAckBytes = 1 << 20;
+
+// Kept between answers; more is given back when the queue runs empty.
+constexpr size_t kKeptAnswers = 8;
+constexpr size_t kKeptRanges = 32;
+
+template <typename T>
+void reset(std::vector<T> &vector, size_t kept) {
+    if (vector.capacity() > kept)
+        std::vector<T>().swap(vector);
+    else
+        vector.clear();
+}
+
+}  // namespace
+
+bool Answers::admit(uint64_t seq) {
+    if (seq != admitted_ + 1 || seq - answered_ > max_unanswered_) return false;
+    admitted_ = seq;
+    return true;
+}
+
+void Answers::push(const Answer &answer) {
+    queue_.push_back(answer);
+    if (answer.type != FrameType::ack) due_ = true;
+}
+
+void Answers::acknowledge(uint64_t seq, uint32_t bytes, bool at_once) {
+    if (waiting() && queue_.back().type == FrameType::ack)
+        queue_.back().seq = seq;
+    else
+        push({FrameType::ack, XFER_OK, 0, 0, seq, 0});
+    unacked_bytes_ += bytes;
+    if (++unacked_ >= kAckChunks || unacked_bytes_ >= kAckBytes || at_once) due_ = true;
+}
+
+void Answers::refuse(uint64_t seq, Status status) {
+    push({FrameType::error, status, 0, 0, seq, 0});
+}
+
+void Answers::data(uint64_t seq, uint64_t region, bool checked, std::span<const iovec> ranges) {
+    uint64_t bytes =
+        std::accumulate(ranges.begin(), ranges.end(), uint64_t{0},
+                        [](uint64_t sum, const iovec &range) { return sum + range.iov_len; });
+    // First: an answer in the queue has its ranges, also where memory lacks in between.
+    ranges_.insert(ranges_.end(), ranges.begin(), ranges.end());
+    push({FrameType::data, XFER_OK, static_cast<uint32_t>(bytes),
+          static_cast<uint32_t>(ranges.size()), seq, region, checked});
+}
+
+void Answers::done(uint64_t seq, uint64_t before) {
+    push({FrameType::data, XFER_OK, kAtomicWidth, 0, seq, 0, false, true, before});
+}
+
+void Answers::pop() {
+    const Answer &done = front();
+    answered_ = done.seq;
+    ranges_at_ += done.ranges;
+    if (done.type == FrameType::ack) unacked_ = 0, unacked_bytes_ = 0;
+    ++at_;
+    if (!waiting()) {
+        reset(queue_, kKeptAnswers);
+        reset(ranges_, kKeptRanges);
+        at_ = ranges_at_ = 0;
+        due_ = false;
+    } else if (at_ > queue_.size() / 2) {
+        // A queue that never runs empty must not grow either.
+        queue_.erase(queue_.begin(), queue_.begin() + static_cast<ptrdiff_t>(at_));
+        ranges_.erase(ranges_.begin(), ranges_.begin() + static_cast<ptrdiff_t>(ranges_at_));
+        at_ = ranges_at_ = 0;
+    }
+}
+
+void Answers::retire(Target target, Status why) {
+    size_t from = ranges_at_;
+    for (size_t i = at_; i < queue_.size(); ++i) {
+        Answer &answer = queue_[i];
+        if (answer.type == FrameType::data && !answer.word && answer.region == target.wire()) {
+            auto first = ranges_.begin() + static_cast<ptrdiff_t>(from);
+            ranges_.erase(first, first + answer.ranges);
+            answer = {FrameType::error, why, 0, 0, answer.seq, 0};
+        }
+        from += answer.ranges;
+    }
+}
+
+}  // namespace xfer::stream

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// A connected socket as a carrier.
+#pragma once
+
+#include <memory>
+
+#include "loop/loop.h"
+#include "transport/stream/byte_stream.h"
+
+namespace xfer::stream {
+
+class SocketCarrier final : public Carrier {
+public:
+    SocketCarrier(Fd fd, std::unique_ptr<Watch> watch)
+        : fd_(std::move(fd)), watch_(std::move(watch)) {}
+
+    ssize_t write(std::span<const iovec> from) override;
+    ssize_t read(std::span<const iovec> into) override;
+    void want(uint32_t readiness) override { watch_->want(readiness); }
+    void cork() override { corked_ = true; }
+    bool delivered() const override;
+    void end() override;
+    Fd release() override;
+
+private:
+    Fd fd_;
+    std::unique_ptr<Watch> watch_;
+    bool corked_ = false;
+};
+
+}  // namespace xfer::stream
