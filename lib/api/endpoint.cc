@@ -210,7 +210,7 @@ xfer_status_t xfer_ep_peer(xfer_ep_t *handle, xfer_peer_info_t *info, uint32_t i
         Endpoint *ep = of(handle);
         if (Status status = check(ep); status != XFER_OK) return status;
         xfer_peer_info_t now{};
-        ep->face(now);
+        ep->read_info(now);
         return copy_out(now, info, info_size, why);
     });
 }

@@ -103,7 +103,7 @@ xfer_status_t xfer_engine_fd(xfer_engine_t *handle, int32_t *fd) {
         Engine *engine = of(handle);
         if (Status status = check(engine); status != XFER_OK) return status;
         if (!fd) return invalid(why, "fd is NULL");
-        return engine->delivery().fd(*fd);
+        return engine->dispatcher().fd(*fd);
     });
 }
 
@@ -122,14 +122,14 @@ xfer_status_t xfer_engine_poll(xfer_engine_t *handle, xfer_event_t *events, uint
     if (refused != XFER_OK) return refused;
     // A join that ends it frees the engine: nothing of that, as its log, may be touched afterwards.
     return guarded(
-        [&] { return of(handle)->delivery().poll(events, event_size, max, timeout_ms, *count); });
+        [&] { return of(handle)->dispatcher().poll(events, event_size, max, timeout_ms, *count); });
 }
 
 xfer_status_t xfer_engine_wake(xfer_engine_t *handle) {
     return guarded(on(handle), [&]() -> Status {
         Engine *engine = of(handle);
         const Status status = check(engine);
-        return status == XFER_OK ? engine->delivery().wake() : status;
+        return status == XFER_OK ? engine->dispatcher().wake() : status;
     });
 }
 

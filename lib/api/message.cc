@@ -158,7 +158,7 @@ xfer_status_t xfer_counter_close(xfer_counter_t *handle) {
     const Call call = on(handle);
     if (counter->closed.exchange(true)) return report(call, kClosedBefore);
     return guarded([&]() -> xfer_status_t {
-        const bool over = counter->engine.delivery().ended();
+        const bool over = counter->engine.dispatcher().ended();
         if (status == XFER_OK) {
             counter->engine.counters().remove(*counter);
             counter->stop();

@@ -96,7 +96,7 @@ bool EpollSet::add_edge(int fd) {
 
 std::unique_ptr<Watch> EpollSet::watch(int fd, WatchSink &sink, uint32_t wanted) {
     std::unique_ptr<EpollWatch> watch;
-    const bool made = in_memory([&] {
+    const bool made = catch_bad_alloc([&] {
         if (first_free_ == slots_.size())
             slots_.push_back({nullptr, 0, static_cast<uint32_t>(slots_.size() + 1)});
         watch = std::make_unique<EpollWatch>(*this, fd, sink, wanted);

@@ -158,7 +158,7 @@ void Resolver::on_answer(void *arg, int status, int, ares_addrinfo *answer) {
         delete question;
     } else if (status != ARES_EDESTRUCTION) {  // then nobody runs tasks any more
         Addresses found;
-        if (status == ARES_SUCCESS && !in_memory([&] { found = numeric(*answer); }))
+        if (status == ARES_SUCCESS && !catch_bad_alloc([&] { found = numeric(*answer); }))
             status = ARES_ENOMEM;
         if (status == ARES_SUCCESS && found.empty()) status = ARES_ENODATA;
         if (status == ARES_SUCCESS)
@@ -178,7 +178,7 @@ void Resolver::on_socket(void *self, ares_socket_t fd, int readable, int writabl
     uint32_t readiness = 0;
     if (readable) readiness |= kReadable;
     if (writable) readiness |= kWritable;
-    if (!in_memory([&] { resolver.watch(fd, readiness); })) resolver.starved_ = true;
+    if (!catch_bad_alloc([&] { resolver.watch(fd, readiness); })) resolver.starved_ = true;
 }
 
 void Resolver::watch(ares_socket_t fd, uint32_t readiness) {

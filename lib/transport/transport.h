@@ -108,7 +108,7 @@ public:
     virtual void on_unmapped(Target target) = 0;
     // Before on_down: puts of that notification were copied by the neighbour itself, or were about
     // to be.
-    virtual void on_unseen(NotificationId notification, uint64_t key) = 0;
+    virtual void on_notification_begun(NotificationId notification, uint64_t key) = 0;
     virtual void on_down(
         const Failure &why) = 0;  // exactly once, last, after on_done of every posted op
 
@@ -117,7 +117,7 @@ protected:
 };
 
 // A link between two loops: it was detached from one and not yet adopted by another.
-struct LinkTicket {
+struct DetachedLink {
     Fd fd;
     std::vector<uint8_t> unread;
     std::string remote;
@@ -129,10 +129,10 @@ public:
     virtual void set_sink(LinkSink &sink) = 0;
     virtual std::string remote() const = 0;  // the other end, as a URI
     // Bytes are copied between two memories: no other link to the same peer is better.
-    virtual bool near() const { return false; }
+    virtual bool is_local() const { return false; }
 
     virtual void send_hello(ConstBytes message) = 0;
-    virtual LinkTicket detach() = 0;  // before start(): stops without on_down
+    virtual DetachedLink detach() = 0;  // before start(): stops without on_down
     // The handshake is over; the peer lets us have max_ops posted, and we let it have serve_ops.
     // From now on we may speak,
     virtual void start(uint32_t max_ops, uint32_t serve_ops) = 0;
@@ -193,7 +193,7 @@ public:
                                                      AcceptSink &sink) = 0;
     virtual Result<std::unique_ptr<Link>> connect(const Uri &uri,
                                                   LinkSink &sink) = 0;  // later failures: on_down
-    virtual std::unique_ptr<Link> adopt(LinkTicket ticket) = 0;
+    virtual std::unique_ptr<Link> adopt(DetachedLink ticket) = 0;
 };
 
 }  // namespace xfer

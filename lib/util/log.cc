@@ -12,7 +12,7 @@ namespace xfer {
 // A line for which memory lacks is left out: what is told of may be just that.
 void Log::send(uint32_t at, fmt::string_view format, fmt::format_args args) const {
     fmt::memory_buffer text;
-    const bool written = in_memory([&] {
+    const bool written = catch_bad_alloc([&] {
         text.append(std::string_view(prefix));
         fmt::vformat_to(std::back_inserter(text), format, args);
         text.push_back('\0');

@@ -8,7 +8,7 @@ namespace xfer {
 
 // False if memory lacked on the way. Who asks ends what the step was for; that needs none.
 template <typename Step>
-[[nodiscard]] bool in_memory(Step step) {
+[[nodiscard]] bool catch_bad_alloc(Step step) {
     try {
         step();
         return true;

@@ -18,23 +18,23 @@ void AnnotateIgnoreWritesEnd(const char *file, int line);
 
 namespace xfer {
 
-class Unseen {
+class TsanIgnore {
 public:
 #ifdef __SANITIZE_THREAD__
-    Unseen() {
+    TsanIgnore() {
         AnnotateIgnoreReadsBegin(__FILE__, __LINE__);
         AnnotateIgnoreWritesBegin(__FILE__, __LINE__);
     }
-    ~Unseen() {
+    ~TsanIgnore() {
         AnnotateIgnoreWritesEnd(__FILE__, __LINE__);
         AnnotateIgnoreReadsEnd(__FILE__, __LINE__);
     }
 #else
-    Unseen() {}
-    ~Unseen() {}
+    TsanIgnore() {}
+    ~TsanIgnore() {}
 #endif
-    Unseen(const Unseen &) = delete;
-    Unseen &operator=(const Unseen &) = delete;
+    TsanIgnore(const TsanIgnore &) = delete;
+    TsanIgnore &operator=(const TsanIgnore &) = delete;
 };
 
 }  // namespace xfer

@@ -26,7 +26,8 @@ enum class FrameType : uint8_t {
     gone = 8,    // a region that was looked up is closed: region, generation; payload: its ref
     ping = 9,    // seq: the sender's clock
     pong = 10,   // seq: as in the ping
-    lanes = 11,  // asks the initiator of the connection to open its data lanes; kNear: the near one
+    lanes = 11,  // asks the initiator of the connection to open its data lanes; kLocalLaneFlag: the
+                 // local path
     bye = 12,  // the sender closes; status says why. XFER_EAGAIN: it offers to, as nothing is going
                // on
     forget = 13,  // lookup seq is not waited for any more
@@ -40,7 +41,7 @@ enum class FrameType : uint8_t {
     kept = 18,      // message seq waits for its receive; kHeld: its bytes are here
     taken = 19,     // message seq was received, or with a status thrown away
     withdraw = 20,  // the sender wants message seq back
-    shift = 21,     // the sender's last word here: its control channel goes on by the near lane
+    shift = 21,     // the sender's last word here: its control channel goes on by the local path
     atomic = 22,    // changes 8 bytes; answered as a get of them by what they were. flags: AtomicOp
 };
 
@@ -50,7 +51,7 @@ enum class FrameType : uint8_t {
 constexpr uint8_t kSync = 1, kEnvelope = 2;  // flags of message
 constexpr uint8_t kHeld = 1;                 // flags of kept
 constexpr uint8_t kLookupWait = 1;           // flags of lookup
-constexpr uint8_t kNear = 1;                 // flags of lanes
+constexpr uint8_t kLocalLaneFlag = 1;        // flags of lanes
 constexpr uint8_t kAckWanted = 1;  // flags of put: the initiator waits, acknowledge at once
 constexpr uint8_t kChecked =
     4;  // flags of put, data: with a CRC-32C of the payload; of get: wanted

@@ -40,7 +40,7 @@ bool ask(OwnLoop &loop, std::unique_ptr<Resolver> &resolver, const std::string &
     std::unique_ptr<Resolving> asked;
     {
         EngineLoop::Inside inside(loop);
-        const bool begun = in_memory([&] {
+        const bool begun = catch_bad_alloc([&] {
             if (!resolver) resolver = std::make_unique<Resolver>(loop, servers);
             asked = resolver->ask("here.test.", heard);
         });

@@ -39,7 +39,7 @@ public:
     void on_served(Dir, uint64_t) override {}
     void on_quiet(Target) override {}
     void on_unmapped(Target) override {}
-    void on_unseen(NotificationId, uint64_t) override {}
+    void on_notification_begun(NotificationId, uint64_t) override {}
 
 private:
     void dial() {

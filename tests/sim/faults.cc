@@ -91,10 +91,10 @@ void Scenario::act_crash() {
     if (!life || nodes_.size() == ghosts_.size()) return;
     const size_t node = life->node;
     life->crash(random(2) != 0);
-    bury(node);
+    defer_delete(node);
 }
 
-void Scenario::bury(size_t node) {
+void Scenario::defer_delete(size_t node) {
     ghosts_.push_back(std::move(nodes_[node].life));
 }
 
@@ -103,7 +103,7 @@ void Scenario::act_restart() {
     for (size_t i = 0; i < nodes_.size(); ++i) {
         Life *life = nodes_[i].life.get();
         if (life && !(life->who().closing && life->ended())) continue;
-        if (life) bury(i);
+        if (life) defer_delete(i);
         const bool same = random(3) != 0;
         ++net.met[same ? "restart, same identity" : "restart, other identity"];
         return open_life(i, same);

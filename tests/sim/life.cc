@@ -292,7 +292,7 @@ void Life::thaw() {
 
 void Life::poll_soon() {
     if (!poller || will_poll_ || ended_) return;
-    if (reinterpret_cast<Engine *>(engine)->delivery().queued() == 0) return;
+    if (reinterpret_cast<Engine *>(engine)->dispatcher().queued() == 0) return;
     will_poll_ = true;
     const uint64_t delay = all.swarm.poll_max ? all.world.random(all.swarm.poll_max) : 0;
     all.world.post(*poller, delay, [this] {

@@ -21,17 +21,17 @@ SECONDS = 900  # a generous limit against hanging
 # What is broken; the text that stands once in the machine; what takes its place.
 MUTANTS = [
     ("what the peer dialed replaces ours that is connecting",
-     "    state_.contacts.push_back(proven);\n    if (live)",
-     "    state_.contacts.push_back(proven);\n"
-     "    if (!live) close_all(kDuplicate, [](const Contact &own) { return own.side == Side::ours; });\n    if (live)"),
+     "    state_.attempts.push_back(proven);\n    if (live)",
+     "    state_.attempts.push_back(proven);\n"
+     "    if (!live) close_all(kDuplicate, [](const Attempt &own) { return own.side == Side::ours; });\n    if (live)"),
     ("both prefer their own", "(state_.ours_smaller || other.incarnation", "(true || other.incarnation"),
     ("both prefer the other's", "(state_.ours_smaller || other.incarnation", "(false || other.incarnation"),
     ("the larger id wins, on both sides",
      "(state_.ours_smaller || other.incarnation", "(!state_.ours_smaller || other.incarnation"),
     ("a proof beats a connection that is ready",
      "    if (live && live->incarnation == proven.incarnation)\n        return out(Output::close, number, kDuplicate);\n"
-     "    state_.contacts.push_back(proven);\n    if (live) return out(Output::probe, live->number);\n    promote();",
-     "    (void)live;\n    state_.contacts.push_back(proven);\n    admit(*find(number));"),
+     "    state_.attempts.push_back(proven);\n    if (live) return out(Output::probe, live->number);\n    promote();",
+     "    (void)live;\n    state_.attempts.push_back(proven);\n    admit(*find(number));"),
     ("a proof of the ready one's incarnation closes the ready one",
      "    if (live && live->incarnation == proven.incarnation)\n        return out(Output::close, number, kDuplicate);\n",
      "    if (live && live->incarnation == proven.incarnation) close(live->number, kDuplicate), live = nullptr;\n"),
@@ -42,7 +42,7 @@ MUTANTS = [
     ("ready does not look for another that is ready",
      "    if (in_phase(Phase::ready)) return close(number, kDuplicate);\n", ""),
     ("promotes though one is ready", "    if (in_phase(Phase::ready)) return;\n", ""),
-    ("a stale reply is accepted", "    if (contact.phase != Phase::greeted) return;\n", ""),
+    ("a stale reply is accepted", "    if (contact.phase != Phase::hello_sent) return;\n", ""),
     ("the reply of an attempt that the peer was told is over is accepted",
      "    if (contact.sequence <= state_.abandoned) return close(contact.number, kDuplicate);\n", ""),
     ("what the peer was told to be abandoned is forgotten",
@@ -50,12 +50,12 @@ MUTANTS = [
     ("a doubled proof is heard", "    if (find(number)) return;\n", ""),
     ("ready is heard before the proof", "    if (welcomed.phase != Phase::proving) return;\n", ""),
     ("the loser is closed when the winner begins",
-     "        if (contact.phase == Phase::parked && !beaten(contact)) return admit(contact);",
+     "        if (contact.phase == Phase::parked && !loses_tie_break(contact)) return admit(contact);",
      "        if (contact.phase == Phase::parked)\n"
-     "            return beaten(contact) ? close(contact.number, kDuplicate) : admit(contact);"),
+     "            return loses_tie_break(contact) ? close(contact.number, kDuplicate) : admit(contact);"),
     ("ours that is proving is closed when theirs is ready",
-     "        return other.phase == Phase::dialing || other.phase == Phase::greeted ||",
-     "        return other.phase == Phase::dialing || other.phase == Phase::greeted || other.phase == Phase::proving ||"),
+     "        return other.phase == Phase::dialing || other.phase == Phase::hello_sent ||",
+     "        return other.phase == Phase::dialing || other.phase == Phase::hello_sent || other.phase == Phase::proving ||"),
     ("nobody is promoted when the winner fails", "    drop(input.number);\n    promote();", "    drop(input.number);"),
     ("one held back is not promoted",
      "    held->phase = Phase::proving;\n    out(Output::send_proof, held->number);", "    (void)held;"),
@@ -65,12 +65,12 @@ MUTANTS = [
      "        return waits(other) && other.incarnation == incarnation;\n    });\n    probe_for_others",
      "        return false && waits(other) && other.incarnation == incarnation;\n    });\n    probe_for_others"),
     ("ours that proved nothing stay when theirs is ready",
-     "        return other.phase == Phase::dialing || other.phase == Phase::greeted ||\n"
+     "        return other.phase == Phase::dialing || other.phase == Phase::hello_sent ||\n"
      "               other.phase == Phase::held;",
      "        return other.phase == Phase::held;"),
     ("one that waits resets who is ready",
-     "    state_.contacts.push_back(proven);\n    if (live) return out(Output::probe, live->number);",
-     "    state_.contacts.push_back(proven);\n    if (live) return close(live->number, XFER_EPEERLOST), promote();"),
+     "    state_.attempts.push_back(proven);\n    if (live) return out(Output::probe, live->number);",
+     "    state_.attempts.push_back(proven);\n    if (live) return close(live->number, XFER_EPEERLOST), promote();"),
     ("a newcomer's proof is refused unasked",
      "    if (live) return out(Output::probe, live->number);\n    promote();",
      "    if (live) return close(number, XFER_EIDENTITY);\n    promote();"),
@@ -105,7 +105,7 @@ MUTANTS = [
     ("rule 1 is not applied at proof",
      "    believe(proven, input.statement);", ""),
     ("rule 1 is not applied at ready",
-     "    believe(Contact(welcomed), input.statement);", ""),
+     "    believe(Attempt(welcomed), input.statement);", ""),
     ("what the peer holds is taken for dead",
      "other.sequence <= statement.seen && other.sequence != statement.held;", "other.sequence <= statement.seen;"),
     ("what the peer has not seen is taken for dead",
@@ -126,9 +126,9 @@ MUTANTS = [
     ("the newest is told to be held, not the live one",
      "    if (live && live->side == Side::theirs) statement.held = live->sequence;", "    (void)live;"),
     ("dials beside one that is ready",
-     "    return state.contacts.empty();",
-     "    return std::none_of(state.contacts.begin(), state.contacts.end(),\n"
-     "                        [](const Contact &contact) { return contact.side == Side::ours; });"),
+     "    return state.attempts.empty();",
+     "    return std::none_of(state.attempts.begin(), state.attempts.end(),\n"
+     "                        [](const Attempt &contact) { return contact.side == Side::ours; });"),
     ("what the peer has told to be given up is forgotten",
      "    if (input.sequence <= state_.given_up) return out(Output::close, number, XFER_EPEERLOST);\n", ""),
 ]

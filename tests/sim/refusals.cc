@@ -7,7 +7,7 @@
 namespace xfer {
 
 // A handle that expects an engine which is not there, or nowhere at all.
-void Scenario::act_stranger(Life &life) {
+void Scenario::act_half_open(Life &life) {
     const size_t to = other_node(life);
     EngineId wrong = id_of(random(nodes_.size()));
     if (!one_in(3))
@@ -46,7 +46,7 @@ void Scenario::act_flood(Life &life) {
 }
 
 // Who expects one that never was is told so, now that nothing else is in the way.
-void Scenario::ask_strangers(std::vector<const Operation *> &asked) {
+void Scenario::ask_half_open(std::vector<const Operation *> &asked) {
     for (auto &node : nodes_) {
         if (!node.life || !node.life->acts()) continue;
         for (Life::Ep &ep : node.life->eps) {

@@ -13,8 +13,8 @@ constexpr uint64_t kOps = 40, kBytes = 20'000;
 
 // Puts, then gets, each of a range and a word of its own, all at once; every other one of them in
 // two lanes' queues. Those in `canceled` are canceled with their begin.
-struct Burst {
-    Burst(Host &host, xfer_ep_t *ep) : host(host), ep(ep) {
+struct GatherBatch {
+    GatherBatch(Host &host, xfer_ep_t *ep) : host(host), ep(ep) {
         for (uint64_t i = 0; i < kOps; ++i)
             sources.emplace_back(kBytes, static_cast<uint8_t>(i + 1));
         backs.assign(kOps, std::vector<uint8_t>(kBytes));
@@ -50,12 +50,12 @@ TEST_CASE("what a link refuses to take goes when it has room") {
             Host a(world, kA), b(world, kB);
             xfer_ep_t *ep = a.open(kB);
             REQUIRE(a.lookup(ep, 1) == XFER_OK);
-            Burst burst(a, ep);
+            GatherBatch burst(a, ep);
             for (const uint32_t kind : {XFER_EVENT_PUT, XFER_EVENT_GET}) {
                 burst.begin(kind);
                 REQUIRE(world.world.run_until([&] { return a.pending == 0; }, kBeforeStall));
                 for (uint64_t i = 0; i < kOps; ++i)
-                    CHECK(a.done[Burst::word(kind, i)].status == XFER_OK);
+                    CHECK(a.done[GatherBatch::word(kind, i)].status == XFER_OK);
             }
             CHECK(burst.backs == burst.sources);
             CHECK(a.downs + b.downs == 0);
@@ -68,12 +68,12 @@ TEST_CASE("what a link refuses to take can be canceled, and ends once") {
         Host a(world, kA), b(world, kB);
         xfer_ep_t *ep = a.open(kB);
         REQUIRE(a.lookup(ep, 1) == XFER_OK);
-        Burst burst(a, ep);
+        GatherBatch burst(a, ep);
         burst.cancel_one_in = 2 + world.world.random(3);
         burst.begin(XFER_EVENT_PUT);
         REQUIRE(world.world.run_until([&] { return a.pending == 0; }, kBeforeStall));
         for (uint64_t i = 0; i < kOps; ++i) {
-            const Status status = a.done[Burst::word(XFER_EVENT_PUT, i)].status;
+            const Status status = a.done[GatherBatch::word(XFER_EVENT_PUT, i)].status;
             const auto *landed = b.memory.data() + i * kBytes;
             if (!burst.is_canceled(i)) CHECK(status == XFER_OK);
             if (status == XFER_OK)

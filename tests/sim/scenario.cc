@@ -135,7 +135,7 @@ void Scenario::step(Act act) {
     case Act::shape:
         return act_shape(*life);
     case Act::stranger:
-        return act_stranger(*life);
+        return act_half_open(*life);
     case Act::flood:
         return act_flood(*life);
     case Act::keep:
@@ -292,7 +292,7 @@ void Scenario::find_each_other() {
         }
     }
     std::vector<const Operation *> strangers;
-    ask_strangers(strangers);
+    ask_half_open(strangers);
     settle([&] { return model.pending(false) == 0; }, kMeetNs + kSecond);
     for (const Operation *operation : asked)
         if (model.fault.empty() && operation->status != XFER_OK)

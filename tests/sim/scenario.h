@@ -76,7 +76,7 @@ private:
     size_t other_node(const Life &life);
     void open_life(size_t node, bool same_id);
     void introduce(Life &a, Life &b);
-    void bury(size_t node);
+    void defer_delete(size_t node);
     void on_dial(SimTransport &from, const std::string &uri, int how);
     bool settle(const std::function<bool()> &done, uint64_t limit);
 
@@ -117,7 +117,7 @@ private:
     void act_counter(Life &life);
     void act_close_counter(Life &life);
     void act_shape(Life &life);
-    void act_stranger(Life &life);
+    void act_half_open(Life &life);
     void act_flood(Life &life);
     void send_by(Life &life, Life::Ep &ep);
     void act_question(Life &life, Act act);
@@ -138,7 +138,7 @@ private:
     void receive_all();
     void end();
     void find_each_other();
-    void ask_strangers(std::vector<const Operation *> &asked);
+    void ask_half_open(std::vector<const Operation *> &asked);
 
     uint64_t last_word_ = 1ull << 40;
     std::vector<Node> nodes_;

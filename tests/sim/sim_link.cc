@@ -56,9 +56,9 @@ SimLink::~SimLink() {
 }
 
 // In the place of a socket it has a descriptor that nothing comes by.
-LinkTicket SimLink::detach() {
+DetachedLink SimLink::detach() {
     XFER_CHECK(!closing_ && max_ops_ == 0 && posted_.empty());
-    LinkTicket ticket;
+    DetachedLink ticket;
     ticket.fd = Fd(::eventfd(0, EFD_CLOEXEC));
     XFER_CHECK(ticket.fd);
     ticket.remote = remote_;
@@ -110,18 +110,18 @@ void SimLink::start(uint32_t max_ops, uint32_t) {
     std::vector<uint64_t> &generations = transport_->process->generations[there_];
     if (control_) generations.push_back(net_.world.now());
     generation_ = generations.size();
-    deaf_ = true;
+    receive_paused_ = true;
 }
 
 void SimLink::hear() {
-    deaf_ = false;
+    receive_paused_ = false;
     hear_waiting();
 }
 
 void SimLink::hear_waiting() {
     if (unheard_.empty()) return;
     later(0, [](SimLink &link) {
-        while (link.sink_ && !link.unheard_.empty() && !link.deaf_) {
+        while (link.sink_ && !link.unheard_.empty() && !link.receive_paused_) {
             const Part part = std::move(link.unheard_.front());
             link.unheard_.pop_front();
             link.take(part);
@@ -310,7 +310,7 @@ void SimLink::credit(uint64_t bytes) {
 
 void SimLink::arrived(const Part &part) {
     if (closing_ || transport_->process->dead) return;
-    if (!sink_ || deaf_ || !unheard_.empty()) return unheard_.push_back(part);
+    if (!sink_ || receive_paused_ || !unheard_.empty()) return unheard_.push_back(part);
     take(part);
 }
 

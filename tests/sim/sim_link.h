@@ -21,9 +21,9 @@ public:
 
     void set_sink(LinkSink &sink) override;
     std::string remote() const override { return remote_; }
-    bool near() const override { return remote_.starts_with("shm:"); }
+    bool is_local() const override { return remote_.starts_with("shm:"); }
     void send_hello(ConstBytes bytes) override;
-    LinkTicket detach() override;
+    DetachedLink detach() override;
     void start(uint32_t max_ops, uint32_t serve_ops) override;
     void hear() override;
     bool send(const Frame &frame, ConstBytes body) override;
@@ -78,7 +78,7 @@ private:
         std::vector<uint8_t> payload;
         bool last = false, spoiled = false;
     };
-    struct Incoming {
+    struct MessageReceiver {
         Head head;
         std::vector<iovec> ranges;
         uint64_t arrived = 0;
@@ -122,7 +122,7 @@ private:
     uint64_t copy_ = 0;  // a link that hears our first words as well
     List<Op, InLink> posted_, asked_, withdrawn_;
     std::deque<Leaving> queue_;
-    Incoming in_;
+    MessageReceiver in_;
     uint32_t max_ops_ = 0, count_ = 0;
     uint64_t last_seq_ = 0;
     uint64_t last_due_ = 0;  // of what this end has sent: later parts are not faster
@@ -134,7 +134,7 @@ private:
     std::vector<uint64_t> quiet_;    // retired regions of which nothing is on its way out any more
     std::deque<Part> unheard_;       // has come, while this end is deaf or between two loops
     std::optional<Failure> untold_;  // it ended there
-    bool closing_ = false, lost_ = false, pumping_ = false, deaf_ = false;
+    bool closing_ = false, lost_ = false, pumping_ = false, receive_paused_ = false;
     bool control_ = true;  // not a data lane
 };
 

@@ -48,7 +48,7 @@ public:
     void on_served(Dir, uint64_t) override {}
     void on_quiet(Target) override {}
     void on_unmapped(Target) override {}
-    void on_unseen(NotificationId, uint64_t) override {}
+    void on_notification_begun(NotificationId, uint64_t) override {}
 
 private:
     std::unique_ptr<SimLink> link_;
@@ -109,7 +109,7 @@ SimTransport::~SimTransport() {
     std::erase_if(net.detached, [this](const auto &at) { return &at.second->transport() == this; });
 }
 
-std::unique_ptr<Link> SimTransport::adopt(LinkTicket ticket) {
+std::unique_ptr<Link> SimTransport::adopt(DetachedLink ticket) {
     auto held = net.detached.extract(ticket.fd.get());
     XFER_CHECK(!held.empty());
     held.mapped()->move_to(*this);
@@ -137,7 +137,7 @@ void SimTransport::dialed(SimLink &end, const std::string &uri) {
     AcceptSink &accept = *at->second.second;
     const Source from{Source::Kind::ipv4, source};
     const std::string name =
-        end.near() ? uri : "tcp://10.0.0.1:" + std::to_string(1024 + net.last_link % 60000);
+        end.is_local() ? uri : "tcp://10.0.0.1:" + std::to_string(1024 + net.last_link % 60000);
     auto far = std::make_unique<SimLink>(*owner, name);
     SimLink::pair(end, *far);
     if (net.chance(net.late_one_in)) {

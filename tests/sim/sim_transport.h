@@ -134,7 +134,7 @@ public:
     Result<std::unique_ptr<Listener>> listen(const Uri &uri, uint32_t mode,
                                              AcceptSink &sink) override;
     Result<std::unique_ptr<Link>> connect(const Uri &uri, LinkSink &sink) override;
-    std::unique_ptr<Link> adopt(LinkTicket ticket) override;
+    std::unique_ptr<Link> adopt(DetachedLink ticket) override;
 
     SimNet &net;
     SimLoop &loop;

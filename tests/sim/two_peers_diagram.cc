@@ -9,8 +9,8 @@
 namespace xfer {
 namespace {
 
-constexpr std::array<std::string_view, 6> kPhases = {"dialing", "greeted", "held",
-                                                     "proving", "parked",  "ready"};
+constexpr std::array<std::string_view, 6> kPhases = {"dialing", "hello_sent", "held",
+                                                     "proving", "parked",     "ready"};
 constexpr std::array<std::string_view, 8> kCauses = {"dial",  "up",   "reply",    "proof",
                                                      "ready", "lost", "answered", "adopted"};
 constexpr std::array<std::string_view, 5> kOutputs = {"hello", "proof", "ready", "live", "probe"};

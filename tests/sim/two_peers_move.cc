@@ -10,8 +10,8 @@ namespace {
 
 using Word = HelloKind;
 
-const Contact *contact_of(const PeerState &state, uint64_t number) {
-    for (const Contact &contact : state.contacts)
+const Attempt *contact_of(const PeerState &state, uint64_t number) {
+    for (const Attempt &contact : state.attempts)
         if (contact.number == number) return &contact;
     return nullptr;
 }
@@ -24,35 +24,35 @@ public:
     std::string fault;
 
 private:
-    uint8_t who(const Attempt &attempt, uint8_t end) { return end ? attempt.other : kA; }
-    Known &known(const Attempt &attempt, uint8_t end) {
+    uint8_t who(const TwoEnds &attempt, uint8_t end) { return end ? attempt.other : kA; }
+    Known &known(const TwoEnds &attempt, uint8_t end) {
         const uint8_t peer = end == attempt.from ? attempt.peer : world_.identity(attempt.other);
         return world_.engines[who(attempt, end)].peers[end ? 0 : peer];
     }
-    Attempt *find(uint64_t number) { return const_cast<Attempt *>(world_.find(number)); }
+    TwoEnds *find(uint64_t number) { return const_cast<TwoEnds *>(world_.find(number)); }
     void dial(const Happening &what);
-    void up(Attempt &attempt);
-    void deliver(Attempt &attempt, uint8_t to);
-    void hear_reply(Attempt &attempt, const Input &input);
-    void take_frames(Attempt &attempt, uint8_t to);
-    void close_at_will(Attempt &attempt, uint8_t end);
+    void up(TwoEnds &attempt);
+    void deliver(TwoEnds &attempt, uint8_t to);
+    void hear_reply(TwoEnds &attempt, const Input &input);
+    void take_frames(TwoEnds &attempt, uint8_t to);
+    void close_at_will(TwoEnds &attempt, uint8_t end);
     void restart(uint8_t process);
     void vanish(uint8_t process);
     void hear(Known &known, uint8_t end, const Input &input);
     void record(const PeerState &before, const PeerState &after, const Input &input,
                 const Outputs &outputs);
     void perform(Known &known, uint8_t end, const Output &output);
-    void go_live(Known &known, uint8_t end, Attempt &attempt);
-    void say(Attempt &attempt, uint8_t from, Word word);
-    void fall(Attempt &attempt, uint8_t end);
-    void ended(Attempt &attempt, uint8_t end);
+    void go_live(Known &known, uint8_t end, TwoEnds &attempt);
+    void say(TwoEnds &attempt, uint8_t from, Word word);
+    void fall(TwoEnds &attempt, uint8_t end);
+    void ended(TwoEnds &attempt, uint8_t end);
 
     World &world_;
     std::set<Transition> &transitions_;
 };
 
 void Move::make(const Happening &what) {
-    Attempt *attempt = find(what.number);
+    TwoEnds *attempt = find(what.number);
     const uint8_t end = what.who == kA ? 0 : 1;
     world_.disturbed |= what.kind >= Happening::cut && what.kind != Happening::data;
     switch (what.kind) {
@@ -112,7 +112,7 @@ void Move::make(const Happening &what) {
         world_.engines[kZ].life = Life::alive;
         break;
     }
-    std::erase_if(world_.attempts, [](const Attempt &over) {
+    std::erase_if(world_.attempts, [](const TwoEnds &over) {
         return over.end[0] == End::gone && over.end[1] == End::gone;
     });
 }
@@ -120,7 +120,7 @@ void Move::make(const Happening &what) {
 void Move::dial(const Happening &what) {
     Engine &engine = world_.engines[what.who];
     const uint8_t end = what.who == kA ? 0 : 1;
-    Attempt attempt;
+    TwoEnds attempt;
     attempt.from = end;
     attempt.other = end ? what.who : what.to;
     attempt.sequence = ++engine.dials;
@@ -130,20 +130,20 @@ void Move::dial(const Happening &what) {
     if (what.kind == Happening::dial) attempt.peer = what.peer;
     world_.attempts.push_back(attempt);
     std::sort(world_.attempts.begin(), world_.attempts.end(),
-              [](const Attempt &a, const Attempt &b) { return a.number < b.number; });
+              [](const TwoEnds &a, const TwoEnds &b) { return a.number < b.number; });
     world_.dialed = true;
     if (what.kind == Happening::dial)
         hear(engine.peers[what.peer], end, {Input::dial, attempt.number, attempt.sequence, 0, {}});
     if (!world_.slow) up(*find(attempt.number));
 }
 
-void Move::up(Attempt &attempt) {
+void Move::up(TwoEnds &attempt) {
     attempt.up = true;
     if (attempt.peer == kNobody) return say(attempt, attempt.from, Word::hello);
     hear(known(attempt, attempt.from), attempt.from, {Input::up, attempt.number, 0, 0, {}});
 }
 
-void Move::deliver(Attempt &attempt, uint8_t to) {
+void Move::deliver(TwoEnds &attempt, uint8_t to) {
     const Word word = std::exchange(attempt.said[to], kSilence);
     const Statement statement = std::exchange(attempt.statement[to], {});
     const uint64_t number = attempt.number, theirs = attempt.incarnation[1 - to];
@@ -162,31 +162,32 @@ void Move::deliver(Attempt &attempt, uint8_t to) {
     }
 }
 
-// Peer::settle and adopt_greeted: who answers may be another than the one that was dialed, or the
-// first whose address this turns out to be.
-void Move::hear_reply(Attempt &attempt, const Input &input) {
+// Peer::resolve_identity and adopt_dialed: who answers may be another than the one that was dialed,
+// or the first whose address this turns out to be.
+void Move::hear_reply(TwoEnds &attempt, const Input &input) {
     const uint8_t end = attempt.from, peer = end ? 0 : world_.identity(attempt.other);
     if (attempt.peer != peer) {
         if (attempt.peer != kNobody)
             hear(known(attempt, end), end, {Input::lost, attempt.number, 0, 0, {}});
         attempt.peer = peer;
         PeerState &state = known(attempt, end).state;
-        state.contacts.push_back({attempt.number, Side::ours, Phase::greeted, attempt.sequence, 0});
+        state.attempts.push_back(
+            {attempt.number, Side::ours, Phase::hello_sent, attempt.sequence, 0});
         state.last_sequence = std::max(state.last_sequence, attempt.sequence);
-        transitions_.insert({Side::ours, Transition::kNone, static_cast<uint8_t>(Phase::greeted),
+        transitions_.insert({Side::ours, Transition::kNone, static_cast<uint8_t>(Phase::hello_sent),
                              true, Transition::kAdopted, 0, XFER_OK});
     }
     hear(known(attempt, end), end, input);
 }
 
-void Move::take_frames(Attempt &attempt, uint8_t to) {
+void Move::take_frames(TwoEnds &attempt, uint8_t to) {
     const uint8_t frames = std::exchange(attempt.frames[to], uint8_t{0});
     if (!attempt.live[to]) fault = "data arrives at an end that is not live";
     if (frames & kBye) fall(attempt, to);
 }
 
 // Idle, evicted, or its last endpoint closed.
-void Move::close_at_will(Attempt &attempt, uint8_t end) {
+void Move::close_at_will(TwoEnds &attempt, uint8_t end) {
     ++world_.closes;
     if (!attempt.cut && attempt.end[1 - end] != End::gone) attempt.frames[1 - end] |= kBye;
     fall(attempt, end);
@@ -207,7 +208,7 @@ void Move::restart(uint8_t process) {
 void Move::vanish(uint8_t process) {
     for (Known &known : world_.engines[process].peers)
         known = {};
-    for (Attempt &attempt : world_.attempts) {
+    for (TwoEnds &attempt : world_.attempts) {
         if (process != kA && attempt.other != process) continue;
         attempt.cut = true;
         attempt.end[process == kA ? 0 : 1] = End::gone;
@@ -217,7 +218,7 @@ void Move::vanish(uint8_t process) {
 // ---- what Peer and Connection do
 
 void Move::hear(Known &known, uint8_t end, const Input &input) {
-    const Contact *live = live_contact(known.state);
+    const Attempt *live = live_contact(known.state);
     const uint64_t was_ready = live ? live->number : 0;
     auto [state, outputs] = step(known.state, input);
     record(known.state, state, input, outputs);
@@ -230,15 +231,15 @@ void Move::hear(Known &known, uint8_t end, const Input &input) {
             fault = "a newcomer is refused without a probe";
         perform(known, end, output);
     }
-    const auto &contacts = known.state.contacts;
-    if (std::count_if(contacts.begin(), contacts.end(),
-                      [](const Contact &contact) { return contact.phase == Phase::ready; }) > 1)
+    const auto &attempts = known.state.attempts;
+    if (std::count_if(attempts.begin(), attempts.end(),
+                      [](const Attempt &contact) { return contact.phase == Phase::ready; }) > 1)
         fault = "two connections of one side are ready";
 }
 
 void Move::record(const PeerState &before, const PeerState &after, const Input &input,
                   const Outputs &outputs) {
-    const auto note = [&](const Contact &contact, const Contact *old, const Contact *now) {
+    const auto note = [&](const Attempt &contact, const Attempt *old, const Attempt *now) {
         Transition transition{contact.side,
                               old ? static_cast<uint8_t>(old->phase) : Transition::kNone,
                               now ? static_cast<uint8_t>(now->phase) : Transition::kNone,
@@ -254,9 +255,9 @@ void Move::record(const PeerState &before, const PeerState &after, const Input &
         if (transition.before != transition.after || transition.outputs)
             transitions_.insert(transition);
     };
-    for (const Contact &old : before.contacts)
+    for (const Attempt &old : before.attempts)
         note(old, &old, contact_of(after, old.number));
-    for (const Contact &now : after.contacts)
+    for (const Attempt &now : after.attempts)
         if (!contact_of(before, now.number)) note(now, nullptr, &now);
     const bool refused = !contact_of(before, input.number) && !contact_of(after, input.number);
     if (input.kind == Input::proof && refused)
@@ -264,7 +265,7 @@ void Move::record(const PeerState &before, const PeerState &after, const Input &
 }
 
 void Move::perform(Known &known, uint8_t end, const Output &output) {
-    Attempt *attempt = find(output.number);
+    TwoEnds *attempt = find(output.number);
     if (!attempt || attempt->end[end] != End::open) return;
     switch (output.kind) {
     case Output::send_hello:
@@ -286,8 +287,8 @@ void Move::perform(Known &known, uint8_t end, const Output &output) {
 }
 
 // The last one may still be on its way down, but nothing passes on it any more.
-void Move::go_live(Known &known, uint8_t end, Attempt &attempt) {
-    const Attempt *last = find(known.live);
+void Move::go_live(Known &known, uint8_t end, TwoEnds &attempt) {
+    const TwoEnds *last = find(known.live);
     if (last && last->end[end] == End::open) fault = "two connections of one side are in use";
     if (end == attempt.from && !attempt.live[1 - end])
         fault = "a connection is in use where it was dialed, and was not where it was accepted";
@@ -295,7 +296,7 @@ void Move::go_live(Known &known, uint8_t end, Attempt &attempt) {
     attempt.live[end] = true;
 }
 
-void Move::say(Attempt &attempt, uint8_t from, Word word) {
+void Move::say(TwoEnds &attempt, uint8_t from, Word word) {
     const uint8_t to = 1 - from;
     if (attempt.cut || attempt.end[to] == End::gone) return;
     if (attempt.said[to] != kSilence || attempt.frames[to]) fault = "a message overtakes another";
@@ -305,12 +306,12 @@ void Move::say(Attempt &attempt, uint8_t from, Word word) {
 }
 
 // One end gives it up: it saw the end, waited long enough, or wants to.
-void Move::fall(Attempt &attempt, uint8_t end) {
+void Move::fall(TwoEnds &attempt, uint8_t end) {
     attempt.cut = true;
     attempt.end[end] = attempt.end[end] == End::waiting ? End::gone : End::closing;
 }
 
-void Move::ended(Attempt &attempt, uint8_t end) {
+void Move::ended(TwoEnds &attempt, uint8_t end) {
     attempt.end[end] = End::gone;
     attempt.probe[end] = Probe::none;
     attempt.said[end] = kSilence;

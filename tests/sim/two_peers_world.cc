@@ -13,8 +13,8 @@ World::World(const TwoPeersLimits &limits) : third(limits.third), slow(limits.sl
     engines[kZ].incarnation = 3;  // neither of B's
 }
 
-const Attempt *World::find(uint64_t number) const {
-    for (const Attempt &attempt : attempts)
+const TwoEnds *World::find(uint64_t number) const {
+    for (const TwoEnds &attempt : attempts)
         if (attempt.number == number) return &attempt;
     return nullptr;
 }
@@ -22,7 +22,7 @@ const Attempt *World::find(uint64_t number) const {
 // ---- what may happen next
 
 void natural(const World &world, std::vector<Happening> &out) {
-    for (const Attempt &attempt : world.attempts)
+    for (const TwoEnds &attempt : world.attempts)
         for (uint8_t end = 0; end < 2; ++end) {
             const auto add = [&](Happening::Kind kind) {
                 out.push_back({kind, end ? attempt.other : kA, attempt.number});
@@ -77,7 +77,7 @@ void disturbances(const World &world, const TwoPeersLimits &limits, std::vector<
     if (world.engines[kZ].life == Life::absent && limits.third != Third::none)
         out.push_back({limits.third == Third::heir ? Happening::die : Happening::freeze, kB});
     if (world.engines[kB].life == Life::frozen) out.push_back({Happening::resume, kB});
-    for (const Attempt &attempt : world.attempts) {
+    for (const TwoEnds &attempt : world.attempts) {
         if (!attempt.cut && world.cuts < limits.cuts)
             out.push_back({Happening::cut, attempt.from ? attempt.other : kA, attempt.number});
         for (uint8_t end = 0; end < 2; ++end) {
@@ -130,12 +130,12 @@ namespace {
 std::string judge_pair(const World &world, uint8_t other, bool &connected) {
     const Known &ours = world.engines[kA].peers[world.identity(other)];
     const Known &theirs = world.engines[other].peers[0];
-    const Contact *a = nullptr, *b = nullptr;
-    for (const Contact &contact : ours.state.contacts)
-        if (const Attempt *attempt = world.find(contact.number); attempt && attempt->other == other)
+    const Attempt *a = nullptr, *b = nullptr;
+    for (const Attempt &contact : ours.state.attempts)
+        if (const TwoEnds *attempt = world.find(contact.number); attempt && attempt->other == other)
             a = &contact;
-    if (theirs.state.contacts.size() > 1) return "an attempt hangs";
-    if (theirs.state.contacts.size()) b = &theirs.state.contacts[0];
+    if (theirs.state.attempts.size() > 1) return "an attempt hangs";
+    if (theirs.state.attempts.size()) b = &theirs.state.attempts[0];
     if (!a && !b) return "";
     if (!a || !b) return "an attempt hangs";
     if (a->phase != Phase::ready || b->phase != Phase::ready) return "an attempt hangs half-way";
@@ -154,14 +154,14 @@ std::string judge(const World &world, bool &connected) {
     connected = false;
     size_t counted = 0;
     for (const Known &known : world.engines[kA].peers) {
-        if (known.state.contacts.size() > 1) return "an attempt hangs";
-        counted += known.state.contacts.size();
+        if (known.state.attempts.size() > 1) return "an attempt hangs";
+        counted += known.state.attempts.size();
     }
     for (uint8_t other : {kB, kZ}) {
         if (world.engines[other].life == Life::frozen) continue;
         if (std::string fault = judge_pair(world, other, connected); !fault.empty()) return fault;
     }
-    for (const Attempt &attempt : world.attempts)
+    for (const TwoEnds &attempt : world.attempts)
         if (attempt.end[0] == End::gone && world.frozen(attempt)) ++counted;
     if (counted != world.attempts.size()) return "an attempt that nobody counts";
     if (!connected && world.dialed && !world.disturbed)
@@ -186,9 +186,9 @@ void write(std::string &to, const Statement &statement) {
 void write(std::string &to, const Known &known) {
     const PeerState &state = known.state;
     for (uint64_t value : {known.live, state.last_sequence, state.abandoned, state.seen,
-                           state.seen_incarnation, state.given_up, uint64_t{state.contacts.size()}})
+                           state.seen_incarnation, state.given_up, uint64_t{state.attempts.size()}})
         write(to, value);
-    for (const Contact &contact : state.contacts)
+    for (const Attempt &contact : state.attempts)
         for (uint64_t value : {contact.number, static_cast<uint64_t>(contact.phase),
                                contact.sequence, contact.incarnation})
             write(to, value);
@@ -211,7 +211,7 @@ std::string World::key() const {
         write(key, engine.peers[0]);
         if (i == kA && third == Third::heir) write(key, engine.peers[1]);
     }
-    for (const Attempt &attempt : attempts) {
+    for (const TwoEnds &attempt : attempts) {
         write(key, attempt.number);
         write(key, attempt.other * 16u + attempt.peer * 4u + attempt.up * 2u + attempt.cut);
         for (size_t end = 0; end < 2; ++end) {

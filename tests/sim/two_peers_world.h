@@ -38,7 +38,7 @@ struct TwoPeersLimits {
 // What the machine did to one contact, as lib/README.md draws it.
 struct Transition {
     static constexpr uint8_t kNone = 6;     // in place of a phase
-    static constexpr uint8_t kAdopted = 7;  // in place of a cause: Peer::adopt_greeted
+    static constexpr uint8_t kAdopted = 7;  // in place of a cause: Peer::adopt_dialed
     Side side;
     uint8_t before, after;
     bool own;  // the input was about this very contact
@@ -60,7 +60,7 @@ enum class Life : uint8_t { absent, alive, frozen, dead };
 // One attempt between A (end 0) and `other` (end 1). What one end says waits for the other in
 // `said`, with frames behind it; the handshake never has more than one message under way in one
 // direction.
-struct Attempt {
+struct TwoEnds {
     uint64_t number = 0;
     uint8_t from = 0;    // the end that dialed
     uint8_t other = kB;  // B or Z
@@ -122,10 +122,10 @@ struct Happening {
 struct World {
     explicit World(const TwoPeersLimits &limits);
 
-    const Attempt *find(uint64_t number) const;
+    const TwoEnds *find(uint64_t number) const;
     // Which of A's peers B or Z is.
     uint8_t identity(uint8_t other) const { return other == kZ && third == Third::heir; }
-    bool frozen(const Attempt &attempt) const {
+    bool frozen(const TwoEnds &attempt) const {
         return engines[attempt.other].life == Life::frozen;
     }
     // All that the future depends on, and nothing else.
@@ -134,7 +134,7 @@ struct World {
     Third third;
     bool slow;
     std::array<Engine, 3> engines;
-    std::vector<Attempt> attempts;
+    std::vector<TwoEnds> attempts;
     uint8_t cuts = 0, closes = 0, expiries = 0, data = 0;
     bool disturbed = false;  // something was cut, closed, or started anew
     bool dialed = false;

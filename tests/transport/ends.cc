@@ -52,8 +52,8 @@ private:
     std::unique_ptr<OwnLoop> loop_ = std::move(*OwnLoop::open(0));
 };
 
-struct Door final : AcceptSink {
-    explicit Door(std::function<void(std::unique_ptr<Link>)> in) : in(std::move(in)) {}
+struct RendezvousSocket final : AcceptSink {
+    explicit RendezvousSocket(std::function<void(std::unique_ptr<Link>)> in) : in(std::move(in)) {}
     bool admits(const Source &) override { return true; }
     ConstBytes refusal() const override { return {}; }
     bool under_pressure() override { return false; }
@@ -76,7 +76,7 @@ public:
                             : way() == "unix" ? "unix:///tmp/" + name
                                               : "tcp://127.0.0.1:0");
         REQUIRE(at);
-        auto listening = transport_->listen(*at, 0600, door_);
+        auto listening = transport_->listen(*at, 0600, rendezvous_);
         REQUIRE(listening);
         listener_ = std::move(*listening);
         auto dialed = transport_->connect(*parse_uri(listener_->bound()), here);
@@ -115,7 +115,7 @@ private:
     Log log_;
     std::unique_ptr<OwnLoop> loop_ = std::move(*OwnLoop::open(0));
     std::unique_ptr<Transport> transport_;
-    Door door_{[this](std::unique_ptr<Link> came) {
+    RendezvousSocket rendezvous_{[this](std::unique_ptr<Link> came) {
         came->set_sink(there_);
         accepted_ = std::move(came);
     }};
@@ -126,7 +126,7 @@ class Simulated final : public Ends {
 public:
     Simulated() {
         auto at = parse_uri("tcp://b:1");
-        auto listening = far_.listen(*at, 0600, door_);
+        auto listening = far_.listen(*at, 0600, rendezvous_);
         REQUIRE(listening);
         listener_ = std::move(*listening);
         auto dialed = near_.connect(*at, here);
@@ -152,7 +152,7 @@ private:
     SimNet net_{world_};
     SimLoop loop_{world_}, far_loop_{world_};
     SimTransport near_{net_, loop_}, far_{net_, far_loop_};
-    Door door_{[this](std::unique_ptr<Link> came) {
+    RendezvousSocket rendezvous_{[this](std::unique_ptr<Link> came) {
         came->set_sink(there_);
         accepted_ = std::move(came);
     }};

@@ -20,7 +20,7 @@ Source address(uint64_t value) {
 }
 
 // A listener that takes and displaces as Shard does. No place's connection is looked at.
-struct Door {
+struct RendezvousSocket {
     HalfOpen half_open{kPlaces, 4711};
     uint64_t now = kStart;
     std::deque<HalfOpenPlace> places;
@@ -43,7 +43,7 @@ struct Door {
 }  // namespace
 
 TEST_CASE("a half-open connection that leaves makes room") {
-    Door door;
+    RendezvousSocket door;
     std::deque<HalfOpenPlace *> taken;
     for (uint32_t i = 0; i < kPlaces; ++i)
         taken.push_back(door.come(address(1)));
@@ -62,7 +62,7 @@ TEST_CASE("a half-open connection that leaves makes room") {
 }
 
 TEST_CASE("who comes from elsewhere displaces the oldest of the source with most") {
-    Door door;
+    RendezvousSocket door;
     HalfOpenPlace *quiet = door.come(address(2));
     HalfOpenPlace *oldest = door.come(address(1));
     while (!door.half_open.full())
@@ -83,7 +83,7 @@ TEST_CASE("who comes from elsewhere displaces the oldest of the source with most
 }
 
 TEST_CASE("of one source each has its time to prove itself") {
-    Door door;
+    RendezvousSocket door;
     HalfOpenPlace *oldest = door.come(address(1));
     while (!door.half_open.full())
         door.come(address(1));
@@ -98,7 +98,7 @@ TEST_CASE("of one source each has its time to prove itself") {
 
 // Places that were taken in one burst don't come free in one.
 TEST_CASE("of one source those who displace others are spread over the time of all places") {
-    Door door;
+    RendezvousSocket door;
     while (!door.half_open.full())
         door.come(address(1));
     std::vector<uint64_t> taken;
@@ -112,7 +112,7 @@ TEST_CASE("of one source those who displace others are spread over the time of a
 }
 
 TEST_CASE("under pressure the oldest of all goes once it had more than enough time") {
-    Door door;
+    RendezvousSocket door;
     HalfOpenPlace *quiet = door.come(address(2));
     door.now += kNsPerMs;
     while (!door.half_open.full())
@@ -127,7 +127,7 @@ TEST_CASE("under pressure the oldest of all goes once it had more than enough ti
 }
 
 TEST_CASE("pressure ends, and is reported once") {
-    Door door;
+    RendezvousSocket door;
     while (!door.half_open.full())
         door.come(address(1));
     CHECK(!door.half_open.under_pressure(door.now));
@@ -141,7 +141,7 @@ TEST_CASE("pressure ends, and is reported once") {
 }
 
 TEST_CASE("sources of thousands spread over the groups, and take no more than the bound") {
-    Door door;
+    RendezvousSocket door;
     for (uint64_t i = 0; i < 10'000; ++i) {
         door.now += kHalfOpenGraceNs;
         REQUIRE(door.come({Source::Kind::ipv6, i << 16}));

@@ -51,13 +51,13 @@ struct Meeting {
     Handshake accepted{bob.self, Side::theirs, 0};
     Buffer hello, reply, proof, ready;
 
-    void greet() {
+    void announce() {
         hello = dialed.hello({4, 3, 2});
         REQUIRE(tell(accepted, hello) == XFER_OK);
         reply = accepted.reply({});
     }
     void finish() {
-        greet();
+        announce();
         REQUIRE(tell(dialed, reply) == XFER_OK);
         proof = dialed.proof({4, 3, 2}, {});
         REQUIRE(tell(accepted, proof) == XFER_OK);
@@ -97,7 +97,7 @@ TEST_CASE("two that agree learn who the other is and what it takes") {
 
 TEST_CASE("nothing of the terms is told before the other has proved itself") {
     Meeting meeting(secret(7), secret(7));
-    meeting.greet();
+    meeting.announce();
     for (const Buffer &words : {meeting.hello, meeting.reply}) {
         auto message = decode_hello(words);
         REQUIRE(message);
@@ -123,7 +123,7 @@ TEST_CASE("a key that only one side has is refused by both") {
 
         // A peer that would answer all the same.
         Meeting same(dialer ? std::nullopt : key, dialer ? std::nullopt : key);
-        same.greet();
+        same.announce();
         Handshake strict(meeting.alice.self, Side::ours, 5);
         strict.hello({});
         CHECK(tell(strict, same.reply) == XFER_EAUTH);
@@ -132,12 +132,12 @@ TEST_CASE("a key that only one side has is refused by both") {
 
 TEST_CASE("another key is refused by who hears its proof first") {
     Meeting meeting(secret(7), secret(8));
-    meeting.greet();
+    meeting.announce();
     CHECK(tell(meeting.dialed, meeting.reply) == XFER_EAUTH);
     CHECK(meeting.dialed.why_unproved(*decode_hello(meeting.reply)) == "the peer has another key");
     // A dialer that goes on without having checked.
     Meeting right(secret(7), secret(7));
-    right.greet();
+    right.announce();
     REQUIRE(tell(right.dialed, right.reply) == XFER_OK);
     const Buffer proof = right.dialed.proof({}, {});
     CHECK(tell(meeting.accepted, proof) == XFER_EAUTH);
@@ -146,7 +146,7 @@ TEST_CASE("another key is refused by who hears its proof first") {
 
 TEST_CASE("where neither has a key a proof that is none is not told as a missing key") {
     Meeting meeting;
-    meeting.greet();
+    meeting.announce();
     REQUIRE(tell(meeting.dialed, meeting.reply) == XFER_OK);
     Buffer proof = meeting.dialed.proof({}, {});
     flip_last(proof);
@@ -155,7 +155,7 @@ TEST_CASE("where neither has a key a proof that is none is not told as a missing
     CHECK(meeting.accepted.why_unproved(*decode_hello(proof)) == words);
 
     Meeting other;
-    other.greet();
+    other.announce();
     flip_last(other.reply);
     CHECK(tell(other.dialed, other.reply) == XFER_EAUTH);
     CHECK(other.dialed.why_unproved(*decode_hello(other.reply)) == words);
@@ -166,11 +166,11 @@ TEST_CASE("where neither has a key a proof that is none is not told as a missing
 
 TEST_CASE("one flipped bit of any message before ready is noticed") {
     Meeting meeting(secret(7), secret(7));
-    meeting.greet();
+    meeting.announce();
     Buffer altered = meeting.reply;
     flip_last(altered);
     Meeting other(secret(7), secret(7));
-    other.greet();
+    other.announce();
     CHECK(tell(other.dialed, altered) == XFER_EAUTH);
 
     REQUIRE(tell(meeting.dialed, meeting.reply) == XFER_OK);
@@ -192,14 +192,14 @@ TEST_CASE("words of another handshake are refused") {
     Meeting first(secret(7), secret(7)), second(secret(7), secret(7));
     first.finish();
     second.alice.count = second.bob.count = 100;  // other nonces
-    second.greet();
+    second.announce();
     CHECK(tell(second.dialed, first.reply) == XFER_EAUTH);
     CHECK(tell(second.accepted, first.proof) == XFER_EAUTH);
 }
 
 TEST_CASE("words that are sent back to their speaker are refused") {
     Meeting meeting(secret(7), secret(7));
-    meeting.greet();
+    meeting.announce();
     CHECK(tell(meeting.dialed, meeting.hello) == XFER_EPROTO);
     CHECK(tell(meeting.accepted, meeting.reply) == XFER_EPROTO);
     REQUIRE(tell(meeting.dialed, meeting.reply) == XFER_OK);
@@ -224,7 +224,7 @@ TEST_CASE("each message has its turn, once") {
         CHECK(tell(fresh.accepted, early) == XFER_EPROTO);  // nothing was heard yet
     }
     Meeting meeting;
-    meeting.greet();
+    meeting.announce();
     CHECK(tell(meeting.accepted, meeting.hello) == XFER_EPROTO);
     CHECK(tell(meeting.dialed, right.ready) == XFER_EPROTO);
     REQUIRE(tell(meeting.dialed, meeting.reply) == XFER_OK);
@@ -242,7 +242,7 @@ TEST_CASE("each message has its turn, once") {
 
 TEST_CASE("a reply answers one attempt, and attempts are counted from one") {
     Meeting meeting;
-    meeting.greet();
+    meeting.announce();
     Handshake another(meeting.alice.self, Side::ours, 6);
     another.hello({});
     CHECK(tell(another, meeting.reply) == XFER_EPROTO);
@@ -271,7 +271,7 @@ TEST_CASE("an engine that dials itself sees its own id in the reply") {
 
 TEST_CASE("a handshake goes on in another object with what was said in the first") {
     Meeting meeting(secret(7), secret(7));
-    meeting.greet();
+    meeting.announce();
     Handshake moved(meeting.alice.self, Side::ours, 5);
     const ConstBytes said = meeting.dialed.said();
     moved.resume(said);
@@ -286,7 +286,7 @@ TEST_CASE("a lane proves that it comes from the other end of its connection") {
         CAPTURE(keyed);
         const std::optional<Secret> key = keyed ? std::optional(secret(7)) : std::nullopt;
         Meeting meeting(key, key);
-        meeting.greet();
+        meeting.announce();
         REQUIRE(tell(meeting.dialed, meeting.reply) == XFER_OK);
         REQUIRE(tell(meeting.accepted, meeting.dialed.proof({}, {})) == XFER_OK);
         const Buffer ready = meeting.accepted.ready({});

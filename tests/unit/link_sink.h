@@ -90,7 +90,7 @@ public:
         CHECK(!down);
         unmapped.push_back(target.wire());
     }
-    void on_unseen(NotificationId notification, uint64_t key) override {
+    void on_notification_begun(NotificationId notification, uint64_t key) override {
         note();
         unseen.push_back({notification.value, key});
     }

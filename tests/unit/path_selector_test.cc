@@ -18,22 +18,22 @@ constexpr auto kOpening = Path::Health::opening, kReady = Path::Health::ready,
 constexpr uint32_t kHost = memory_bit(XFER_MEM_HOST), kBoth = kHost | memory_bit(XFER_MEM_CUDA);
 
 Path first(Path::Health health = kReady) {
-    return {Distance::network, health, true, 0, kHost};
+    return {Scope::network, health, true, 0, kHost};
 }
 Path silent() {  // the first one, when the near one speaks
-    return {Distance::network, kDown, false, 0, kHost};
+    return {Scope::network, kDown, false, 0, kHost};
 }
 Path data(Path::Health health = kReady, uint64_t waiting = 0, uint32_t memory = kHost) {
-    return {Distance::network, health, false, waiting, memory};
+    return {Scope::network, health, false, waiting, memory};
 }
 Path near(Path::Health health = kReady, bool control = true) {
-    return {Distance::host, health, control, 0, kHost};
+    return {Scope::host, health, control, 0, kHost};
 }
 Path attached(uint64_t here, uint64_t there) {
-    return {Distance::fabric, kReady, false, 0, kBoth, here, there};
+    return {Scope::fabric, kReady, false, 0, kBoth, here, there};
 }
 Path self() {
-    return {Distance::process, kReady, true, 0, kHost};
+    return {Scope::process, kReady, true, 0, kHost};
 }
 
 constexpr int kNone = -1;
@@ -43,7 +43,7 @@ struct Row {
     std::vector<Path> paths;
     int small, bulk;  // which takes it
     bool open;        // for bulk; small work never asks for more
-    Errand errand = {};
+    PathRequest errand = {};
 };
 
 const std::vector<Row> kTable = {
@@ -76,7 +76,7 @@ const std::vector<Row> kTable = {
     {"the near one carries all", {silent(), near()}, 1, 1, false},
     {"also where data lanes were opened before", {silent(), data(), near()}, 2, 2, false},
     {"also with much to do",
-     {silent(), data(), {Distance::host, kReady, true, 1 << 23, kHost}},
+     {silent(), data(), {Scope::host, kReady, true, 1 << 23, kHost}},
      2,
      2,
      false},
@@ -127,14 +127,14 @@ TEST_CASE("each work takes the path of the table") {
     for (const Row &row : kTable) {
         CAPTURE(std::string(row.name));
         for (const uint64_t bytes : {uint64_t{0}, uint64_t{1}, kSmall}) {
-            Errand errand = row.errand;
+            PathRequest errand = row.errand;
             errand.bytes = bytes;
             const Choice choice = choose(row.paths, errand);
             CHECK((choice.path ? static_cast<int>(*choice.path) : kNone) == row.small);
             CHECK(!choice.open_lanes);
         }
         for (const uint64_t bytes : {kSmall + 1, uint64_t{1} << 40}) {
-            Errand errand = row.errand;
+            PathRequest errand = row.errand;
             errand.bytes = bytes;
             const Choice choice = choose(row.paths, errand);
             CHECK((choice.path ? static_cast<int>(*choice.path) : kNone) == row.bulk);

@@ -55,12 +55,12 @@ struct Machine {
     std::string answered(uint64_t number) { return hear({Input::answered, number, 0, 0, {}}); }
 
     // Shorter ways to where most tests begin.
-    void greet(uint64_t number, uint64_t sequence) {
+    void announce(uint64_t number, uint64_t sequence) {
         dial(number, sequence);
         up(number);
     }
     void prove(uint64_t number, uint64_t sequence) {
-        greet(number, sequence);
+        announce(number, sequence);
         REQUIRE(reply(number) == "proof " + std::to_string(number));
     }
     void accept(uint64_t number, uint64_t sequence, uint64_t incarnation = kOld) {
@@ -69,12 +69,12 @@ struct Machine {
         REQUIRE(proof(number) == "ready " + name + ", live " + name);
     }
     uint64_t live() const {
-        const Contact *contact = live_contact(state);
+        const Attempt *contact = live_contact(state);
         return contact ? contact->number : 0;
     }
     // The phase of a contact, or nothing.
     int phase(uint64_t number) const {
-        for (const Contact &contact : state.contacts)
+        for (const Attempt &contact : state.attempts)
             if (contact.number == number) return static_cast<int>(contact.phase);
         return -1;
     }
@@ -99,7 +99,7 @@ TEST_CASE("an attempt of ours goes through its messages in order") {
     CHECK(one.live() == 1);
     CHECK(!may_dial(one.state));
     CHECK(one.lost(1) == "");
-    CHECK(one.state.contacts.empty());
+    CHECK(one.state.attempts.empty());
     CHECK(may_dial(one.state));
 }
 
@@ -113,7 +113,7 @@ TEST_CASE("an attempt of theirs goes through its messages in order") {
 
 TEST_CASE("what is late, doubled or of another phase changes nothing") {
     Machine one;
-    one.greet(1, 1);
+    one.announce(1, 1);
     one.hello(5, 1);
     const auto nothing = [&](const std::string &out, uint64_t live) {
         CHECK(out == "");
@@ -138,13 +138,13 @@ TEST_CASE("what is late, doubled or of another phase changes nothing") {
 TEST_CASE("no more attempts than there is room for") {
     Machine one;
     one.prove(1, 1);
-    for (uint64_t i = 2; i <= kMaxContacts; ++i) {
+    for (uint64_t i = 2; i <= kMaxAttempts; ++i) {
         one.hello(i, i);
         CHECK(one.proof(i) == "");
     }
     one.hello(99, 99);
     CHECK(one.proof(99) == "close 99 XFER_EOVERLOAD");
-    CHECK(one.state.contacts.size() == kMaxContacts);
+    CHECK(one.state.attempts.size() == kMaxAttempts);
 }
 
 TEST_CASE("rule 3: of two under way, that of the smaller id lives") {
@@ -156,7 +156,7 @@ TEST_CASE("rule 3: of two under way, that of the smaller id lives") {
         CHECK(one.parked(5));
         CHECK(one.ready(1) == "live 1, close 5 XFER_EEXIST");
         CHECK(one.live() == 1);
-        CHECK(one.state.contacts.size() == 1);
+        CHECK(one.state.attempts.size() == 1);
     }
     SUBCASE("ours is the smaller and fails: theirs takes its turn") {
         Machine one(true);
@@ -184,7 +184,7 @@ TEST_CASE("rule 3: of two under way, that of the smaller id lives") {
     }
 }
 
-TEST_CASE("a ready one is never beaten") {
+TEST_CASE("a ready one is never loses_tie_break") {
     for (bool smaller : {false, true}) {
         Machine one(smaller);
         one.prove(1, 1);
@@ -195,7 +195,7 @@ TEST_CASE("a ready one is never beaten") {
 
         Machine other(smaller);
         other.accept(5, 1);
-        other.greet(1, 1);
+        other.announce(1, 1);
         CHECK(other.reply(1) == "close 1 XFER_EEXIST");
         CHECK(other.live() == 5);
     }
@@ -204,10 +204,10 @@ TEST_CASE("a ready one is never beaten") {
 TEST_CASE("ours that did not prove themselves are given up for one that is ready") {
     Machine one(true);
     one.dial(1, 1);
-    one.greet(2, 2);
+    one.announce(2, 2);
     one.hello(5, 1);
     CHECK(one.proof(5) == "close 1 XFER_EEXIST, close 2 XFER_EEXIST, ready 5, live 5");
-    CHECK(one.state.contacts.size() == 1);
+    CHECK(one.state.attempts.size() == 1);
 }
 
 TEST_CASE("rule 2: of two from the same side the first to prove itself lives") {
@@ -258,14 +258,14 @@ TEST_CASE("rule 1: what the peer has seen and holds no longer is dead") {
     CHECK(proving.proof(5, {0, 3, 0}) == "close 1 XFER_EPEERLOST, ready 5, live 5");
 
     // Nothing that did not prove itself has been seen in that sense.
-    Machine greeted(true);
-    greeted.prove(1, 1);
-    greeted.greet(2, 2);
-    CHECK(greeted.ready(1, {0, 2, 1}) == "live 1");
-    CHECK(!greeted.gone(2));
+    Machine hello_sent(true);
+    hello_sent.prove(1, 1);
+    hello_sent.announce(2, 2);
+    CHECK(hello_sent.ready(1, {0, 2, 1}) == "live 1");
+    CHECK(!hello_sent.gone(2));
     Machine held(true);
     held.accept(5, 4, kOld);
-    held.greet(2, 2);
+    held.announce(2, 2);
     REQUIRE(held.reply(2, kNew) == "probe 5");
     held.hello(6, 1, kNew);
     CHECK(held.proof(6, {0, 2, 0}) == "probe 5");
@@ -274,13 +274,13 @@ TEST_CASE("rule 1: what the peer has seen and holds no longer is dead") {
 
 TEST_CASE("rule 1 at ready: the other attempts that the peer no longer holds end") {
     Machine one(false);
-    one.greet(1, 1);
-    one.greet(2, 2);
+    one.announce(1, 1);
+    one.announce(2, 2);
     one.hello(5, 4);
     REQUIRE(one.reply(1) == "proof 1");
     REQUIRE(one.reply(2) == "proof 2");
     CHECK(one.ready(2, {4, 2, 2}) == "close 1 XFER_EPEERLOST, live 2");
-    CHECK(one.state.contacts.size() == 1);
+    CHECK(one.state.attempts.size() == 1);
 }
 
 TEST_CASE("a statement says nothing of the connection that it comes by") {
@@ -313,7 +313,7 @@ TEST_CASE("another incarnation waits for the probe of the old connection") {
     SUBCASE("ours: the old one answers") {
         Machine one;
         one.accept(5, 4, kOld);
-        one.greet(1, 1);
+        one.announce(1, 1);
         CHECK(one.reply(1, kNew) == "probe 5");
         CHECK(one.ready(1) == "");  // nothing was proven
         CHECK(one.answered(5) == "close 1 XFER_EIDENTITY");
@@ -322,7 +322,7 @@ TEST_CASE("another incarnation waits for the probe of the old connection") {
     SUBCASE("ours: the old one is lost") {
         Machine one;
         one.accept(5, 4, kOld);
-        one.greet(1, 1);
+        one.announce(1, 1);
         one.reply(1, kNew);
         CHECK(one.lost(5) == "proof 1");
         CHECK(one.ready(1) == "live 1");
@@ -337,7 +337,7 @@ TEST_CASE("another incarnation waits for the probe of the old connection") {
     SUBCASE("theirs, while ours to the other one is proving: ours first, then the probe") {
         for (bool smaller : {false, true}) {
             Machine one(smaller);
-            one.greet(1, 1);
+            one.announce(1, 1);
             one.reply(1, kOld);
             one.hello(6, 1, kNew);
             CHECK(one.proof(6) == "");
@@ -368,7 +368,7 @@ TEST_CASE("another incarnation waits for the probe of the old connection") {
     SUBCASE("an answer says nothing to those of whom nothing is known yet") {
         Machine one;
         one.accept(5, 4, kOld);
-        one.greet(1, 1);
+        one.announce(1, 1);
         one.hello(6, 1, kNew);
         REQUIRE(one.proof(6) == "probe 5");
         CHECK(one.answered(5) == "close 6 XFER_EIDENTITY");
@@ -379,8 +379,8 @@ TEST_CASE("another incarnation waits for the probe of the old connection") {
 TEST_CASE("of two of ours that were held back the first to be ready lives") {
     Machine one;
     one.accept(5, 4, kOld);
-    one.greet(1, 1);
-    one.greet(2, 2);
+    one.announce(1, 1);
+    one.announce(2, 2);
     CHECK(one.reply(1, kNew) == "probe 5");
     CHECK(one.reply(2, kNew) == "probe 5");
     CHECK(one.lost(5) == "proof 1");
@@ -392,8 +392,8 @@ TEST_CASE("of two of ours that were held back the first to be ready lives") {
 TEST_CASE("one that was held back asks for a probe of whoever is ready now") {
     Machine one;
     one.accept(5, 4, kOld);
-    one.greet(1, 1);
-    one.greet(2, 2);
+    one.announce(1, 1);
+    one.announce(2, 2);
     one.reply(1, kNew);
     one.reply(2, kNew + 1);
     CHECK(one.lost(5) == "proof 1");
@@ -428,8 +428,8 @@ TEST_CASE("who waits is not forgotten when another takes its turn") {
 TEST_CASE("one that waited for another incarnation is then judged by rule 3") {
     for (bool smaller : {false, true}) {
         Machine one(smaller);
-        one.greet(1, 1);
-        one.greet(2, 2);
+        one.announce(1, 1);
+        one.announce(2, 2);
         REQUIRE(one.reply(1, kOld) == "proof 1");
         one.hello(5, 1, kNew);
         CHECK(one.proof(5) == "");
@@ -450,7 +450,7 @@ TEST_CASE("who waits is promoted once, one after the other") {
     CHECK(one.parked(6));
     CHECK(one.lost(5) == "ready 6, live 6");
     CHECK(one.lost(6) == "");
-    CHECK(one.state.contacts.empty());
+    CHECK(one.state.attempts.empty());
 }
 
 TEST_CASE("a parked one keeps from dialing, an unproven one does not") {
@@ -470,7 +470,7 @@ TEST_CASE("a parked one keeps from dialing, an unproven one does not") {
 TEST_CASE("what is told to the peer") {
     Machine one;
     CHECK(same(statement_of(one.state), {0, 0, 0}));
-    one.greet(1, 3);
+    one.announce(1, 3);
     CHECK(same(statement_of(one.state), {2, 0, 0}));  // all before it are over
     one.lost(1);
     CHECK(same(statement_of(one.state), {3, 0, 0}));
@@ -501,13 +501,13 @@ TEST_CASE("a restarted peer is told nothing of the attempts of its predecessor")
     Machine one;
     one.accept(5, 8, kOld);
     one.lost(5);
-    one.greet(1, 3);
+    one.announce(1, 3);
     CHECK(one.reply(1, kNew) == "proof 1");
     CHECK(same(statement_by(one.state, 1), {2, 0, 0}));
 
     Machine held;  // until the connection of the predecessor has ended
     held.accept(5, 8, kOld);
-    held.greet(1, 3);
+    held.announce(1, 3);
     CHECK(held.reply(1, kNew) == "probe 5");
     CHECK(same(statement_by(held.state, 5), {2, 8, 8}));
     CHECK(held.lost(5) == "proof 1");
@@ -517,13 +517,13 @@ TEST_CASE("a restarted peer is told nothing of the attempts of its predecessor")
 TEST_CASE("a reply to an attempt that the peer was told is over comes too late") {
     Machine one;
     one.prove(2, 2);  // its proof says that no other than 2 is alive
-    // Dialed before by an address that turned out to be this peer's, as Peer::adopt_greeted() does.
-    one.state.contacts.push_back({1, Side::ours, Phase::greeted, 1, 0});
+    // Dialed before by an address that turned out to be this peer's, as Peer::adopt_dialed() does.
+    one.state.attempts.push_back({1, Side::ours, Phase::hello_sent, 1, 0});
     CHECK(one.reply(1) == "close 1 XFER_EEXIST");
     CHECK(one.ready(2) == "live 2");
 
     // One that is dialed later is told apart.
-    one.state.contacts.push_back({3, Side::ours, Phase::greeted, 3, 0});
+    one.state.attempts.push_back({3, Side::ours, Phase::hello_sent, 3, 0});
     one.lost(2);
     CHECK(one.reply(3) == "proof 3");
 }

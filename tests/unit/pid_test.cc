@@ -19,9 +19,9 @@
 
 using namespace xfer;
 using namespace xfer::test;
-using shm::Door;
 using shm::End;
-using shm::Reached;
+using shm::ImportTable;
+using shm::RendezvousSocket;
 using shm::Word;
 
 namespace {
@@ -44,7 +44,7 @@ pid_t start_neighbour(const std::string &name) {
 }
 
 // -1: not allowed.
-pid_t start_stranger(pid_t wanted) {
+pid_t start_half_open(pid_t wanted) {
     clone_args how{};
     how.exit_signal = SIGCHLD;
     how.set_tid = reinterpret_cast<uint64_t>(&wanted);
@@ -92,16 +92,16 @@ TEST_CASE("who got the pid of a dead neighbour is left alone") {
     REQUIRE(neighbour > 0);
     pollfd knocks{listener->get(), POLLIN, 0};
     REQUIRE(::poll(&knocks, 1, 10'000) == 1);
-    Door door(shm::accept_from(listener->get()));
+    RendezvousSocket door(shm::accept_from(listener->get()));
     REQUIRE(door.meet().status == XFER_OK);
     CHECK(door.pid() == neighbour);
 
     Ends ends;
-    Reached reached(door, *ends.mine, *ends.theirs);
+    ImportTable reached(door, *ends.mine, *ends.theirs);
     std::vector<Piece> pieces;
     std::vector<uint8_t> local(16, 0xee);
     TestOp put(Dir::put, kRegion, {{address(local.data()), 0, 16}});
-    REQUIRE(reached.way(put) == Reached::Way::ask);
+    REQUIRE(reached.way(put) == ImportTable::Way::ask);
     Word shown = reached.question(put);
     shown.kind = Word::Kind::shown;
     shown.slot = 0;
@@ -110,12 +110,12 @@ TEST_CASE("who got the pid of a dead neighbour is left alone") {
     shown.length = sizeof target;
     shown.access = XFER_READ | XFER_WRITE;
     reached.hear(shown, {});
-    REQUIRE(reached.way(put) == Reached::Way::copy);
+    REQUIRE(reached.way(put) == ImportTable::Way::copy);
     CHECK(reached.copy(put, pieces));
     CHECK(target_of(neighbour)[15] == 0xee);
 
     kill_child(neighbour);
-    const pid_t stranger = start_stranger(neighbour);
+    const pid_t stranger = start_half_open(neighbour);
     if (stranger < 0) {
         MESSAGE("skipped: a process may not choose its pid here");
         return;

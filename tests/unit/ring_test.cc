@@ -144,22 +144,22 @@ TEST_CASE("the search finds a lost wake-up") {
 
 TEST_CASE("memory that was taken back is not copied to, in any interleaving") {
     // `users` counts who copies, `freed` is the owner's word that nobody does.
-    Stepped<uint64_t> claim, slot, users, freed;
+    Stepped<uint64_t> hazard, slot, users, freed;
     const auto neighbour = [&] {
         for (int round = 0; round < 2; ++round) {
-            if (enter(claim, slot, 7)) {
+            if (shm::publish(hazard, slot, 7)) {
                 users.store(1);
                 Interleavings::check(freed.load() == 0);
                 users.store(0);
             }
-            leave(claim);
+            shm::clear(hazard);
         }
     };
     const auto owner = [&] {
         slot.store(7);
-        bool copies = end(slot, claim, 7);
+        bool copies = shm::retire(slot, hazard, 7);
         for (int looks = 0; copies && looks < 3; ++looks)
-            copies = claim.load() == 7;
+            copies = hazard.load() == 7;
         if (copies) return;
         freed.store(1);
         Interleavings::check(users.load() == 0);

@@ -25,8 +25,8 @@
 
 using namespace xfer;
 using namespace xfer::test;
-using shm::Door;
 using shm::Packet;
+using shm::RendezvousSocket;
 using shm::Segment;
 using shm::Word;
 
@@ -34,8 +34,8 @@ namespace {
 
 constexpr uint64_t kRegion = 7;
 
-struct Accepting : AcceptSink {
-    explicit Accepting(RecordingSink &sink) : sink(sink) {}
+struct Acceptor : AcceptSink {
+    explicit Acceptor(RecordingSink &sink) : sink(sink) {}
     bool admits(const Source &) override { return true; }
     ConstBytes refusal() const override { return {}; }
     bool under_pressure() override { return false; }
@@ -66,7 +66,7 @@ struct Neighbours {
     std::unique_ptr<Transport> transport = make_shm(*loop, log);
     Uri at{.scheme = "shm", .host = "test-" + std::to_string(::getpid()), .path = {}};
     RecordingSink here, there;
-    Accepting accepting{there};
+    Acceptor accepting{there};
     std::unique_ptr<Listener> listener;
     std::unique_ptr<Link> link;
     std::vector<uint8_t> memory = std::vector<uint8_t>(8 << 20);
@@ -123,7 +123,7 @@ struct Neighbours {
 Fd from_child(const std::function<Result<Fd>()> &make, uid_t user) {
     int ends[2];
     REQUIRE(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
-    Door ours{Fd(ends[0])}, theirs{Fd(ends[1])};
+    RendezvousSocket ours{Fd(ends[0])}, theirs{Fd(ends[1])};
     const pid_t child = ::fork();
     if (child == 0) {
         if (::setuid(user) != 0) ::_exit(1);
@@ -150,7 +150,7 @@ Fd listen_elsewhere(const std::string &name) {
 
 // A neighbour that says what it is told to.
 struct Raw : Neighbours {
-    std::unique_ptr<Door> door;
+    std::unique_ptr<RendezvousSocket> door;
     std::unique_ptr<Segment> segment;
 
     // `elsewhere`: it is another process, which has handed us its door.
@@ -158,7 +158,7 @@ struct Raw : Neighbours {
         const std::string name = "xfer-" + at.host;
         auto fd = elsewhere ? connect_elsewhere(name) : shm::connect_to(name);
         REQUIRE(fd);
-        door = std::make_unique<Door>(std::move(*fd));
+        door = std::make_unique<RendezvousSocket>(std::move(*fd));
         REQUIRE(until([&] { return !accepting.links.empty(); }));
     }
     void join() {
@@ -203,7 +203,7 @@ struct RawOwner {
     std::unique_ptr<Transport> transport = make_shm(*loop, log);
     RecordingSink here;
     std::unique_ptr<Link> link;
-    std::unique_ptr<Door> door;
+    std::unique_ptr<RendezvousSocket> door;
     std::unique_ptr<Segment> segment = std::move(*Segment::make());
 
     // `last`: the kind of the message that brings the segment.
@@ -213,7 +213,7 @@ struct RawOwner {
         auto made = transport->connect(at, here);
         REQUIRE(made);
         link = std::move(*made);
-        door = std::make_unique<Door>(shm::accept_from(listener.get()));
+        door = std::make_unique<RendezvousSocket>(shm::accept_from(listener.get()));
         link->send_hello(words());
         REQUIRE(turn_until(*loop, [&] { return here.up; }));
         REQUIRE(hears().bytes == words());
@@ -538,13 +538,13 @@ TEST_CASE("an end waits for who copies, and no longer") {
     raw.join();
     const Word shown = raw.show();
     REQUIRE(shown.status == 0);
-    auto &claim = raw.segment->end(shm::Side::initiator).claim;
-    claim.store(shown.stamp);
+    auto &hazard = raw.segment->end(shm::Side::initiator).hazard;
+    hazard.store(shown.stamp);
     CHECK_FALSE(raw.accepted().retire(RegionId{kRegion}, XFER_ESTALE));
     CHECK(raw.segment->end(shm::Side::acceptor).slots[shown.slot].load() == 0);
     turn_some(*raw.loop, 20);
     CHECK(raw.there.quiet.empty());
-    claim.store(0);
+    hazard.store(0);
     REQUIRE(raw.until([&] { return raw.there.quiet.size() == 1; }));
     CHECK(raw.there.quiet[0] == kRegion);
 }
@@ -555,15 +555,15 @@ TEST_CASE("the end of the link waits for who copies, or for its death") {
         Raw raw;
         raw.join();
         const Word shown = raw.show();
-        auto &claim = raw.segment->end(shm::Side::initiator).claim;
-        claim.store(shown.stamp);
+        auto &hazard = raw.segment->end(shm::Side::initiator).hazard;
+        hazard.store(shown.stamp);
         raw.accepted().close({XFER_ECLOSED, 0, 0, "enough"});
         turn_some(*raw.loop, 20);
         CHECK_FALSE(raw.there.down);
         if (dies)
             raw.door.reset();
         else
-            claim.store(0);
+            hazard.store(0);
         CHECK(raw.ends());
     }
 }
@@ -845,7 +845,7 @@ TEST_CASE("a flood of wake-ups holds up nobody else") {
     pair.meet();
     auto fd = shm::connect_to("xfer-" + pair.at.host);
     REQUIRE(fd);
-    Door door(std::move(*fd));
+    RendezvousSocket door(std::move(*fd));
     REQUIRE(door.send(words()) == 0);
     REQUIRE(pair.until([&] { return pair.accepting.links.size() == 2; }));
     Link &flooded = *pair.accepting.links[1];
@@ -911,7 +911,7 @@ TEST_CASE("who copies for ever is looked at less and less often") {
     Raw raw;
     raw.join();
     const Word shown = raw.show();
-    raw.segment->end(shm::Side::initiator).claim.store(shown.stamp);
+    raw.segment->end(shm::Side::initiator).hazard.store(shown.stamp);
     CHECK_FALSE(raw.accepted().retire(RegionId{kRegion}, XFER_ESTALE));
     // In 300 ms: some ten looks and the thirty turns that nothing ends; never doubled, one look
     // each time that the timer can fire, which is hundreds.
@@ -920,6 +920,6 @@ TEST_CASE("who copies for ever is looked at less and less often") {
         raw.loop->turn(10 * kNsPerMs);
     CHECK(turns < 80);
     CHECK(raw.there.quiet.empty());
-    raw.segment->end(shm::Side::initiator).claim.store(0);
+    raw.segment->end(shm::Side::initiator).hazard.store(0);
     CHECK(raw.until([&] { return raw.there.quiet.size() == 1; }));
 }

@@ -84,7 +84,7 @@ namespace xfer::test {
 
 // ---- fixtures ----
 
-struct Accepting : AcceptSink {
+struct Acceptor : AcceptSink {
     bool admits(const Source &) override { return admitting; }
     ConstBytes refusal() const override { return {}; }
     bool under_pressure() override { return !admitting; }
@@ -96,7 +96,7 @@ struct Accepting : AcceptSink {
     RecordingSink &sink;
     std::vector<std::unique_ptr<Link>> links;
     bool admitting = true;
-    explicit Accepting(RecordingSink &sink) : sink(sink) {}
+    explicit Acceptor(RecordingSink &sink) : sink(sink) {}
 };
 
 inline Uri uri(const std::string &text) {
@@ -129,7 +129,7 @@ struct Listening {
     std::unique_ptr<OwnLoop> loop = make_loop();
     std::unique_ptr<Transport> transport;
     RecordingSink there;  // of the accepted link
-    Accepting accepting{there};
+    Acceptor accepting{there};
     std::unique_ptr<Listener> listener;
 
     Listening() {
@@ -181,7 +181,7 @@ struct Pair : Listening {
         there.regions[kRegion] = &memory;
     }
     std::unique_ptr<Link> shrink(std::unique_ptr<Link> old, RecordingSink &sink, int buffer) {
-        LinkTicket ticket = old->detach();
+        DetachedLink ticket = old->detach();
         REQUIRE(setsockopt(ticket.fd.get(), SOL_SOCKET, SO_SNDBUF, &buffer, sizeof buffer) == 0);
         REQUIRE(setsockopt(ticket.fd.get(), SOL_SOCKET, SO_RCVBUF, &buffer, sizeof buffer) == 0);
         auto adopted = transport->adopt(std::move(ticket));
@@ -204,7 +204,7 @@ struct Raw : Listening {
         connect(0);
         REQUIRE(until([&] { return !accepting.links.empty(); }));
         if (send_buffer > 0) {
-            LinkTicket ticket = accepted().detach();
+            DetachedLink ticket = accepted().detach();
             REQUIRE(setsockopt(ticket.fd.get(), SOL_SOCKET, SO_SNDBUF, &send_buffer,
                                sizeof send_buffer) == 0);
             accepting.links[0] = transport->adopt(std::move(ticket));

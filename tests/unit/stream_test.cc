@@ -206,7 +206,7 @@ TEST_CASE("a link moves between transports with what it has not read") {
     std::vector<uint8_t> first = encode_hello(hello), both = first;
     for (uint8_t byte : put_of(1, pattern(100, 1), kAckWanted))
         both.push_back(byte);
-    LinkTicket ticket;
+    DetachedLink ticket;
     raw.there.hello_hook = [&] { ticket = raw.accepted().detach(); };
     raw.say(both);
     REQUIRE(raw.until([&] { return static_cast<bool>(ticket.fd); }));

@@ -67,7 +67,7 @@ TEST_CASE("what a receive takes") {
     };
     for (const Row &row : rows) {
         CAPTURE(row.what);
-        Matching matching;
+        TagMatcher matching;
         Wish wish;
         Letter letter;
         fill_in(wish, row.wished, row.tag, row.mask);
@@ -92,7 +92,7 @@ TEST_CASE("against two plain lists") {
         const auto draw = [&](int below) {
             return static_cast<int>(random() % static_cast<unsigned>(below));
         };
-        Matching matching;
+        TagMatcher matching;
         std::vector<std::unique_ptr<Wish>> wishes;
         std::vector<std::unique_ptr<Letter>> letters;
         const auto out = [](auto &list, auto *item) {

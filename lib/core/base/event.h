@@ -19,15 +19,15 @@ std::string_view event_name(uint32_t kind);
 class EventNode : public ListNode<EventNode> {
 public:
     // It is about to be told; false: to nobody, as what it is about has gone meanwhile.
-    virtual bool due() { return true; }
+    virtual bool still_valid() { return true; }
     // Its handle goes with it, unless it is kept while this is being told: a poll ends with it.
     virtual bool ends_handle() const { return false; }
     virtual void given() {}  // to the user, and not dropped by a join: what comes with it is his
-    virtual void taken() {
+    virtual void dequeued() {
     }  // the user is about to see it: the object may be used again from inside the callback
-    virtual void told() {}  // the user is done with `event.data`; may destroy the object
+    virtual void released() {}  // the user is done with `event.data`; may destroy the object
 
-    // In the event's data, until told(): why it failed. Nothing, if that is not known.
+    // In the event's data, until released(): why it failed. Nothing, if that is not known.
     void explain(const Text &why) {
         event.data = why.empty() ? nullptr : why.c_str();
         event.data_length = why.size();

@@ -36,10 +36,10 @@ constexpr uint32_t kCancelRequests = 256;  // on their way at once beside those 
 constexpr uint64_t kSlowCallbackNs = 1'000 * kNsPerMs;  // a callback that blocks: logged, counted
 
 // One lane.
-constexpr uint32_t kLaneOps = 64;           // unanswered puts and gets, each way
-constexpr uint64_t kLaneWindow = 8u << 20;  // unanswered bytes
-constexpr uint64_t kNearWindow = 2u << 20;  // of the near lane: what is small waits behind it
-constexpr uint64_t kSmall = 64 * 1024;      // batches up to this stay on the control channel
+constexpr uint32_t kLaneOps = 64;            // unanswered puts and gets, each way
+constexpr uint64_t kLaneWindow = 8u << 20;   // unanswered bytes
+constexpr uint64_t kLocalWindow = 2u << 20;  // of the local path: what is small waits behind it
+constexpr uint64_t kSmall = 64 * 1024;       // batches up to this stay on the control channel
 
 constexpr uint64_t kMaxCopy = 4'096;  // bytes of an operation that are copied when it begins
 

@@ -32,7 +32,7 @@ Connection::Connection(Shard &owner, Side initiator, uint64_t local_number, uint
       offer_(*this),
       last_words_(*this) {
     lanes_.push_back(std::make_unique<Lane>(*this, 0));
-    voice_ = lanes_[0].get();
+    control_lane_ = lanes_[0].get();
     const uint64_t patience =
         side == Side::ours ? shard.engine.options().connect_ms * kNsPerMs : kStrangerNs;
     shard.loop.arm(handshake_limit_, shard.now() + patience);
@@ -99,7 +99,7 @@ void Connection::go_live() {
     if (shard.engine.options().lanes != XFER_NONE) control().window = kLaneWindow / 8;
     uint64_t number = 0;
     for (const Question &question : handshake.take_questions())
-        serving.lookup(++number, question.name, question.wait);
+        target_side.lookup(++number, question.name, question.wait);
     for (const uint64_t seq : forgotten_)
         send_forget(seq);
     forgotten_.clear();
@@ -137,7 +137,7 @@ void Connection::hear(Lane &lane, const Hello &message, ConstBytes raw) {
             return close({XFER_EPROTO, 0, 0, "unexpected words on a joining lane"});
         return joined(lane);
     }
-    if (!peer) return hear_stranger(message, raw);
+    if (!peer) return hear_half_open(message, raw);
     const Status status = handshake.hear(message, raw);
     if (status == XFER_EAUTH) return refuse(status, handshake.why_unproved(message));
     if (status != XFER_OK) return refuse(status);
@@ -154,7 +154,7 @@ void Connection::hear(Lane &lane, const Hello &message, ConstBytes raw) {
 // On a link that was accepted: a new connection, or a lane of one that lives. Until it has proved
 // itself it is answered from its own words and ours alone: nothing is looked up, kept or counted
 // for the id that it claims, and the reply's statement is empty.
-void Connection::hear_stranger(const Hello &message, ConstBytes raw) {
+void Connection::hear_half_open(const Hello &message, ConstBytes raw) {
     if (candidate) return refuse(XFER_EPROTO);
     if (message.kind == HelloKind::lane && handshake.heard().empty())
         return shard.admit_lane(*this, message, raw);
@@ -211,7 +211,7 @@ void Connection::say_goodbye(Status why) {
     Frame bye;
     bye.type = FrameType::bye;
     bye.status = why < 0 ? why : XFER_ECLOSED;
-    voice_->link->send(bye, {});
+    control_lane_->link->send(bye, {});
 }
 
 void Connection::close(const Failure &reason) {
@@ -219,7 +219,7 @@ void Connection::close(const Failure &reason) {
     closing_ = true;
     leave_half_open();
     why = reason;
-    const bool said = in_memory([&] { say_goodbye(reason.status); });
+    const bool said = catch_bad_alloc([&] { say_goodbye(reason.status); });
     static_cast<void>(said);  // its end says enough
     for (auto &lane : lanes_)
         if (lane->link && lane->state != Lane::State::down)
@@ -235,7 +235,7 @@ void Connection::on_lane_down(Lane &lane, const Failure &reason) {
     if (!closing_ && lane.number != 0 && !was_ready) {
         shard.log().warn("peer {}: lane {} to {} failed: {}", short_name(handshake.peer().id),
                          lane.number, uri, reason.message);
-        if (lane.number == kNearLane) near_failed(reason);
+        if (lane.number == kLocalLane) local_path_failed(reason);
         return;
     }
     if (!closing_ && waits_for_last_words(lane, reason)) return;
@@ -247,7 +247,7 @@ void Connection::on_lane_down(Lane &lane, const Failure &reason) {
 // and is read first, also on a lane whose answer has not been read yet. A lane that failed alone
 // ends the connection when the time is over.
 bool Connection::waits_for_last_words(const Lane &lane, const Failure &reason) {
-    const uint32_t heard = heard_shift_ ? kNearLane : 0;
+    const uint32_t heard = control_switched_ ? kLocalLane : 0;
     if (!live_ || lane.number == heard || reason.status != XFER_EPEERLOST) return false;
     const bool open = std::any_of(lanes_.begin(), lanes_.end(), [&](const auto &other) {
         return other->number == heard && other->state != Lane::State::down;
@@ -274,7 +274,7 @@ void Connection::finish() {
 void Connection::run() {
     for (const auto &lane : lanes_)
         lane->give_back();
-    if (ended_) return peer ? peer->ended(*this) : shard.stranger_gone(*this);
+    if (ended_) return peer ? peer->ended(*this) : shard.half_open_gone(*this);
     if (usable()) peer->flow.pump();
     leave_when_quiet();
 }
@@ -320,12 +320,12 @@ bool Connection::send(const Frame &frame, ConstBytes body) {
     if (closing_) return false;
     if (is_work(frame.type)) touch();
     bool taken = false;
-    in_turn([&] { taken = voice_->link->send(frame, body); });
+    in_turn([&] { taken = control_lane_->link->send(frame, body); });
     if (!taken)
         close({XFER_EPEERLOST, XFER_ORIGIN_OS, ETIMEDOUT,
                "the peer does not read its control channel"});
-    ++voice_->frames.requests;
-    voice_->frames.bytes += body.size();
+    ++control_lane_->frames.requests;
+    control_lane_->frames.bytes += body.size();
     return taken;
 }
 
@@ -333,30 +333,31 @@ bool Connection::send(const Frame &frame, ConstBytes body) {
 // that sends them elsewhere broke the protocol.
 void Connection::on_control(Lane &lane, const Frame &frame, ConstBytes body) {
     if (closing_) return;
-    if (lane.number != (heard_shift_ ? kNearLane : 0))
+    if (lane.number != (control_switched_ ? kLocalLane : 0))
         return close({XFER_EPROTO, 0, 0, "a control frame on a data lane"});
     switch (frame.type) {
     case FrameType::lookup:
         touch();
-        return serving.lookup(frame.seq, {reinterpret_cast<const char *>(body.data()), body.size()},
-                              frame.flags & kLookupWait);
+        return target_side.lookup(frame.seq,
+                                  {reinterpret_cast<const char *>(body.data()), body.size()},
+                                  frame.flags & kLookupWait);
     case FrameType::forget:
-        return serving.forget(frame.seq);
+        return target_side.forget(frame.seq);
     case FrameType::found:
         return answer(frame, body);
     case FrameType::gone:
         return peer->tell_gone(body);
     case FrameType::notify:
         touch();
-        return notified.hear(frame, body);
+        return notify_receiver.hear(frame, body);
     case FrameType::noted:
         if (peer->live() == this) peer->flow.noted(frame);
         return;
     case FrameType::message:
         touch();
-        return incoming.hear(frame, body);
+        return message_receiver.hear(frame, body);
     case FrameType::withdraw:
-        return incoming.withdraw(frame);
+        return message_receiver.withdraw(frame);
     case FrameType::kept:
     case FrameType::taken:
         return answer_to_message(frame);
@@ -372,7 +373,7 @@ void Connection::on_control(Lane &lane, const Frame &frame, ConstBytes body) {
     case FrameType::lanes:
         return on_lanes(frame);
     case FrameType::shift:
-        return on_shift(lane);
+        return on_control_switch(lane);
     case FrameType::drain:
         return on_drain(frame);
     case FrameType::bye:

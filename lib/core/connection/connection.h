@@ -26,8 +26,8 @@ namespace xfer {
 class Connection;
 class Peer;
 class Transfer;
-struct InHolder;     // its peer's, the strangers, or those to be destroyed
-struct InUndecided;  // strangers that wait for the application's verdict
+struct InHolder;     // its peer's, the half-open connections, or those to be destroyed
+struct InUndecided;  // half-open connections that wait for the application's verdict
 
 // A link as its connection sees it. Lane 0 is the control channel.
 class Lane final : public LinkSink {
@@ -53,14 +53,14 @@ public:
     void on_served(Dir dir, uint64_t bytes) override;
     void on_quiet(Target target) override;
     void on_unmapped(Target target) override;
-    void on_unseen(NotificationId notification, uint64_t key) override;
+    void on_notification_begun(NotificationId notification, uint64_t key) override;
     void on_down(const Failure &why) override;
 
     Connection &connection;
     const uint32_t number;
     std::unique_ptr<Link> link;
     State state = State::dialing;
-    Distance distance = Distance::network;  // once we may speak
+    Scope distance = Scope::network;  // once we may speak
     uint32_t ops = 0, max_ops = 0;
     uint64_t bytes = 0, window = 0;
     bool unflushed = false;
@@ -109,7 +109,7 @@ public:
     // Which lane carries what; core/connection/lane_set.cc.
     Choice route(uint64_t bytes) const;  // what of so many bytes would take
     Lane &lane_for(uint64_t bytes);      // the same, and better ones are opened
-    void come_near();  // if the peer may be a neighbour; there is something to move
+    void open_local_path();  // if the peer may be a neighbour; there is something to move
     void flush();
     void pump_soon();
     Status refusal(const EngineId &owner,
@@ -125,8 +125,8 @@ public:
     void discard(NotificationId notification);
     bool retire(Transfer &send);  // true: none of its bytes are on their way out
     // Takes its link; else why not.
-    std::string_view join_lane(Connection &stranger, const Hello &message, ConstBytes raw);
-    uint64_t beat(uint64_t now);  // heartbeat: silence, idleness; when to look again
+    std::string_view join_lane(Connection &half_open, const Hello &message, ConstBytes raw);
+    uint64_t keep_alive(uint64_t now);  // heartbeat: silence, idleness; when to look again
     bool idle() const;
     bool may_go() const;  // nothing is under way here, and it can come back
     void offer_end();
@@ -135,7 +135,7 @@ public:
     // What lacks memory in its turn ends it.
     template <typename Step>
     void in_turn(Step step) {
-        if (!in_memory(step)) close(no_memory());
+        if (!catch_bad_alloc(step)) close(no_memory());
     }
 
     // ---- from lanes
@@ -143,7 +143,7 @@ public:
     void on_hello(Lane &lane, ConstBytes raw);
     void on_control(Lane &lane, const Frame &frame, ConstBytes body);
     void on_lane_down(Lane &lane, const Failure &why);
-    void on_shift(Lane &lane);
+    void on_control_switch(Lane &lane);
     void on_quiet(Target target);
     void on_timer(Timer &timer) override;
     void run() override;
@@ -154,13 +154,14 @@ public:
     uint64_t sequence;
     uint64_t listener_user = 0;  // of the listener that accepted it
     Peer *peer = nullptr;
-    Peer *candidate = nullptr;  // of a stranger: its peer, once the application has let it in
-    Statement proved;           // what such a one has said
-    std::string uri;            // that was dialed
+    Peer *candidate =
+        nullptr;       // of a half-open connection: its peer, once the application has let it in
+    Statement proved;  // what such a one has said
+    std::string uri;   // that was dialed
     Handshake handshake;
-    Serving serving{*this};
-    Notified notified{*this};
-    Incoming incoming{*this};
+    TargetSide target_side{*this};
+    NotifyReceiver notify_receiver{*this};
+    MessageReceiver message_receiver{*this};
     Failure why;  // it ended
     bool live() const { return live_; }
     bool closing() const { return closing_; }
@@ -168,7 +169,7 @@ public:
     uint64_t live_since() const { return live_since_; }
     uint64_t retry_ns() const { return retry_ns_; }
     const std::vector<std::unique_ptr<Lane>> &lanes() const { return lanes_; }
-    bool is_near() const { return voice_->link && voice_->link->near(); }
+    bool has_local_path() const { return control_lane_->link && control_lane_->link->is_local(); }
     // Of the local path: "open", "opening", or why there is none.
     std::string_view local_path() const;
     std::string_view why_not_local() const;
@@ -180,8 +181,8 @@ private:
     void say(ConstBytes words);
     void say_goodbye(Status why);
     void hear(Lane &lane, const Hello &message, ConstBytes raw);
-    void hear_stranger(const Hello &message, ConstBytes raw);
-    std::string_view why_no_lane(const Connection &stranger, const Hello &message,
+    void hear_half_open(const Hello &message, ConstBytes raw);
+    std::string_view why_no_lane(const Connection &half_open, const Hello &message,
                                  ConstBytes raw) const;  // empty: it may join
     void refuse(const Failure &why);
     Path path(const Lane &lane) const;
@@ -190,8 +191,8 @@ private:
     void open_lanes();
     void on_lanes(const Frame &ask);
     void joined(Lane &lane);
-    void shift_to(Lane &lane);
-    void near_failed(const Failure &why);
+    void switch_control_to(Lane &lane);
+    void local_path_failed(const Failure &why);
     void note(Request &request);
     void send_forget(uint64_t seq);
     void answer(const Frame &frame, ConstBytes body);
@@ -200,7 +201,7 @@ private:
     void on_leave(const Frame &frame);
     void on_drain(const Frame &frame);
     void leave_when_quiet();
-    bool rests() const;
+    bool is_quiescent() const;
     void set_leaving(bool leaving);
     void offer_unanswered();
     bool waits_for_last_words(const Lane &lane, const Failure &reason);
@@ -234,12 +235,17 @@ private:
     bool drain_said_ = false, done_said_ = false;   // ours
     bool peer_drains_ = false, peer_done_ = false;  // the peer's
     bool lanes_wanted_ = false, lanes_opened_ = false;
-    // How far the near lane is: nobody has asked for it; it failed, or there is none; on its way;
+    // How far the local path is: nobody has asked for it; it failed, or there is none; on its way;
     // ours to speak on.
-    enum class Near : uint8_t { apart, tried, joining, shifted } near_ = Near::apart;
-    bool heard_shift_ = false;
-    Failure near_failure_;
-    Lane *voice_;  // where we say frames: the first lane, or the near one
+    enum class LocalPath : uint8_t {
+        apart,
+        tried,
+        joining,
+        switched
+    } local_path_ = LocalPath::apart;
+    bool control_switched_ = false;
+    Failure local_path_failure_;
+    Lane *control_lane_;  // where we say frames: the first lane, or the local path
 };
 
 }  // namespace xfer

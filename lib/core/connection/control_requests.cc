@@ -31,7 +31,7 @@ void Connection::note(Request &request) {
     request.asked = shard.loop.clock();
     request.on = this;
     asked_.push_back(request);
-    shard.beat_soon();
+    shard.arm_heartbeat();
 }
 
 void Connection::ask(Request &request) {
@@ -98,7 +98,7 @@ void Connection::answer(const Frame &frame, ConstBytes body) {
             const Status found = frame.status == XFER_OK ? check_found(body) : XFER_OK;
             if (found == XFER_EVERSION) return peer->finish(request, found);
             if (found != XFER_OK) return close(malformed_answer());
-            if (!in_memory([&] { request.answer.assign(body.begin(), body.end()); }))
+            if (!catch_bad_alloc([&] { request.answer.assign(body.begin(), body.end()); }))
                 return peer->finish(request, XFER_ENOMEM);
             return peer->finish(request, frame.status, frame.status ? XFER_ORIGIN_PEER : 0);
         }
@@ -107,9 +107,9 @@ void Connection::answer(const Frame &frame, ConstBytes body) {
 void Connection::answer_to_message(const Frame &frame) {
     if (peer->live() != this) return;
     if (frame.type == FrameType::kept)
-        peer->flow.sending.kept(*this, frame);
+        peer->flow.messages.kept(*this, frame);
     else
-        peer->flow.sending.taken(*this, frame);
+        peer->flow.messages.taken(*this, frame);
     if (usable()) peer->flow.pump();
 }
 

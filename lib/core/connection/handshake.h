@@ -11,7 +11,8 @@
 
 namespace xfer {
 
-// What an engine says of itself. The terms may change while loops greet peers: each takes a copy.
+// What an engine says of itself. The terms may change while loops announce peers: each takes a
+// copy.
 class Self {
 public:
     EngineId id{};

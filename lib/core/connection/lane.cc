@@ -11,9 +11,9 @@ namespace xfer {
 
 void Lane::start() {
     const bool own = connection.handshake.peer().id == connection.shard.engine.identity().id;
-    if (link->near()) distance = own ? Distance::process : Distance::host;
+    if (link->is_local()) distance = own ? Scope::process : Scope::host;
     max_ops = std::min(connection.handshake.peer_terms().max_ops, kLaneOps);
-    window = number == kNearLane ? kNearWindow : kLaneWindow;
+    window = number == kLocalLane ? kLocalWindow : kLaneWindow;
     link->start(max_ops, kLaneOps);
 }
 
@@ -87,13 +87,13 @@ void Lane::finish(Op &op, Status status) {
 Status Lane::on_access(Dir dir, const Access &access, std::span<const WirePiece> pieces,
                        std::vector<iovec> &out) {
     Status status = XFER_ENOMEM;
-    if (!in_memory([&] { status = connection.serving.access(dir, access, pieces, out); }))
+    if (!catch_bad_alloc([&] { status = connection.target_side.access(dir, access, pieces, out); }))
         out.clear();
     return status;
 }
 
 Status Lane::on_reach(const Access &access, Reach &out) {
-    return connection.serving.reach(access, out);
+    return connection.target_side.reach(access, out);
 }
 
 void Lane::on_served(Dir dir, uint64_t moved) {
@@ -107,11 +107,11 @@ void Lane::on_quiet(Target target) {
 }
 
 void Lane::on_unmapped(Target target) {
-    connection.serving.unmapped(target);
+    connection.target_side.unmapped(target);
 }
 
-void Lane::on_unseen(NotificationId notification, uint64_t key) {
-    connection.notified.unseen(notification, key);
+void Lane::on_notification_begun(NotificationId notification, uint64_t key) {
+    connection.notify_receiver.unseen(notification, key);
 }
 
 void Lane::on_down(const Failure &why) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The links of a connection beside its first: data lanes, which join it, and the near lane, through
-// memory that both ends share, which takes the control channel over. Both are opened when there is
-// something to move; the near lane alone carries all of it, so that data lanes are opened only
-// where there is none.
+// The links of a connection beside its first: data lanes, which join it, and the local lane,
+// through memory that both ends share, which takes the control channel over. Both are opened when
+// there is something to move; the local lane alone carries all of it, so that data lanes are opened
+// only where there is none.
 //
 // Frames have an order, and two channels have none between them. So each end says `shift` as its
 // last word on the old channel and goes on by the new one, and hears the new one once it has heard
@@ -32,10 +32,10 @@ Frame word(FrameType type) {
 
 Path Connection::path(const Lane &lane) const {
     Path path;
-    path.control = &lane == voice_;
+    path.control = &lane == control_lane_;
     path.waiting = lane.bytes;
     path.distance = lane.distance;
-    // The first one has nothing to say any more when the near one speaks.
+    // The first one has nothing to say any more when the local one speaks.
     const bool over = lane.number == 0 && !path.control;
     if (lane.state == Lane::State::down || over)
         path.health = Path::Health::down;
@@ -56,51 +56,53 @@ Lane &Connection::lane_for(uint64_t bytes) {
     const bool may_open = usable() && shard.engine.options().lanes != XFER_NONE;
     if (choice.open_lanes && may_open && !std::exchange(lanes_wanted_, true))
         in_turn([this] { open_lanes(); });
-    return choice.path ? *lanes_[*choice.path] : *voice_;
+    return choice.path ? *lanes_[*choice.path] : *control_lane_;
 }
 
 // ---- opening them
 
 // Who lists an address of shared memory may be a neighbour. Only trying tells.
-void Connection::come_near() {
-    if (near_ != Near::apart || !usable()) return;
-    near_ = Near::tried;
-    if (control().link->near()) return;
+void Connection::open_local_path() {
+    if (local_path_ != LocalPath::apart || !usable()) return;
+    local_path_ = LocalPath::tried;
+    if (control().link->is_local()) return;
     // It goes on as it is where there is no memory for more.
-    if (!in_memory([this] { look_for_neighbour(); })) near_failure_ = no_memory();
+    if (!catch_bad_alloc([this] { look_for_neighbour(); })) local_path_failure_ = no_memory();
 }
 
 void Connection::look_for_neighbour() {
     if (std::none_of(shard.transports.begin(), shard.transports.end(),
                      [](const auto &transport) { return transport->name() == "shm"; })) {
-        near_failure_ = {XFER_EUNSUPPORTED, 0, 0,
-                         "shm is not among our transports (option transports, XFER_TRANSPORTS)"};
+        local_path_failure_ = {
+            XFER_EUNSUPPORTED, 0, 0,
+            "shm is not among our transports (option transports, XFER_TRANSPORTS)"};
         return;
     }
     const auto &listens = handshake.peer_terms().listens;
     const auto at = std::find_if(listens.begin(), listens.end(),
                                  [](const std::string &uri) { return uri.starts_with("shm:"); });
     if (at == listens.end()) {
-        near_failure_ = {XFER_EUNSUPPORTED, 0, 0, "the peer offers no shared memory"};
+        local_path_failure_ = {XFER_EUNSUPPORTED, 0, 0, "the peer offers no shared memory"};
         return;
     }
     auto address = parse_uri(*at);
     Transport *transport = address ? shard.transport_for(*address) : nullptr;
     if (!transport) {
-        near_failure_ = {XFER_EADDR, 0, 0, "the peer's address of shared memory is malformed"};
+        local_path_failure_ = {XFER_EADDR, 0, 0,
+                               "the peer's address of shared memory is malformed"};
         return;
     }
-    if (side == Side::theirs) return ask_for_lanes(kNear);
+    if (side == Side::theirs) return ask_for_lanes(kLocalLaneFlag);
     lanes_.reserve(lanes_.size() + 1);
-    auto lane = std::make_unique<Lane>(*this, kNearLane);
+    auto lane = std::make_unique<Lane>(*this, kLocalLane);
     auto link = transport->connect(*address, *lane);
     if (!link) {
-        near_failure_ = link.error();
+        local_path_failure_ = link.error();
         return;
     }
     lane->link = std::move(*link);
     lanes_.push_back(std::move(lane));
-    near_ = Near::joining;
+    local_path_ = LocalPath::joining;
 }
 
 // Only who dialed knows an address that answers; the other end asks.
@@ -112,7 +114,7 @@ void Connection::ask_for_lanes(uint8_t which) {
 
 void Connection::open_lanes() {
     if (side == Side::theirs) return ask_for_lanes(0);
-    if (control().link->near() || std::exchange(lanes_opened_, true)) return;
+    if (control().link->is_local() || std::exchange(lanes_opened_, true)) return;
     auto address = parse_uri(control().link->remote());
     Transport *transport = address ? shard.transport_for(*address) : nullptr;
     for (uint32_t i = 1; transport && i <= shard.engine.options().lanes; ++i) {
@@ -130,8 +132,9 @@ void Connection::open_lanes() {
 
 void Connection::on_lanes(const Frame &ask) {
     if (side == Side::theirs) return;
-    if (ask.flags & kNear) return come_near();
-    if (std::exchange(lanes_wanted_, true) || near_ == Near::joining || near_ == Near::shifted)
+    if (ask.flags & kLocalLaneFlag) return open_local_path();
+    if (std::exchange(lanes_wanted_, true) || local_path_ == LocalPath::joining ||
+        local_path_ == LocalPath::switched)
         return;
     if (shard.engine.options().lanes != XFER_NONE) open_lanes();
 }
@@ -139,35 +142,36 @@ void Connection::on_lanes(const Frame &ask) {
 // ---- joining
 
 // Lanes arrive in any order.
-std::string_view Connection::why_no_lane(const Connection &stranger, const Hello &message,
+std::string_view Connection::why_no_lane(const Connection &half_open, const Hello &message,
                                          ConstBytes raw) const {
-    const bool near = message.lane == kNearLane;
+    const bool local = message.lane == kLocalLane;
     if (side == Side::ours) return "this side dialed that connection, and opens its lanes";
     if (!handshake.hear_lane(message, raw)) return "the proof of the lane does not hold";
     if (!usable()) return "that connection is about to end";
-    if (message.lane > kMaxLanes && !near) return "no lane has that number";
-    if (near != stranger.lanes_[0]->link->near()) return "not the transport of that lane";
+    if (message.lane > kMaxLanes && !local) return "no lane has that number";
+    if (local != half_open.lanes_[0]->link->is_local()) return "not the transport of that lane";
     const bool taken = std::any_of(lanes_.begin(), lanes_.end(),
                                    [&](const auto &lane) { return lane->number == message.lane; });
     return taken ? "that connection has a lane of that number" : "";
 }
 
-std::string_view Connection::join_lane(Connection &stranger, const Hello &message, ConstBytes raw) {
-    const std::string_view why_not = why_no_lane(stranger, message, raw);
+std::string_view Connection::join_lane(Connection &half_open, const Hello &message,
+                                       ConstBytes raw) {
+    const std::string_view why_not = why_no_lane(half_open, message, raw);
     if (!why_not.empty()) return why_not;
-    const bool near = message.lane == kNearLane;
+    const bool local = message.lane == kLocalLane;
     Hello welcome;
     welcome.kind = HelloKind::lane_ready;
     welcome.lane = message.lane;
     const std::vector<uint8_t> words = encode_hello(welcome);
     lanes_.push_back(std::make_unique<Lane>(*this, message.lane));
     Lane &lane = *lanes_.back();
-    lane.link = std::move(stranger.control().link);
+    lane.link = std::move(half_open.control().link);
     lane.link->set_sink(lane);
     lane.link->send_hello(words);
-    if (near) {
+    if (local) {
         lane.state = Lane::State::joining;
-        near_ = Near::joining;
+        local_path_ = LocalPath::joining;
         lane.start();
         return {};
     }
@@ -178,53 +182,56 @@ std::string_view Connection::join_lane(Connection &stranger, const Hello &messag
 
 // We dialed it, and are let in.
 void Connection::joined(Lane &lane) {
-    if (lane.number == kNearLane) {
+    if (lane.number == kLocalLane) {
         lane.start();
-        shift_to(lane);
+        switch_control_to(lane);
     } else {
         lane.open();
     }
     peer->flow.pump();
 }
 
-void Connection::shift_to(Lane &lane) {
+void Connection::switch_control_to(Lane &lane) {
     send(word(FrameType::shift));
     lane.state = Lane::State::ready;
-    voice_ = &lane;
-    near_ = Near::shifted;
+    control_lane_ = &lane;
+    local_path_ = LocalPath::switched;
 }
 
 // The peer's last word on the first link.
-void Connection::on_shift(Lane &from) {
-    const auto near = std::find_if(lanes_.begin(), lanes_.end(), [](const auto &lane) {
-        return lane->number == kNearLane && lane->state != Lane::State::down;
+void Connection::on_control_switch(Lane &from) {
+    const auto local = std::find_if(lanes_.begin(), lanes_.end(), [](const auto &lane) {
+        return lane->number == kLocalLane && lane->state != Lane::State::down;
     });
-    const bool due = side == Side::ours ? near_ == Near::shifted : near_ == Near::joining;
-    if (from.number != 0 || heard_shift_ || !due || near == lanes_.end())
+    const bool due =
+        side == Side::ours ? local_path_ == LocalPath::switched : local_path_ == LocalPath::joining;
+    if (from.number != 0 || control_switched_ || !due || local == lanes_.end())
         return close({XFER_EPROTO, 0, 0, "the peer moves the control channel to nowhere"});
-    heard_shift_ = true;
-    if (side == Side::theirs) shift_to(**near);
-    (*near)->link->hear();
+    control_switched_ = true;
+    if (side == Side::theirs) switch_control_to(**local);
+    (*local)->link->hear();
     peer->flow.pump();
 }
 
 std::string_view Connection::local_path() const {
-    if (is_near()) return "open";
-    if (near_ == Near::joining) return "opening";
-    return near_ == Near::apart ? "not tried" : near_failure_.status ? "none" : "asked for";
+    if (has_local_path()) return "open";
+    if (local_path_ == LocalPath::joining) return "opening";
+    return local_path_ == LocalPath::apart ? "not tried"
+           : local_path_failure_.status    ? "none"
+                                           : "asked for";
 }
 
 std::string_view Connection::why_not_local() const {
-    if (is_near() || near_ == Near::joining) return "";
-    if (near_ == Near::apart) return "nothing has been moved yet";
-    if (near_failure_.status) return near_failure_.message;
+    if (has_local_path() || local_path_ == LocalPath::joining) return "";
+    if (local_path_ == LocalPath::apart) return "nothing has been moved yet";
+    if (local_path_failure_.status) return local_path_failure_.message;
     return "the peer, which dialed, was asked to open it";
 }
 
 // It never came to carry anything. What wanted to move goes by other lanes.
-void Connection::near_failed(const Failure &why) {
-    near_failure_ = why;
-    near_ = Near::tried;
+void Connection::local_path_failed(const Failure &why) {
+    local_path_failure_ = why;
+    local_path_ = LocalPath::tried;
     if (!usable()) return;
     if (lanes_wanted_ && side == Side::ours) open_lanes();
     pump_soon();

@@ -9,7 +9,7 @@ namespace xfer {
 
 namespace {
 
-bool moves(const Path &path, const Errand &errand) {
+bool moves(const Path &path, const PathRequest &errand) {
     const uint32_t needed = memory_bit(errand.local) | memory_bit(errand.remote);
     return path.fabric_here == path.fabric_there && (path.memory & needed) == needed;
 }
@@ -23,7 +23,7 @@ bool better(const Path &a, const Path &b, bool small) {
 
 }  // namespace
 
-Choice choose(std::span<const Path> paths, const Errand &errand) {
+Choice choose(std::span<const Path> paths, const PathRequest &errand) {
     const bool small = errand.bytes <= kSmall;
     const Path *best = nullptr;
     bool more = false;  // are on their way
@@ -35,7 +35,7 @@ Choice choose(std::span<const Path> paths, const Errand &errand) {
             best = &path;
     }
     if (!best) return {};
-    const bool in_the_way = !small && best->control && best->distance == Distance::network;
+    const bool in_the_way = !small && best->control && best->distance == Scope::network;
     return {static_cast<size_t>(best - paths.data()), in_the_way && !more};
 }
 

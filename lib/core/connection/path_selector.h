@@ -14,7 +14,7 @@ namespace xfer {
 
 // How far apart the two memories are, the nearest first: in one process; on one host, where one
 // copy does; on one fabric, whose adapters copy; beyond a socket.
-enum class Distance : uint8_t { process, host, fabric, network };
+enum class Scope : uint8_t { process, host, fabric, network };
 
 constexpr uint32_t memory_bit(uint32_t kind) {
     return 1u << kind;
@@ -22,7 +22,7 @@ constexpr uint32_t memory_bit(uint32_t kind) {
 
 struct Path {
     enum class Health : uint8_t { opening, ready, down };
-    Distance distance = Distance::network;
+    Scope distance = Scope::network;
     Health health = Health::ready;
     bool control = false;  // frames go by it too, and wait behind what it carries
     uint64_t waiting = 0;  // bytes that are posted and not answered
@@ -32,7 +32,7 @@ struct Path {
     uint64_t fabric_here = 0, fabric_there = 0;
 };
 
-struct Errand {
+struct PathRequest {
     uint64_t bytes = 0;
     uint32_t local = XFER_MEM_HOST, remote = XFER_MEM_HOST;  // kinds of memory
 };
@@ -45,6 +45,6 @@ struct Choice {
 // The nearest that moves such memory; of several, work of up to kSmall bytes takes the one that
 // frames take, where nothing long is ahead of it, and all else the one with the least to do of
 // those that frames do not.
-Choice choose(std::span<const Path> paths, const Errand &errand);
+Choice choose(std::span<const Path> paths, const PathRequest &errand);
 
 }  // namespace xfer

@@ -95,14 +95,14 @@ void Connection::offer_unanswered() {
 
 void Connection::touch() {
     last_use_ = shard.now();
-    shard.beat_soon();
+    shard.arm_heartbeat();
     if (peer) peer->used();
 }
 
 // The limit counts from the first newcomer: more of them extend no silent connection's life.
 void Connection::probe() {
     if (probe_limit_.armed()) return;
-    shard.beat_soon();
+    shard.arm_heartbeat();
     shard.loop.arm(probe_limit_, shard.now() + kProbeNs);
     Frame ping;
     ping.type = FrameType::ping;
@@ -111,21 +111,22 @@ void Connection::probe() {
 
 // The kernel tells of a neighbour that has died. Whether one is stopped is asked only while
 // somebody waits for it, and once after that.
-bool Connection::rests() const {
-    return is_near() && idle() && !leaving_ && !probe_limit_.armed() && quiet_awaited_ == 0 &&
-           notified.quiet() && incoming.quiet() && !peer->awaited() &&
-           voice_->link->last_heard() > last_use_;
+bool Connection::is_quiescent() const {
+    return has_local_path() && idle() && !leaving_ && !probe_limit_.armed() &&
+           quiet_awaited_ == 0 && notify_receiver.quiet() && message_receiver.quiet() &&
+           !peer->awaited() && control_lane_->link->last_heard() > last_use_;
 }
 
-uint64_t Connection::beat(uint64_t now) {
+uint64_t Connection::keep_alive(uint64_t now) {
     if (closing_ || !live_) return kNever;
     const auto &options = shard.engine.options();
     const uint64_t heartbeat = options.heartbeat_ms * kNsPerMs;
     const uint64_t idle_end =
         side == Side::ours && !leaving_ ? last_use_ + options.idle_ms * kNsPerMs : kNever;
-    const bool rests = this->rests();
-    if (rests) rested_ = now;
-    const uint64_t heard = std::max({voice_->link->last_heard(), shard.listens_since(), rested_});
+    const bool quiescent = this->is_quiescent();
+    if (quiescent) rested_ = now;
+    const uint64_t heard =
+        std::max({control_lane_->link->last_heard(), shard.listens_since(), rested_});
     // Who is driven by its user only when it has time says 0: it can't be judged. The others answer
     // each of our pings, so that our own patience counts as well as what the peer asks for.
     const uint64_t silence = handshake.peer_terms().silence_ms * kNsPerMs;
@@ -136,7 +137,7 @@ uint64_t Connection::beat(uint64_t now) {
     }
     if (now >= idle_end && idle()) {
         offer_end();
-    } else if (rests) {
+    } else if (quiescent) {
         return idle_end;
     } else if (now >= heard + ask_after(heartbeat)) {
         pinged_ = now;
@@ -144,7 +145,7 @@ uint64_t Connection::beat(uint64_t now) {
         ping.type = FrameType::ping;
         send(ping);
     }
-    return now + shard.beat_step();
+    return now + shard.heartbeat_step();
 }
 
 }  // namespace xfer

@@ -34,7 +34,7 @@ std::string_view origin_name(uint32_t origin) {
 
 std::string lane_name(uint32_t number) {
     if (number == 0) return "first";
-    return number == kNearLane ? "near" : "data " + std::to_string(number);
+    return number == kLocalLane ? "near" : "data " + std::to_string(number);
 }
 
 void write_texts(JsonWriter &out, std::string_view key, const std::vector<std::string> &texts) {
@@ -96,7 +96,7 @@ std::string_view name_of(const Lane &lane, Moved moved) {
     if (moved == Moved::process) return "process";
     if (moved == Moved::mapped) return "mapped";
     if (moved == Moved::kernel) return "kernel";
-    const bool shared = lane.link && lane.link->near();
+    const bool shared = lane.link && lane.link->is_local();
     return !shared ? "socket" : lane.link->remote() == "loopback" ? "process" : "rings";
 }
 
@@ -141,7 +141,7 @@ void write_connection(JsonWriter &out, const Connection &connection) {
     out.begin_object();
     out.add("initiator", connection.side == Side::ours ? "us" : "peer");
     out.add("live", connection.live());
-    out.add("control", connection.is_near() ? "near" : "first");
+    out.add("control", connection.has_local_path() ? "near" : "first");
     out.begin_object("local_path");
     out.add("state", connection.local_path());
     out.add("why_not", connection.why_not_local());
@@ -282,7 +282,7 @@ std::string describe(Engine &engine) {
     out.add("incarnation", fmt::format("{:016x}", engine.identity().incarnation));
     write_options(out, engine.options());
     write_counters(out, engine);
-    write_callbacks(out, engine.delivery().callbacks());
+    write_callbacks(out, engine.dispatcher().callbacks());
     LastError last;
     uint64_t now = 0;
     out.begin_array("loops");

@@ -6,7 +6,7 @@
 
 namespace xfer {
 
-bool Draining::begin(uint64_t user, uint32_t shards) {
+bool Drain::begin(uint64_t user, uint32_t shards) {
     State off = State::off;
     if (!state_.compare_exchange_strong(off, State::starting)) return false;
     event_.event.kind = XFER_EVENT_DRAINED;
@@ -16,25 +16,25 @@ bool Draining::begin(uint64_t user, uint32_t shards) {
     return true;
 }
 
-bool Draining::revoke() {
+bool Drain::revoke() {
     State pending = State::pending;
     return state_.compare_exchange_strong(pending, State::told);
 }
 
 // What the engine's close has ended did not end by itself.
-void Draining::release(Shard &shard) {
+void Drain::release(Shard &shard) {
     if (holds_.fetch_sub(1) == 1) finish(shard.engine.closing() ? XFER_ECANCELED : XFER_OK, shard);
 }
 
-void Draining::finish(Status status, Shard &shard) {
+void Drain::finish(Status status, Shard &shard) {
     State pending = State::pending;
     if (!state_.compare_exchange_strong(pending, State::told)) return;
     event_.event.status = status;
     event_.event.object = &shard.engine;
-    shard.tell(event_);
+    shard.post_event(event_);
 }
 
-void Draining::cancel(const CancelScope &scope, Shard &shard) {
+void Drain::cancel(const CancelScope &scope, Shard &shard) {
     if (state_.load() == State::pending && scope.has(event_.event.user))
         finish(XFER_ECANCELED, shard);
 }

@@ -13,7 +13,7 @@ namespace xfer {
 
 class Shard;
 
-class Draining {
+class Drain {
 public:
     // False if it has begun before. `shards` holds are given back one by one.
     bool begin(uint64_t user, uint32_t shards);

@@ -63,9 +63,9 @@ Status Engine::listen(const Uri &uri, const xfer_listen_options_t &options, size
 }
 
 // What needs memory comes first: one that is not kept does not listen.
-void Engine::keep(std::unique_ptr<Accepting> listener) {
+void Engine::keep(std::unique_ptr<Acceptor> listener) {
     Shard &shard = first_shard();
-    std::vector<const Accepting *> all;
+    std::vector<const Acceptor *> all;
     for (const auto &each : shard.listeners())
         all.push_back(each.get());
     all.push_back(listener.get());
@@ -78,7 +78,7 @@ void Engine::keep(std::unique_ptr<Accepting> listener) {
 std::vector<std::string> Engine::addresses() {
     std::unique_ptr<EngineLoop::Inside> inside;
     if (!loops_.empty()) inside = std::make_unique<EngineLoop::Inside>(*loops_[0]);
-    std::vector<const Accepting *> all;
+    std::vector<const Acceptor *> all;
     for (const auto &each : first_shard().listeners())
         if (each->terms().of_user) all.push_back(each.get());
     return told_addresses(all, options_.advertise, kMaxPeerUris);
@@ -188,7 +188,7 @@ void Engine::unused(Region &region) {
 void Engine::end_regions(Shard &last) {
     std::lock_guard lock(registry_mutex_);
     while (EventNode *ended = untold_.pop_front())
-        last.tell(*ended);
+        last.post_event(*ended);
     for (const bool grants : {true, false})
         for (auto &[id, region] : regions_) {
             if (region->is_grant() != grants) continue;
@@ -198,7 +198,7 @@ void Engine::end_regions(Shard &last) {
             region->event.object = grants ? region->parent.get() : region.get();
             region->event.status = grants ? XFER_ECLOSED : XFER_OK;
             region->retain();
-            last.tell(*region);
+            last.post_event(*region);
         }
     regions_.clear();
     names_.clear();
@@ -227,7 +227,7 @@ void Engine::give_single(Single &single) {
 bool Engine::peek(const Posted &wanted, xfer_message_info_t &info) {
     std::optional<EngineLoop::Inside> inside;
     if (!loops_.empty()) inside.emplace(*loops_[0]);
-    return receiving_.peek(wanted, info);
+    return receive_queue_.peek(wanted, info);
 }
 
 Status Engine::begin_receive(Endpoint *named) {
@@ -262,22 +262,22 @@ void Engine::close_silently(Endpoint &ep) {
 // ---- events
 
 bool Engine::dispatches_on(const Shard &) const {
-    return delivery_.mode() == Delivery::Mode::with_io;
+    return dispatcher_.mode() == EventDispatcher::Mode::with_io;
 }
 
 void Engine::dispatch(EventNode &node) {
-    delivery_.dispatch(node);
+    dispatcher_.dispatch(node);
 }
 
 void Engine::hand_over(EventList &events, uint64_t count) {
-    delivery_.hand_over(events, count);
+    dispatcher_.hand_over(events, count);
 }
 
 // ---- the end
 
-class Engine::Drain final : public Message {
+class Engine::BeginDrain final : public Message {
 public:
-    explicit Drain(uint64_t limit) : limit_(limit) {}
+    explicit BeginDrain(uint64_t limit) : limit_(limit) {}
     void arrive(Shard &shard) override {
         shard.begin_drain(limit_);
         delete this;
@@ -290,15 +290,15 @@ private:
 // What needs memory comes first: a drain that was refused has not begun.
 Status Engine::drain(uint32_t timeout_ms, uint64_t user) {
     if (closing()) return XFER_ECLOSED;
-    std::vector<std::unique_ptr<Drain>> drains;
+    std::vector<std::unique_ptr<BeginDrain>> drains;
     for (const auto &shard : shards_) {
         const bool limited = timeout_ms && shard->index == 0;
-        drains.push_back(std::make_unique<Drain>(limited ? timeout_ms * kNsPerMs : 0));
+        drains.push_back(std::make_unique<BeginDrain>(limited ? timeout_ms * kNsPerMs : 0));
     }
     if (!draining_.begin(user, static_cast<uint32_t>(shards_.size()))) return XFER_EBUSY;
     bool taken = false;
     for (auto &shard : shards_) {
-        Drain *posted = drains[shard->index].release();  // it deletes itself where it arrives
+        BeginDrain *posted = drains[shard->index].release();  // it deletes itself where it arrives
         if (shard->post(*posted))
             taken = true;
         else
@@ -310,7 +310,7 @@ Status Engine::drain(uint32_t timeout_ms, uint64_t user) {
 Status Engine::close() {
     if (closing_.exchange(true)) return XFER_ECLOSED;
     // Before the loops hear of it, since the engine may be gone after that.
-    if (options_.unref) delivery_.callers_loop()->hold();
+    if (options_.unref) dispatcher_.callers_loop()->hold();
     for (size_t i = 0; i < shards_.size(); ++i)
         shards_[i]->post(closings_[i]);
     return XFER_OK;
@@ -320,7 +320,7 @@ void Engine::shard_ended(Shard &last) {
     if (shards_left_.fetch_sub(1) != 1) return;
     draining_.finish(XFER_ECANCELED, last);
     end_regions(last);
-    last.tell(end_);
+    last.post_event(end_);
 }
 
 void Engine::join_threads() {
@@ -329,16 +329,16 @@ void Engine::join_threads() {
         threads_[i].join();
     }
     threads_.clear();
-    delivery_.stop();
+    dispatcher_.stop();
 }
 
 Status Engine::join(uint32_t timeout_ms) {
-    if (delivery_.on_thread()) return XFER_EDEADLK;
-    if (options_.dispatch == XFER_DISPATCH_LOOP && !delivery_.ended()) return XFER_EBUSY;
+    if (dispatcher_.on_thread()) return XFER_EDEADLK;
+    if (options_.dispatch == XFER_DISPATCH_LOOP && !dispatcher_.ended()) return XFER_EBUSY;
     const bool polled = options_.dispatch == XFER_DISPATCH_POLL;
-    if (polled) delivery_.end_polls();
+    if (polled) dispatcher_.end_polls();
     close();
-    if (!(polled ? delivery_.drain(timeout_ms) : delivery_.wait_ended(timeout_ms)))
+    if (!(polled ? dispatcher_.drain(timeout_ms) : dispatcher_.wait_ended(timeout_ms)))
         return XFER_ETIMEDOUT;
     join_threads();
     // What is left of the shards refuses the calls of handles that were not closed yet.
@@ -350,7 +350,7 @@ Status Engine::join(uint32_t timeout_ms) {
     loops_.clear();
     own_loops_.clear();
     callers_loop_.reset();
-    delivery_.release();
+    dispatcher_.release();
     release();
     return XFER_OK;
 }
@@ -360,7 +360,7 @@ Status Engine::join(uint32_t timeout_ms) {
 Status Engine::join_forked() {
     for (EngineLoop *loop : loops_)
         loop->forked();
-    delivery_.forked();
+    dispatcher_.forked();
     return XFER_OK;
 }
 
@@ -389,8 +389,8 @@ void Engine::stats(xfer_engine_stats_t &stats) const {
     }
     for (const EngineLoop *loop : loops_)
         stats.wakeups += loop->wakeups();
-    stats.events_queued = delivery_.queued();
-    stats.events = delivery_.delivered();
+    stats.events_queued = dispatcher_.queued();
+    stats.events = dispatcher_.delivered();
     std::lock_guard lock(registry_mutex_);
     for (const auto &[id, region] : regions_)
         ++(region->is_grant() ? stats.grants : stats.regions);

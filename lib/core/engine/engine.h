@@ -17,7 +17,7 @@
 #include "core/engine/options.h"
 #include "core/engine/shard.h"
 #include "core/message/receive_queue.h"
-#include "core/peer/slots.h"
+#include "core/peer/budget.h"
 #include "core/transfer/cancel_request.h"
 #include "core/transfer/notify_counter.h"
 #include "core/transfer/transfer.h"
@@ -58,8 +58,8 @@ public:
     uint64_t next_peer_word() { return uint64_t{1} << 63 | ++peer_words_; }
     uint64_t random_u64();
     uint64_t age_ms() const;
-    Slots &slots() { return slots_; }
-    Slots &undecided() { return undecided_; }  // peers that the application is asked about
+    Budget &slots() { return slots_; }
+    Budget &undecided() { return undecided_; }  // peers that the application is asked about
     uint64_t kinds() const { return uint64_t{1} << XFER_MEM_HOST; }  // of memory that it moves
     Status kind_of(const void *address, uint64_t length,
                    uint32_t &kind) const;  // XFER_EMEMKIND if nobody serves it
@@ -87,8 +87,8 @@ public:
     bool post_from(size_t index, Message &message);
     bool count(uint64_t key, Shard &shard) { return counters_.count(key, shard); }
     NotifyCounters &counters() { return counters_; }
-    Draining &draining() { return draining_; }
-    Receiving &receiving() { return receiving_; }
+    Drain &draining() { return draining_; }
+    ReceiveQueue &receive_queue() { return receive_queue_; }
     bool peek(const Posted &wanted, xfer_message_info_t &info);  // on the first loop
     CancelRequests &cancel_requests() { return cancel_requests_; }
     // Counts it. XFER_EAGAIN: there are too many.
@@ -119,7 +119,7 @@ public:
     // Regions and grants that loops are told of, and of whose end not. Any thread.
     Region *find_entered(RegionId id);
     Region *find_entered(std::string_view name);
-    Delivery &delivery() { return delivery_; }
+    EventDispatcher &dispatcher() { return dispatcher_; }
     // POLL without I/O threads: the loop that who calls may enter, so that what is posted leaves at
     // once. Else null.
     OwnLoop *turned() const { return turned_; }
@@ -134,7 +134,7 @@ private:
     class End final : public EventNode {};
     class Renewal;
     using Regions = std::map<uint64_t, Ref<Region>>;
-    class Drain;
+    class BeginDrain;
     class Closing final : public Message {
     public:
         void arrive(Shard &shard) override { shard.begin_close(); }
@@ -143,9 +143,9 @@ private:
     Engine(Options options, const Seams &seams);
     Failure start();
     Failure add_loop();
-    Failure open_delivery();
+    Failure open_dispatcher();
     void make_shard(Loop &loop, uint32_t index);
-    void keep(std::unique_ptr<Accepting> listener);
+    void keep(std::unique_ptr<Acceptor> listener);
     void await_neighbours();
     Regions prepare(Region &region);
     void enter(Regions &prepared);                                  // these need the lock
@@ -164,12 +164,12 @@ private:
     Self self_;
     std::atomic<uint64_t> sequence_{0}, peer_words_{0};
     std::atomic<uint64_t> last_region_{0};
-    Slots slots_, undecided_;
+    Budget slots_, undecided_;
     std::unique_ptr<Device> own_device_;
     const Device *device_;
 
     End end_;
-    Delivery delivery_;
+    EventDispatcher dispatcher_;
     std::vector<std::unique_ptr<OwnLoop>> own_loops_;
     std::unique_ptr<UvLoop> callers_loop_;  // instead, where it is the only one
     std::vector<EngineLoop *> loops_;       // all of these
@@ -186,8 +186,8 @@ private:
     EventList untold_;  // regions that ended after the last loop could tell
 
     NotifyCounters counters_;
-    Draining draining_;
-    Receiving receiving_{*this};
+    Drain draining_;
+    ReceiveQueue receive_queue_{*this};
     CancelRequests cancel_requests_{*this};
     std::atomic<uint32_t> receives_{0};
 

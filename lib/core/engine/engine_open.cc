@@ -36,7 +36,7 @@ Engine::Engine(Options options, const Seams &seams)
       undecided_(half_open_places()),
       own_device_(seams.device ? nullptr : make_device()),
       device_(seams.device ? seams.device : own_device_.get()),
-      delivery_(options_, end_) {
+      dispatcher_(options_, end_) {
     self_.random = seams_.random ? seams_.random : [](void *, Bytes out) { random_bytes(out); };
     self_.random_context = seams_.context;
     identity_.id = options_.id;
@@ -118,9 +118,9 @@ Failure Engine::add_loop() {
 }
 
 // Where no thread does I/O, the side that dispatches drives its loop.
-Failure Engine::open_delivery() {
-    if (options_.io_threads) return delivery_.open();
-    return callers_loop_ ? delivery_.open(*callers_loop_) : delivery_.open(*own_loops_[0]);
+Failure Engine::open_dispatcher() {
+    if (options_.io_threads) return dispatcher_.open();
+    return callers_loop_ ? dispatcher_.open(*callers_loop_) : dispatcher_.open(*own_loops_[0]);
 }
 
 Failure Engine::start() {
@@ -136,7 +136,7 @@ Failure Engine::start() {
         for (Loop *loop : seams_.loops)
             make_shard(*loop, static_cast<uint32_t>(shards_.size()));
         await_neighbours();
-        return options_.dispatch == XFER_DISPATCH_POLL ? delivery_.open() : Failure{};
+        return options_.dispatch == XFER_DISPATCH_POLL ? dispatcher_.open() : Failure{};
     }
     for (uint32_t i = 0; i < count; ++i) {
         if (Failure why = add_loop(); why.status != XFER_OK) return why;
@@ -144,12 +144,12 @@ Failure Engine::start() {
         make_shard(*loops_.back(), i);
         if (i == 0) await_neighbours();
     }
-    if (Failure failure = open_delivery(); failure.status != XFER_OK) return failure;
+    if (Failure failure = open_dispatcher(); failure.status != XFER_OK) return failure;
     const bool threads = options_.io_threads || options_.dispatch == XFER_DISPATCH_THREAD;
     for (size_t i = 0; threads && i < own_loops_.size(); ++i)
         threads_.emplace_back([loop = own_loops_[i].get()] { loop->run(); });
-    if (delivery_.mode() == Delivery::Mode::turns) turned_ = own_loops_[0].get();
-    delivery_.start();
+    if (dispatcher_.mode() == EventDispatcher::Mode::turns) turned_ = own_loops_[0].get();
+    dispatcher_.start();
     return {};
 }
 

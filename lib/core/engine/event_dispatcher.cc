@@ -13,12 +13,12 @@
 
 namespace xfer {
 
-Delivery::~Delivery() {
+EventDispatcher::~EventDispatcher() {
     stop();
     UvLoop::abandon(std::move(embedded_));
 }
 
-Failure Delivery::open() {
+Failure EventDispatcher::open() {
     if (options_.dispatch == XFER_DISPATCH_POLL) {
         mode_ = Mode::queue;
         bell_ = Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -40,7 +40,7 @@ Failure Delivery::open() {
     return {};
 }
 
-Failure Delivery::open(OwnLoop &io) {
+Failure EventDispatcher::open(OwnLoop &io) {
     loop_ = &io;
     if (options_.dispatch != XFER_DISPATCH_POLL) return {};
     mode_ = Mode::turns;
@@ -48,51 +48,51 @@ Failure Delivery::open(OwnLoop &io) {
     return {};
 }
 
-Failure Delivery::open(UvLoop &io) {
+Failure EventDispatcher::open(UvLoop &io) {
     loop_ = callers_ = &io;
     return {};
 }
 
-void Delivery::start() {
+void EventDispatcher::start() {
     if (own_) thread_ = std::thread([this] { own_->run(); });
 }
 
-void Delivery::stop() {
+void EventDispatcher::stop() {
     if (!thread_.joinable()) return;
     own_->stop();
     thread_.join();
 }
 
-void Delivery::release() {
+void EventDispatcher::release() {
     own_.reset();
     embedded_.reset();
 }
 
-void Delivery::forked() {
+void EventDispatcher::forked() {
     if (own_) own_->forked();
     if (embedded_) embedded_->forked();
 }
 
 // ---- callbacks
 
-void Delivery::dispatch(EventNode &node) {
+void EventDispatcher::dispatch(EventNode &node) {
     if (&node == &last_ && callers_) return callers_->close(*this);
     call(node, loop_ ? loop_->now() : 0);
 }
 
 // The caller's loop has let go of ours: the engine's end may be told, and the engine joined from
 // the callback's loop.
-void Delivery::on_loop_closed() {
+void EventDispatcher::on_loop_closed() {
     call(last_, CallbackWatch::now());
 }
 
-void Delivery::call(EventNode &node, uint64_t turn) {
-    if (!node.due()) return node.told();
+void EventDispatcher::call(EventNode &node, uint64_t turn) {
+    if (!node.still_valid()) return node.released();
     const bool last = &node == &last_;
     node.event.sequence = sequence_.fetch_add(1, std::memory_order_relaxed) + 1;
     const xfer_event_t event = node.event;
     node.given();
-    node.taken();
+    node.dequeued();
     if (options_.on_event) {
         if (loop_) callbacks_.begin(event.kind, turn);
         options_.on_event(&event, options_.user);
@@ -101,14 +101,14 @@ void Delivery::call(EventNode &node, uint64_t turn) {
                               event_name(event.kind), took / kNsPerMs,
                               mode_ == Mode::with_io ? ", and so did the sockets" : "");
     }
-    node.told();
+    node.released();
     if (!last) return;
     std::lock_guard lock(mutex_);
     ended_.store(true, std::memory_order_release);
     ended_cv_.notify_all();
 }
 
-void Delivery::hand_over(EventList &events, uint64_t count) {
+void EventDispatcher::hand_over(EventList &events, uint64_t count) {
     if (!queue_.push(events, count)) return;
     if (mode_ == Mode::queue)
         ring();
@@ -116,11 +116,11 @@ void Delivery::hand_over(EventList &events, uint64_t count) {
         loop_->wake();
 }
 
-void Delivery::on_wake() {
+void EventDispatcher::on_wake() {
     run();
 }
 
-void Delivery::run() {
+void EventDispatcher::run() {
     for (uint32_t i = 0; i < kEventsPerTurn; ++i) {
         EventNode *node = queue_.pop();
         if (!node) return;
@@ -129,11 +129,11 @@ void Delivery::run() {
     loop_->defer(*this);
 }
 
-bool Delivery::on_thread() const {
+bool EventDispatcher::on_thread() const {
     return options_.dispatch != XFER_DISPATCH_POLL && loop_ && !ended() && loop_->on_thread();
 }
 
-bool Delivery::wait_ended(uint32_t timeout_ms) {
+bool EventDispatcher::wait_ended(uint32_t timeout_ms) {
     std::unique_lock lock(mutex_);
     const auto over = [this] { return ended(); };
     if (timeout_ms != XFER_NONE)
@@ -144,19 +144,19 @@ bool Delivery::wait_ended(uint32_t timeout_ms) {
 
 // ---- polls
 
-void Delivery::ring() {
+void EventDispatcher::ring() {
     const uint64_t one = 1;
     while (::write(bell_.get(), &one, sizeof one) < 0 && errno == EINTR)
         continue;  // full is as good as rung
 }
 
-uint32_t Delivery::take(xfer_event_t *events, uint32_t event_size, uint32_t max) {
+uint32_t EventDispatcher::take(xfer_event_t *events, uint32_t event_size, uint32_t max) {
     uint32_t count = 0;
     while (count < max) {
         EventNode *node = queue_.pop();
         if (!node) break;
-        if (!node->due()) {
-            node->told();
+        if (!node->still_valid()) {
+            node->released();
             continue;
         }
         node->event.sequence = sequence_.fetch_add(1, std::memory_order_relaxed) + 1;
@@ -170,11 +170,11 @@ uint32_t Delivery::take(xfer_event_t *events, uint32_t event_size, uint32_t max)
         ++count;
         const bool last = node == &last_, ends_handle = node->ends_handle();
         const bool later = ends_handle || node->event.data != nullptr;
-        node->taken();
+        node->dequeued();
         if (later)
             told_later_.push_back(*node);
         else
-            node->told();
+            node->released();
         // What comes behind depends on whether the handle is kept.
         if (ends_handle) break;
         if (last) ended_.store(true, std::memory_order_release);
@@ -182,7 +182,7 @@ uint32_t Delivery::take(xfer_event_t *events, uint32_t event_size, uint32_t max)
     return count;
 }
 
-void Delivery::wait(uint32_t timeout_ms) {
+void EventDispatcher::wait(uint32_t timeout_ms) {
     uint64_t rung;
     [[maybe_unused]] ssize_t got = ::read(bell_.get(), &rung, sizeof rung);
     if (queue_.size() || woken_.load() || gate_.interrupted())
@@ -192,19 +192,19 @@ void Delivery::wait(uint32_t timeout_ms) {
     ::poll(&bell, 1, wait_ms);
 }
 
-Status Delivery::poll(xfer_event_t *events, uint32_t event_size, uint32_t max, uint32_t timeout_ms,
-                      uint32_t &count) {
+Status EventDispatcher::poll(xfer_event_t *events, uint32_t event_size, uint32_t max,
+                             uint32_t timeout_ms, uint32_t &count) {
     count = 0;
     if (const Status status = gate_.enter(); status != XFER_OK) return status;
     take_for(events, event_size, max, timeout_ms, count);
     return gate_.leave() ? XFER_ECLOSED : XFER_OK;
 }
 
-void Delivery::take_for(xfer_event_t *events, uint32_t event_size, uint32_t max,
-                        uint32_t timeout_ms, uint32_t &count) {
+void EventDispatcher::take_for(xfer_event_t *events, uint32_t event_size, uint32_t max,
+                               uint32_t timeout_ms, uint32_t &count) {
     using Clock = std::chrono::steady_clock;
     while (EventNode *node = told_later_.pop_front())
-        node->told();
+        node->released();
     if (ended()) return;  // nothing can come any more
     Clock::time_point end{};
     if (timeout_ms && timeout_ms != XFER_NONE)
@@ -232,7 +232,7 @@ void Delivery::take_for(xfer_event_t *events, uint32_t event_size, uint32_t max,
 }
 
 // Set before the bell: a poll that ends looks at both in the other order.
-Status Delivery::wake() {
+Status EventDispatcher::wake() {
     if (options_.dispatch != XFER_DISPATCH_POLL) return XFER_EUNSUPPORTED;
     woken_.store(true);
     if (mode_ == Mode::queue)
@@ -242,7 +242,7 @@ Status Delivery::wake() {
     return XFER_OK;
 }
 
-Status Delivery::fd(int &fd) {
+Status EventDispatcher::fd(int &fd) {
     if (mode_ == Mode::queue) {
         fd = bell_.get();
         return XFER_OK;
@@ -256,7 +256,7 @@ Status Delivery::fd(int &fd) {
     return XFER_OK;
 }
 
-void Delivery::end_polls() {
+void EventDispatcher::end_polls() {
     gate_.close();
     if (mode_ == Mode::queue)
         ring();
@@ -265,7 +265,7 @@ void Delivery::end_polls() {
     gate_.await_empty();
 }
 
-bool Delivery::drain(uint32_t timeout_ms) {
+bool EventDispatcher::drain(uint32_t timeout_ms) {
     using Clock = std::chrono::steady_clock;
     const auto end = Clock::now() + std::chrono::milliseconds(timeout_ms);
     uint32_t count = 0;
@@ -278,7 +278,7 @@ bool Delivery::drain(uint32_t timeout_ms) {
         left_ms = left > 0 ? static_cast<uint32_t>(left) : 0;
     }
     while (EventNode *node = told_later_.pop_front())
-        node->told();
+        node->released();
     return true;
 }
 

@@ -17,7 +17,7 @@
 
 namespace xfer {
 
-class Delivery final : public WakeSink, public Task, public LoopClosedSink {
+class EventDispatcher final : public WakeSink, public Task, public LoopClosedSink {
 public:
     enum class Mode {
         with_io,   // callbacks on the only I/O loop
@@ -26,8 +26,8 @@ public:
         queue,     // polled; I/O has its own threads
     };
 
-    Delivery(const Options &options, EventNode &last) : options_(options), last_(last) {}
-    ~Delivery();
+    EventDispatcher(const Options &options, EventNode &last) : options_(options), last_(last) {}
+    ~EventDispatcher();
 
     Failure open();  // where threads of their own do I/O
     // The only I/O loop, where the dispatching side drives it.

@@ -13,7 +13,7 @@ Shard::Shard(Engine &owner, Loop &own_loop, uint32_t number)
     : engine(owner),
       loop(own_loop),
       index(number),
-      beat_(*this),
+      heartbeat_(*this),
       drain_limit_(*this),
       room_(*this) {
     scratch.reserve(kMaxPieces);
@@ -62,7 +62,7 @@ void Shard::open(Endpoint &ep) {
     if (closing_) return close(ep);
     std::unique_ptr<Peer> spare = std::move(ep.spare);
     Peer *known = ep.expected ? find_peer(*ep.expected) : find_peer(ep);
-    if (known && in_memory([&] { known->add(ep); })) return;
+    if (known && catch_bad_alloc([&] { known->add(ep); })) return;
     if (!known && ep.expected) spare->expect(*ep.expected);
     take_in(std::move(spare)).attach(ep);
 }
@@ -87,7 +87,7 @@ void Shard::finish_close(Endpoint &ep) {
     if (peer) peer->remove(ep);
     ep.state.store(XFER_EP_CLOSED);
     if (ep.is_lent()) {
-        if (peer) greet_again(*peer);
+        if (peer) announce_again(*peer);
         if (ep.closed.load()) return ep.release();
         // The engine closes, and the user, who was told of no end, may be using the handle.
         return lent_.push_back(ep);
@@ -97,7 +97,7 @@ void Shard::finish_close(Endpoint &ep) {
     event.user = ep.user.load();
     event.ep = reinterpret_cast<xfer_ep_t *>(&ep);
     event.object = &ep;
-    tell(ep.closed_event);
+    post_event(ep.closed_event);
 }
 
 // ---- regions
@@ -194,16 +194,16 @@ void Shard::review(Peer &peer) {
     loop.defer(*this);
 }
 
-void Shard::bury(Connection &connection) {
+void Shard::defer_delete(Connection &connection) {
     connection.ListNode<InHolder>::unlink();
     connection.peer = nullptr;
-    graveyard_.push_back(connection);
+    deferred_deletes_.push_back(connection);
     loop.defer(*this);
 }
 
 // ---- events
 
-void Shard::tell(EventNode &node) {
+void Shard::post_event(EventNode &node) {
     if (node.event.status < 0 && node.event.status > -64) counters.errors[-node.event.status].add();
     outbox_.push_back(node);
     ++outbox_count_;
@@ -241,14 +241,14 @@ void Shard::hand_over_events() {
 }
 
 void Shard::run() {
-    graveyard_.destroy_all();
+    deferred_deletes_.destroy_all();
     dead_peers_.destroy_all();
     List<Endpoint, Lingering> lingering;
     lingering.append(lingering_);
     while (Endpoint *ep = lingering.pop_front())
         finish_close(*ep);
     while (EventNode *node = quiet_ends_.pop_front())
-        node->told();
+        node->released();
     look_for_room();
     check_drained();
     deliver();
@@ -257,14 +257,14 @@ void Shard::run() {
 
 void Shard::notify(Endpoint &ep, uint32_t type, std::vector<uint8_t> data, Status status,
                    uint32_t flags) {
-    tell(std::make_unique<Notice>(ep, type, std::move(data)), status, flags);
+    post_event(std::make_unique<Notice>(ep, type, std::move(data)), status, flags);
 }
 
-void Shard::tell(std::unique_ptr<Notice> notice, Status status, uint32_t flags) {
+void Shard::post_event(std::unique_ptr<Notice> notice, Status status, uint32_t flags) {
     if (!notice->admit()) return;
     notice->event.status = status;
     notice->event.flags = flags;
-    tell(*notice.release());
+    post_event(*notice.release());
 }
 
 void Shard::notify_peer_up(Endpoint &ep, const Identity &identity, const std::vector<uint8_t> &blob,
@@ -278,9 +278,9 @@ void Shard::notify_peer_up(Endpoint &ep, const Identity &identity, const std::ve
 
 void Shard::notify_peer_down(Endpoint &ep, const Failure &why) {
     const Status status = why.status < 0 ? why.status : XFER_EPEERLOST;
-    if (!ep.farewell) return;
-    ep.farewell->blame(why);
-    tell(std::move(ep.farewell), status, 0);
+    if (!ep.down_event) return;
+    ep.down_event->blame(why);
+    post_event(std::move(ep.down_event), status, 0);
 }
 
 // ---- time and the end
@@ -290,40 +290,40 @@ void Shard::on_timer(Timer &timer) {
     if (&timer == &room_) return dial_next();
     // A loop that was kept from its work heard nobody meanwhile; the silence was its own.
     if (now() > timer.due + look_every(heartbeat())) listens_since_ = now();
-    stirred_ = false;
-    loop.arm(beat_, now() + beat_step());
+    heartbeat_asked_ = false;
+    loop.arm(heartbeat_, now() + heartbeat_step());
     uint64_t next = kNever;
     for (Peer &peer : peers_)
-        next = std::min(next, peer.beat(now()));
-    if (stirred_) return;
+        next = std::min(next, peer.keep_alive(now()));
+    if (heartbeat_asked_) return;
     if (next == kNever)
-        loop.disarm(beat_);
+        loop.disarm(heartbeat_);
     else
-        loop.arm(beat_, next);
+        loop.arm(heartbeat_, next);
 }
 
 uint64_t Shard::heartbeat() const {
     return engine.options().heartbeat_ms * kNsPerMs;
 }
 
-uint64_t Shard::beat_step() const {
+uint64_t Shard::heartbeat_step() const {
     return std::min(look_every(heartbeat()), engine.options().idle_ms * kNsPerMs);
 }
 
 // Nobody was listened for while all rested.
-void Shard::beat_soon() {
-    stirred_ = true;
-    const uint64_t due = now() + beat_step();
-    if (closing_ || (beat_.armed() && beat_.due <= due)) return;
+void Shard::arm_heartbeat() {
+    heartbeat_asked_ = true;
+    const uint64_t due = now() + heartbeat_step();
+    if (closing_ || (heartbeat_.armed() && heartbeat_.due <= due)) return;
     listens_since_ = now();
-    loop.arm(beat_, due);
+    loop.arm(heartbeat_, due);
 }
 
 void Shard::connected(Connection &connection) {
     live_.emplace(connection.number, &connection);
     store_.insert(*connection.peer);
     counters.connections.add();
-    beat_soon();
+    arm_heartbeat();
 }
 
 void Shard::disconnected(Connection &connection) {
@@ -345,15 +345,15 @@ void Shard::begin_close() {
     if (closing_) return;
     closing_ = true;
     listeners_.clear();
-    loop.disarm(beat_);
+    loop.disarm(heartbeat_);
     loop.disarm(drain_limit_);
     loop.disarm(room_);
-    if (index == 0) engine.receiving().close();
+    if (index == 0) engine.receive_queue().close();
     if (index == 0) engine.counters().close(*this);
     if (index == 0) regions_.each([this](Region &region) { loop.disarm(region.lease); });
     const Failure why{XFER_ECLOSED, 0, 0, "the engine closes"};
-    for (Connection &stranger : strangers_)
-        stranger.close(why);
+    for (Connection &half_open : half_open_connections_)
+        half_open.close(why);
     for (Peer &peer : peers_)
         close(peer, why);
     loop.defer(*this);
@@ -363,8 +363,8 @@ void Shard::begin_drain(uint64_t limit) {
     if (closing_) return;
     draining_ = true;
     listeners_.clear();
-    for (Connection &stranger : strangers_)
-        stranger.close({XFER_ECLOSED, 0, 0, "the engine drains"});
+    for (Connection &half_open : half_open_connections_)
+        half_open.close({XFER_ECLOSED, 0, 0, "the engine drains"});
     for (Peer &peer : peers_)
         peer.drain();
     if (limit) loop.arm(drain_limit_, now() + limit);
@@ -373,7 +373,7 @@ void Shard::begin_drain(uint64_t limit) {
 
 void Shard::check_drained() {
     if (!draining_) return;
-    bool busy = !strangers_.empty();
+    bool busy = !half_open_connections_.empty();
     for (Peer &peer : peers_)
         busy |= peer.busy();
     if (busy == drain_held_) return;
@@ -391,10 +391,10 @@ void Shard::close(Peer &peer, const Failure &why) {
 }
 
 void Shard::check_ended() {
-    if (!closing_ || ended_ || !strangers_.empty() || !outbox_.empty()) return;
+    if (!closing_ || ended_ || !half_open_connections_.empty() || !outbox_.empty()) return;
     if (!quiet_ends_.empty()) return;
     if (!lingering_.empty()) return;
-    if (!peers_.empty() || !dead_peers_.empty() || !graveyard_.empty()) return;
+    if (!peers_.empty() || !dead_peers_.empty() || !deferred_deletes_.empty()) return;
     if (!mailbox_.close()) return loop.wake();
     ended_ = true;
     regions_.clear();  // they hold the engine, which holds us

@@ -27,7 +27,7 @@
 
 namespace xfer {
 
-struct LinkMove;
+struct Migration;
 class Receive;
 struct Arrival;
 
@@ -54,7 +54,7 @@ public:
     const uint32_t index;
     ShardCounters counters;
     LastError last_error;  // of its peers; on the loop
-    void stir();           // a slot is free, or wanted, or a receive waits
+    void wake_waiters();   // a slot is free, or wanted, or a receive waits
 
     // ---- the loop: calls of the user, as messages
     void submit(Transfer &transfer);
@@ -72,8 +72,8 @@ public:
     // ---- the loop: for what lives on it
     uint64_t now() { return loop.now(); }
     // Somebody is waited for: connections are looked at, if they were not.
-    void beat_soon();
-    uint64_t beat_step() const;
+    void arm_heartbeat();
+    uint64_t heartbeat_step() const;
     uint64_t listens_since() const { return listens_since_; }
     const Log &log() const;
     bool closing() const { return closing_; }
@@ -92,7 +92,7 @@ public:
     void lease(Region &grant);  // its time counts from now
     void served(Connection &connection, Dir dir, uint64_t bytes);
 
-    void tell(EventNode &node);
+    void post_event(EventNode &node);
     void end_quietly(EventNode &node);  // without an event; not before this turn's end
     void finish(Transfer &transfer);    // it has ended: tells it, on the loop of its endpoint
     void operation_ended(Endpoint &ep);
@@ -109,10 +109,10 @@ public:
     bool under_pressure();
     void on_accept(std::unique_ptr<Link> link, const Source &source, uint64_t user);
     bool shed();
-    void admit(Connection &stranger, const Hello &proof, ConstBytes raw);  // it has proved itself
-    void let_in(Peer &peer, Connection &stranger);
-    void admit_lane(Connection &stranger, const Hello &message, ConstBytes raw);
-    void stranger_gone(Connection &stranger);
+    void admit(Connection &half_open, const Hello &proof, ConstBytes raw);  // it has proved itself
+    void let_in(Peer &peer, Connection &half_open);
+    void admit_lane(Connection &half_open, const Hello &message, ConstBytes raw);
+    void half_open_gone(Connection &half_open);
     HalfOpen *half_open() { return half_open_.get(); }  // null: nothing listens here
     void leave_half_open(HalfOpenPlace &place);
     // The handle of one that came to us, and the event that tells of it.
@@ -121,17 +121,17 @@ public:
         std::unique_ptr<Notice> notice;
     };
     Newcomer newcomer(const Connection &connection);
-    void tell(Newcomer newcomer);
-    void greet(Peer &peer, uint32_t flags);  // it came to us and nobody has a handle on it
-    void greet_again(Peer &peer);
+    void post_event(Newcomer newcomer);
+    void announce(Peer &peer, uint32_t flags);  // it came to us and nobody has a handle on it
+    void announce_again(Peer &peer);
     // For a connection of ours that turned out to be another peer's: what its move takes, and the
     // move, which needs no more.
-    std::unique_ptr<LinkMove> pack(Connection &connection, const Identity &identity,
-                                   ConstBytes reply, List<Endpoint, InPeer> &eps);
-    void rehome(Connection &connection, std::unique_ptr<LinkMove> move, ConstBytes reply);
-    void arrive(LinkMove &move);
+    std::unique_ptr<Migration> pack(Connection &connection, const Identity &identity,
+                                    ConstBytes reply, List<Endpoint, InPeer> &eps);
+    void migrate(Connection &connection, std::unique_ptr<Migration> move, ConstBytes reply);
+    void arrive(Migration &move);
     void review(Peer &peer);
-    void bury(Connection &connection);  // destroyed when no callback of its links runs
+    void defer_delete(Connection &connection);  // destroyed when no callback of its links runs
     // Connections have a bound; core/peer/connection_limit.cc.
     void dial_when_free(Peer &peer);
     void dial_ended(Peer &peer);
@@ -149,17 +149,17 @@ public:
     void messages_lost(uint64_t connection, std::unique_ptr<MessagesLost> prepared);
     void answer_message(uint64_t connection, uint64_t number, const MessageAnswer &answer);
     void pull(Receive &receive);
-    void lose(Receive &receive);  // the connection of its message has ended, or is about to
-    void learnt(Endpoint &ep);    // who its peer is
+    void lose(Receive &receive);        // the connection of its message has ended, or is about to
+    void identity_known(Endpoint &ep);  // who its peer is
     void closed_receives(Endpoint &ep);
     void hand_over_events();  // now, where another loop may tell what must come later
 
     // `room`: bytes for the address that was bound, and its NUL. What is not kept does not listen.
-    Result<std::unique_ptr<Accepting>> make_listener(const Uri &uri, uint32_t mode,
-                                                     ListenTerms terms, size_t room);
-    void keep(std::unique_ptr<Accepting> listener) { listeners_.push_back(std::move(listener)); }
+    Result<std::unique_ptr<Acceptor>> make_listener(const Uri &uri, uint32_t mode,
+                                                    ListenTerms terms, size_t room);
+    void keep(std::unique_ptr<Acceptor> listener) { listeners_.push_back(std::move(listener)); }
     List<Peer, InShard> &peers() { return peers_; }
-    const std::vector<std::unique_ptr<Accepting>> &listeners() const { return listeners_; }
+    const std::vector<std::unique_ptr<Acceptor>> &listeners() const { return listeners_; }
     std::vector<std::unique_ptr<Transport>> transports;
 
     void on_wake() override;
@@ -169,7 +169,7 @@ public:
 private:
     bool arrive_now(Message &message);
     void drain_mailbox();
-    class Stir final : public Message {
+    class WakeWaiters final : public Message {
     public:
         void arrive(Shard &shard) override;
         std::atomic<bool> posted{false};
@@ -177,7 +177,7 @@ private:
     void dial_next();
     bool may_dial_more() const;
     void look_for_room();
-    void stir_others();
+    void wake_other_loops();
     Peer *find_peer(const EngineId &id);
     Peer *find_peer(const Endpoint &ep);  // by its addresses
     Peer &take_in(std::unique_ptr<Peer> peer);
@@ -191,13 +191,13 @@ private:
     void check_drained();
     void arrived();
     void deliver();
-    void post_link(Shard &home, std::unique_ptr<LinkMove> move, Peer *from = nullptr);
-    void tell(std::unique_ptr<Notice> notice, Status status, uint32_t flags);
-    void receive(LinkMove &move);
-    std::unique_ptr<Connection> unpack(LinkMove &move);
-    void move_stranger(Connection &stranger, Shard &home, ConstBytes heard);
+    void post_migration(Shard &home, std::unique_ptr<Migration> move, Peer *from = nullptr);
+    void post_event(std::unique_ptr<Notice> notice, Status status, uint32_t flags);
+    void receive(Migration &move);
+    std::unique_ptr<Connection> unpack(Migration &move);
+    void migrate_half_open(Connection &half_open, Shard &home, ConstBytes heard);
     void report_pressure();
-    void report_refusal(const Connection &stranger);
+    void report_refusal(const Connection &half_open);
 
     Mailbox mailbox_;
     RegionTable regions_;
@@ -213,7 +213,7 @@ private:
         int32_t native = 0;
     };
     std::array<End, kRecentEnds> ends_;  // by number
-    OwningList<Connection, InHolder> strangers_, graveyard_;
+    OwningList<Connection, InHolder> half_open_connections_, deferred_deletes_;
     OwningList<Peer, InShard> dead_peers_;
     std::vector<Ref<Endpoint>> moving_;    // room for those that leave with a connection
     List<Endpoint, Lingering> lingering_;  // closed but for operations on their way here
@@ -221,12 +221,12 @@ private:
     LogLimit refusals_{kRefusalLines, kRefusalLogNs};
     std::unique_ptr<HalfOpen> half_open_;
     std::vector<uint8_t> refusal_;
-    std::vector<std::unique_ptr<Accepting>> listeners_;
+    std::vector<std::unique_ptr<Acceptor>> listeners_;
     List<Peer, WantsDial> want_dial_;
     uint32_t waiting_ = 0, dialing_ = 0, leaving_ = 0;
     bool starves_ = false;  // a peer waits for a slot
     Sieve<Peer> store_;     // those with a live connection
-    Stir stir_;
+    WakeWaiters wake_waiters_;
     uint64_t last_number_ = 0;
     EventList outbox_;
     EventList quiet_ends_;
@@ -234,9 +234,9 @@ private:
     std::vector<std::unique_ptr<Op[]>> op_blocks_;
     List<Op, InTransfer> free_ops_;
     CancelIndex cancel_index_;  // of all that is here but for receives that wait
-    Timer beat_, drain_limit_, room_;
-    bool stirred_ = false;        // beat_soon() since the last beat began
-    uint64_t listens_since_ = 0;  // without a pause that peers could have been heard in
+    Timer heartbeat_, drain_limit_, room_;
+    bool heartbeat_asked_ = false;  // arm_heartbeat() since the last heartbeat began
+    uint64_t listens_since_ = 0;    // without a pause that peers could have been heard in
     bool closing_ = false, ended_ = false;
     bool draining_ = false;
     bool drain_held_ = true;  // by what is under way here

@@ -38,7 +38,7 @@ void Shard::refuse_now(Transfer &transfer) {
     if (transfer.list.entries())
         transfer.runs.assign(0, transfer.list.entries() - 1, XFER_ECANCELED);
     transfer.ep->outstanding.fetch_sub(1);
-    tell(transfer);
+    post_event(transfer);
 }
 
 void Shard::submit(Request &request) {
@@ -49,7 +49,7 @@ void Shard::submit(Request &request) {
     request.event.status = XFER_ECANCELED;
     request.event.flags = XFER_FENCED;
     ep.outstanding.fetch_sub(1);
-    tell(request);
+    post_event(request);
 }
 
 void Shard::cancel(Batch &batch) {
@@ -85,7 +85,7 @@ void Shard::finish(Transfer &transfer) {
     if (transfer.quiet && transfer.event.status == XFER_OK)
         end_quietly(transfer);
     else
-        tell(transfer);
+        post_event(transfer);
     if (next) next->flow->turn_has_come(*next);
     operation_ended(ep);
     if (traveled) arrived();
@@ -94,9 +94,10 @@ void Shard::finish(Transfer &transfer) {
 void Shard::operation_ended(Endpoint &ep) {
     ep.outstanding.fetch_sub(1);
     // Without memory the next one that ends tells it.
-    if (ep.room_wanted.exchange(false) && !in_memory([&] { notify(ep, XFER_EVENT_ROOM, {}); }))
+    if (ep.room_wanted.exchange(false) &&
+        !catch_bad_alloc([&] { notify(ep, XFER_EVENT_ROOM, {}); }))
         ep.room_wanted.store(true);
-    if (engine.slots().hungry.load()) loop.defer(*this);
+    if (engine.slots().waiters.load()) loop.defer(*this);
     if (draining_ && ep.peer) ep.peer->drain();
     if (draining_) loop.defer(*this);
     if (--ep.busy == 0 && ep.closing) finish_close(ep);

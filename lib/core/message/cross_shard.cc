@@ -20,7 +20,7 @@ public:
             Ref<Answers>::adopt(new Answers(home, arrival.connection, arrival.number));
     }
     void arrive(Shard &shard) override {
-        shard.engine.receiving().arrive(arrival_);
+        shard.engine.receive_queue().arrive(arrival_);
         delete this;
     }
 
@@ -34,7 +34,7 @@ public:
     WithdrawMessage(const Shard &from, uint64_t connection, uint64_t number)
         : from_(from), connection_(connection), number_(number) {}
     void arrive(Shard &shard) override {
-        shard.engine.receiving().withdraw(from_, connection_, number_);
+        shard.engine.receive_queue().withdraw(from_, connection_, number_);
         delete this;
     }
 
@@ -66,22 +66,22 @@ void Answers::Node::arrive(Shard &shard) {
 }
 
 void MessagesLost::arrive(Shard &shard) {
-    shard.engine.receiving().lost(from_, connection_);
+    shard.engine.receive_queue().lost(from_, connection_);
     delete this;
 }
 
 void Shard::message_arrived(const Arrival &arrival) {
     Shard &first = engine.first_shard();
-    if (&first == this) return engine.receiving().arrive(arrival);
+    if (&first == this) return engine.receive_queue().arrive(arrival);
     std::unique_ptr<ArrivalMessage> message;
-    if (in_memory([&] { message = std::make_unique<ArrivalMessage>(*this, arrival); }))
+    if (catch_bad_alloc([&] { message = std::make_unique<ArrivalMessage>(*this, arrival); }))
         return xfer::post(first, std::move(message));
     answer_message(arrival.connection, arrival.number, {false, false, XFER_ENOMEM});
 }
 
 void Shard::message_withdrawn(uint64_t connection, uint64_t number) {
     Shard &first = engine.first_shard();
-    if (&first == this) return engine.receiving().withdraw(*this, connection, number);
+    if (&first == this) return engine.receive_queue().withdraw(*this, connection, number);
     xfer::post(first, std::make_unique<WithdrawMessage>(*this, connection, number));
 }
 
@@ -92,7 +92,7 @@ std::unique_ptr<MessagesLost> Shard::prepare_lost(uint64_t connection) {
 
 void Shard::messages_lost(uint64_t connection, std::unique_ptr<MessagesLost> prepared) {
     Shard &first = engine.first_shard();
-    if (&first == this) return engine.receiving().lost(*this, connection);
+    if (&first == this) return engine.receive_queue().lost(*this, connection);
     xfer::post(first, std::move(prepared));
 }
 
@@ -100,9 +100,9 @@ void Shard::answer_message(uint64_t connection, uint64_t number, const MessageAn
     Connection *live = find_live(connection);
     if (!live) return;
     if (answer.kept)
-        live->incoming.kept(number, answer.held);
+        live->message_receiver.kept(number, answer.held);
     else
-        live->incoming.taken(number, answer.status);
+        live->message_receiver.taken(number, answer.status);
 }
 
 // The receive has its message, and the bytes are still with the sender.
@@ -110,12 +110,12 @@ void Shard::pull(Receive &receive) {
     Connection *live = find_live(receive.letter.connection);
     if (!live || !live->usable()) return lose(receive);
     Endpoint *ep = receive.named.get();
-    if (!ep && !in_memory([&] { ep = &live->peer->unnamed(); })) {
-        live->incoming.taken(receive.letter.number, XFER_ENOMEM);
+    if (!ep && !catch_bad_alloc([&] { ep = &live->peer->unnamed(); })) {
+        live->message_receiver.taken(receive.letter.number, XFER_ENOMEM);
         return receive.end(*this, XFER_ENOMEM);
     }
     if (closing_ || ep->closing || ep->peer != live->peer) {
-        live->incoming.taken(receive.letter.number, XFER_ECANCELED);
+        live->message_receiver.taken(receive.letter.number, XFER_ECANCELED);
         return receive.end(*this, XFER_ECANCELED);
     }
     receive.role = Transfer::Role::pulls;
@@ -146,7 +146,7 @@ void Shard::end_receives(Endpoint &ep) {
     Shard &first = engine.first_shard();
     EndReceives &end = ep.end_receives;
     if (&first == this) {
-        engine.receiving().take(ep, end.receives);
+        engine.receive_queue().take(ep, end.receives);
         return end.all(*this);
     }
     end.home = this;
@@ -164,7 +164,7 @@ void EndReceives::all(Shard &shard) {
 
 void EndReceives::arrive(Shard &shard) {
     if (&shard != home) {
-        shard.engine.receiving().take(ep_, receives);
+        shard.engine.receive_queue().take(ep_, receives);
         shard.hand_over_events();  // what matched before must not come after CLOSED
         if (home->post(*this)) return;
     }
@@ -177,18 +177,18 @@ void Shard::closed_receives(Endpoint &ep) {
     if (--ep.busy == 0 && ep.closing) finish_close(ep);
 }
 
-void Shard::learnt(Endpoint &ep) {
+void Shard::identity_known(Endpoint &ep) {
     if (ep.receives.load() == 0) return;
     Shard &first = engine.first_shard();
-    if (&first == this) return engine.receiving().learnt(ep);
-    if (ep.learnt.posted.exchange(true)) return;  // it sees what is known when it arrives
+    if (&first == this) return engine.receive_queue().identity_known(ep);
+    if (ep.identity_known.posted.exchange(true)) return;  // it sees what is known when it arrives
     ep.retain();
-    if (!first.post(ep.learnt)) ep.release();
+    if (!first.post(ep.identity_known)) ep.release();
 }
 
-void Learnt::arrive(Shard &shard) {
+void IdentityKnown::arrive(Shard &shard) {
     posted.store(false);
-    shard.engine.receiving().learnt(ep_);
+    shard.engine.receive_queue().identity_known(ep_);
     ep_.release();  // may destroy this
 }
 

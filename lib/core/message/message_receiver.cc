@@ -11,7 +11,7 @@
 
 namespace xfer {
 
-bool Incoming::admit(const Frame &message, uint64_t payload) {
+bool MessageReceiver::admit(const Frame &message, uint64_t payload) {
     if (message.seq != last_ + 1) return false;
     if (open_.size() >= kMaxMessages || payload_ + payload > kMaxHeld) return false;
     last_ = message.seq;
@@ -20,7 +20,7 @@ bool Incoming::admit(const Frame &message, uint64_t payload) {
     return true;
 }
 
-void Incoming::hear(const Frame &message, ConstBytes body) {
+void MessageReceiver::hear(const Frame &message, ConstBytes body) {
     if (last_ == 0) lost_ = connection_.shard.prepare_lost(connection_.number);
     Arrival arrival;
     arrival.whole = !(message.flags & kEnvelope);
@@ -43,20 +43,20 @@ void Incoming::hear(const Frame &message, ConstBytes body) {
     arrival.incarnation = connection_.handshake.peer().incarnation;
     arrival.tag = message.region;
     arrival.sync = (message.flags & kSync) != 0;
-    if (Endpoint *ep = connection_.peer->spokesman()) arrival.source = Ref(*ep);
+    if (Endpoint *ep = connection_.peer->event_endpoint()) arrival.source = Ref(*ep);
     shard.message_arrived(arrival);
 }
 
-void Incoming::withdraw(const Frame &frame) {
+void MessageReceiver::withdraw(const Frame &frame) {
     if (!open_.contains(frame.seq)) return;  // it was taken meanwhile
     connection_.shard.message_withdrawn(connection_.number, frame.seq);
 }
 
-void Incoming::lost() {
+void MessageReceiver::lost() {
     if (last_) connection_.shard.messages_lost(connection_.number, std::move(lost_));
 }
 
-void Incoming::answer(FrameType type, uint64_t number, uint8_t flags, Status status) {
+void MessageReceiver::answer(FrameType type, uint64_t number, uint8_t flags, Status status) {
     Frame frame;
     frame.type = type;
     frame.flags = flags;
@@ -65,11 +65,11 @@ void Incoming::answer(FrameType type, uint64_t number, uint8_t flags, Status sta
     connection_.send(frame);
 }
 
-void Incoming::kept(uint64_t number, bool held) {
+void MessageReceiver::kept(uint64_t number, bool held) {
     answer(FrameType::kept, number, held ? kHeld : 0, XFER_OK);
 }
 
-void Incoming::taken(uint64_t number, Status status) {
+void MessageReceiver::taken(uint64_t number, Status status) {
     const auto at = open_.find(number);
     if (at == open_.end()) return;
     payload_ -= at->second;

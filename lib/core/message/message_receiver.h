@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The messages that the peer of one connection sends: checked and counted here, matched by
-// Receiving. Each is answered `kept` if it has to wait, and `taken` at its end.
+// ReceiveQueue. Each is answered `kept` if it has to wait, and `taken` at its end.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@ namespace xfer {
 
 class Connection;
 
-class Incoming {
+class MessageReceiver {
 public:
-    explicit Incoming(Connection &connection) : connection_(connection) {}
+    explicit MessageReceiver(Connection &connection) : connection_(connection) {}
 
     void hear(const Frame &message, ConstBytes body);
     void withdraw(const Frame &frame);

@@ -20,34 +20,34 @@ void broken(Connection &connection) {
 }  // namespace
 
 // Small ones are copied into the connection's own buffer, as far as the peer has room for them.
-bool Sending::goes_along(const Transfer &transfer) const {
+bool MessageSender::is_eager(const Transfer &transfer) const {
     return transfer.letter.length <= kMaxInline && payload_ + transfer.letter.length <= kMaxHeld;
 }
 
-bool Sending::room(const Transfer &transfer) const {
-    const uint64_t bytes = goes_along(transfer) ? transfer.letter.length : 0;
+bool MessageSender::room(const Transfer &transfer) const {
+    const uint64_t bytes = is_eager(transfer) ? transfer.letter.length : 0;
     return open_.size() < kMaxMessages &&
            (unanswered_ == 0 || unanswered_ + bytes <= kMessageWindow);
 }
 
-void Sending::pump(Connection &connection) {
+void MessageSender::pump(Connection &connection) {
     while (!queue_.empty() && connection.usable() && room(queue_.front())) {
         Transfer &transfer = queue_.front();
-        if (in_memory([&] { make_room(transfer); }))
+        if (catch_bad_alloc([&] { make_room(transfer); }))
             begin(connection, *queue_.pop_front());
         else
             flow_.end(transfer, XFER_ENOMEM);
     }
 }
 
-void Sending::make_room(const Transfer &transfer) {
-    body_.reserve(8 + (goes_along(transfer) ? transfer.letter.length : 0));
+void MessageSender::make_room(const Transfer &transfer) {
+    body_.reserve(8 + (is_eager(transfer) ? transfer.letter.length : 0));
     open_.try_emplace(last_ + 1);
 }
 
-void Sending::begin(Connection &connection, Transfer &transfer) {
+void MessageSender::begin(Connection &connection, Transfer &transfer) {
     Transfer::Letter &letter = transfer.letter;
-    const bool along = goes_along(transfer);
+    const bool along = is_eager(transfer);
     const bool checked = connection.shard.engine.options().checksum;
     Frame frame;
     frame.type = FrameType::message;
@@ -77,7 +77,7 @@ void Sending::begin(Connection &connection, Transfer &transfer) {
     connection.send(frame, body_);
 }
 
-void Sending::kept(Connection &connection, const Frame &frame) {
+void MessageSender::kept(Connection &connection, const Frame &frame) {
     const auto at = open_.find(frame.seq);
     const bool held = frame.flags & kHeld;
     if (at == open_.end() || at->second.unanswered == 0) return broken(connection);
@@ -89,7 +89,7 @@ void Sending::kept(Connection &connection, const Frame &frame) {
     if (held && !transfer->letter.sync) finish(connection, *transfer, XFER_OK);
 }
 
-void Sending::taken(Connection &connection, const Frame &frame) {
+void MessageSender::taken(Connection &connection, const Frame &frame) {
     const auto at = open_.find(frame.seq);
     if (at == open_.end()) return broken(connection);
     Transfer *transfer = at->second.transfer;
@@ -99,7 +99,7 @@ void Sending::taken(Connection &connection, const Frame &frame) {
     if (transfer) finish(connection, *transfer, frame.status);
 }
 
-void Sending::finish(Connection &connection, Transfer &transfer, Status status) {
+void MessageSender::finish(Connection &connection, Transfer &transfer, Status status) {
     if (status == XFER_OK) {
         transfer.status = XFER_OK;  // also if it was to be canceled: that came too late
         transfer.moved.set(transfer.letter.length);
@@ -112,14 +112,14 @@ void Sending::finish(Connection &connection, Transfer &transfer, Status status) 
 }
 
 // A peer could answer while what it pulls is still on its way out.
-bool Sending::still(Connection &connection, Transfer &transfer) {
+bool MessageSender::still(Connection &connection, Transfer &transfer) {
     if (!transfer.letter.pulled) return true;
     if (!transfer.letter.leaving && connection.retire(transfer)) return true;
     connection.shard.loop.disarm(transfer.timer);
     return false;
 }
 
-void Sending::withdraw(Connection &connection, Transfer &transfer) {
+void MessageSender::withdraw(Connection &connection, Transfer &transfer) {
     Frame frame;
     frame.type = FrameType::withdraw;
     frame.seq = transfer.letter.number;
@@ -127,7 +127,7 @@ void Sending::withdraw(Connection &connection, Transfer &transfer) {
     if (still(connection, transfer)) flow_.fence(transfer);
 }
 
-void Sending::quiet(const Connection &connection, MessageId number) {
+void MessageSender::quiet(const Connection &connection, MessageId number) {
     Transfer *transfer = flow_.find_leaving(connection.number, number.value);
     if (!transfer || --transfer->letter.leaving) return;
     if (transfer->letter.answered)
@@ -136,8 +136,8 @@ void Sending::quiet(const Connection &connection, MessageId number) {
         flow_.fence(*transfer);
 }
 
-Status Sending::access(Dir dir, const Access &asked, std::span<const WirePiece> pieces,
-                       std::vector<iovec> &out) {
+Status MessageSender::access(Dir dir, const Access &asked, std::span<const WirePiece> pieces,
+                             std::vector<iovec> &out) {
     const auto message = asked.target().message();
     const auto at = message ? open_.find(message->value) : open_.end();
     Transfer *transfer = at == open_.end() ? nullptr : at->second.transfer;
@@ -155,12 +155,12 @@ Status Sending::access(Dir dir, const Access &asked, std::span<const WirePiece> 
     return XFER_OK;
 }
 
-void Sending::forget(Transfer &transfer) {
+void MessageSender::forget(Transfer &transfer) {
     const auto at = open_.find(transfer.letter.number);
     if (at != open_.end() && at->second.transfer == &transfer) at->second.transfer = nullptr;
 }
 
-void Sending::reset() {
+void MessageSender::reset() {
     open_.clear();
     last_ = payload_ = unanswered_ = 0;
 }

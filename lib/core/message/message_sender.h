@@ -15,9 +15,9 @@ namespace xfer {
 
 class Connection;
 
-class Sending {
+class MessageSender {
 public:
-    explicit Sending(Flow &flow) : flow_(flow) {}
+    explicit MessageSender(Flow &flow) : flow_(flow) {}
 
     void enqueue(Transfer &transfer) { queue_.push_back(transfer); }
     bool waiting() const { return !queue_.empty(); }
@@ -40,7 +40,7 @@ private:
         uint32_t unanswered;  // bytes that the peer may not have looked at yet
     };
     bool room(const Transfer &transfer) const;
-    bool goes_along(const Transfer &transfer) const;
+    bool is_eager(const Transfer &transfer) const;
     void make_room(const Transfer &transfer);  // all that begin() takes
     void begin(Connection &connection, Transfer &transfer);
     void finish(Connection &connection, Transfer &transfer, Status status);

@@ -12,7 +12,7 @@
 namespace xfer {
 
 // A message that waits for its receive.
-class Receiving::Envelope final : public Unexpected, public ListNode<InConnection> {
+class ReceiveQueue::Envelope final : public Unexpected, public ListNode<InConnection> {
 public:
     explicit Envelope(const Arrival &told) : arrival(told) {
         from = told.from;
@@ -40,17 +40,17 @@ void Receive::arrive(Shard &shard) {
     else if (letter.connection)
         shard.pull(*this);
     else
-        engine.receiving().post(*this);
+        engine.receive_queue().post(*this);
 }
 
 void Receive::on_timer(Timer &timer) {
     if (flow) return Transfer::on_timer(timer);
-    engine.receiving().end(*this, XFER_ETIMEDOUT);
+    engine.receive_queue().end(*this, XFER_ETIMEDOUT);
 }
 
 void Receive::cancel() {
     if (flow) return Transfer::cancel();
-    engine.receiving().end(*this, XFER_ECANCELED);
+    engine.receive_queue().end(*this, XFER_ECANCELED);
 }
 
 void Receive::match(const Arrival &arrival) {
@@ -83,7 +83,7 @@ void Receive::tell_taken() {
     event.data_length = sizeof sender_ + std::min(letter.length, capacity);
 }
 
-bool Receive::due() {
+bool Receive::still_valid() {
     if (!named && source_ && source_->gone()) event.ep = nullptr;
     const Endpoint *from = named ? named.get() : source_.get();
     if (from && letter.connection) event.index = from->user.load();
@@ -104,14 +104,14 @@ void Receive::end(Shard &shard, Status why) {
     shard.counters[OpKind::recv].end(why == XFER_ETRUNC ? XFER_OK : why,
                                      std::min(letter.length, capacity), shard.now() - started);
     const Ref<Endpoint> ep_named = named;
-    shard.tell(*this);
+    shard.post_event(*this);
     if (!ep_named) return;
     // Its endpoint's CLOSED, told by another loop, must not overtake this.
     if (ep_named->ended.load()) shard.hand_over_events();
     ep_named->receives.fetch_sub(1);
 }
 
-void Receive::told() {
+void Receive::released() {
     if (ep) ep->release();
     engine.receive_ended();
     delete this;
@@ -119,16 +119,16 @@ void Receive::told() {
 
 // ---- from the user
 
-Receiving::~Receiving() {
+ReceiveQueue::~ReceiveQueue() {
     XFER_CHECK(posted_.empty());
     XFER_CHECK(held_.empty());
 }
 
-Shard &Receiving::shard() {
+Shard &ReceiveQueue::shard() {
     return engine_.first_shard();
 }
 
-void Receiving::post(Receive &receive) {
+void ReceiveQueue::post(Receive &receive) {
     shard().counters[OpKind::recv].submitted.add();
     receive.started = shard().now();
     receive.deadline =
@@ -139,15 +139,15 @@ void Receiving::post(Receive &receive) {
     if (receive.deadline != kNever) shard().loop.arm(receive.timer, receive.deadline);
 }
 
-bool Receiving::wait(Receive &receive) {
+bool ReceiveQueue::wait(Receive &receive) {
     if (receive.named) receive.from = receive.named->peer_id();
-    if (Unexpected *found = matching_.take(receive)) {
+    if (Unexpected *found = matcher_.take(receive)) {
         std::unique_ptr<Envelope> envelope(static_cast<Envelope *>(found));
         discard(*envelope);
         deliver(receive, envelope->arrival);
         return false;
     }
-    if (!in_memory([&] { matching_.add(receive); })) {
+    if (!catch_bad_alloc([&] { matcher_.add(receive); })) {
         receive.end(shard(), XFER_ENOMEM);
         return false;
     }
@@ -158,58 +158,58 @@ bool Receiving::wait(Receive &receive) {
 }
 
 // Who waits for a peer wants to know that it has stopped.
-void Receiving::await(Shard &home) {
+void ReceiveQueue::await(Shard &home) {
     if (&home == &shard())
-        home.beat_soon();
+        home.arm_heartbeat();
     else
-        home.stir();
+        home.wake_waiters();
 }
 
-void Receiving::forget(Receive &receive) {
+void ReceiveQueue::forget(Receive &receive) {
     shard().loop.disarm(receive.timer);
     receive.ListNode<InPosted>::unlink();
     CancelIndex::remove(receive);
 }
 
-void Receiving::end(Receive &receive, Status why) {
-    matching_.remove(receive);
+void ReceiveQueue::end(Receive &receive, Status why) {
+    matcher_.remove(receive);
     forget(receive);
     receive.end(shard(), why);
 }
 
-void Receiving::take(const Endpoint &ep, List<Receive, InPosted> &into) {
+void ReceiveQueue::take(const Endpoint &ep, List<Receive, InPosted> &into) {
     for (Receive &receive : posted_) {
         if (receive.named.get() != &ep) continue;
-        matching_.remove(receive);
+        matcher_.remove(receive);
         forget(receive);
         into.push_back(receive);
     }
 }
 
-void Receiving::close() {
+void ReceiveQueue::close() {
     closed_ = true;
     while (!posted_.empty())
         end(posted_.front(), XFER_ECANCELED);
-    while (Unexpected *message = matching_.oldest()) {
+    while (Unexpected *message = matcher_.oldest()) {
         std::unique_ptr<Envelope> envelope(static_cast<Envelope *>(message));
-        matching_.remove(*envelope);
+        matcher_.remove(*envelope);
         discard(*envelope);
     }
 }
 
 // ---- from connections
 
-void Receiving::arrive(const Arrival &arrival) {
+void ReceiveQueue::arrive(const Arrival &arrival) {
     if (closed_) return;
-    Posted *found = matching_.take(arrival.from, arrival.tag);
+    Posted *found = matcher_.take(arrival.from, arrival.tag);
     if (!found) return keep(arrival);
     auto &receive = static_cast<Receive &>(*found);
     forget(receive);
     deliver(receive, arrival);
 }
 
-bool Receiving::peek(const Posted &wanted, xfer_message_info_t &info) {
-    const auto *found = static_cast<const Envelope *>(matching_.find(wanted));
+bool ReceiveQueue::peek(const Posted &wanted, xfer_message_info_t &info) {
+    const auto *found = static_cast<const Envelope *>(matcher_.find(wanted));
     if (!found) return false;
     const Arrival &arrival = found->arrival;
     std::copy(arrival.from.begin(), arrival.from.end(), info.sender.bytes);
@@ -219,15 +219,15 @@ bool Receiving::peek(const Posted &wanted, xfer_message_info_t &info) {
     return true;
 }
 
-void Receiving::deliver(Receive &receive, const Arrival &arrival) {
+void ReceiveQueue::deliver(Receive &receive, const Arrival &arrival) {
     receive.match(arrival);
-    if (!in_memory([&] { receive.make_room(arrival.length); })) {
+    if (!catch_bad_alloc([&] { receive.make_room(arrival.length); })) {
         receive.end(shard(), XFER_ENOMEM);
         return taken(arrival, XFER_ENOMEM);
     }
     const uint64_t bytes = std::min(receive.capacity, arrival.length);
     if (!arrival.whole && bytes > 0) {
-        const bool prepared = in_memory([&] {
+        const bool prepared = catch_bad_alloc([&] {
             const Access access{Target(MessageId{arrival.number}).wire(), 0, 0};
             receive.remotes.assign(1, {arrival.from, arrival.incarnation, access, XFER_OK});
             const Piece all{reinterpret_cast<uint64_t>(receive.buffer), 0, bytes};
@@ -246,37 +246,37 @@ void Receiving::deliver(Receive &receive, const Arrival &arrival) {
     taken(arrival);
 }
 
-void Receiving::keep(const Arrival &arrival) {
+void ReceiveQueue::keep(const Arrival &arrival) {
     const Source source{arrival.shard->index, arrival.connection};
     std::unique_ptr<Envelope> envelope;
     bool counted = false;
-    const bool kept = in_memory([&] {
+    const bool kept = catch_bad_alloc([&] {
         envelope = std::make_unique<Envelope>(arrival);
         counted = arrival.whole && held_.take(arrival.from, arrival.payload.size());
         if (counted) envelope->hold(arrival.payload);
         by_connection_.try_emplace(source);
-        matching_.add(*envelope);
+        matcher_.add(*envelope);
     });
     if (!kept) {
         if (counted) held_.give_back(arrival.from, arrival.payload.size());
-        if (envelope) matching_.remove(*envelope);
+        if (envelope) matcher_.remove(*envelope);
         return taken(arrival, XFER_ENOMEM);
     }
     by_connection_.at(source).push_back(*envelope);
     answer(arrival, {true, envelope.release()->arrival.whole, XFER_OK});
 }
 
-void Receiving::answer(const Arrival &arrival, const MessageAnswer &answer) {
+void ReceiveQueue::answer(const Arrival &arrival, const MessageAnswer &answer) {
     if (arrival.answers) return arrival.answers->post(answer);
     shard().answer_message(arrival.connection, arrival.number, answer);
 }
 
-void Receiving::taken(const Arrival &arrival, Status status) {
+void ReceiveQueue::taken(const Arrival &arrival, Status status) {
     answer(arrival, {false, false, status});
 }
 
 // It is out of the matching; the caller destroys it.
-void Receiving::discard(Envelope &envelope) {
+void ReceiveQueue::discard(Envelope &envelope) {
     if (envelope.arrival.whole) held_.give_back(envelope.from, envelope.payload.size());
     envelope.ListNode<InConnection>::unlink();
     const auto at =
@@ -285,14 +285,14 @@ void Receiving::discard(Envelope &envelope) {
 }
 
 // What the sender was told is held stays; it has seen its send succeed.
-void Receiving::withdraw(const Shard &from, uint64_t connection, uint64_t number) {
+void ReceiveQueue::withdraw(const Shard &from, uint64_t connection, uint64_t number) {
     const auto at = by_connection_.find({from.index, connection});
     if (at == by_connection_.end()) return;
     for (Envelope &envelope : at->second) {
         const Arrival &arrival = envelope.arrival;
         if (arrival.number != number || (arrival.whole && !arrival.sync)) continue;
         std::unique_ptr<Envelope> owned(&envelope);
-        matching_.remove(envelope);
+        matcher_.remove(envelope);
         discard(envelope);
         taken(arrival, XFER_ECANCELED);
         return;
@@ -300,7 +300,7 @@ void Receiving::withdraw(const Shard &from, uint64_t connection, uint64_t number
 }
 
 // Messages that are here can still be received; those that were to be pulled are gone.
-void Receiving::lost(const Shard &from, uint64_t connection) {
+void ReceiveQueue::lost(const Shard &from, uint64_t connection) {
     const auto at = by_connection_.find({from.index, connection});
     if (at == by_connection_.end()) return;
     List<Envelope, InConnection> all;
@@ -309,12 +309,12 @@ void Receiving::lost(const Shard &from, uint64_t connection) {
     for (Envelope &envelope : all) {
         envelope.ListNode<InConnection>::unlink();
         if (envelope.arrival.whole) continue;
-        matching_.remove(envelope);
+        matcher_.remove(envelope);
         delete &envelope;
     }
 }
 
-void Receiving::learnt(Endpoint &ep) {
+void ReceiveQueue::identity_known(Endpoint &ep) {
     List<Receive, InPosted> again;
     take(ep, again);
     while (Receive *receive = again.pop_front())

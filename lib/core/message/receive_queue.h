@@ -44,8 +44,8 @@ public:
     void ended() override;  // a pull
     const Endpoint *begun_with() const override { return named.get(); }
     void cancel() override;
-    bool due() override;
-    void told() override;
+    bool still_valid() override;
+    void released() override;
 
     // XFER_FLAG_TAKE: the memory for a message of that length. Throws std::bad_alloc.
     void make_room(uint64_t length);
@@ -67,10 +67,10 @@ private:
     std::unique_ptr<uint8_t[]> taken_;  // the sender's identity, and the message
 };
 
-class Receiving {
+class ReceiveQueue {
 public:
-    explicit Receiving(Engine &engine) : engine_(engine) {}
-    ~Receiving();
+    explicit ReceiveQueue(Engine &engine) : engine_(engine) {}
+    ~ReceiveQueue();
 
     // ---- from the user
     void post(Receive &receive);
@@ -85,7 +85,7 @@ public:
     void arrive(const Arrival &arrival);
     void withdraw(const Shard &shard, uint64_t connection, uint64_t number);
     void lost(const Shard &shard, uint64_t connection);
-    void learnt(Endpoint &ep);  // who it is
+    void identity_known(Endpoint &ep);  // who it is
 
 private:
     class Envelope;
@@ -102,7 +102,7 @@ private:
     Shard &shard();
 
     Engine &engine_;
-    Matching matching_;
+    TagMatcher matcher_;
     List<Receive, InPosted> posted_;
     CancelIndex index_;  // of the same
     std::map<Source, List<Envelope, InConnection>> by_connection_;

@@ -21,7 +21,7 @@ void drop(Map &index, const typename Map::key_type &key, Item &item) {
 
 }  // namespace
 
-Posted *Matching::take(const EngineId &from, uint64_t tag) {
+Posted *TagMatcher::take(const EngineId &from, uint64_t tag) {
     Posted *oldest = front(exact_, {from, tag});
     const auto older = [&](Posted *other) {
         if (other && (!oldest || other->age_ < oldest->age_)) oldest = other;
@@ -36,13 +36,13 @@ Posted *Matching::take(const EngineId &from, uint64_t tag) {
     return oldest;
 }
 
-Unexpected *Matching::take(const Posted &receive) {
+Unexpected *TagMatcher::take(const Posted &receive) {
     Unexpected *first = find(receive);
     if (first) remove(*first);
     return first;
 }
 
-Unexpected *Matching::find(const Posted &receive) {
+Unexpected *TagMatcher::find(const Posted &receive) {
     if (!receive.any && !receive.from) return nullptr;
     if (exact(receive))
         return receive.any ? front(by_tag_, {std::nullopt, receive.tag})
@@ -52,7 +52,7 @@ Unexpected *Matching::find(const Posted &receive) {
     return nullptr;
 }
 
-void Matching::add(Posted &receive) {
+void TagMatcher::add(Posted &receive) {
     receive.age_ = ++age_;
     if (!receive.any && !receive.from)
         unknown_.push_back(receive);
@@ -62,17 +62,17 @@ void Matching::add(Posted &receive) {
         masked_.push_back(receive);
 }
 
-void Matching::remove(Posted &receive) {
+void TagMatcher::remove(Posted &receive) {
     drop<ByWish>(exact_, key(receive), receive);
 }
 
-void Matching::add(Unexpected &message) {
+void TagMatcher::add(Unexpected &message) {
     by_peer_[{message.from, message.tag}].push_back(message);
     by_tag_[{std::nullopt, message.tag}].push_back(message);
     messages_.push_back(message);
 }
 
-void Matching::remove(Unexpected &message) {
+void TagMatcher::remove(Unexpected &message) {
     drop<ByPeerAndTag>(by_peer_, {message.from, message.tag}, message);
     drop<ByTag>(by_tag_, {std::nullopt, message.tag}, message);
     message.ListNode<ByAge>::unlink();

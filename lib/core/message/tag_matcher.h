@@ -33,7 +33,7 @@ public:
     }
 
 private:
-    friend class Matching;
+    friend class TagMatcher;
     uint64_t age_ = 0;
 
 protected:
@@ -50,7 +50,7 @@ protected:
     ~Unexpected() = default;
 };
 
-class Matching {
+class TagMatcher {
 public:
     Posted *take(const EngineId &from, uint64_t tag);  // the receive for a message that has come
     Unexpected *take(const Posted &receive);           // the message for a receive that is posted

@@ -7,7 +7,7 @@
 
 namespace xfer {
 
-Failure Accepting::listen(Transport &transport, const Uri &uri, uint32_t mode) {
+Failure Acceptor::listen(Transport &transport, const Uri &uri, uint32_t mode) {
     auto listener = transport.listen(uri, mode, *this);
     if (!listener) return listener.error();
     listener_ = std::move(*listener);
@@ -17,23 +17,23 @@ Failure Accepting::listen(Transport &transport, const Uri &uri, uint32_t mode) {
     return {};
 }
 
-bool Accepting::admits(const Source &source) {
+bool Acceptor::admits(const Source &source) {
     return shard_.admits(source);
 }
 
-ConstBytes Accepting::refusal() const {
+ConstBytes Acceptor::refusal() const {
     return shard_.refusal();
 }
 
-bool Accepting::under_pressure() {
+bool Acceptor::under_pressure() {
     return shard_.under_pressure();
 }
 
-void Accepting::on_accept(std::unique_ptr<Link> link, const Source &source) {
+void Acceptor::on_accept(std::unique_ptr<Link> link, const Source &source) {
     shard_.on_accept(std::move(link), source, terms_.user);
 }
 
-bool Accepting::shed() {
+bool Acceptor::shed() {
     return shard_.shed();
 }
 
@@ -45,16 +45,16 @@ std::vector<std::string> with_port(std::vector<std::string> addresses, const std
     return addresses;
 }
 
-std::vector<std::string> told_addresses(std::span<const Accepting *const> all,
+std::vector<std::string> told_addresses(std::span<const Acceptor *const> all,
                                         const std::vector<std::string> &by_engine, size_t most) {
     std::vector<std::string> told;
     bool any = false, silent = false;
-    for (const Accepting *each : all) {
+    for (const Acceptor *each : all) {
         any |= each->terms().of_user;
         silent |= each->terms().of_user && each->terms().advertise.empty();
     }
     if (silent || !any) told = by_engine;
-    for (const Accepting *each : all) {
+    for (const Acceptor *each : all) {
         const std::vector<std::string> &own = each->terms().advertise;
         told.insert(told.end(), own.begin(), own.end());
         const bool by_itself = own.empty() && (!each->terms().of_user || by_engine.empty());

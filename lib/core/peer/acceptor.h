@@ -21,9 +21,9 @@ struct ListenTerms {
     bool of_user = false;                // false: the engine's own, which only neighbours are told
 };
 
-class Accepting final : public AcceptSink {
+class Acceptor final : public AcceptSink {
 public:
-    Accepting(Shard &shard, ListenTerms terms) : shard_(shard), terms_(std::move(terms)) {}
+    Acceptor(Shard &shard, ListenTerms terms) : shard_(shard), terms_(std::move(terms)) {}
 
     Failure listen(Transport &transport, const Uri &uri, uint32_t mode);
     const ListenTerms &terms() const { return terms_; }
@@ -47,7 +47,7 @@ std::vector<std::string> with_port(std::vector<std::string> addresses, const std
 
 // What peers are told to dial: of each listener what it says itself; `by_engine` stands for all
 // that say nothing, and for none, too; without it, what was bound. The first `most` of them.
-std::vector<std::string> told_addresses(std::span<const Accepting *const> all,
+std::vector<std::string> told_addresses(std::span<const Acceptor *const> all,
                                         const std::vector<std::string> &by_engine, size_t most);
 
 }  // namespace xfer

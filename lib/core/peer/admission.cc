@@ -28,33 +28,34 @@ uint32_t Admission::undecided() {
 
 // A restarted peer waits until its earlier life, which may have been claimed, has its verdict or is
 // gone.
-void Admission::ask(Connection &stranger, const Statement &statement) {
-    const uint64_t incarnation = stranger.handshake.peer().incarnation;
-    if (peer_.shard.draining()) return stranger.refuse(XFER_ECLOSED);
-    if (ep_ && incarnation != incarnation_) return stranger.refuse(XFER_EOVERLOAD);
-    if (undecided() >= kMaxContacts) return stranger.refuse(XFER_EOVERLOAD);
-    if (!ep_ && !begin(stranger)) return stranger.refuse(XFER_EOVERLOAD);
-    stranger.wait_for_verdict(peer_, statement);
-    waiting_.push_back(stranger);
+void Admission::ask(Connection &half_open, const Statement &statement) {
+    const uint64_t incarnation = half_open.handshake.peer().incarnation;
+    if (peer_.shard.draining()) return half_open.refuse(XFER_ECLOSED);
+    if (ep_ && incarnation != incarnation_) return half_open.refuse(XFER_EOVERLOAD);
+    if (undecided() >= kMaxAttempts) return half_open.refuse(XFER_EOVERLOAD);
+    if (!ep_ && !begin(half_open)) return half_open.refuse(XFER_EOVERLOAD);
+    half_open.wait_for_verdict(peer_, statement);
+    waiting_.push_back(half_open);
 }
 
 // Its last event is made with the first: its end needs no memory.
-bool Admission::begin(Connection &stranger) {
-    const Identity &identity = stranger.handshake.peer();
-    Shard::Newcomer newcomer = peer_.shard.newcomer(stranger);
+bool Admission::begin(Connection &half_open) {
+    const Identity &identity = half_open.handshake.peer();
+    Shard::Newcomer newcomer = peer_.shard.newcomer(half_open);
     Endpoint &ep = *newcomer.ep;
-    ep.set_face(identity, stranger.handshake.peer_terms().blob, stranger.control().link->remote());
-    auto farewell = std::make_unique<Notice>(ep, XFER_EVENT_PEER_DOWN, std::vector<uint8_t>());
+    ep.set_info(identity, half_open.handshake.peer_terms().blob,
+                half_open.control().link->remote());
+    auto down_event = std::make_unique<Notice>(ep, XFER_EVENT_PEER_DOWN, std::vector<uint8_t>());
     if (!peer_.shard.engine.undecided().take()) return false;
     ep.counts_undecided.store(true);
     ep.peer = &peer_;
     ep_ = &ep;
-    farewell_ = std::move(farewell);
+    down_event_ = std::move(down_event);
     decided_ = false;
     incarnation_ = identity.incarnation;
     peer_.shard.log().info("peer {}: asks to come in from {}", short_name(identity.id),
-                           stranger.control().link->remote());
-    peer_.shard.tell(std::move(newcomer));
+                           half_open.control().link->remote());
+    peer_.shard.post_event(std::move(newcomer));
     return true;
 }
 
@@ -98,7 +99,7 @@ void Admission::refuse_waiting(Status verdict) {
 void Admission::up(uint64_t incarnation) {
     admitted_ = incarnation;
     if (!ep_ || !decided_ || incarnation != incarnation_) return;
-    farewell_.reset();
+    down_event_.reset();
     peer_.attach(*std::exchange(ep_, nullptr));
 }
 
@@ -125,7 +126,7 @@ void Admission::lost(Connection &connection) {
 void Admission::end(const Failure &why) {
     Endpoint &ep = *std::exchange(ep_, nullptr);
     if (decided_) down(incarnation_);
-    ep.farewell = std::move(farewell_);
+    ep.down_event = std::move(down_event_);
     peer_.attach(ep);
     peer_.shard.notify_peer_down(ep, why);
 }
@@ -134,7 +135,7 @@ void Admission::end(const Failure &why) {
 void Admission::closed(Endpoint &ep) {
     if (&ep != ep_) return;
     ep_ = nullptr;
-    farewell_.reset();
+    down_event_.reset();
     refuse_waiting(XFER_EACCESS);
 }
 

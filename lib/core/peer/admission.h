@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whether the application lets in a peer that came to us (XFER_ENGINE_ASK). It is asked once for an
-// incarnation, when that has proved itself, and until the verdict its connections are strangers:
-// they take no slot, and nothing that they say is served. lib/design/0040.
+// incarnation, when that has proved itself, and until the verdict its connections are half-open
+// connections: they take no slot, and nothing that they say is served. lib/design/0040.
 #pragma once
 
 #include <memory>
@@ -22,7 +22,7 @@ public:
 
     // Nobody need be asked: it is in, or the application has opened an endpoint for it.
     bool open_to(uint64_t incarnation);
-    void ask(Connection &stranger, const Statement &statement);
+    void ask(Connection &half_open, const Statement &statement);
     // By the handle of the question, or of a peer that is in.
     void decide(Endpoint &ep, Status verdict);
     void dialed();                  // the application wants this peer itself
@@ -35,7 +35,7 @@ public:
     uint32_t undecided();                        // connections that wait for the verdict
 
 private:
-    bool begin(Connection &stranger);
+    bool begin(Connection &half_open);
     void let_in();
     void turn_away(Status verdict);
     void refuse_waiting(Status verdict);
@@ -44,7 +44,7 @@ private:
 
     Peer &peer_;
     Endpoint *ep_ = nullptr;  // with the loop's count
-    std::unique_ptr<Notice> farewell_;
+    std::unique_ptr<Notice> down_event_;
     bool decided_ = false;      // let in, and not up yet
     uint64_t incarnation_ = 0;  // of the question
     uint64_t admitted_ = 0;

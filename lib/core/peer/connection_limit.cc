@@ -2,7 +2,7 @@
 // The connections of a loop as a store with a bound: who wants one more waits until another goes.
 // What goes is idle at both ends, and can be dialed again; the oldest that was not used for longest
 // goes first (core/peer/sieve.h). It is offered its end, as when it was idle for long: the peer may
-// refuse. Slots are of the whole engine, so that loops stir each other.
+// refuse. The budget is of the whole engine, so that loops wake the waiters of each other.
 #include <algorithm>
 
 #include "core/engine/engine.h"
@@ -41,9 +41,9 @@ void Shard::dial_next() {
     const bool starves = may_dial_more();
     if (starves != std::exchange(starves_, starves)) {
         if (starves)
-            engine.slots().hungry.fetch_add(1);
+            engine.slots().waiters.fetch_add(1);
         else
-            engine.slots().hungry.fetch_sub(1);
+            engine.slots().waiters.fetch_sub(1);
     }
     if (!starves) return loop.disarm(room_);
     make_room(waiting_);
@@ -57,33 +57,33 @@ void Shard::make_room(uint32_t wanted) {
         if (!peer) break;
         peer->live()->offer_end();
     }
-    if (leaving_ < wanted && starves_) stir_others();
+    if (leaving_ < wanted && starves_) wake_other_loops();
 }
 
 void Shard::room_made() {
     dial_next();
-    if (engine.slots().hungry.load()) stir_others();
+    if (engine.slots().waiters.load()) wake_other_loops();
 }
 
 // An operation has ended: its connection may be the one to go.
 void Shard::look_for_room() {
-    if (engine.slots().hungry.load()) make_room(std::max(waiting_, 1u));
+    if (engine.slots().waiters.load()) make_room(std::max(waiting_, 1u));
 }
 
-void Shard::stir_others() {
+void Shard::wake_other_loops() {
     for (auto &shard : engine.shards())
-        if (shard.get() != this) shard->stir();
+        if (shard.get() != this) shard->wake_waiters();
 }
 
-void Shard::stir() {
-    if (!stir_.posted.exchange(true)) post(stir_);
+void Shard::wake_waiters() {
+    if (!wake_waiters_.posted.exchange(true)) post(wake_waiters_);
 }
 
-void Shard::Stir::arrive(Shard &shard) {
+void Shard::WakeWaiters::arrive(Shard &shard) {
     posted.store(false);
     shard.dial_next();
     shard.look_for_room();
-    shard.beat_soon();
+    shard.arm_heartbeat();
 }
 
 }  // namespace xfer

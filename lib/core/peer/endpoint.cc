@@ -63,23 +63,23 @@ bool Endpoint::admit(uint32_t limit) {
     return false;
 }
 
-void Endpoint::set_face(const Identity &identity, const std::vector<uint8_t> &blob,
+void Endpoint::set_info(const Identity &identity, const std::vector<uint8_t> &blob,
                         const std::string &address) {
     std::vector<uint8_t> new_blob = blob;
     std::string new_address = address;
-    std::lock_guard lock(face_mutex_);
+    std::lock_guard lock(info_mutex_);
     identity_ = identity;
     blob_.swap(new_blob);
     address_.swap(new_address);
 }
 
 void Endpoint::set_identity(const Identity &identity) {
-    std::lock_guard lock(face_mutex_);
+    std::lock_guard lock(info_mutex_);
     identity_ = identity;
 }
 
-void Endpoint::face(xfer_peer_info_t &info) const {
-    std::lock_guard lock(face_mutex_);
+void Endpoint::read_info(xfer_peer_info_t &info) const {
+    std::lock_guard lock(info_mutex_);
     std::copy(identity_.id.begin(), identity_.id.end(), info.id.bytes);
     info.id.incarnation = identity_.incarnation;
     info.state = state.load();
@@ -90,13 +90,13 @@ void Endpoint::face(xfer_peer_info_t &info) const {
 }
 
 std::optional<EngineId> Endpoint::peer_id() const {
-    std::lock_guard lock(face_mutex_);
+    std::lock_guard lock(info_mutex_);
     if (identity_.incarnation == 0) return std::nullopt;
     return identity_.id;
 }
 
 bool Endpoint::list(const std::vector<std::string> &uris) {
-    std::lock_guard lock(face_mutex_);
+    std::lock_guard lock(info_mutex_);
     std::vector<std::string> all = listed_;
     for (const std::string &each : uris)
         if (std::find(all.begin(), all.end(), each) == all.end()) all.push_back(each);
@@ -106,12 +106,12 @@ bool Endpoint::list(const std::vector<std::string> &uris) {
 }
 
 bool Endpoint::lists(const std::string &address) const {
-    std::lock_guard lock(face_mutex_);
+    std::lock_guard lock(info_mutex_);
     return std::find(listed_.begin(), listed_.end(), address) != listed_.end();
 }
 
 bool Endpoint::lists_several() const {
-    std::lock_guard lock(face_mutex_);
+    std::lock_guard lock(info_mutex_);
     return listed_.size() > 1;
 }
 
@@ -144,7 +144,7 @@ void Endpoint::Close::arrive(Shard &shard) {
     ep.release();
 }
 
-void Endpoint::Closed::told() {
+void Endpoint::Closed::released() {
     ep.ended.store(true);
     ep.release();  // the loop's count
 }
@@ -178,7 +178,7 @@ bool Notice::admit() {
 }
 
 // The handle may have got its word since this was raised.
-bool Notice::due() {
+bool Notice::still_valid() {
     event.user = ep_.user.load();
     return !ep_.gone();
 }
@@ -187,7 +187,7 @@ void Notice::given() {
     if (event.kind == XFER_EVENT_PEER && ep_.of_accept()) ep_.give();
 }
 
-void Notice::told() {
+void Notice::released() {
     waiting().fetch_sub(1);
     if (event.kind == XFER_EVENT_PEER_DOWN) ep_.no_longer_undecided();
     // Once: the peer may have come back, and gone again, before its first end was told.

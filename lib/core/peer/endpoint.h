@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The user's handle on a peer. Its face (state, peer, counters) is read from any thread; the rest
-// belongs to the loop that owns the peer.
+// The user's handle on a peer. What is known of its peer (state, peer, counters) is read from any
+// thread; the rest belongs to the loop that owns the peer.
 #pragma once
 
 #include <atomic>
@@ -44,10 +44,10 @@ private:
     Endpoint &ep_;
 };
 
-// It has learnt, on another loop, who its peer is.
-class Learnt final : public Message {
+// It has identity_known, on another loop, who its peer is.
+class IdentityKnown final : public Message {
 public:
-    explicit Learnt(Endpoint &owner) : ep_(owner) {}
+    explicit IdentityKnown(Endpoint &owner) : ep_(owner) {}
     void arrive(Shard &shard) override;
     std::atomic<bool> posted{false};
 
@@ -70,7 +70,7 @@ public:
     std::atomic<uint64_t> user;  // of the last xfer_ep_keep, or of the open
     std::optional<EngineId> expected;
     std::atomic<Shard *> shard{
-        nullptr};                    // whose loop owns the peer; moves when the identity is learnt
+        nullptr};  // whose loop owns the peer; moves when the identity is identity_known
     std::atomic<bool> moved{false};  // to another loop, ever
     std::atomic<uint32_t> state{XFER_EP_IDLE};
     std::atomic<bool> closed{false};            // the user called close
@@ -97,10 +97,10 @@ public:
     Shard &entry(bool ordered, bool &passes) const;
     // XFER_EAGAIN: a ROOM event will follow.
     Status refusal() const { return ended.load() ? XFER_ECLOSED : XFER_EAGAIN; }
-    void set_face(const Identity &identity, const std::vector<uint8_t> &blob,
+    void set_info(const Identity &identity, const std::vector<uint8_t> &blob,
                   const std::string &address);
     void set_identity(const Identity &identity);  // of it no more, for want of memory
-    void face(xfer_peer_info_t &info) const;
+    void read_info(xfer_peer_info_t &info) const;
     std::optional<EngineId> peer_id() const;  // of the last connection
     // False: it would list more than kMaxPeerUris.
     bool list(const std::vector<std::string> &uris);
@@ -108,7 +108,7 @@ public:
     bool lists_several() const;
     template <typename Visit>
     void each_listed(Visit visit) const {
-        std::lock_guard lock(face_mutex_);
+        std::lock_guard lock(info_mutex_);
         for (const std::string &each : listed_)
             visit(each);
     }
@@ -120,11 +120,11 @@ public:
 
     // ---- the loop
     Peer *peer = nullptr;
-    std::unique_ptr<Peer> spare;       // to be its peer, if none is there by that address
-    std::unique_ptr<Notice> farewell;  // of the connection that there is: its end must be told
-    uint32_t busy = 0;                 // transfers and requests that have not ended
-    SubmitOrder order;                 // of its transfers, but for pulls
-    FirstFailure first_failure;        // of the same
+    std::unique_ptr<Peer> spare;         // to be its peer, if none is there by that address
+    std::unique_ptr<Notice> down_event;  // of the connection that there is: its end must be told
+    uint32_t busy = 0;                   // transfers and requests that have not ended
+    SubmitOrder order;                   // of its transfers, but for pulls
+    FirstFailure first_failure;          // of the same
     bool closing = false;
 
     class Open final : public Message {
@@ -142,16 +142,16 @@ public:
     class Closed final : public EventNode {
     public:
         explicit Closed(Endpoint &owner) : ep(owner) {}
-        void told() override;
+        void released() override;
         Endpoint &ep;
     } closed_event{*this};
     EndReceives end_receives{*this};
-    Learnt learnt{*this};
+    IdentityKnown identity_known{*this};
 
 private:
     bool admit(uint32_t limit);
 
-    mutable std::mutex face_mutex_;
+    mutable std::mutex info_mutex_;
     Identity identity_;
     std::vector<uint8_t> blob_;
     std::string address_;
@@ -167,12 +167,12 @@ public:
     // Before it is told. False if so many wait already that one more would be growth: the user has
     // stopped listening.
     bool admit();
-    bool due() override;
+    bool still_valid() override;
     bool ends_handle() const override {
         return event.kind == XFER_EVENT_PEER_DOWN && !ep_.of_user.load();
     }
     void given() override;
-    void told() override;
+    void released() override;
 
 private:
     std::atomic<uint32_t> &waiting() const;

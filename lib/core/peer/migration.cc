@@ -6,7 +6,7 @@
 
 #include "core/engine/engine.h"
 #include "core/engine/shard.h"
-#include "core/peer/link_move.h"
+#include "core/peer/migration.h"
 #include "wire/short_name.h"
 
 namespace xfer {
@@ -27,8 +27,8 @@ Hello busy() {
 
 }  // namespace
 
-Result<std::unique_ptr<Accepting>> Shard::make_listener(const Uri &uri, uint32_t mode,
-                                                        ListenTerms terms, size_t room) {
+Result<std::unique_ptr<Acceptor>> Shard::make_listener(const Uri &uri, uint32_t mode,
+                                                       ListenTerms terms, size_t room) {
     Transport *transport = transport_for(uri);
     if (!transport)
         return Failure{XFER_EUNSUPPORTED, 0, 0, "no transport serves " + to_string(uri)};
@@ -36,7 +36,7 @@ Result<std::unique_ptr<Accepting>> Shard::make_listener(const Uri &uri, uint32_t
         refusal_ = encode_hello(busy());
         half_open_ = std::make_unique<HalfOpen>(half_open_places(), engine.random_u64());
     }
-    auto accepting = std::make_unique<Accepting>(*this, std::move(terms));
+    auto accepting = std::make_unique<Acceptor>(*this, std::move(terms));
     if (Failure why = accepting->listen(*transport, uri, mode); why.status != XFER_OK) return why;
     const std::string bound = accepting->bound();
     if (bound.size() >= room) return Failure{XFER_ENOSPC, 0, 0, "no room for " + bound};
@@ -60,11 +60,11 @@ bool Shard::under_pressure() {
 void Shard::on_accept(std::unique_ptr<Link> link, const Source &source, uint64_t user) {
     if (closing_) return;
     if (half_open_->full()) shed();
-    auto *stranger = new Connection(*this, Side::theirs, next_number(), 0);
-    stranger->listener_user = user;
-    strangers_.push_back(*stranger);
-    half_open_->enter(stranger->half_open_, source, now());
-    Lane &control = stranger->control();
+    auto *half_open = new Connection(*this, Side::theirs, next_number(), 0);
+    half_open->listener_user = user;
+    half_open_connections_.push_back(*half_open);
+    half_open_->enter(half_open->half_open_, source, now());
+    Lane &control = half_open->control();
     control.link = std::move(link);
     control.link->set_sink(control);
 }
@@ -91,19 +91,19 @@ void Shard::leave_half_open(HalfOpenPlace &place) {
     if (half_open_) half_open_->leave(place);
 }
 
-void Shard::stranger_gone(Connection &stranger) {
-    report_refusal(stranger);
-    Peer *candidate = std::exchange(stranger.candidate, nullptr);
-    if (candidate) candidate->admission.lost(stranger);
-    bury(stranger);
+void Shard::half_open_gone(Connection &half_open) {
+    report_refusal(half_open);
+    Peer *candidate = std::exchange(half_open.candidate, nullptr);
+    if (candidate) candidate->admission.lost(half_open);
+    defer_delete(half_open);
     if (candidate) review(*candidate);
 }
 
 // Who dials with another key learns it from our reply, and hangs up without a word.
-void Shard::report_refusal(const Connection &stranger) {
-    const bool hung_up = stranger.why.status == XFER_EPEERLOST && engine.self().keyed() &&
-                         !stranger.handshake.said().empty();
-    if (stranger.why.status != XFER_EAUTH && !hung_up) return;
+void Shard::report_refusal(const Connection &half_open) {
+    const bool hung_up = half_open.why.status == XFER_EPEERLOST && engine.self().keyed() &&
+                         !half_open.handshake.said().empty();
+    if (half_open.why.status != XFER_EAUTH && !hung_up) return;
     if (!log().enabled(XFER_LOG_INFO)) return;
     const auto left_out = refusals_.admit(now());
     if (!left_out) return;
@@ -111,52 +111,52 @@ void Shard::report_refusal(const Connection &stranger) {
                                       ? "was ended by the peer before it proved that it has the "
                                         "key; it may have another one"
                                       : "was refused";
-    log().info("a connection from {} {}: {}", stranger.lanes()[0]->link->remote(), told,
-               stranger.why.message);
+    log().info("a connection from {} {}: {}", half_open.lanes()[0]->link->remote(), told,
+               half_open.why.message);
     if (*left_out) log().info("{} more such connections were not logged", *left_out);
 }
 
-void Shard::admit(Connection &stranger, const Hello &proof, ConstBytes raw) {
-    const Identity &identity = stranger.handshake.peer();
+void Shard::admit(Connection &half_open, const Hello &proof, ConstBytes raw) {
+    const Identity &identity = half_open.handshake.peer();
     Shard &home = engine.home(identity.id);
-    if (&home != this) return move_stranger(stranger, home, raw);
-    if (identity.id == engine.identity().id) return stranger.refuse(XFER_EPROTO);
+    if (&home != this) return migrate_half_open(half_open, home, raw);
+    if (identity.id == engine.identity().id) return half_open.refuse(XFER_EPROTO);
     Peer &peer = peer_of(identity.id);
     if (!peer.admission.open_to(identity.incarnation)) {
-        peer.admission.ask(stranger, proof.statement);
+        peer.admission.ask(half_open, proof.statement);
         return review(peer);
     }
-    stranger.proved = proof.statement;
-    let_in(peer, stranger);
+    half_open.proved = proof.statement;
+    let_in(peer, half_open);
 }
 
-void Shard::let_in(Peer &peer, Connection &stranger) {
+void Shard::let_in(Peer &peer, Connection &half_open) {
     if (!peer.take_slot()) {
-        stranger.refuse(XFER_EOVERLOAD);
+        half_open.refuse(XFER_EOVERLOAD);
         make_room(waiting_ + 1);
         return review(peer);
     }
-    stranger.leave_half_open();
-    stranger.candidate = nullptr;
-    stranger.ListNode<InUndecided>::unlink();
-    peer.adopt(stranger);
-    peer.hear({Input::proof, stranger.number, stranger.sequence,
-               stranger.handshake.peer().incarnation, stranger.proved});
+    half_open.leave_half_open();
+    half_open.candidate = nullptr;
+    half_open.ListNode<InUndecided>::unlink();
+    peer.adopt(half_open);
+    peer.hear({Input::proof, half_open.number, half_open.sequence,
+               half_open.handshake.peer().incarnation, half_open.proved});
 }
 
-void Shard::admit_lane(Connection &stranger, const Hello &message, ConstBytes raw) {
+void Shard::admit_lane(Connection &half_open, const Hello &message, ConstBytes raw) {
     Shard &home = engine.home(message.identity.id);
-    if (&home != this) return move_stranger(stranger, home, raw);
+    if (&home != this) return migrate_half_open(half_open, home, raw);
     Peer *peer = find_peer(message.identity.id);
     Connection *live = peer ? peer->live() : nullptr;
     const Identity &claimed = message.identity;
     const bool known = live && live->sequence == claimed.sequence &&
                        live->handshake.peer().incarnation == claimed.incarnation;
-    const std::string_view why_not =
-        known ? live->join_lane(stranger, message, raw) : "a lane of a connection that is not here";
-    if (!why_not.empty()) return stranger.refuse(XFER_EAUTH, why_not);
-    stranger.control().state = Lane::State::down;
-    stranger.close({kDuplicate, 0, 0, "joined"});
+    const std::string_view why_not = known ? live->join_lane(half_open, message, raw)
+                                           : "a lane of a connection that is not here";
+    if (!why_not.empty()) return half_open.refuse(XFER_EAUTH, why_not);
+    half_open.control().state = Lane::State::down;
+    half_open.close({kDuplicate, 0, 0, "joined"});
 }
 
 // Made before it is kept anywhere.
@@ -170,49 +170,49 @@ Shard::Newcomer Shard::newcomer(const Connection &connection) {
     return {std::move(ep), std::move(notice)};
 }
 
-void Shard::tell(Newcomer newcomer) {
+void Shard::post_event(Newcomer newcomer) {
     newcomer.ep->retain();  // the loop's
-    tell(std::move(newcomer.notice), XFER_OK, 0);
+    post_event(std::move(newcomer.notice), XFER_OK, 0);
 }
 
-void Shard::greet(Peer &peer, uint32_t flags) {
+void Shard::announce(Peer &peer, uint32_t flags) {
     Newcomer made = newcomer(*peer.live());
     Endpoint &ep = *made.ep;
     peer.introduce(ep);
     peer.attach(ep);
     ep.connections.add();
-    tell(std::move(made));
+    post_event(std::move(made));
     peer.tell_up(ep, flags);
 }
 
 // It came back before the user was told of its end, which took its handle: it gets a new one.
-void Shard::greet_again(Peer &peer) {
-    if (!closing_ && peer.live() && peer.endpoints().empty()) greet(peer, XFER_RECONNECTED);
+void Shard::announce_again(Peer &peer) {
+    if (!closing_ && peer.live() && peer.endpoints().empty()) announce(peer, XFER_RECONNECTED);
 }
 
 // ---- moving between loops
 
-void LinkMove::arrive(Shard &shard) {
+void Migration::arrive(Shard &shard) {
     shard.arrive(*this);
     delete this;
 }
 
-void Shard::move_stranger(Connection &stranger, Shard &home, ConstBytes heard) {
-    auto move = std::make_unique<LinkMove>();
+void Shard::migrate_half_open(Connection &half_open, Shard &home, ConstBytes heard) {
+    auto move = std::make_unique<Migration>();
     move->heard.assign(heard.begin(), heard.end());
-    const ConstBytes hello = stranger.handshake.heard(), reply = stranger.handshake.said();
+    const ConstBytes hello = half_open.handshake.heard(), reply = half_open.handshake.said();
     move->hello.assign(hello.begin(), hello.end());
     move->said.assign(reply.begin(), reply.end());
-    move->listener_user = stranger.listener_user;
-    move->ticket = stranger.control().link->detach();
-    stranger.control().state = Lane::State::down;
-    stranger.close({kDuplicate, 0, 0, "moved"});
-    post_link(home, std::move(move));
+    move->listener_user = half_open.listener_user;
+    move->ticket = half_open.control().link->detach();
+    half_open.control().state = Lane::State::down;
+    half_open.close({kDuplicate, 0, 0, "moved"});
+    post_migration(home, std::move(move));
 }
 
-std::unique_ptr<LinkMove> Shard::pack(Connection &connection, const Identity &identity,
-                                      ConstBytes reply, List<Endpoint, InPeer> &eps) {
-    auto move = std::make_unique<LinkMove>();
+std::unique_ptr<Migration> Shard::pack(Connection &connection, const Identity &identity,
+                                       ConstBytes reply, List<Endpoint, InPeer> &eps) {
+    auto move = std::make_unique<Migration>();
     move->side = Side::ours;
     move->heard.assign(reply.begin(), reply.end());
     const ConstBytes said = connection.handshake.said();
@@ -229,8 +229,8 @@ std::unique_ptr<LinkMove> Shard::pack(Connection &connection, const Identity &id
     return move;
 }
 
-void Shard::post_link(Shard &home, std::unique_ptr<LinkMove> move, Peer *from) {
-    for (Endpoint &ep : move->wishes.eps)
+void Shard::post_migration(Shard &home, std::unique_ptr<Migration> move, Peer *from) {
+    for (Endpoint &ep : move->pending_work.eps)
         moving_.emplace_back(ep);
     engine.draining().hold();  // until it arrives
     // With the post: its loop finds them its own when the move arrives, and what other threads post
@@ -244,54 +244,54 @@ void Shard::post_link(Shard &home, std::unique_ptr<LinkMove> move, Peer *from) {
     if (home.enqueue(*move, name_home)) {
         static_cast<void>(move.release());
     } else {  // its loop has ended: so will this one
-        if (from) from->adopt_wishes(move->wishes);
+        if (from) from->adopt_pending_work(move->pending_work);
         if (from) close(*from, too_late());
         engine.draining().release(*this);
     }
     moving_.clear();
 }
 
-void Shard::rehome(Connection &connection, std::unique_ptr<LinkMove> move, ConstBytes reply) {
+void Shard::migrate(Connection &connection, std::unique_ptr<Migration> move, ConstBytes reply) {
     Shard &home = engine.home(move->id);
     if (&home == this) {
         Peer *known = find_peer(move->id);
         Peer &peer = known ? *known : take_in(std::move(move->spare));
-        peer.adopt_greeted(connection);
-        peer.adopt_wishes(move->wishes);
+        peer.adopt_dialed(connection);
+        peer.adopt_pending_work(move->pending_work);
         if (connection.closing()) return;
         if (auto message = decode_hello(reply)) peer.hear_reply(connection, *message, reply);
         return;
     }
     Peer *from = connection.peer;
     // Without it, those who wanted it go alone, and dial anew there.
-    const bool along = in_memory([&] { move->ticket = connection.control().link->detach(); });
+    const bool along = catch_bad_alloc([&] { move->ticket = connection.control().link->detach(); });
     if (along) {
         connection.control().state = Lane::State::down;
-        bury(connection);
+        defer_delete(connection);
     } else {
         connection.close(no_memory());
     }
-    post_link(home, std::move(move), from);
+    post_migration(home, std::move(move), from);
 }
 
-void Shard::arrive(LinkMove &move) {
+void Shard::arrive(Migration &move) {
     receive(move);
     arrived();
 }
 
-void Shard::receive(LinkMove &move) {
+void Shard::receive(Migration &move) {
     std::unique_ptr<Connection> connection;
-    if (move.ticket.fd && !in_memory([&] { connection = unpack(move); })) connection.reset();
+    if (move.ticket.fd && !catch_bad_alloc([&] { connection = unpack(move); })) connection.reset();
     Connection *moved = connection.release();
     if (move.side == Side::theirs) {
         if (!moved) return;
-        strangers_.push_back(*moved);
+        half_open_connections_.push_back(*moved);
         if (engine.closing()) return moved->close(too_late());
     } else {
         Peer *known = find_peer(move.id);
         Peer &peer = known ? *known : take_in(std::move(move.spare));
-        if (moved) peer.adopt_greeted(*moved);
-        peer.adopt_wishes(move.wishes);
+        if (moved) peer.adopt_dialed(*moved);
+        peer.adopt_pending_work(move.pending_work);
         if (engine.closing()) return close(peer, too_late());
         if (!moved) return;
     }
@@ -300,7 +300,7 @@ void Shard::receive(LinkMove &move) {
     moved->control().on_hello(move.heard);
 }
 
-std::unique_ptr<Connection> Shard::unpack(LinkMove &move) {
+std::unique_ptr<Connection> Shard::unpack(Migration &move) {
     auto connection = std::make_unique<Connection>(*this, move.side, next_number(), move.sequence);
     connection->uri = move.uri;
     connection->listener_user = move.listener_user;

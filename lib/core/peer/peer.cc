@@ -6,7 +6,7 @@
 
 #include "core/engine/engine.h"
 #include "core/engine/shard.h"
-#include "core/peer/link_move.h"
+#include "core/peer/migration.h"
 #include "core/peer/successor.h"
 #include "util/memory.h"
 #include "wire/short_name.h"
@@ -72,7 +72,7 @@ void Peer::give_slot() {
 
 void Peer::dial() {
     Connection *attempt = nullptr;
-    if (in_memory([&] { is_self() ? connect_to_self() : begin_attempt(attempt); })) return;
+    if (catch_bad_alloc([&] { is_self() ? connect_to_self() : begin_attempt(attempt); })) return;
     if (attempt) return attempt->close(no_memory());
     attempt_over();
     if (is_self())
@@ -161,17 +161,17 @@ void Peer::perform(Connection &connection, const Output &output) {
 }
 
 // Who was opened for an address goes to who answers there, and of a list, to who answers first.
-// Once that is known, who answers at another of the list is a stranger: only where the peer has
-// been seen, or is by what the user has said since, another engine is its successor.
+// Once that is known, who answers at another of the list is a half-open connection: only where the
+// peer has been seen, or is by what the user has said since, another engine is its successor.
 bool Peer::follows(const Endpoint &ep, const std::string &uri) {
     return is_by_address(ep) && (!id || addresses_.leads_on(uri));
 }
 
 // Who is it that answered? True if the connection stays here, by the name that it gave.
-bool Peer::settle(Connection &connection, const Identity &identity, ConstBytes raw) {
+bool Peer::resolve_identity(Connection &connection, const Identity &identity, ConstBytes raw) {
     if (id == identity.id) return true;
     // All that a move takes is made before anything moves.
-    std::unique_ptr<LinkMove> move = shard.pack(connection, identity, raw, eps_);
+    std::unique_ptr<Migration> move = shard.pack(connection, identity, raw, eps_);
     const std::string at = connection.uri;
     const Failure other{XFER_EIDENTITY, 0, 0, "another engine answered than the one expected"};
     bool stays = false;  // somebody with this address, which is one of several
@@ -179,7 +179,7 @@ bool Peer::settle(Connection &connection, const Identity &identity, ConstBytes r
         if (ep.closing) continue;  // its end, which may wait for a receive, is told by this loop
         if (!ep.lists(at)) continue;
         if (follows(ep, at))
-            move_wishes(ep, move->wishes);
+            move_pending_work(ep, move->pending_work);
         else if (ep.lists_several())
             stays = true;
         else
@@ -191,7 +191,7 @@ bool Peer::settle(Connection &connection, const Identity &identity, ConstBytes r
         return false;
     };
     if (!still_wanted()) addresses_.remove(at);
-    if (move->wishes.eps.empty() && !eps_.empty()) {
+    if (move->pending_work.eps.empty() && !eps_.empty()) {
         // Who meant this address alone has been told; the others may have better ones.
         connection.close(stays || addresses_.empty() ? other : duplicate(other.message));
         return false;
@@ -201,20 +201,20 @@ bool Peer::settle(Connection &connection, const Identity &identity, ConstBytes r
     size_t held = 0;
     for ([[maybe_unused]] Connection &each : connections_)
         ++held;
-    if (held == 1) move->wishes.slot = std::exchange(slot_, false);
-    shard.rehome(connection, std::move(move), raw);
+    if (held == 1) move->pending_work.slot = std::exchange(slot_, false);
+    shard.migrate(connection, std::move(move), raw);
     if (stays) attempt_failed(at, other, 0);
-    if (wanted()) want();  // those that meant other addresses
+    if (wanted()) schedule_dial();  // those that meant other addresses
     shard.review(*this);
     return false;
 }
 
-void Peer::adopt_greeted(Connection &connection) {
+void Peer::adopt_dialed(Connection &connection) {
     adopt(connection);
     state_.last_sequence = std::max(state_.last_sequence, connection.sequence);
-    if (state_.contacts.full()) return connection.close({kDuplicate, 0, 0, "one of too many"});
-    state_.contacts.push_back(
-        {connection.number, Side::ours, Phase::greeted, connection.sequence, 0});
+    if (state_.attempts.full()) return connection.close({kDuplicate, 0, 0, "one of too many"});
+    state_.attempts.push_back(
+        {connection.number, Side::ours, Phase::hello_sent, connection.sequence, 0});
 }
 
 void Peer::hear_reply(Connection &connection, const Hello &message, ConstBytes raw) {
@@ -222,7 +222,7 @@ void Peer::hear_reply(Connection &connection, const Hello &message, ConstBytes r
     const Engine::Name &own = shard.engine.identity();
     if (identity.id == own.id && identity.incarnation != own.incarnation)
         return connection.close({XFER_EIDENTITY, 0, 0, "another engine uses our identity"});
-    if (!settle(connection, identity, raw)) return;
+    if (!resolve_identity(connection, identity, raw)) return;
     if (is_self() && live_) return connection.close(duplicate("loopback"));
     if (is_self()) return connect_to_self();
     hear({Input::reply, connection.number, 0, identity.incarnation, message.statement});
@@ -245,8 +245,8 @@ void Peer::connect_to_self() {
     loopback.handshake.be_own_peer();
     for (Connection &other : connections_)
         other.close(duplicate("loopback"));
-    state_.contacts.clear();
-    state_.contacts.push_back({loopback.number, Side::ours, Phase::ready, loopback.sequence,
+    state_.attempts.clear();
+    state_.attempts.push_back({loopback.number, Side::ours, Phase::ready, loopback.sequence,
                                shard.engine.identity().incarnation});
     adopt(*connection.release());
     loopback.in_turn([&] { go_live(loopback); });
@@ -281,15 +281,15 @@ void Peer::go_live(Connection &connection) {
     left_idle_ = false;
     admission.up(identity.incarnation);
     for (Endpoint &ep : eps_) {
-        const bool unheard = !ep.farewell;
+        const bool unheard = !ep.down_event;
         const uint32_t successor = succession(ep, identity.id);
         introduce(ep);
-        shard.learnt(ep);
+        shard.identity_known(ep);
         ep.state.store(XFER_EP_READY);
         ep.connections.add();
         if (unheard || !silent) tell_up(ep, successor ? successor : flags);
     }
-    if (eps_.empty()) shard.greet(*this, flags);
+    if (eps_.empty()) shard.announce(*this, flags);
     shard.log().info("peer {}: connected to {}", short_name(identity.id),
                      connection.control().link->remote());
     flow.attach(connection);
@@ -308,7 +308,7 @@ void Peer::ended(Connection &connection) {
         addresses_.lived(connection.uri, shard.now() - connection.live_since(), shard.now(),
                          shard.engine.random_u64());
     const uint64_t number = connection.number, retry_ns = connection.retry_ns();
-    shard.bury(connection);
+    shard.defer_delete(connection);
     hear({Input::lost, number, 0, 0, {}});
     if (!ours) admission.lost(connection);
     // Also one that began at a peer of which only the address was known.
@@ -319,24 +319,24 @@ void Peer::ended(Connection &connection) {
     if (connections_.empty()) give_slot();
     ask_waiting();
     flow.pump();  // what one that was superseded has given back
-    want();
+    schedule_dial();
     shard.review(*this);
 }
 
 void Peer::went_down(Connection &connection) {
-    connection.notified.lost();  // while one who closed his last handle can be given another
+    connection.notify_receiver.lost();  // while one who closed his last handle can be given another
     live_ = nullptr;
     flow.detach(connection);
     shard.disconnected(connection);
     left_idle_ = connection.left_idle();
     if (left_idle_) shard.loop.arm(away_, shard.now() + idle_limit(shard));
     connection.take_back(requests_);
-    connection.incoming.lost();
+    connection.message_receiver.lost();
     shard.log().info("peer {}: connection ended: {}: {}",
                      short_name(connection.handshake.peer().id),
                      xfer_status_name(connection.why.status), connection.why.message);
     if (!left_idle_ && connection.why.status != kDuplicate &&
-        !in_memory([&] { note_error(connection.why, connection.control().link->remote()); }))
+        !catch_bad_alloc([&] { note_error(connection.why, connection.control().link->remote()); }))
         note_error(connection.why, {});
     if (!left_idle_) admission.down(connection.handshake.peer().incarnation);
     for (Endpoint &ep : eps_) {
@@ -345,8 +345,8 @@ void Peer::went_down(Connection &connection) {
     }
 }
 
-// The user was not told of an idle end, since the peer comes back unseen. One that does not would
-// leave its handle with us for ever, if nobody has kept it; or with a user who has it by
+// The user was not told of an idle end, since the peer comes back unnoticed. One that does not
+// would leave its handle with us for ever, if nobody has kept it; or with a user who has it by
 // XFER_ENGINE_OWN_PEERS, and closes it when the peer is down.
 void Peer::stayed_away() {
     if (live_) return;
@@ -369,8 +369,8 @@ void Peer::attempt_failed(const std::string &uri, const Failure &why, uint64_t r
     if (!addresses_.empty() && addresses_.next().at <= shard.now())
         return;  // the next one, at once
     const Status status = why.status;
-    const bool stranger = status == XFER_EIDENTITY && addresses_.all_of_others();
-    if (status == XFER_EAUTH || status == XFER_EVERSION || status == XFER_EACCESS || stranger)
+    const bool half_open = status == XFER_EIDENTITY && addresses_.all_of_others();
+    if (status == XFER_EAUTH || status == XFER_EVERSION || status == XFER_EACCESS || half_open)
         return fail_waiting(why);
     if (status == kDuplicate || retry_ns) return;
     for (Request &request : requests_)
@@ -390,7 +390,7 @@ bool Peer::busy() {
     return !connections_.empty() || flow.busy() || !requests_.empty();
 }
 
-Endpoint *Peer::spokesman() {
+Endpoint *Peer::event_endpoint() {
     return eps_.empty() ? nullptr : &eps_.front();
 }
 
@@ -408,8 +408,8 @@ void Peer::tell_gone(ConstBytes ref) {
         shard.notify(ep, XFER_EVENT_REGION_GONE, {ref.begin(), ref.end()});
 }
 
-uint64_t Peer::beat(uint64_t now) {
-    return live_ ? live_->beat(now) : kNever;
+uint64_t Peer::keep_alive(uint64_t now) {
+    return live_ ? live_->keep_alive(now) : kNever;
 }
 
 bool Peer::awaited() {
@@ -419,7 +419,7 @@ bool Peer::awaited() {
 }
 
 void Peer::added(Region &region) {
-    if (live_) live_->serving.added(region);
+    if (live_) live_->target_side.added(region);
 }
 
 // Also by one that another has taken the place of: until its links are down it may still send.

@@ -25,7 +25,7 @@ struct InShard;
 struct ById;
 
 // Endpoints, with what waits by them, on their way to the peer that turned out to be theirs, and
-// the connection by which that was learnt.
+// the connection by which that was identity_known.
 struct PeerMove {
     List<Endpoint, InPeer> eps;
     List<Transfer, InFlow> transfers;
@@ -46,7 +46,7 @@ public:
     void name(const EngineId &identity);    // before its shard takes it in
     void expect(const EngineId &identity);  // its addresses are the user's word alone
 
-    // ---- wishes
+    // ---- pending work
     void add(Endpoint &ep);
     void attach(Endpoint &ep);
     void remove(Endpoint &ep);
@@ -55,23 +55,23 @@ public:
     void submit(Request &request);
     void finish(Request &request, Status status, uint32_t origin = 0);
     void end_all(Endpoint &ep, Status why);
-    void want();       // dials if somebody waits and nothing is under way
-    bool take_slot();  // or has it
+    void schedule_dial();  // dials if somebody waits and nothing is under way
+    bool take_slot();      // or has it
     void give_slot();
-    void dial();                                     // now; it has a slot
-    void move_wishes(Endpoint &ep, PeerMove &into);  // ep and all that waits by it
-    void adopt_wishes(PeerMove &from);
+    void dial();                                           // now; it has a slot
+    void move_pending_work(Endpoint &ep, PeerMove &into);  // ep and all that waits by it
+    void adopt_pending_work(PeerMove &from);
     void connect_to_self();
     void close(const Failure &why);  // every connection
 
     // ---- connections
-    void adopt(Connection &connection);          // from whoever has held it
-    void adopt_greeted(Connection &connection);  // ours, which has said hello elsewhere
+    void adopt(Connection &connection);         // from whoever has held it
+    void adopt_dialed(Connection &connection);  // ours, which has said hello elsewhere
     void hear(const Input &input);
     void hear_reply(Connection &connection, const Hello &message, ConstBytes raw);
     void ended(Connection &connection);
     void tell_gone(ConstBytes ref);
-    uint64_t beat(uint64_t now);
+    uint64_t keep_alive(uint64_t now);
     bool awaited();  // a receive names it
     void added(Region &region);
     void retire(Region &region);
@@ -97,8 +97,8 @@ public:
     List<Endpoint, InPeer> &endpoints() { return eps_; }
     void put_off(Connection &connection) { connection.put_off(requests_); }
     void drain();
-    bool busy();            // something is under way, or a connection is there
-    Endpoint *spokesman();  // whose events tell what concerns all handles of the peer
+    bool busy();                 // something is under way, or a connection is there
+    Endpoint *event_endpoint();  // whose events tell what concerns all handles of the peer
     // Not a handle: receives from any peer pull by it, so that no handle's end is theirs.
     Endpoint &unnamed();
 
@@ -115,7 +115,7 @@ private:
     void attempt_over();
     void go_live(Connection &connection);
     void went_down(Connection &connection);
-    bool settle(Connection &connection, const Identity &identity, ConstBytes raw);
+    bool resolve_identity(Connection &connection, const Identity &identity, ConstBytes raw);
     void note_error(const Failure &why, std::string_view where);
     void attempt_failed(const std::string &uri, const Failure &why, uint64_t retry_ns);
     void fail_waiting(const Failure &why);

@@ -7,7 +7,7 @@ namespace xfer {
 namespace {
 
 // Until a probe or the end of another decides.
-bool waits(const Contact &contact) {
+bool waits(const Attempt &contact) {
     return contact.phase == Phase::parked || contact.phase == Phase::held;
 }
 
@@ -18,21 +18,21 @@ public:
     Outputs outputs;
 
 private:
-    Contact *find(uint64_t number) {
-        auto at = std::find_if(state_.contacts.begin(), state_.contacts.end(),
-                               [&](const Contact &contact) { return contact.number == number; });
-        return at == state_.contacts.end() ? nullptr : &*at;
+    Attempt *find(uint64_t number) {
+        auto at = std::find_if(state_.attempts.begin(), state_.attempts.end(),
+                               [&](const Attempt &contact) { return contact.number == number; });
+        return at == state_.attempts.end() ? nullptr : &*at;
     }
-    Contact *in_phase(Phase phase) {
-        auto at = std::find_if(state_.contacts.begin(), state_.contacts.end(),
-                               [&](const Contact &contact) { return contact.phase == phase; });
-        return at == state_.contacts.end() ? nullptr : &*at;
+    Attempt *in_phase(Phase phase) {
+        auto at = std::find_if(state_.attempts.begin(), state_.attempts.end(),
+                               [&](const Attempt &contact) { return contact.phase == phase; });
+        return at == state_.attempts.end() ? nullptr : &*at;
     }
     void out(Output::Kind kind, uint64_t number, Status why = XFER_OK) {
         outputs.push_back({kind, number, why});
     }
     void drop(uint64_t number) {
-        state_.contacts.erase_if([&](const Contact &contact) { return contact.number == number; });
+        state_.attempts.erase_if([&](const Attempt &contact) { return contact.number == number; });
     }
     void close(uint64_t number, Status why) {
         out(Output::close, number, why);
@@ -40,22 +40,22 @@ private:
     }
     template <typename Condition>
     void close_all(Status why, Condition condition) {
-        for (size_t i = 0; i < state_.contacts.size();)
-            if (condition(state_.contacts[i]))
-                close(state_.contacts[i].number, why);
+        for (size_t i = 0; i < state_.attempts.size();)
+            if (condition(state_.attempts[i]))
+                close(state_.attempts[i].number, why);
             else
                 ++i;
     }
 
     void dial(const Input &input);
-    void reply(Contact &contact, const Input &input);
+    void reply(Attempt &contact, const Input &input);
     void proof(const Input &input);
-    void ready(Contact &contact, const Input &input);
+    void ready(Attempt &contact, const Input &input);
     void lost(const Input &input);
-    void answered(const Contact &contact);
-    void believe(const Contact &from, const Statement &statement);
-    bool beaten(const Contact &theirs) const;
-    void admit(Contact &contact);
+    void answered(const Attempt &contact);
+    void believe(const Attempt &from, const Statement &statement);
+    bool loses_tie_break(const Attempt &theirs) const;
+    void admit(Attempt &contact);
     void probe_for_others(uint64_t number, uint64_t incarnation);
     void promote();
 
@@ -66,12 +66,12 @@ void Step::take(const Input &input) {
     if (input.kind == Input::dial) return dial(input);
     if (input.kind == Input::proof) return proof(input);
     if (input.kind == Input::lost) return lost(input);
-    Contact *contact = find(input.number);
+    Attempt *contact = find(input.number);
     if (!contact) return;  // a reply to an attempt that is over
     switch (input.kind) {
     case Input::up:
         if (contact->phase != Phase::dialing) return;
-        contact->phase = Phase::greeted;
+        contact->phase = Phase::hello_sent;
         return out(Output::send_hello, contact->number);
     case Input::reply:
         return reply(*contact, input);
@@ -85,17 +85,17 @@ void Step::take(const Input &input) {
 }
 
 void Step::dial(const Input &input) {
-    state_.contacts.push_back({input.number, Side::ours, Phase::dialing, input.sequence, 0});
+    state_.attempts.push_back({input.number, Side::ours, Phase::dialing, input.sequence, 0});
     state_.last_sequence = std::max(state_.last_sequence, input.sequence);
 }
 
 // Rule 1. `from` is proven, so what it says of the others counts; of another incarnation's it knows
 // nothing.
-void Step::believe(const Contact &from, const Statement &statement) {
+void Step::believe(const Attempt &from, const Statement &statement) {
     const uint64_t incarnation = from.incarnation, self = from.number;
     if (incarnation == state_.seen_incarnation)
         state_.given_up = std::max(state_.given_up, statement.abandoned);
-    close_all(XFER_EPEERLOST, [&](const Contact &other) {
+    close_all(XFER_EPEERLOST, [&](const Attempt &other) {
         if (other.number == self || other.incarnation != incarnation) return false;
         if (other.side == Side::theirs) return other.sequence <= statement.abandoned;
         bool settled = other.phase == Phase::ready || other.phase == Phase::proving;
@@ -105,11 +105,11 @@ void Step::believe(const Contact &from, const Statement &statement) {
 
 // Who dials an address learns only from the reply whose it is: the peer may have been told already
 // that no attempt so old is alive.
-void Step::reply(Contact &contact, const Input &input) {
-    if (contact.phase != Phase::greeted) return;
+void Step::reply(Attempt &contact, const Input &input) {
+    if (contact.phase != Phase::hello_sent) return;
     if (contact.sequence <= state_.abandoned) return close(contact.number, kDuplicate);
     contact.incarnation = input.incarnation;
-    const Contact *live = in_phase(Phase::ready);
+    const Attempt *live = in_phase(Phase::ready);
     if (live && live->incarnation == contact.incarnation) return close(contact.number, kDuplicate);
     if (live) {
         contact.phase = Phase::held;
@@ -122,30 +122,30 @@ void Step::reply(Contact &contact, const Input &input) {
 void Step::proof(const Input &input) {
     const uint64_t number = input.number;
     if (find(number)) return;
-    if (state_.contacts.size() >= kMaxContacts) return out(Output::close, number, XFER_EOVERLOAD);
+    if (state_.attempts.size() >= kMaxAttempts) return out(Output::close, number, XFER_EOVERLOAD);
     if (state_.seen_incarnation != input.incarnation) {
         state_.seen_incarnation = input.incarnation;
         state_.seen = state_.given_up = 0;
     }
     if (input.sequence <= state_.given_up) return out(Output::close, number, XFER_EPEERLOST);
     state_.seen = std::max(state_.seen, input.sequence);
-    const Contact proven{number, Side::theirs, Phase::parked, input.sequence, input.incarnation};
+    const Attempt proven{number, Side::theirs, Phase::parked, input.sequence, input.incarnation};
     believe(proven, input.statement);
-    const Contact *live = in_phase(Phase::ready);
+    const Attempt *live = in_phase(Phase::ready);
     if (live && live->incarnation == proven.incarnation)
         return out(Output::close, number, kDuplicate);
-    state_.contacts.push_back(proven);
+    state_.attempts.push_back(proven);
     if (live) return out(Output::probe, live->number);
     promote();
 }
 
 // Ours that did not prove themselves yet are given up: the peer has not counted them. One that did
 // is a loser that the peer may still promote if it never hears our ready.
-void Step::admit(Contact &contact) {
+void Step::admit(Attempt &contact) {
     const uint64_t number = contact.number, incarnation = contact.incarnation;
     contact.phase = Phase::ready;
-    close_all(kDuplicate, [](const Contact &other) {
-        return other.phase == Phase::dialing || other.phase == Phase::greeted ||
+    close_all(kDuplicate, [](const Attempt &other) {
+        return other.phase == Phase::dialing || other.phase == Phase::hello_sent ||
                other.phase == Phase::held;
     });
     out(Output::send_ready, number);
@@ -155,22 +155,22 @@ void Step::admit(Contact &contact) {
 
 // Other incarnations that wait have asked for a probe of whoever is ready.
 void Step::probe_for_others(uint64_t number, uint64_t incarnation) {
-    if (std::any_of(state_.contacts.begin(), state_.contacts.end(), [&](const Contact &other) {
+    if (std::any_of(state_.attempts.begin(), state_.attempts.end(), [&](const Attempt &other) {
             return waits(other) && other.incarnation != incarnation;
         }))
         out(Output::probe, number);
 }
 
-void Step::ready(Contact &welcomed, const Input &input) {
+void Step::ready(Attempt &welcomed, const Input &input) {
     if (welcomed.phase != Phase::proving) return;
     const uint64_t number = welcomed.number;
-    believe(Contact(welcomed), input.statement);
-    Contact &contact = *find(number);
+    believe(Attempt(welcomed), input.statement);
+    Attempt &contact = *find(number);
     if (in_phase(Phase::ready)) return close(number, kDuplicate);
     contact.phase = Phase::ready;
     const uint64_t incarnation = contact.incarnation;
     out(Output::live, number);
-    close_all(kDuplicate, [&](const Contact &other) {
+    close_all(kDuplicate, [&](const Attempt &other) {
         return waits(other) && other.incarnation == incarnation;
     });
     probe_for_others(number, incarnation);
@@ -182,8 +182,8 @@ void Step::lost(const Input &input) {
 }
 
 // Rule 3; and one of another incarnation may be heard only when ours to this one has ended.
-bool Step::beaten(const Contact &theirs) const {
-    return std::any_of(state_.contacts.begin(), state_.contacts.end(), [&](const Contact &other) {
+bool Step::loses_tie_break(const Attempt &theirs) const {
+    return std::any_of(state_.attempts.begin(), state_.attempts.end(), [&](const Attempt &other) {
         return other.phase == Phase::proving &&
                (state_.ours_smaller || other.incarnation != theirs.incarnation);
     });
@@ -192,18 +192,18 @@ bool Step::beaten(const Contact &theirs) const {
 // If nothing is ready, whom nobody beats any more takes its turn.
 void Step::promote() {
     if (in_phase(Phase::ready)) return;
-    for (Contact &contact : state_.contacts)
-        if (contact.phase == Phase::parked && !beaten(contact)) return admit(contact);
-    Contact *held = in_phase(Phase::held);
+    for (Attempt &contact : state_.attempts)
+        if (contact.phase == Phase::parked && !loses_tie_break(contact)) return admit(contact);
+    Attempt *held = in_phase(Phase::held);
     if (!held || in_phase(Phase::proving)) return;
     held->phase = Phase::proving;
     out(Output::send_proof, held->number);
 }
 
-void Step::answered(const Contact &live) {
+void Step::answered(const Attempt &live) {
     if (live.phase != Phase::ready) return;
     const uint64_t incarnation = live.incarnation;
-    close_all(XFER_EIDENTITY, [&](const Contact &other) {
+    close_all(XFER_EIDENTITY, [&](const Attempt &other) {
         return waits(other) && other.incarnation != incarnation;
     });
 }
@@ -221,8 +221,8 @@ std::pair<PeerState, Outputs> step(PeerState state, const Input &input) {
 
 Statement statement_of(const PeerState &state) {
     Statement statement{state.last_sequence, state.seen, 0};
-    const Contact *live = live_contact(state);
-    for (const Contact &contact : state.contacts) {
+    const Attempt *live = live_contact(state);
+    for (const Attempt &contact : state.attempts) {
         if (contact.side == Side::ours)
             statement.abandoned = std::min(statement.abandoned, contact.sequence - 1);
         else if (contact.incarnation == state.seen_incarnation)
@@ -235,21 +235,21 @@ Statement statement_of(const PeerState &state) {
 // What was seen of one incarnation says nothing of the attempts of another, which counts anew.
 Statement statement_by(const PeerState &state, uint64_t number) {
     Statement statement = statement_of(state);
-    for (const Contact &contact : state.contacts)
+    for (const Attempt &contact : state.attempts)
         if (contact.number == number && contact.incarnation &&
             contact.incarnation != state.seen_incarnation)
             statement.seen = statement.held = 0;
     return statement;
 }
 
-const Contact *live_contact(const PeerState &state) {
-    for (const Contact &contact : state.contacts)
+const Attempt *live_contact(const PeerState &state) {
+    for (const Attempt &contact : state.attempts)
         if (contact.phase == Phase::ready) return &contact;
     return nullptr;
 }
 
 bool may_dial(const PeerState &state) {
-    return state.contacts.empty();
+    return state.attempts.empty();
 }
 
 }  // namespace xfer

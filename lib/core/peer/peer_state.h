@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which connection of two engines lives: one pure function, without I/O, so that a test can walk
-// through every interleaving. A `Contact` is one attempt, from dialing to its end; one of the
+// through every interleaving. A `Attempt` is one attempt, from dialing to its end; one of the
 // peer's begins with its proof, since whoever has not proved itself may claim any id.
 //
 // After proof, both sides apply the same three rules:
@@ -9,7 +9,7 @@
 //   2. Of two initiated by the same side the one that is READY lives; else the first to prove
 //   itself.
 //   3. Of two under way, one from each side, the one from the smaller engine id lives. A READY one
-//   is never beaten.
+//   is never loses_tie_break.
 // The loser is parked, unused, until the winner is READY, and promoted if the winner fails.
 // Another incarnation of the peer waits until the old connection was probed: if that answers, the
 // newcomer is refused; if it ends, the newcomer takes over.
@@ -26,15 +26,15 @@ namespace xfer {
 enum class Side : uint8_t { ours, theirs };
 
 enum class Phase : uint8_t {
-    dialing,  // ours: no link yet
-    greeted,  // ours: hello sent
-    held,     // ours: reply verified, proof withheld while an older incarnation is probed
-    proving,  // ours: proof sent, waiting for ready
-    parked,   // theirs: proven, but another one is preferred for now
+    dialing,     // ours: no link yet
+    hello_sent,  // ours: hello sent
+    held,        // ours: reply verified, proof withheld while an older incarnation is probed
+    proving,     // ours: proof sent, waiting for ready
+    parked,      // theirs: proven, but another one is preferred for now
     ready,
 };
 
-struct Contact {
+struct Attempt {
     uint64_t number = 0;  // the caller's name for it
     Side side = Side::ours;
     Phase phase = Phase::dialing;
@@ -42,12 +42,12 @@ struct Contact {
     uint64_t incarnation = 0;  // the peer's, 0 while unknown
 };
 
-constexpr size_t kMaxContacts = 6;                 // past so many, none of theirs is taken
-constexpr size_t kContactRoom = 2 * kMaxContacts;  // with those of ours
+constexpr size_t kMaxAttempts = 6;                 // past so many, none of theirs is taken
+constexpr size_t kAttemptRoom = 2 * kMaxAttempts;  // with those of ours
 
 struct PeerState {
     bool ours_smaller = false;  // our engine id is the smaller one
-    FixedVector<Contact, kContactRoom> contacts;
+    FixedVector<Attempt, kAttemptRoom> attempts;
     uint64_t last_sequence = 0;  // of ours
     uint64_t abandoned = 0;      // of ours, as the peer was told
     uint64_t seen = 0;           // highest of theirs, in their incarnation
@@ -90,7 +90,7 @@ struct Output {
 constexpr Status kDuplicate = XFER_EEXIST;
 
 // Each contact is closed at most once, and few words are said.
-using Outputs = FixedVector<Output, kContactRoom + 4>;
+using Outputs = FixedVector<Output, kAttemptRoom + 4>;
 
 std::pair<PeerState, Outputs> step(PeerState state, const Input &input);
 
@@ -98,7 +98,7 @@ std::pair<PeerState, Outputs> step(PeerState state, const Input &input);
 Statement statement_of(const PeerState &state);
 Statement statement_by(const PeerState &state, uint64_t number);
 
-const Contact *live_contact(const PeerState &state);
+const Attempt *live_contact(const PeerState &state);
 // Whether another attempt of ours makes sense now.
 bool may_dial(const PeerState &state);
 

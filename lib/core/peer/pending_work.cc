@@ -38,7 +38,7 @@ void Peer::attach(Endpoint &ep) {
     ep.state.store(live_ ? XFER_EP_READY : XFER_EP_IDLE);
     if (live_) {
         ep.set_identity(live_->handshake.peer());
-        shard.learnt(ep);
+        shard.identity_known(ep);
     }
     if (!ep.inbound) admission.dialed();
 }
@@ -46,9 +46,9 @@ void Peer::attach(Endpoint &ep) {
 // All that it must have of the connection that there is, and for its end.
 void Peer::introduce(Endpoint &ep) {
     const Handshake &words = live_->handshake;
-    ep.set_face(words.peer(), words.peer_terms().blob, live_->control().link->remote());
-    if (!ep.farewell)
-        ep.farewell = std::make_unique<Notice>(ep, XFER_EVENT_PEER_DOWN, std::vector<uint8_t>());
+    ep.set_info(words.peer(), words.peer_terms().blob, live_->control().link->remote());
+    if (!ep.down_event)
+        ep.down_event = std::make_unique<Notice>(ep, XFER_EVENT_PEER_DOWN, std::vector<uint8_t>());
 }
 
 void Peer::remove(Endpoint &ep) {
@@ -65,7 +65,7 @@ void Peer::add_addresses(const Endpoint &ep, std::list<Address> &made) {
     shard.loop.disarm(redial_);
     for (Connection &attempt : connections_)
         if (any) attempt.hurry();
-    want();
+    schedule_dial();
 }
 
 void Peer::submit(Transfer &transfer) {
@@ -73,7 +73,7 @@ void Peer::submit(Transfer &transfer) {
     if (live_)
         flow.pump();
     else
-        want();
+        schedule_dial();
 }
 
 void Peer::submit(Request &request) {
@@ -92,7 +92,7 @@ void Peer::submit(Request &request) {
     shard.cancel_index().add(request);
     if (live_ && live_->takes_new()) return live_->ask(request);
     requests_.push_back(request);
-    want();
+    schedule_dial();
 }
 
 void Peer::finish(Request &request, Status status, uint32_t origin) {
@@ -115,7 +115,7 @@ void Peer::finish(Request &request, Status status, uint32_t origin) {
     }
     if (status != XFER_OK && request.type() != XFER_EVENT_LOOKUP) request.explain(request.reason);
     if (live_) live_->pump_soon();
-    shard.tell(request);
+    shard.post_event(request);
     shard.operation_ended(*request.ep);
 }
 
@@ -136,7 +136,7 @@ void Peer::fail_waiting(const Failure &why) {
     }
 }
 
-void Peer::move_wishes(Endpoint &ep, PeerMove &into) {
+void Peer::move_pending_work(Endpoint &ep, PeerMove &into) {
     flow.give_up(ep, into.transfers);
     const auto take = [&](RequestList &list) {
         for (Request &request : list)
@@ -157,11 +157,11 @@ void Peer::move_wishes(Endpoint &ep, PeerMove &into) {
     into.eps.push_back(ep);
 }
 
-void Peer::adopt_wishes(PeerMove &from) {
+void Peer::adopt_pending_work(PeerMove &from) {
     // Without memory they are as if they had come a little earlier: before the connection, and by
     // the addresses that were known then.
     while (Endpoint *ep = from.eps.pop_front())
-        if (!in_memory([&] { add(*ep); })) attach(*ep);
+        if (!catch_bad_alloc([&] { add(*ep); })) attach(*ep);
     // All are here before any of them goes on: what ends at once finds the others under way.
     flow.adopt(from.transfers);
     for (Request &request : from.requests) {
@@ -172,7 +172,7 @@ void Peer::adopt_wishes(PeerMove &from) {
     requests_.append(from.requests);
     ask_waiting();
     flow.resume();
-    want();
+    schedule_dial();
     if (!std::exchange(from.slot, false)) return;
     if (slot_) return shard.engine.slots().give();
     slot_ = true;
@@ -180,7 +180,7 @@ void Peer::adopt_wishes(PeerMove &from) {
 
 // What is known of addresses that failed is kept until their time has come, also if nobody waits:
 // who opens the same peer again before then waits as well.
-void Peer::want() {
+void Peer::schedule_dial() {
     if (live_ || shard.closing() || !reachable() || redial_.armed() || dialing_ ||
         !may_dial(state_))
         return;
@@ -203,7 +203,7 @@ uint64_t Peer::may_dial_at() {
 
 void Peer::on_timer(Timer &timer) {
     if (&timer == &away_) return stayed_away();
-    want();
+    schedule_dial();
     shard.review(*this);
 }
 

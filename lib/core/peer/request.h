@@ -28,7 +28,7 @@ public:
 
     void arrive(Shard &shard) override;
     void on_timer(Timer &timer) override;
-    void told() override { delete this; }
+    void released() override { delete this; }
     const Endpoint *begun_with() const override { return ep.get(); }
     void cancel() override;
 

@@ -72,7 +72,7 @@ RemoteRegion Region::describe() const {
             kind};
 }
 
-void Region::told() {
+void Region::released() {
     release();
 }
 
@@ -96,7 +96,8 @@ namespace {
 template <typename Map>
 void spread(Map &map) {
     if (map.size() < map.bucket_count()) return;
-    [[maybe_unused]] const bool spread = in_memory([&] { map.rehash(2 * map.bucket_count()); });
+    [[maybe_unused]] const bool spread =
+        catch_bad_alloc([&] { map.rehash(2 * map.bucket_count()); });
 }
 
 constexpr float kAnyLoad = 1e9f;  // a map that never wants buckets of its own accord

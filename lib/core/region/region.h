@@ -87,7 +87,7 @@ public:
     // False: the application has unmapped it. The system is asked once in each turn of a loop.
     bool is_there(uint64_t now);
     bool is_grant() const { return parent.get() != nullptr; }
-    void told() override;
+    void released() override;
     void on_timer(Timer &timer) override;  // the lease has ended
 
     Engine &engine;

@@ -12,8 +12,8 @@
 
 namespace xfer {
 
-Status Serving::access(Dir dir, const Access &asked, std::span<const WirePiece> pieces,
-                       std::vector<iovec> &out) {
+Status TargetSide::access(Dir dir, const Access &asked, std::span<const WirePiece> pieces,
+                          std::vector<iovec> &out) {
     if (asked.target().message()) return pull(dir, asked, pieces, out);
     Region *region = connection_.shard.find_region(RegionId{asked.region});
     Status status = region                     ? region->check(dir, asked, pieces, out)
@@ -24,29 +24,29 @@ Status Serving::access(Dir dir, const Access &asked, std::span<const WirePiece> 
         status = XFER_EIO;
     }
     if (status == XFER_OK && asked.notification)
-        status = connection_.notified.touch(asked.notification, asked.notification_key);
+        status = connection_.notify_receiver.touch(asked.notification, asked.notification_key);
     if (status == XFER_OK) return status;
     out.clear();
     connection_.shard.counters.refused.add();
     return status;
 }
 
-Status Serving::reach(const Access &asked, Reach &out) {
+Status TargetSide::reach(const Access &asked, Reach &out) {
     const auto id = asked.target().region();
     Region *region = id ? connection_.shard.find_region(*id) : nullptr;
     return region ? region->reach(asked, out) : XFER_ESTALE;
 }
 
-Status Serving::pull(Dir dir, const Access &asked, std::span<const WirePiece> pieces,
-                     std::vector<iovec> &out) {
+Status TargetSide::pull(Dir dir, const Access &asked, std::span<const WirePiece> pieces,
+                        std::vector<iovec> &out) {
     if (connection_.peer->live() != &connection_) return XFER_ESTALE;
-    const Status status = connection_.peer->flow.sending.access(dir, asked, pieces, out);
+    const Status status = connection_.peer->flow.messages.access(dir, asked, pieces, out);
     if (status == XFER_EIO) unmapped(asked.target());
     return status;
 }
 
 // Once for each region: how often peers ask for it is theirs to say.
-void Serving::unmapped(Target target) {
+void TargetSide::unmapped(Target target) {
     Shard &shard = connection_.shard;
     shard.counters.errors[-XFER_EIO].add();
     const auto id = target.region();
@@ -61,16 +61,16 @@ void Serving::unmapped(Target target) {
         whole.name, whole.length, reinterpret_cast<uint64_t>(whole.base));
 }
 
-void Serving::lookup(uint64_t seq, std::string_view name, bool wait) {
+void TargetSide::lookup(uint64_t seq, std::string_view name, bool wait) {
     Region *region = connection_.shard.find_region(name);
     if (region) return found(seq, region, XFER_OK);
     if (!wait) return found(seq, nullptr, XFER_ENOTFOUND);
     if (waiters_.size() >= kMaxWaiting) return found(seq, nullptr, XFER_EAGAIN);
-    if (!in_memory([&] { waiters_.push_back({seq, std::string(name)}); }))
+    if (!catch_bad_alloc([&] { waiters_.push_back({seq, std::string(name)}); }))
         found(seq, nullptr, XFER_ENOMEM);
 }
 
-void Serving::found(uint64_t seq, const Region *region, Status status) {
+void TargetSide::found(uint64_t seq, const Region *region, Status status) {
     uint8_t body[sizeof(xfer_ref_t) + kMaxBlob];
     size_t length = 0;
     if (region && !watch(*region)) {
@@ -92,23 +92,23 @@ void Serving::found(uint64_t seq, const Region *region, Status status) {
 }
 
 // False: its end could not be told to the peer.
-bool Serving::watch(const Region &region) {
+bool TargetSide::watch(const Region &region) {
     if (watched_.size() >= kMaxWatched) return true;
-    return in_memory([&] { watched_.insert(region.id); });
+    return catch_bad_alloc([&] { watched_.insert(region.id); });
 }
 
-void Serving::forget(uint64_t seq) {
+void TargetSide::forget(uint64_t seq) {
     std::erase_if(waiters_, [&](const Waiter &waiter) { return waiter.seq == seq; });
 }
 
-void Serving::added(Region &region) {
+void TargetSide::added(Region &region) {
     if (!region.access) return;
     for (const Waiter &waiter : waiters_)
         if (waiter.name == region.name) found(waiter.seq, &region, XFER_OK);
     std::erase_if(waiters_, [&](const Waiter &waiter) { return waiter.name == region.name; });
 }
 
-void Serving::removed(Region &region) {
+void TargetSide::removed(Region &region) {
     if (!watched_.erase(region.id)) return;
     const xfer_ref_t ref = encode_ref(region.describe());
     Frame frame;

@@ -14,9 +14,9 @@ namespace xfer {
 class Connection;
 class Shard;
 
-class Serving {
+class TargetSide {
 public:
-    explicit Serving(Connection &connection) : connection_(connection) {}
+    explicit TargetSide(Connection &connection) : connection_(connection) {}
 
     Status reach(const Access &access, Reach &out);
     Status access(Dir dir, const Access &access, std::span<const WirePiece> pieces,

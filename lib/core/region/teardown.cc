@@ -43,7 +43,7 @@ void Shard::region_quiet(Region &region) {
     if (region.users.fetch_sub(1) != 1) return;
     Ref<Region> parent = region.parent;
     region.retain();  // the event's
-    tell(region);
+    post_event(region);
     if (!parent) return;
     // Another loop may tell the end of the whole, which must not overtake this.
     hand_over_events();
@@ -57,7 +57,7 @@ uint32_t Connection::lanes_that_send(Target target, Status why) {
     for (auto &lane : lanes_)
         if (lane->state == Lane::State::ready && !lane->link->retire(target, why)) ++lanes;
     quiet_awaited_ += lanes;
-    if (lanes) shard.beat_soon();
+    if (lanes) shard.arm_heartbeat();
     if (lanes && !quiet_limit_.armed()) shard.loop.arm(quiet_limit_, shard.now() + kRetireNs);
     return lanes;
 }
@@ -66,7 +66,7 @@ void Connection::retire(Region &region) {
     const Status why = region.is_grant() ? XFER_EREVOKED : XFER_ESTALE;
     if (const uint32_t lanes = lanes_that_send(RegionId{region.id}, why))
         shard.wait_quiet(region, lanes);
-    serving.removed(region);
+    target_side.removed(region);
 }
 
 // A chunk that is half received: the next one is refused with its first byte.
@@ -82,7 +82,7 @@ bool Connection::retire(Transfer &send) {
 
 void Connection::on_quiet(Target target) {
     if (--quiet_awaited_ == 0) shard.loop.disarm(quiet_limit_);
-    if (const auto message = target.message()) return peer->flow.sending.quiet(*this, *message);
+    if (const auto message = target.message()) return peer->flow.messages.quiet(*this, *message);
     shard.on_quiet(*target.region());
 }
 
@@ -94,7 +94,7 @@ void Flow::lose(Transfer &transfer, Connection &lost) {
     transfer.maybe_applied = sends && !transfer.letter.answered;
     stop(transfer);
     if (sends) transfer.fencing = transfer.letter.answered = true;  // no other word is waited for
-    if (sends ? sending.still(lost, transfer) : transfer.inflight_count == 0) complete(transfer);
+    if (sends ? messages.still(lost, transfer) : transfer.inflight_count == 0) complete(transfer);
 }
 
 Transfer *Flow::find_leaving(uint64_t connection, uint64_t number) {

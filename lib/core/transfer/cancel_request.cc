@@ -14,7 +14,7 @@ namespace xfer {
 // may be on each.
 void CancelRequest::arrive(Shard &shard) {
     if (shard.index == 0 && !again_) {
-        engine_->receiving().cancel(scope_);
+        engine_->receive_queue().cancel(scope_);
         if (!ep_) engine_->draining().cancel(scope_, shard);
     }
     if (ep_ && !ep_->moved.load()) {

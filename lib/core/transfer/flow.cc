@@ -29,7 +29,7 @@ void Flow::submit(Transfer &transfer) {
     if (transfer.role != Transfer::Role::pulls) transfer.ep->order.add(transfer);
     all_.push_back(transfer);
     shard_.cancel_index().add(transfer);
-    shard_.beat_soon();
+    shard_.arm_heartbeat();
     if (transfer.waits_turn)
         arm(transfer);
     else
@@ -61,7 +61,7 @@ void Flow::start_ready() {
 }
 
 void Flow::enqueue(Transfer &transfer) {
-    if (transfer.role == Transfer::Role::sends) return sending.enqueue(transfer);
+    if (transfer.role == Transfer::Role::sends) return messages.enqueue(transfer);
     (transfer.notifies ? held_ : queue_of(transfer)).push_back(transfer);
 }
 
@@ -103,8 +103,8 @@ void Flow::attach(Connection &connection) {
 
 void Flow::detach(Connection &lost) {
     connection_ = nullptr;
-    notifying_ = {};
-    sending.reset();
+    notify_sender_ = {};
+    messages.reset();
     end_each([](const Transfer &each) { return each.letter.number != 0 || each.notification != 0; },
              [&](Transfer &each) { recover(each, lost); });
 }
@@ -126,10 +126,10 @@ void Flow::recover(Transfer &transfer, Connection &lost) {
 
 void Flow::pump() {
     if (!connection_ || !connection_->usable()) return;
-    if (!all_.empty()) connection_->come_near();
+    if (!all_.empty()) connection_->open_local_path();
     const bool fresh = connection_->takes_new();
     if (fresh) begin_notifications();
-    if (fresh) sending.pump(*connection_);
+    if (fresh) messages.pump(*connection_);
     const auto may = [&](Queue &queue) {
         return !queue.empty() && connection_ && (fresh || queue.front().begun());
     };
@@ -150,7 +150,7 @@ bool Flow::feed(Transfer &transfer, Lane &lane) {
         if (refuse(transfer)) continue;
         if (!lane.has_room()) return false;
         Op *op = transfer.unsent.pop_front();
-        if (!op && !in_memory([&] { op = &draw(transfer); }))
+        if (!op && !catch_bad_alloc([&] { op = &draw(transfer); }))
             return end(transfer, XFER_ENOMEM), true;
         if (transfer.notifies && op->dir == Dir::put) {
             op->remote.notification = transfer.notification;
@@ -162,7 +162,7 @@ bool Flow::feed(Transfer &transfer, Lane &lane) {
         lane.post(*op);
     }
     transfer.ListNode<InQueue>::unlink();
-    settle(transfer);
+    try_complete(transfer);
     return true;
 }
 
@@ -231,7 +231,7 @@ void Flow::done(Op &op, Status status) {
     if (status == XFER_OK && op.dir == Dir::atomic) {
         transfer->apply(op);
         shard_.give_op(op);
-        return settle(*transfer);
+        return try_complete(*transfer);
     }
     // What was blanked on its way out has another sum than it left with.
     if (op.canceled && (status == XFER_OK || status == XFER_ECHECKSUM))
@@ -241,22 +241,22 @@ void Flow::done(Op &op, Status status) {
     else
         fail(*transfer, op, status);
     shard_.give_op(op);
-    if (transfer->drawn()) settle(*transfer);
+    if (transfer->drawn()) try_complete(*transfer);
 }
 
 // ---- notifications
 
 void Flow::begin_notifications() {
-    while (!held_.empty() && notifying_.room()) {
+    while (!held_.empty() && notify_sender_.room()) {
         Transfer &transfer = held_.front();
-        if (!in_memory([&] { transfer.notification = notifying_.begin(transfer); })) {
+        if (!catch_bad_alloc([&] { transfer.notification = notify_sender_.begin(transfer); })) {
             end(transfer, XFER_ENOMEM);
             continue;
         }
         transfer.ListNode<InQueue>::unlink();
         // One without data is said at once: what has begun is told to the owner, even if canceled.
         if (transfer.drawn())
-            settle(transfer);
+            try_complete(transfer);
         else
             queue_of(transfer).push_back(transfer);
     }
@@ -277,7 +277,7 @@ void Flow::close_notification(Transfer &transfer, Status status) {
 
 // All of it was drawn. When the last answer is here its notification is closed, and when the peer
 // holds that it has ended well.
-void Flow::settle(Transfer &transfer) {
+void Flow::try_complete(Transfer &transfer) {
     if (transfer.inflight_count) return;
     if (!transfer.notifies || transfer.status != XFER_OK || transfer.noted)
         return complete(transfer);
@@ -285,15 +285,15 @@ void Flow::settle(Transfer &transfer) {
 }
 
 void Flow::noted(const Frame &frame) {
-    Transfer *transfer = frame.seq ? notifying_.find(frame.seq) : nullptr;
+    Transfer *transfer = frame.seq ? notify_sender_.find(frame.seq) : nullptr;
     // Of one that is over and forgotten, it comes late.
-    const bool sound = transfer ? transfer->closed_notification : notifying_.begun(frame.seq);
-    if (!notifying_.had(frame.region) || !sound)
+    const bool sound = transfer ? transfer->closed_notification : notify_sender_.begun(frame.seq);
+    if (!notify_sender_.had(frame.region) || !sound)
         return connection_->close({XFER_EPROTO, 0, 0, "the peer notes what it was not told"});
     if (transfer) {
         transfer->noted = true;
         transfer->progress = shard_.now();
-        if (transfer->drawn()) settle(*transfer);
+        if (transfer->drawn()) try_complete(*transfer);
     }
     if (connection_) pump();
 }
@@ -333,7 +333,7 @@ void Flow::end(Transfer &transfer, Status why) {
     if (transfer.status == XFER_OK) transfer.status = why;
     transfer.fencing = true;
     if (transfer.role == Transfer::Role::sends && transfer.letter.number && connection_)
-        return sending.withdraw(*connection_, transfer);
+        return messages.withdraw(*connection_, transfer);
     for (Op &op : transfer.inflight) {
         const bool quiet = static_cast<Lane *>(op.lane)->cancel(op);
         if (quiet && op.dir == Dir::get) orphan(transfer, op);  // nothing lands at the owner
@@ -399,7 +399,7 @@ void Flow::adopt(List<Transfer, InFlow> &transfers) {
 }
 
 void Flow::resume() {
-    shard_.beat_soon();
+    shard_.arm_heartbeat();
     start_ready();
     pump();
 }
@@ -416,12 +416,12 @@ void Flow::complete(Transfer &transfer) {
             transfer.maybe_applied = true;
         if (transfer.status != XFER_OK && connection_ && connection_->usable())
             close_notification(transfer, transfer.status);
-        notifying_.end(transfer.notification);
+        notify_sender_.end(transfer.notification);
     }
-    if (transfer.role == Transfer::Role::sends) sending.forget(transfer);
+    if (transfer.role == Transfer::Role::sends) messages.forget(transfer);
     const bool here = connection_ && connection_->number == transfer.letter.connection;
     if (transfer.role == Transfer::Role::pulls && here && connection_->usable())
-        connection_->incoming.taken(transfer.letter.number, transfer.status);
+        connection_->message_receiver.taken(transfer.letter.number, transfer.status);
     if (!transfer.list.at_end(transfer.next))
         transfer.fail_entries(transfer.list.entry_index(transfer.next), transfer.list.entries() - 1,
                               XFER_ECANCELED);

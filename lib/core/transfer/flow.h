@@ -16,7 +16,7 @@ class Shard;
 
 class Flow {
 public:
-    explicit Flow(Shard &shard) : sending(*this), shard_(shard) {}
+    explicit Flow(Shard &shard) : messages(*this), shard_(shard) {}
     ~Flow() { XFER_CHECK(all_.empty()); }
 
     void submit(Transfer &transfer);
@@ -38,13 +38,13 @@ public:
     void noted(const Frame &frame);
 
     bool waiting() {
-        return !small_.empty() || !bulk_.empty() || !held_.empty() || sending.waiting();
+        return !small_.empty() || !bulk_.empty() || !held_.empty() || messages.waiting();
     }
     bool busy() { return !all_.empty(); }
     bool quiet();  // nothing of it is under way, though more may wait
     void on_transfer_timer(Transfer &transfer);
 
-    Sending sending;                 // messages
+    MessageSender messages;          // messages
     void fence(Transfer &transfer);  // its buffers are quiet; the owner's word is waited for
     void complete(Transfer &transfer);
     Transfer *find_leaving(uint64_t connection, uint64_t number);  // a send
@@ -68,7 +68,7 @@ private:
     void end_each(Meant meant, End end);
     void begin_notifications();
     void close_notification(Transfer &transfer, Status status);
-    void settle(Transfer &transfer);
+    void try_complete(Transfer &transfer);
     void arm(Transfer &transfer);
     uint64_t limit(const Transfer &transfer) const;
     void lose(Transfer &transfer, Connection &lost);
@@ -81,7 +81,7 @@ private:
     Queue ready_;  // ordered, and their turn has come
     bool starting_ = false;
     List<Transfer, InEnding> ending_;  // collected by end_each
-    Notifying notifying_;
+    NotifySender notify_sender_;
 };
 
 }  // namespace xfer

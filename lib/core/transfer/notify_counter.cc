@@ -77,7 +77,7 @@ void NotifyCounters::end(NotifyCounter &counter, Status status, Shard &shard) {
     counter.event.status = status;
     counter.event.index = counter.seen;
     counter.retain();  // the event's
-    shard.tell(counter);
+    shard.post_event(counter);
 }
 
 void NotifyCounters::time(NotifyCounter &counter, Shard &shard) {

@@ -30,7 +30,7 @@ public:
                   uint64_t user);
     ~NotifyCounter() override;
     void on_timer(Timer &timer) override;
-    void told() override { release(); }
+    void released() override { release(); }
     // Its time counts from now on, on the engine's first loop, and no more. False: the loop has
     // ended.
     bool start();

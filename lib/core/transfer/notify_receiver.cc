@@ -24,12 +24,12 @@ public:
         event.data = data_.empty() ? nullptr : data_.data();
         event.data_length = data_.size();
     }
-    bool due() override {
+    bool still_valid() override {
         if (ep_->gone()) event.ep = nullptr;
         event.user = ep_->user.load();
         return true;
     }
-    void told() override {
+    void released() override {
         had_->one();
         delete this;
     }
@@ -53,24 +53,24 @@ void Had::one() {
 
 void Had::arrive(Shard &) {
     posted_.store(false);
-    if (connection_) connection_->notified.tell_had();
+    if (connection_) connection_->notify_receiver.tell_had();
     release();
 }
 
-// ---- Notified
+// ---- NotifyReceiver
 
-Notified::Notified(Connection &connection)
+NotifyReceiver::NotifyReceiver(Connection &connection)
     : connection_(connection), had_(Ref<Had>::adopt(new Had(connection))) {}
 
-Notified::~Notified() {
+NotifyReceiver::~NotifyReceiver() {
     had_->forget();
 }
 
-bool Notified::over(uint64_t number) const {
+bool NotifyReceiver::over(uint64_t number) const {
     return number <= floor_ || over_.contains(number);
 }
 
-bool Notified::begin(uint64_t number, uint64_t key) {
+bool NotifyReceiver::begin(uint64_t number, uint64_t key) {
     if (number > floor_ + kNotificationSpan || begun_ - told_had_ >= kMaxNotifications) {
         connection_.close({XFER_EPROTO, 0, 0, "more notifications than there is room for"});
         return false;
@@ -81,24 +81,24 @@ bool Notified::begin(uint64_t number, uint64_t key) {
     return true;
 }
 
-Status Notified::touch(uint64_t number, uint64_t key) {
+Status NotifyReceiver::touch(uint64_t number, uint64_t key) {
     if (over(number)) return XFER_ECANCELED;
     const bool known = open_.contains(number);
     return known || begin(number, key) ? XFER_OK : XFER_ECANCELED;
 }
 
-void Notified::unseen(NotificationId number, uint64_t key) {
+void NotifyReceiver::unseen(NotificationId number, uint64_t key) {
     [[maybe_unused]] const Status late = touch(number.value, key);
 }
 
-void Notified::hear(const Frame &notify, ConstBytes data) {
+void NotifyReceiver::hear(const Frame &notify, ConstBytes data) {
     if (over(notify.seq)) return;  // it failed at the peer after it was told here
     if (!open_.contains(notify.seq) && !begin(notify.seq, notify.region)) return;
     open_.at(notify.seq)->bring(data);
     end(notify.seq, notify.status);
 }
 
-void Notified::end(uint64_t number, Status status) {
+void NotifyReceiver::end(uint64_t number, Status status) {
     connection_.discard({number});
     over_.insert(number);
     const auto at = open_.find(number);
@@ -111,26 +111,26 @@ void Notified::end(uint64_t number, Status status) {
 }
 
 // The user may have closed the last handle of a peer whose connection lives on: it gets a new one.
-Endpoint *Notified::somebody() {
-    if (!connection_.peer->spokesman()) connection_.shard.greet_again(*connection_.peer);
-    return connection_.peer->spokesman();
+Endpoint *NotifyReceiver::somebody() {
+    if (!connection_.peer->event_endpoint()) connection_.shard.announce_again(*connection_.peer);
+    return connection_.peer->event_endpoint();
 }
 
-void Notified::raise(std::unique_ptr<Notification> notification, Status status) {
+void NotifyReceiver::raise(std::unique_ptr<Notification> notification, Status status) {
     Shard &shard = connection_.shard;
     if (status == XFER_OK && shard.engine.count(notification->event.tag, shard)) return had_->one();
     Endpoint *ep = nullptr;
-    if (!in_memory([&] { ep = somebody(); }) || !ep)
+    if (!catch_bad_alloc([&] { ep = somebody(); }) || !ep)
         return had_->one();  // nobody is there to be told: we close, or lack memory
     notification->address(*ep, status);
     if (status == XFER_EPEERLOST) {
         notification->event.origin = connection_.why.origin;
         notification->event.native_code = connection_.why.native;
     }
-    shard.tell(*notification.release());
+    shard.post_event(*notification.release());
 }
 
-void Notified::tell_had(uint64_t number) {
+void NotifyReceiver::tell_had(uint64_t number) {
     told_had_ = had_->count();
     Frame frame;
     frame.type = FrameType::noted;
@@ -139,7 +139,7 @@ void Notified::tell_had(uint64_t number) {
     connection_.send(frame);
 }
 
-void Notified::lost() {
+void NotifyReceiver::lost() {
     floor_ = UINT64_MAX;
     for (auto &[number, notification] : open_)
         raise(std::move(notification), XFER_EPEERLOST);

@@ -39,10 +39,10 @@ private:
     std::atomic<bool> posted_{false};
 };
 
-class Notified {
+class NotifyReceiver {
 public:
-    explicit Notified(Connection &connection);
-    ~Notified();
+    explicit NotifyReceiver(Connection &connection);
+    ~NotifyReceiver();
 
     // A put that belongs to it wants to be applied.
     Status touch(uint64_t number, uint64_t key);

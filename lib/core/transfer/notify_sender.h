@@ -12,7 +12,7 @@ namespace xfer {
 
 class Transfer;
 
-class Notifying {
+class NotifySender {
 public:
     bool room() const {
         const bool near = open_.empty() || last_ + 1 - open_.begin()->first < kNotificationSpan;

@@ -99,7 +99,7 @@ void Transfer::fail_entries(const Op &op, Status why) {
 // Where memory lacks to tell them apart, none of them is said to have ended well. There is always
 // room for one run.
 void Transfer::fail_entries(uint64_t first, uint64_t last, Status why) {
-    if (in_memory([&] { runs.add(first, last, why); })) return;
+    if (catch_bad_alloc([&] { runs.add(first, last, why); })) return;
     runs.assign(0, list.entries() - 1, why);
 }
 
@@ -118,7 +118,7 @@ void Transfer::cancel() {
 
 Single::Single(Engine &owner) : engine(owner), cover_(owner.cancel_requests()) {}
 
-void Single::told() {
+void Single::released() {
     engine.give_single(*this);
 }
 
@@ -145,15 +145,15 @@ Batch::Batch(Endpoint &endpoint)
 }
 
 // The user may submit again from inside the callback, and close from another thread at once:
-// nothing of the batch may be read after the exchange, but through the reference that told() gives
-// up.
-void Batch::taken() {
+// nothing of the batch may be read after the exchange, but through the reference that released()
+// gives up.
+void Batch::dequeued() {
     final_status.store(event.status);
     first_failed.store(event.index);
     state.store(State::idle, std::memory_order_release);
 }
 
-void Batch::told() {
+void Batch::released() {
     release();
 }
 

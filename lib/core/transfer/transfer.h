@@ -127,7 +127,7 @@ protected:
 class Single final : public Transfer {
 public:
     explicit Single(Engine &owner);
-    void told() override;  // back to the engine's pool
+    void released() override;  // back to the engine's pool
     // The bytes at `data`, which are the caller's again: where they are until then.
     const uint8_t *copy(const uint8_t *data, uint64_t length);
     void clear();  // for the next one
@@ -144,8 +144,8 @@ public:
 
     explicit Batch(Endpoint &endpoint);
     void ended() override {}  // a reason would have to outlive the next submit
-    void taken() override;
-    void told() override;
+    void dequeued() override;
+    void released() override;
 
     std::atomic<State> state{State::idle};
     std::atomic<bool> closed{false};

@@ -22,17 +22,17 @@ public:
 
     void set_sink(LinkSink &sink) override { sink_ = &sink; }
     std::string remote() const override { return "loopback"; }
-    bool near() const override { return true; }
+    bool is_local() const override { return true; }
     void send_hello(ConstBytes message) override {
         deliver_soon({{}, {message.begin(), message.end()}, true});
     }
-    LinkTicket detach() override;
+    DetachedLink detach() override;
     void start(uint32_t max_ops, uint32_t) override {
         max_ops_ = max_ops;
-        deaf_ = true;
+        receive_paused_ = true;
     }
     void hear() override {
-        deaf_ = false;
+        receive_paused_ = false;
         loop_.defer(*this);
     }
     bool send(const Frame &frame, ConstBytes body) override;
@@ -67,7 +67,7 @@ private:
     size_t waiting_bytes_ = 0;
     Ops posted_, canceled_;
     uint32_t max_ops_ = 0, ops_ = 0;
-    bool deaf_ = false;  // what was said waits
+    bool receive_paused_ = false;  // what was said waits
     bool closing_ = false, over_ = false;
     Failure why_;
     std::vector<Piece> pieces_;
@@ -76,7 +76,7 @@ private:
 };
 
 // It has no other loop to go to.
-LinkTicket LoopbackLink::detach() {
+DetachedLink LoopbackLink::detach() {
     over_ = true;
     Task::unlink();
     return {Fd(), {}, remote()};
@@ -132,7 +132,7 @@ void LoopbackLink::run() {
 }
 
 void LoopbackLink::deliver() {
-    if (deaf_) return;
+    if (receive_paused_) return;
     std::vector<Message> messages;
     messages.swap(messages_);
     waiting_bytes_ = 0;

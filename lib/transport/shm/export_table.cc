@@ -5,9 +5,9 @@
 
 namespace xfer::shm {
 
-Shown::Shown(End &mine, End &theirs) : mine_(mine), theirs_(theirs) {}
+ExportTable::ExportTable(End &mine, End &theirs) : mine_(mine), theirs_(theirs) {}
 
-std::optional<Shown::Place> Shown::show(RegionId region) {
+std::optional<ExportTable::Place> ExportTable::show(RegionId region) {
     if (const auto at = regions_.find(region); at != regions_.end()) {
         if (at->second.cleared) return std::nullopt;
         return at->second.place;
@@ -25,19 +25,19 @@ std::optional<Shown::Place> Shown::show(RegionId region) {
     return place;
 }
 
-void Shown::clear(Region &shown) {
+void ExportTable::clear(Region &shown) {
     if (shown.cleared) return;
     shown.cleared = true;
-    shown.claimed = end(mine_.slots[shown.place.slot], theirs_.claim, shown.place.stamp);
+    shown.claimed = shm::retire(mine_.slots[shown.place.slot], theirs_.hazard, shown.place.stamp);
     free_.push_back(shown.place.slot);
 }
 
-void Shown::clear_all() {
+void ExportTable::clear_all() {
     for (auto &[region, shown] : regions_)
         clear(shown);
 }
 
-bool Shown::retire(RegionId region, bool leaving) {
+bool ExportTable::retire(RegionId region, bool leaving) {
     const auto at = regions_.find(region);
     Region &shown = at->second;
     clear(shown);

@@ -13,14 +13,14 @@
 
 namespace xfer::shm {
 
-class Shown {
+class ExportTable {
 public:
     struct Place {
         uint32_t slot;
         uint64_t stamp;
     };
     // `mine`: who has the table; `theirs`: who claims.
-    Shown(End &mine, End &theirs);
+    ExportTable(End &mine, End &theirs);
 
     std::optional<Place> show(RegionId region);  // none: the table is full
     bool has(RegionId region) const { return regions_.contains(region); }
@@ -29,18 +29,18 @@ public:
     bool retire(RegionId region, bool leaving);
     void left(RegionId region) { regions_.find(region)->second.leaving = false; }
     void clear_all();
-    bool claimed() const { return theirs_.claim.load() != 0; }
+    bool claimed() const { return theirs_.hazard.load() != 0; }
     // Visits, and forgets, those that were retired and are quiet now; all of them if the neighbour
     // is dead. True: there are more.
     template <typename Visit>
     bool settle(bool dead, Visit visit) {
-        const uint64_t claim = dead ? 0 : theirs_.claim.load();
+        const uint64_t hazard = dead ? 0 : theirs_.hazard.load();
         bool more = false;
         for (auto at = regions_.begin(); at != regions_.end();) {
             const auto here = at++;
             const Region &shown = here->second;
             if (!shown.retired) continue;
-            if (!dead && (shown.leaving || claim == shown.place.stamp)) {
+            if (!dead && (shown.leaving || hazard == shown.place.stamp)) {
                 more = true;
                 continue;
             }

@@ -44,7 +44,7 @@ void copy_piece(uint8_t *to, const uint8_t *from, uint64_t length, bool large) {
 }  // namespace
 
 // A memfd of the neighbour's, mapped as far as we were let.
-class Reached::Mapping : public RefCounted<Mapping> {
+class ImportTable::Mapping : public RefCounted<Mapping> {
 public:
     explicit Mapping(const Fd &fd) {
         const uint64_t size = sealed_size(fd);
@@ -74,17 +74,17 @@ private:
     bool writable_ = false;
 };
 
-Reached::Reached(const Door &door, End &mine, End &theirs)
-    : door_(door), mine_(mine), theirs_(theirs) {
+ImportTable::ImportTable(const RendezvousSocket &door, End &mine, End &theirs)
+    : rendezvous_(door), mine_(mine), theirs_(theirs) {
     local_.reserve(kMaxPieces);  // so that no copy lacks memory
     remote_.reserve(kMaxPieces);
 }
 
-Reached::~Reached() = default;
+ImportTable::~ImportTable() = default;
 
 // ---- what was shown
 
-Reached::Way Reached::way(const Op &op) {
+ImportTable::Way ImportTable::way(const Op &op) {
     const auto id = op.remote.target().region();
     if (!id) return Way::rings;  // of a message, pulled once
     auto at = regions_.find(*id);
@@ -102,12 +102,12 @@ Reached::Way Reached::way(const Op &op) {
 
 // What does not fit is refused by its owner, who knows best why. The kernel copies, but knows no
 // atomics.
-bool Reached::fits(const Op &op, const Region &region) const {
+bool ImportTable::fits(const Op &op, const Region &region) const {
     return region.generation == op.remote.generation && region.key == op.remote.key &&
            region.access & access_for(op.dir) && (op.dir != Dir::atomic || region.here);
 }
 
-Word Reached::question(const Op &op) {
+Word ImportTable::question(const Op &op) {
     Region &region = regions_[{op.remote.region}];
     region.generation = op.remote.generation;
     region.key = op.remote.key;
@@ -120,7 +120,7 @@ Word Reached::question(const Op &op) {
     return word;
 }
 
-void Reached::hear(const Word &shown, std::vector<Fd> fds) {
+void ImportTable::hear(const Word &shown, std::vector<Fd> fds) {
     const auto at = regions_.find({shown.region});
     if (at == regions_.end() || at->second.state != Region::State::asked) return;
     --asked_;
@@ -135,7 +135,7 @@ void Reached::hear(const Word &shown, std::vector<Fd> fds) {
     region.base = shown.base;
     region.length = shown.length;
     region.access = shown.access;
-    if (door_.pid() == ::getpid()) {
+    if (rendezvous_.pid() == ::getpid()) {
         region.here = reinterpret_cast<uint8_t *>(shown.base);
     } else if (const auto there = mappings_.find(mapping); there != mappings_.end()) {
         region.mapping = there->second;
@@ -144,7 +144,7 @@ void Reached::hear(const Word &shown, std::vector<Fd> fds) {
     if (region.here || reaches()) region.state = Region::State::shown;
 }
 
-void Reached::hide(RegionId region) {
+void ImportTable::hide(RegionId region) {
     const auto at = regions_.find(region);
     if (at == regions_.end()) return;
     if (at->second.state == Region::State::asked) --asked_;
@@ -152,24 +152,24 @@ void Reached::hide(RegionId region) {
 }
 
 // Regions that lie in it and were not hidden keep it mapped: they point there.
-void Reached::drop(MappingId mapping) {
+void ImportTable::drop(MappingId mapping) {
     mappings_.erase(mapping);
 }
 
-void Reached::forget_beyond() {
+void ImportTable::forget_beyond() {
     std::erase_if(regions_,
                   [](const auto &at) { return at.second.state == Region::State::beyond; });
 }
 
 // Whether the kernel lets us at the neighbour's memory: tried where it has put what only it knows.
-bool Reached::reaches() {
+bool ImportTable::reaches() {
     if (kernel_ != Kernel::untried) return kernel_ == Kernel::works;
     kernel_ = Kernel::forbids;
     std::array<uint8_t, 16> found{}, right = theirs_.nonce;
     iovec local{found.data(), found.size()};
     iovec remote{reinterpret_cast<void *>(theirs_.nonce_at.load()), found.size()};
-    if (!door_.there()) return false;
-    const ssize_t read = ::process_vm_readv(door_.pid(), &local, 1, &remote, 1, 0);
+    if (!rendezvous_.there()) return false;
+    const ssize_t read = ::process_vm_readv(rendezvous_.pid(), &local, 1, &remote, 1, 0);
     if (read == static_cast<ssize_t>(found.size()) && found == right) kernel_ = Kernel::works;
     return kernel_ == Kernel::works;
 }
@@ -178,7 +178,7 @@ bool Reached::reaches() {
 
 // Before the first byte, so that an owner whose neighbour dies with half a batch copied knows of
 // it. The key first: who dies in between leaves the number of one that is over.
-bool Reached::note(const Op &op) {
+bool ImportTable::note(const Op &op) {
     const uint64_t number = op.dir == Dir::put ? op.remote.notification : 0;
     Noted &noted = mine_.noted[number % kNotificationSpan];
     if (!number || noted.number.load(std::memory_order_relaxed) == number) return number;
@@ -187,7 +187,7 @@ bool Reached::note(const Op &op) {
     return true;
 }
 
-bool Reached::copy(Op &op, std::vector<Piece> &pieces) {
+bool ImportTable::copy(Op &op, std::vector<Piece> &pieces) {
     const auto at = regions_.find({op.remote.region});
     if (at == regions_.end()) return false;
     const Region &region = at->second;
@@ -202,28 +202,28 @@ bool Reached::copy(Op &op, std::vector<Piece> &pieces) {
         !is_aligned(reinterpret_cast<uint64_t>(region.here) + pieces[0].offset))
         return false;
     op.sent |= note(op);
-    bool done = enter(mine_.claim, theirs_.slots[region.slot], region.stamp);
+    bool done = publish(mine_.hazard, theirs_.slots[region.slot], region.stamp);
     op.sent |= done;
     if (done)
         done = region.here ? copy_here(op, region, pieces) : copy_there(op, region, pieces);
     else
         regions_.erase(at);
     if (done) op.moved = way_of(region);
-    leave(mine_.claim);
+    clear(mine_.hazard);
     return done;
 }
 
-Moved Reached::way_of(const Region &region) const {
+Moved ImportTable::way_of(const Region &region) const {
     if (!region.here) return Moved::kernel;
     return region.mapping ? Moved::mapped : Moved::process;
 }
 
-bool Reached::copy_here(Op &op, const Region &region, const std::vector<Piece> &pieces) {
+bool ImportTable::copy_here(Op &op, const Region &region, const std::vector<Piece> &pieces) {
     if (op.dir == Dir::atomic) {
         op.before = apply(op.atomic, region.here + pieces[0].offset);
         return true;
     }
-    const Unseen copies;
+    const TsanIgnore copies;
     const bool large = op.list->bytes() >= kPastCaches;
     for (const Piece &piece : pieces) {
         auto *local = reinterpret_cast<uint8_t *>(piece.local);
@@ -236,7 +236,7 @@ bool Reached::copy_here(Op &op, const Region &region, const std::vector<Piece> &
     return true;
 }
 
-bool Reached::copy_there(Op &op, const Region &region, const std::vector<Piece> &pieces) {
+bool ImportTable::copy_there(Op &op, const Region &region, const std::vector<Piece> &pieces) {
     local_.clear();
     remote_.clear();
     for (const Piece &piece : pieces) {
@@ -244,10 +244,10 @@ bool Reached::copy_there(Op &op, const Region &region, const std::vector<Piece> 
         remote_.push_back({reinterpret_cast<void *>(region.base + piece.offset), piece.length});
     }
     // A number is a process's own for as long as it has not ended and been waited for.
-    if (!door_.there()) return false;
+    if (!rendezvous_.there()) return false;
     const auto call = op.dir == Dir::put ? ::process_vm_writev : ::process_vm_readv;
     const ssize_t moved =
-        call(door_.pid(), local_.data(), local_.size(), remote_.data(), remote_.size(), 0);
+        call(rendezvous_.pid(), local_.data(), local_.size(), remote_.data(), remote_.size(), 0);
     if (moved == static_cast<ssize_t>(op.bytes)) return true;
     // Whose memory the kernel could not reach it does not say. Of the neighbour's its owner tells.
     for (const Piece &piece : pieces)

@@ -16,11 +16,11 @@
 
 namespace xfer::shm {
 
-class Reached {
+class ImportTable {
 public:
     // `mine`: who claims; `theirs`: who has the table.
-    Reached(const Door &door, End &mine, End &theirs);
-    ~Reached();
+    ImportTable(const RendezvousSocket &door, End &mine, End &theirs);
+    ~ImportTable();
 
     enum class Way : uint8_t { rings, copy, ask };
     // How it goes; `ask`: by the rings this time, and the region is to be asked for.
@@ -51,7 +51,7 @@ private:
     bool copy_there(Op &op, const Region &region, const std::vector<Piece> &pieces);
     void forget_beyond();
 
-    const Door &door_;
+    const RendezvousSocket &rendezvous_;
     End &mine_, &theirs_;
     std::map<RegionId, Region> regions_;
     std::map<MappingId, Ref<Mapping>> mappings_;  // at most kSlots

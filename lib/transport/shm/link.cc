@@ -48,9 +48,9 @@ ShmLink::~ShmLink() {
 }
 
 Failure ShmLink::carry(Fd fd, bool dialed) {
-    door_ = Door(std::move(fd));
-    if (Failure why = door_.meet(); why.status != XFER_OK) return why;
-    watch_ = loop_.watch(door_.fd(), *this, kReadable);
+    rendezvous_ = RendezvousSocket(std::move(fd));
+    if (Failure why = rendezvous_.meet(); why.status != XFER_OK) return why;
+    watch_ = loop_.watch(rendezvous_.fd(), *this, kReadable);
     if (!watch_) return {XFER_ENOMEM, XFER_ORIGIN_NONE, 0, "the loop takes no more descriptors"};
     last_heard_ = loop_.now();
     dialed_ = dialed;
@@ -58,10 +58,10 @@ Failure ShmLink::carry(Fd fd, bool dialed) {
     return {};
 }
 
-// ---- through the door ----
+// ---- through the rendezvous socket ----
 
 void ShmLink::on_ready(uint32_t readiness) {
-    const bool done = in_memory([&] {
+    const bool done = catch_bad_alloc([&] {
         if (readiness & kReadable) rings_ && !unread_ ? read_later() : read();
         if (readiness & kWritable) say();
     });
@@ -69,18 +69,20 @@ void ShmLink::on_ready(uint32_t readiness) {
 }
 
 // A packet is most often a wake-up for the rings. So they come first: what is in them is answered
-// before the packet is taken, which is when the loop would sleep or sees the door again.
+// before the packet is taken, which is when the loop would sleep or sees the rendezvous socket
+// again.
 void ShmLink::read_later() {
     unread_ = true;
     rings_->rung();
     loop_.look_at(*this);
 }
 
-// Takes the wake-up, so that the door is silent; anything else is heard in a turn of its own.
+// Takes the wake-up, so that the rendezvous socket is silent; anything else is heard in a turn of
+// its own.
 bool ShmLink::doze() {
     if (!std::exchange(unread_, false)) return true;
     int error = 0;
-    if (!in_memory([&] { error = door_.receive(heard_packet_); })) error = ENOMEM;
+    if (!catch_bad_alloc([&] { error = rendezvous_.receive(heard_packet_); })) error = ENOMEM;
     if (error != EAGAIN && (error || !heard_packet_.is_bell())) {
         kept_ = error;
         loop_.defer(*this);
@@ -93,7 +95,7 @@ void ShmLink::read() {
     unread_ = false;
     Poller::unlink();
     for (int i = 0; i < kPacketsPerTurn && watch_; ++i) {
-        const int error = kept_ ? *std::exchange(kept_, {}) : door_.receive(heard_packet_);
+        const int error = kept_ ? *std::exchange(kept_, {}) : rendezvous_.receive(heard_packet_);
         if (error == EAGAIN) return;
         if (error) return hung_up(error);
         last_heard_ = loop_.now();
@@ -106,7 +108,7 @@ void ShmLink::read() {
 void ShmLink::hung_up(int error) {
     hung_up_ = true;
     watch_->want(0);
-    gone_ = os_failure(error, remote_ + ": the door");
+    gone_ = os_failure(error, remote_ + ": the rendezvous socket");
     gone_.status = XFER_EPEERLOST;
     // What it has written comes first, also if nobody listens yet: it may say that it moves here on
     // another lane, which is read later.
@@ -144,7 +146,9 @@ void ShmLink::hear_hello(Packet &packet) {
 void ShmLink::send_hello(ConstBytes message) {
     if (stage_ != Stage::hello) return;
     spoke_ = true;
-    const bool done = in_memory([&] { words_.push_back({{message.begin(), message.end()}, {}}); });
+    const bool done = catch_bad_alloc([&] {
+        words_.push_back({{message.begin(), message.end()}, {}});
+    });
     if (!done) return close(no_memory());
     loop_.defer(*this);
 }
@@ -155,22 +159,22 @@ void ShmLink::say() {
         const Packet &packet = words_.front();
         std::transform(packet.fds.begin(), packet.fds.end(), fds.begin(),
                        [](const Fd &fd) { return fd.get(); });
-        const int error = door_.send(packet.bytes, {fds.data(), packet.fds.size()});
+        const int error = rendezvous_.send(packet.bytes, {fds.data(), packet.fds.size()});
         if (error == EAGAIN && watch_) return watch_->want(kReadable | kWritable);
         if (error)
-            words_.clear();  // the door has closed, which is told by reading
+            words_.clear();  // the rendezvous socket has closed, which is told by reading
         else
             words_.pop_front();
     }
     if (watch_ && !hung_up_) watch_->want(kReadable);
 }
 
-LinkTicket ShmLink::detach() {
+DetachedLink ShmLink::detach() {
     say();
     stage_ = Stage::over;
     Task::unlink();
     watch_.reset();
-    return {door_.release(), {}, std::move(remote_)};
+    return {rendezvous_.release(), {}, std::move(remote_)};
 }
 
 // ---- by the rings ----
@@ -179,15 +183,16 @@ void ShmLink::join(std::unique_ptr<Segment> segment, Side side) {
     segment_ = std::move(segment);
     frames_ = std::make_unique<stream::StreamLink>(loop_, log_, buffers_);
     frames_->set_sink(*this);
-    auto rings = std::make_unique<RingCarrier>(loop_, door_, *segment_, side, frames_->carried());
+    auto rings =
+        std::make_unique<RingStream>(loop_, rendezvous_, *segment_, side, frames_->carried());
     rings_ = rings.get();
     frames_->carry(std::move(rings), remote_);
     buffers_.pieces.reserve(kMaxPieces);  // for copies, which can't lack memory then
     End &mine = segment_->end(side), &theirs = segment_->end(other(side));
     mine.nonce = nonce_;
     mine.nonce_at.store(reinterpret_cast<uint64_t>(nonce_.data()));
-    reached_ = std::make_unique<Reached>(door_, mine, theirs);
-    shown_ = std::make_unique<Shown>(mine, theirs);
+    imports_ = std::make_unique<ImportTable>(rendezvous_, mine, theirs);
+    exports_ = std::make_unique<ExportTable>(mine, theirs);
 }
 
 // The acceptor's last words bring the segment along.
@@ -211,7 +216,7 @@ void ShmLink::start(uint32_t max_ops, uint32_t serve_ops) {
             {XFER_EPROTO, XFER_ORIGIN_NONE, 0, remote_ + ": no rings came, or not from there"});
     if (last) {
         Failure why;
-        const bool done = in_memory([&] { why = share(); });
+        const bool done = catch_bad_alloc([&] { why = share(); });
         if (!done) why = no_memory();
         if (why.status != XFER_OK) return close(why);
     }
@@ -264,7 +269,7 @@ void ShmLink::on_served(Dir dir, uint64_t bytes) {
 // ---- a turn, and the end ----
 
 void ShmLink::run() {
-    if (kept_ && !in_memory([&] { read(); })) close(no_memory());
+    if (kept_ && !catch_bad_alloc([&] { read(); })) close(no_memory());
     if (stage_ != Stage::over) say();
     told();
     if (dialed_ && stage_ == Stage::hello) {
@@ -296,11 +301,11 @@ void ShmLink::finish() {
     canceled_.append(posted_);
     told();
     if (!gone_quiet()) return;
-    tell_unseen();
+    tell_begun();
     stage_ = Stage::over;
     Poller::unlink();
     watch_.reset();
-    door_ = Door(Fd());
+    rendezvous_ = RendezvousSocket(Fd());
     sink_->on_down(why_);
 }
 

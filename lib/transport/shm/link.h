@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A link between neighbours. Its handshake goes through the door; the last word of it comes with
-// the segment, and from then on frames go by the rings. What the neighbour has shown is copied
-// without it.
+// A link between neighbours. Its handshake goes through the rendezvous socket; the last word of it
+// comes with the segment, and from then on frames go by the rings. What the neighbour has shown is
+// copied without it.
 #pragma once
 
 #include <deque>
@@ -32,9 +32,9 @@ public:
 
     void set_sink(LinkSink &sink) override { sink_ = &sink; }
     std::string remote() const override { return remote_; }
-    bool near() const override { return true; }
+    bool is_local() const override { return true; }
     void send_hello(ConstBytes message) override;
-    LinkTicket detach() override;
+    DetachedLink detach() override;
     void start(uint32_t max_ops, uint32_t serve_ops) override;
     void hear() override;
     bool send(const Frame &frame, ConstBytes body) override;
@@ -49,7 +49,7 @@ public:
 private:
     enum class Stage : uint8_t { hello, frames, closing, over };
 
-    // Of the door, and of our turn.
+    // Of the rendezvous socket, and of our turn.
     void on_ready(uint32_t readiness) override;
     bool poll() override { return false; }
     bool doze() override;
@@ -77,7 +77,7 @@ private:
     void look_again(bool first);
     void on_timer(Timer &timer) override;
     bool gone_quiet();
-    void tell_unseen();
+    void tell_begun();
 
     // Of the frames in the rings.
     void on_up() override {}
@@ -90,7 +90,7 @@ private:
     void on_served(Dir dir, uint64_t bytes) override;
     void on_quiet(Target target) override;
     void on_unmapped(Target target) override { sink_->on_unmapped(target); }
-    void on_unseen(NotificationId, uint64_t) override {}
+    void on_notification_begun(NotificationId, uint64_t) override {}
     void on_down(const Failure &why) override;
 
     Loop &loop_;
@@ -99,29 +99,30 @@ private:
     std::string remote_;
     LinkSink *sink_ = nullptr;
     Stage stage_ = Stage::hello;
-    Door door_{Fd()};
-    std::unique_ptr<Watch> watch_;  // of the door
+    RendezvousSocket rendezvous_{Fd()};
+    std::unique_ptr<Watch> watch_;  // of the rendezvous socket
     Packet heard_packet_;           // kept, so that being woken takes no memory
     std::deque<Packet> words_;      // that have not left
     bool dialed_ = false;           // and not told yet
     bool spoke_ = false;            // in the handshake
     bool heard_ = false;            // frames may come
     bool hung_up_ = false;          // the neighbour has
-    bool unread_ = false;           // packets may wait in the door, and the rings are read first
-    std::optional<int> kept_;       // what receiving heard_packet_ said, which is not heard yet
-    Failure gone_;                  // how
-    Timer unheard_{*this};          // it left words for who does not listen yet
+    bool unread_ =
+        false;  // packets may wait in the rendezvous socket, and the rings are read first
+    std::optional<int> kept_;  // what receiving heard_packet_ said, which is not heard yet
+    Failure gone_;             // how
+    Timer unheard_{*this};     // it left words for who does not listen yet
     uint64_t last_heard_ = 0;
     Failure why_;
 
     std::unique_ptr<Segment> segment_;
     std::unique_ptr<stream::StreamLink> frames_;
-    RingCarrier *rings_ = nullptr;  // until the frames end
+    RingStream *rings_ = nullptr;  // until the frames end
 
     using Ops = List<Op, InLink>;
     const std::array<uint8_t, 16> nonce_;  // who reads it here reaches all of our memory
-    std::unique_ptr<Reached> reached_;
-    std::unique_ptr<Shown> shown_;
+    std::unique_ptr<ImportTable> imports_;
+    std::unique_ptr<ExportTable> exports_;
     Ops posted_, done_, canceled_;      // that are copied
     uint32_t max_ops_ = 0, count_ = 0;  // posted and not told, copied or not
     Timer claims_{*this};               // looks again at who copies still

@@ -46,11 +46,11 @@ void ShmLink::hear(const Word &word, std::vector<Fd> fds) {
     case Word::Kind::show:
         return show(word);
     case Word::Kind::shown:
-        return reached_->hear(word, std::move(fds));
+        return imports_->hear(word, std::move(fds));
     case Word::Kind::hide:
-        return reached_->hide({word.region});
+        return imports_->hide({word.region});
     case Word::Kind::drop:
-        return reached_->drop({word.mapping});
+        return imports_->drop({word.mapping});
     }
     close({XFER_EPROTO, XFER_ORIGIN_NONE, 0, remote_ + ": a word that nobody says"});
 }
@@ -67,7 +67,7 @@ void ShmLink::show(const Word &asked) {
     access.key = asked.key;
     Reach reach;
     const Status status = sink_->on_reach(access, reach);
-    const auto place = status == XFER_OK ? shown_->show({asked.region}) : std::nullopt;
+    const auto place = status == XFER_OK ? exports_->show({asked.region}) : std::nullopt;
     if (!place) {
         answer.status = 1;
         return tell(answer);
@@ -78,12 +78,12 @@ void ShmLink::show(const Word &asked) {
     answer.length = reach.length;
     answer.access = reach.access;
     Fd along;
-    if (reach.fd >= 0 && door_.pid() != ::getpid()) {
+    if (reach.fd >= 0 && rendezvous_.pid() != ::getpid()) {
         const bool writable = reach.access & kChanges;
         const MappingId mapping = mapping_of(reach.memory, writable);
-        if (!shown_->mappings.contains(mapping)) along = open_again(reach.fd, writable);
-        if (along) shown_->mappings.insert(mapping);
-        if (shown_->mappings.contains(mapping)) {
+        if (!exports_->mappings.contains(mapping)) along = open_again(reach.fd, writable);
+        if (along) exports_->mappings.insert(mapping);
+        if (exports_->mappings.contains(mapping)) {
             answer.mapping = mapping.value;
             answer.offset = reach.offset;
         }
@@ -117,11 +117,11 @@ bool ShmLink::give_to_rings(Op &op, bool seen) {
 
 bool ShmLink::copies(Op &op) {
     if (stage_ != Stage::frames) return false;
-    const Reached::Way way = reached_->way(op);
-    if (way == Reached::Way::ask) {
-        [[maybe_unused]] const bool asked = in_memory([&] { tell(reached_->question(op)); });
+    const ImportTable::Way way = imports_->way(op);
+    if (way == ImportTable::Way::ask) {
+        [[maybe_unused]] const bool asked = catch_bad_alloc([&] { tell(imports_->question(op)); });
     }
-    return way == Reached::Way::copy;
+    return way == ImportTable::Way::copy;
 }
 
 void ShmLink::flush() {
@@ -133,7 +133,7 @@ void ShmLink::flush() {
 void ShmLink::copy_all() {
     bool rings = false;
     while (Op *op = posted_.pop_front()) {
-        if ((stage_ == Stage::frames && reached_->copy(*op, buffers_.pieces)) || op->unmapped) {
+        if ((stage_ == Stage::frames && imports_->copy(*op, buffers_.pieces)) || op->unmapped) {
             done_.push_back(*op);
             continue;
         }
@@ -176,17 +176,17 @@ bool ShmLink::retire(Target target, Status why) {
     const bool left = frames_->retire(target, why);
     const auto region =
         target.region();  // a message is not shown, and lies in no memory of its own
-    return shown_ && region ? take_back(*region, left) : left;
+    return exports_ && region ? take_back(*region, left) : left;
 }
 
 bool ShmLink::take_back(RegionId region, bool left) {
-    const bool shown = shown_->has(region);
-    const bool quiet = shown ? shown_->retire(region, !left) : left;
-    const bool told = in_memory([&] {
+    const bool shown = exports_->has(region);
+    const bool quiet = shown ? exports_->retire(region, !left) : left;
+    const bool told = catch_bad_alloc([&] {
         if (shown) tell({.kind = Word::Kind::hide, .region = region.value});
         for (const bool writable : {false, true}) {
             const MappingId mapping = mapping_of(memory_of(region), writable);
-            if (shown_->mappings.erase(mapping))
+            if (exports_->mappings.erase(mapping))
                 tell({.kind = Word::Kind::drop, .mapping = mapping.value});
         }
     });
@@ -197,13 +197,13 @@ bool ShmLink::take_back(RegionId region, bool left) {
 
 void ShmLink::on_quiet(Target target) {
     const auto region = target.region();
-    if (!region || !shown_->has(*region)) return sink_->on_quiet(target);
-    shown_->left(*region);
+    if (!region || !exports_->has(*region)) return sink_->on_quiet(target);
+    exports_->left(*region);
     settle(false);
 }
 
 void ShmLink::settle(bool dead) {
-    const bool more = shown_->settle(dead, [&](RegionId region) { sink_->on_quiet(region); });
+    const bool more = exports_->settle(dead, [&](RegionId region) { sink_->on_quiet(region); });
     if (more) look_again(false);
 }
 
@@ -216,14 +216,14 @@ void ShmLink::look_again(bool first) {
 void ShmLink::on_timer(Timer &timer) {
     if (&timer == &unheard_) return close(gone_);
     if (stage_ == Stage::closing && !rings_) return finish();
-    settle(door_.gone());
+    settle(rendezvous_.gone());
 }
 
 // Before the end is told, nobody copies any more.
 bool ShmLink::gone_quiet() {
-    if (!shown_) return true;
-    shown_->clear_all();
-    if (shown_->claimed() && !door_.gone()) {
+    if (!exports_) return true;
+    exports_->clear_all();
+    if (exports_->claimed() && !rendezvous_.gone()) {
         look_again(false);
         return false;
     }
@@ -231,10 +231,11 @@ bool ShmLink::gone_quiet() {
     return true;
 }
 
-void ShmLink::tell_unseen() {
-    if (shown_)
-        shown_->unseen([&](NotificationId number, uint64_t key) {
-            [[maybe_unused]] const bool told = in_memory([&] { sink_->on_unseen(number, key); });
+void ShmLink::tell_begun() {
+    if (exports_)
+        exports_->unseen([&](NotificationId number, uint64_t key) {
+            [[maybe_unused]] const bool told =
+                catch_bad_alloc([&] { sink_->on_notification_begun(number, key); });
         });
 }
 

@@ -66,7 +66,7 @@ Fd accept_from(int listener) {
     return Fd(::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
 }
 
-Failure Door::meet() {
+Failure RendezvousSocket::meet() {
     ucred who{};
     socklen_t size = sizeof who;
     if (::getsockopt(fd_.get(), SOL_SOCKET, SO_PEERCRED, &who, &size) != 0)
@@ -77,17 +77,17 @@ Failure Door::meet() {
     return {};
 }
 
-bool Door::there() const {
+bool RendezvousSocket::there() const {
     pollfd ask[2] = {{fd_.get(), POLLRDHUP, 0}, {process_.get(), POLLIN, 0}};
     return process_ && ::poll(ask, 2, 0) == 0;
 }
 
-bool Door::gone() const {
+bool RendezvousSocket::gone() const {
     pollfd ask[2] = {{fd_.get(), POLLRDHUP, 0}, {process_.get(), POLLIN, 0}};
     return ::poll(ask, 2, 0) > 0;
 }
 
-int Door::send(ConstBytes bytes, std::span<const int> fds) {
+int RendezvousSocket::send(ConstBytes bytes, std::span<const int> fds) {
     iovec vector{const_cast<uint8_t *>(bytes.data()), bytes.size()};
     msghdr message{};
     message.msg_iov = &vector;
@@ -107,13 +107,13 @@ int Door::send(ConstBytes bytes, std::span<const int> fds) {
     return 0;
 }
 
-void Door::ring() {
+void RendezvousSocket::ring() {
     // Who is gone is told by reading.
     while (::send(fd_.get(), kBell, sizeof kBell, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 &&
            errno == EINTR) {}
 }
 
-int Door::receive(Packet &packet) {
+int RendezvousSocket::receive(Packet &packet) {
     packet.fds.clear();
     packet.fds.reserve(kMaxPacketFds + 1);  // held at once; padding has room for one more
     uint8_t bytes[kMaxPacket];  // most packets have one byte: the rest is not worth zeroing

@@ -30,9 +30,9 @@ Result<Fd> listen_at(const std::string &name);
 Result<Fd> connect_to(const std::string &name);
 Fd accept_from(int listener);
 
-class Door {
+class RendezvousSocket {
 public:
-    explicit Door(Fd fd) : fd_(std::move(fd)) {}
+    explicit RendezvousSocket(Fd fd) : fd_(std::move(fd)) {}
     // Asks the kernel who is there. XFER_EACCESS: another user, who gets nothing of us.
     Failure meet();
 

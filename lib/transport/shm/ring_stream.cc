@@ -25,20 +25,21 @@ bool all_mapped(std::span<const iovec> vectors) {
 
 }  // namespace
 
-RingCarrier::RingCarrier(Loop &loop, Door &door, Segment &segment, Side side, WatchSink &sink)
+RingStream::RingStream(Loop &loop, RendezvousSocket &door, Segment &segment, Side side,
+                       WatchSink &sink)
     : loop_(loop),
-      door_(door),
+      rendezvous_(door),
       sink_(sink),
       writer_(segment.end(side).ring, segment.end(side).data, kRingBytes),
       reader_(segment.end(other(side)).ring, segment.end(other(side)).data, kRingBytes) {}
 
-void RingCarrier::hang_up() {
+void RingStream::hang_up() {
     hung_up_ = true;
     loop_.look_at(*this);
 }
 
-ssize_t RingCarrier::write(std::span<const iovec> from) {
-    const Unseen copies;
+ssize_t RingStream::write(std::span<const iovec> from) {
+    const TsanIgnore copies;
     const uint64_t room = writer_.room();
     if (room == 0 || !writer_.sane(room)) {
         errno = room ? EBADMSG : hung_up_ ? EPIPE : EAGAIN;
@@ -49,12 +50,12 @@ ssize_t RingCarrier::write(std::span<const iovec> from) {
         return -1;
     }
     const uint64_t bytes = writer_.write(from, room);
-    if (writer_.must_ring()) door_.ring();
+    if (writer_.must_ring()) rendezvous_.ring();
     return static_cast<ssize_t>(bytes);
 }
 
-ssize_t RingCarrier::read(std::span<const iovec> into) {
-    const Unseen copies;
+ssize_t RingStream::read(std::span<const iovec> into) {
+    const TsanIgnore copies;
     const bool last = hung_up_;  // asked first: what it wrote before is there now
     const uint64_t there = reader_.there();
     if (there == 0 && last) return 0;
@@ -67,35 +68,35 @@ ssize_t RingCarrier::read(std::span<const iovec> into) {
         return -1;
     }
     const uint64_t bytes = reader_.read(into, there);
-    if (reader_.must_ring()) door_.ring();
+    if (reader_.must_ring()) rendezvous_.ring();
     return static_cast<ssize_t>(bytes);
 }
 
-void RingCarrier::want(uint32_t readiness) {
+void RingStream::want(uint32_t readiness) {
     wanted_ = readiness;
     fruitless_ = 0;
     if (!ended_) loop_.look_at(*this);
 }
 
-void RingCarrier::end() {
+void RingStream::end() {
     ended_ = true;
     Poller::unlink();
 }
 
-void RingCarrier::rung() {
+void RingStream::rung() {
     if (ended_) return;
     fruitless_ = 0;
     loop_.look_at(*this);
 }
 
-uint32_t RingCarrier::ready() {
+uint32_t RingStream::ready() {
     uint32_t ready = 0;
     if (wanted_ & kReadable && (hung_up_ || reader_.there())) ready |= kReadable;
     if (wanted_ & kWritable && (hung_up_ || writer_.room())) ready |= kWritable;
     return ready;
 }
 
-bool RingCarrier::poll() {
+bool RingStream::poll() {
     if (const uint32_t now = ready()) {
         if (fruitless_) reader_.awake();
         fruitless_ = 0;
@@ -107,7 +108,7 @@ bool RingCarrier::poll() {
 }
 
 // Either may fail to: then there is something to do.
-bool RingCarrier::doze() {
+bool RingStream::doze() {
     if (hung_up_ && wanted_ & kReadable) return false;
     if (wanted_ & kReadable && !reader_.sleep()) return false;
     return !(wanted_ & kWritable) || writer_.wait();

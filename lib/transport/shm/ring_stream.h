@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two rings as a carrier. Whoever finds nothing for a while, or before its loop sleeps, waits for
-// a packet through the door.
+// Two rings as a byte stream. Whoever finds nothing for a while, or before its loop sleeps, waits
+// for a packet through the rendezvous socket.
 #pragma once
 
 #include "loop/loop.h"
@@ -10,10 +10,10 @@
 
 namespace xfer::shm {
 
-class RingCarrier final : public stream::Carrier, Poller {
+class RingStream final : public stream::ByteStream, Poller {
 public:
-    RingCarrier(Loop &loop, Door &door, Segment &segment, Side side, WatchSink &sink);
-    void rung();  // something came through the door
+    RingStream(Loop &loop, RendezvousSocket &door, Segment &segment, Side side, WatchSink &sink);
+    void rung();  // something came through the rendezvous socket
     // The neighbour is gone: what it has written is read, and then comes the end.
     void hang_up();
 
@@ -31,7 +31,7 @@ private:
     uint32_t ready();
 
     Loop &loop_;
-    Door &door_;
+    RendezvousSocket &rendezvous_;
     WatchSink &sink_;
     RingWriter<> writer_;
     RingReader<> reader_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What two neighbours share: one sealed memfd with a ring and a claim for each direction, and two
-// tables of slots. The acceptor makes it and hands it over; it has no name and leaves nothing
-// behind. `Side` says whose a thing is.
+// What two neighbours share: one sealed memfd with a ring and a hazard pointer for each direction,
+// and two tables of slots. The acceptor makes it and hands it over; it has no name and leaves
+// nothing behind. `Side` says whose a thing is.
 #pragma once
 
 #include <array>
@@ -32,7 +32,7 @@ struct Noted {
 // Written by each end for itself.
 struct End {
     RingShared<> ring;                           // of which it is the writer
-    alignas(64) std::atomic<uint64_t> claim;     // the stamp of the slot from or to which it copies
+    alignas(64) std::atomic<uint64_t> hazard;    // the stamp of the slot from or to which it copies
     alignas(64) std::atomic<uint64_t> nonce_at;  // where in its memory the nonce below stands
     std::array<uint8_t, 16> nonce;               // who can read that can reach all of its memory
     alignas(64) std::atomic<uint64_t> slots[kSlots];  // stamps of what it has shown; 0: of nothing

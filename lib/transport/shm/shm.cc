@@ -54,7 +54,7 @@ public:
         return std::unique_ptr<Link>(std::move(link));
     }
 
-    std::unique_ptr<Link> adopt(LinkTicket ticket) override {
+    std::unique_ptr<Link> adopt(DetachedLink ticket) override {
         auto link = carry(std::move(ticket.fd), std::move(ticket.remote));
         if (!link) return nullptr;
         return std::move(*link);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What neighbours say to each other through the door once frames go by the rings: which regions one
-// may reach by itself. Numbers are as the host has them: it is one host.
+// What neighbours say to each other through the rendezvous socket once frames go by the rings:
+// which regions one may reach by itself. Numbers are as the host has them: it is one host.
 #pragma once
 
 #include <cstring>

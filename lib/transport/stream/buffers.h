@@ -33,13 +33,13 @@ struct Staging {
 };
 
 // What goes out together: headers in `head`, payloads where they are.
-struct Burst {
-    // An operation or an answer with payload: its vectors, and where it lies in the burst.
+struct GatherBatch {
+    // An operation or an answer with payload: its vectors, and where it lies in the batch.
     struct Part {
         Op *op;                           // null: an answer
         uint64_t region;                  // of an answer
         bool checked;                     // an answer with a checksum
-        size_t begin, end;                // in bytes of the burst
+        size_t begin, end;                // in bytes of the batch
         size_t first_vector, end_vector;  // of its payload
     };
     uint8_t head[kHeadBytes];
@@ -60,7 +60,7 @@ struct Burst {
 
 // Takes back what it lends, and keeps a few.
 template <typename T>
-class Shelf {
+class BufferPool {
 public:
     std::unique_ptr<T> take() {
         if (free_ == 0) return std::make_unique_for_overwrite<T>();
@@ -77,8 +77,8 @@ private:
 };
 
 struct Buffers {
-    Shelf<Staging> stagings;
-    Shelf<Burst> bursts;
+    BufferPool<Staging> stagings;
+    BufferPool<GatherBatch> bursts;
     // For the time of one step.
     std::vector<Piece> pieces;
     std::vector<WirePiece> wire_pieces;

@@ -13,9 +13,9 @@
 
 namespace xfer::stream {
 
-class Carrier {
+class ByteStream {
 public:
-    virtual ~Carrier() = default;
+    virtual ~ByteStream() = default;
     // Without waiting: the bytes that went, or -1 and errno. EAGAIN: none now. 0 read: the end.
     virtual ssize_t write(std::span<const iovec> from) = 0;
     virtual ssize_t read(std::span<const iovec> into) = 0;

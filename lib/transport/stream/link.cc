@@ -45,7 +45,7 @@ void StreamLink::dial(const Uri &uri) {
 void StreamLink::on_resolved(Result<std::vector<std::string>> addresses) {
     if (both_.stage != Stage::dialing) return;
     if (!addresses) return close(addresses.error());
-    const bool done = in_memory([&] {
+    const bool done = catch_bad_alloc([&] {
         dial_->last = {XFER_ENAME, XFER_ORIGIN_NONE, 0, remote_ + ": the name has no address"};
         for (const std::string &host : *addresses) {
             if (auto address = numeric_address(host, dial_->port))
@@ -92,7 +92,7 @@ void StreamLink::connected() {
         dial_->fd.reset();
         return dial_next();
     }
-    carry(std::make_unique<SocketCarrier>(std::move(dial_->fd), std::move(dial_->watch)),
+    carry(std::make_unique<SocketStream>(std::move(dial_->fd), std::move(dial_->watch)),
           std::move(remote_));
     dial_.reset();
     in_turn_ = true;
@@ -104,13 +104,13 @@ void StreamLink::connected() {
 bool StreamLink::carry(Fd fd, std::string remote, ConstBytes unread) {
     std::unique_ptr<Watch> watch = loop_.watch(fd.get(), *this, kReadable);
     if (!watch) return false;
-    carry(std::make_unique<SocketCarrier>(std::move(fd), std::move(watch)), std::move(remote));
+    carry(std::make_unique<SocketStream>(std::move(fd), std::move(watch)), std::move(remote));
     receiver_.put_unread(unread);
     if (!unread.empty()) loop_.defer(*this);
     return true;
 }
 
-void StreamLink::carry(std::unique_ptr<Carrier> carrier, std::string remote) {
+void StreamLink::carry(std::unique_ptr<ByteStream> carrier, std::string remote) {
     carrier_ = std::move(carrier);
     remote_ = std::move(remote);
     both_.stage = Stage::hello;
@@ -122,7 +122,7 @@ void StreamLink::carry(std::unique_ptr<Carrier> carrier, std::string remote) {
 
 void StreamLink::on_ready(uint32_t readiness) {
     if (lingers_until_) return linger();
-    const bool done = in_memory([&] {
+    const bool done = catch_bad_alloc([&] {
         if (both_.stage == Stage::dialing) return connected();
         if (readiness & kReadable) read();
         push();
@@ -145,7 +145,7 @@ bool StreamLink::read() {
     if (read == Receiver::Read::ended) {
         break_off(why_ended());
     } else if (receiver_.idle()) {
-        both_.answers.hurry();
+        both_.responses.hurry();
     }
     return read != Receiver::Read::more;
 }
@@ -169,7 +169,7 @@ void StreamLink::parse() {
     in_turn_ = false;
     if (!understood) return break_off(receiver_.failure());
     receiver_.settle();
-    if (receiver_.idle()) both_.answers.hurry();
+    if (receiver_.idle()) both_.responses.hurry();
 }
 
 // Sends what there is to send, and asks to be told when more can be sent.
@@ -223,7 +223,7 @@ void StreamLink::send_soon() {
 }
 
 void StreamLink::run() {
-    if (!in_memory([&] { take_turn(); })) give_up();
+    if (!catch_bad_alloc([&] { take_turn(); })) give_up();
     tell();
     if (both_.stage == Stage::closing && !lingers_until_) finish();
 }
@@ -248,18 +248,18 @@ void StreamLink::tell() {
         for (const Target target : sender_.take_quiet())
             both_.sink->on_quiet(target);
     if (const auto target = sender_.take_unmapped()) both_.sink->on_unmapped(*target);
-    both_.window.deliver_canceled(*both_.sink);
+    both_.send_queue.deliver_canceled(*both_.sink);
 }
 
 // ---- the handshake ----
 
 void StreamLink::send_hello(ConstBytes message) {
     if (both_.stage != Stage::hello) return;
-    if (!in_memory([&] { sender_.append(message); })) return give_up();
+    if (!catch_bad_alloc([&] { sender_.append(message); })) return give_up();
     send_soon();
 }
 
-LinkTicket StreamLink::detach() {
+DetachedLink StreamLink::detach() {
     XFER_CHECK(both_.stage == Stage::hello);
     std::vector<uint8_t> unread = receiver_.take_unread();
     in_turn_ = false;
@@ -271,15 +271,15 @@ LinkTicket StreamLink::detach() {
 
 void StreamLink::start(uint32_t max_ops, uint32_t serve_ops) {
     if (both_.stage != Stage::hello) return;
-    both_.window.start(max_ops);
-    both_.answers.start(serve_ops);
+    both_.send_queue.start(max_ops);
+    both_.responses.start(serve_ops);
     both_.stage = Stage::frames;
-    both_.deaf = true;
+    both_.receive_paused = true;
 }
 
 void StreamLink::hear() {
     if (!both_.open()) return;
-    both_.deaf = false;
+    both_.receive_paused = false;
     send_soon();  // with a look at what has come
 }
 
@@ -292,7 +292,7 @@ bool StreamLink::send(const Frame &frame, ConstBytes body) {
     uint8_t head[Frame::kSize];
     encode(frame, head);
     bool taken = false;
-    const bool done = in_memory([&] {
+    const bool done = catch_bad_alloc([&] {
         taken = sender_.control(head, body);
         if (taken) return;
         // That may be no more than what one turn has to say.
@@ -307,9 +307,9 @@ bool StreamLink::send(const Frame &frame, ConstBytes body) {
 
 bool StreamLink::post(Op &op) {
     // A link that is about to end takes it too, and says so with on_done.
-    if ((both_.stage != Stage::frames && both_.stage != Stage::closing) || both_.window.full())
+    if ((both_.stage != Stage::frames && both_.stage != Stage::closing) || both_.send_queue.full())
         return false;
-    both_.window.post(op);
+    both_.send_queue.post(op);
     return true;
 }
 
@@ -318,7 +318,7 @@ void StreamLink::flush() {
 }
 
 bool StreamLink::cancel(Op &op) {
-    if (both_.window.withdraw(op)) {
+    if (both_.send_queue.withdraw(op)) {
         loop_.defer(*this);
     } else {
         sender_.blank(op);
@@ -328,7 +328,7 @@ bool StreamLink::cancel(Op &op) {
 }
 
 bool StreamLink::retire(Target target, Status why) {
-    both_.answers.retire(target, why);
+    both_.responses.retire(target, why);
     receiver_.retire(target, why);
     const bool quiet = sender_.retire(target);
     if (sender_.failed()) loop_.defer(*this);
@@ -345,7 +345,7 @@ void StreamLink::break_off(const Failure &why) {
         bye.status = why.status;
         uint8_t head[Frame::kSize];
         encode(bye, head);
-        if (!in_memory([&] { sender_.append(head); })) return give_up();
+        if (!catch_bad_alloc([&] { sender_.append(head); })) return give_up();
     }
     Failure told = why;
     told.message = remote_ + ": " + why.message;
@@ -365,7 +365,7 @@ void StreamLink::finish() {
     log_.debug("{}: closed: {}", remote_, why_.message);
     dial_.reset();
     loop_.disarm(unread_);
-    both_.answers.hurry();
+    both_.responses.hurry();
     lingers_until_ = loop_.now() + (says_bye_ ? kLingerMs * kNsPerMs : 0);
     linger();
 }
@@ -401,7 +401,7 @@ void StreamLink::end() {
     sender_.abandon();
     both_.stage = Stage::over;
     tell();
-    both_.window.fail_all(XFER_EPEERLOST, *both_.sink);
+    both_.send_queue.fail_all(XFER_EPEERLOST, *both_.sink);
     both_.sink->on_down(why_);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A link over one carrier, from its dialing to its end. start() must be called before the peer can
-// have said more than a handshake: from inside the on_hello of its last message, or right after
+// A link over one byte stream, from its dialing to its end. start() must be called before the peer
+// can have said more than a handshake: from inside the on_hello of its last message, or right after
 // adopt().
 #pragma once
 
@@ -26,14 +26,14 @@ public:
     // A connected socket; false if the loop can't watch it.
     bool carry(Fd fd, std::string remote, ConstBytes unread);
     // What is there, and tells this link when it is ready.
-    void carry(std::unique_ptr<Carrier> carrier, std::string remote);
+    void carry(std::unique_ptr<ByteStream> carrier, std::string remote);
     WatchSink &carried() { return *this; }
     bool all_sent() const { return sender_.empty(); }  // of what was said so far
 
     void set_sink(LinkSink &sink) override { both_.sink = &sink; }
     std::string remote() const override { return remote_; }
     void send_hello(ConstBytes message) override;
-    LinkTicket detach() override;
+    DetachedLink detach() override;
     void start(uint32_t max_ops, uint32_t serve_ops) override;
     void hear() override;
     bool send(const Frame &frame, ConstBytes body) override;
@@ -71,10 +71,10 @@ private:
 
     Loop &loop_;
     const Log &log_;
-    Duplex both_;
+    LinkState both_;
     Sender sender_{both_};
     Receiver receiver_{both_};
-    std::unique_ptr<Carrier> carrier_;
+    std::unique_ptr<ByteStream> carrier_;
     std::string remote_;
     uint64_t last_heard_ = 0;
     Failure why_;

@@ -16,18 +16,18 @@ enum class Stage : uint8_t {
     over,     // after on_down or detach
 };
 
-struct Duplex {
-    explicit Duplex(Buffers &buffers) : buffers(buffers) {}
+struct LinkState {
+    explicit LinkState(Buffers &buffers) : buffers(buffers) {}
     bool open() const { return stage == Stage::hello || stage == Stage::frames; }
-    bool hears() const { return open() && !deaf && !paused; }
+    bool hears() const { return open() && !receive_paused && !paused; }
 
     Buffers &buffers;
     LinkSink *sink = nullptr;
     Stage stage = Stage::dialing;
-    bool deaf = false;    // what the peer says has to wait
-    bool paused = false;  // until it has read more of what we said
-    Window window;
-    Answers answers;
+    bool receive_paused = false;  // what the peer says has to wait
+    bool paused = false;          // until it has read more of what we said
+    SendQueue send_queue;
+    ResponseQueue responses;
 };
 
 }  // namespace xfer::stream

@@ -27,7 +27,7 @@ std::unique_ptr<Link> Links::connect(const Uri &uri, LinkSink &sink) {
     return link;
 }
 
-std::unique_ptr<Link> Links::adopt(LinkTicket ticket) {
+std::unique_ptr<Link> Links::adopt(DetachedLink ticket) {
     auto link = std::make_unique<StreamLink>(loop_, log_, buffers_);
     if (!link->carry(std::move(ticket.fd), std::move(ticket.remote), ticket.unread)) return nullptr;
     return link;

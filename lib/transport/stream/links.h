@@ -18,7 +18,7 @@ public:
     Result<std::unique_ptr<Listener>> listen(Fd fd, std::vector<std::string> dialable,
                                              AcceptSink &sink);
     std::unique_ptr<Link> connect(const Uri &uri, LinkSink &sink);
-    std::unique_ptr<Link> adopt(LinkTicket ticket);
+    std::unique_ptr<Link> adopt(DetachedLink ticket);
 
 private:
     Loop &loop_;

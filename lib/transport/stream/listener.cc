@@ -48,7 +48,7 @@ bool StreamListener::begin() {
 }
 
 void StreamListener::on_ready(uint32_t) {
-    if (!in_memory([&] { accept(); })) pause("no memory");
+    if (!catch_bad_alloc([&] { accept(); })) pause("no memory");
 }
 
 void StreamListener::accept() {

@@ -32,9 +32,9 @@ bool Receiver::broken(Status status, const char *message) {
     return false;
 }
 
-// ---- the carrier ----
+// ---- the byte stream ----
 
-Receiver::Read Receiver::read(Carrier &carrier, uint64_t &last_heard, uint64_t now) {
+Receiver::Read Receiver::read(ByteStream &carrier, uint64_t &last_heard, uint64_t now) {
     size_t turn = 0;
     if (has_unread() && !parse()) return Read::ended;
     if (!both_.hears()) return Read::drained;
@@ -195,10 +195,10 @@ bool Receiver::read_frame(bool &progress) {
     case FrameType::atomic:
         return on_atomic(*frame, body);
     case FrameType::ack:
-        allowed = both_.window.acknowledged(frame->seq, *both_.sink);
+        allowed = both_.send_queue.acknowledged(frame->seq, *both_.sink);
         break;
     case FrameType::error:
-        allowed = both_.window.refused(frame->seq, frame->status, *both_.sink);
+        allowed = both_.send_queue.refused(frame->seq, frame->status, *both_.sink);
         break;
     default:
         both_.sink->on_control(*frame, ConstBytes(body, frame->length));
@@ -235,7 +235,7 @@ Status Receiver::ask_access(Dir dir, const Frame &frame, const uint8_t *access,
 
 bool Receiver::on_put(const Frame &frame, const uint8_t *access) {
     uint32_t bytes = frame.length - head_length(frame);
-    if (!both_.answers.admit(frame.seq))
+    if (!both_.responses.admit(frame.seq))
         return broken(XFER_EPROTO, "the peer sent a request that it may not");
     if (!read_pieces(frame, access, bytes))
         return broken(XFER_EPROTO, "the peer sent a put with other lengths than its payload");
@@ -248,17 +248,17 @@ bool Receiver::on_put(const Frame &frame, const uint8_t *access) {
 }
 
 bool Receiver::on_get(const Frame &frame, const uint8_t *access) {
-    if (!both_.answers.admit(frame.seq))
+    if (!both_.responses.admit(frame.seq))
         return broken(XFER_EPROTO, "the peer sent a request that it may not");
     if (!read_pieces(frame, access, kMaxChunk))
         return broken(XFER_EPROTO, "the peer asked for too much at once");
     std::vector<iovec> &ranges = both_.buffers.vectors;
     Status status = ask_access(Dir::get, frame, access, ranges);
     if (status != XFER_OK) {
-        both_.answers.refuse(frame.seq, status);
+        both_.responses.refuse(frame.seq, status);
         return true;
     }
-    both_.answers.data(frame.seq, frame.region, (frame.flags & kChecked) != 0, ranges);
+    both_.responses.data(frame.seq, frame.region, (frame.flags & kChecked) != 0, ranges);
     uint64_t bytes = 0;
     for (const WirePiece &piece : both_.buffers.wire_pieces)
         bytes += piece.length;
@@ -268,25 +268,25 @@ bool Receiver::on_get(const Frame &frame, const uint8_t *access) {
 
 // Done as soon as it is here, and once: what ends the link from here on leaves it done.
 bool Receiver::on_atomic(const Frame &frame, const uint8_t *body) {
-    if (!both_.answers.admit(frame.seq))
+    if (!both_.responses.admit(frame.seq))
         return broken(XFER_EPROTO, "the peer sent a request that it may not");
     both_.buffers.wire_pieces.assign(1, {load<uint64_t>(body + 8), kAtomicWidth});
     std::vector<iovec> &word = both_.buffers.vectors;
     const Status status = ask_access(Dir::atomic, frame, body, word);
     if (status != XFER_OK) {
-        both_.answers.refuse(frame.seq, status);
+        both_.responses.refuse(frame.seq, status);
         return true;
     }
     const Atomic asked{static_cast<AtomicOp>(frame.flags), load<uint64_t>(body + 16),
                        load<uint64_t>(body + 24)};
-    both_.answers.done(frame.seq, apply(asked, word[0].iov_base));
+    both_.responses.done(frame.seq, apply(asked, word[0].iov_base));
     both_.sink->on_served(Dir::atomic, kAtomicWidth);
     return true;
 }
 
 bool Receiver::on_data(const Frame &frame, const uint8_t *head) {
     const uint32_t bytes = frame.length - head_length(frame);
-    op_ = both_.window.answered(frame.seq, bytes);
+    op_ = both_.send_queue.answered(frame.seq, bytes);
     if (!op_) return broken(XFER_EPROTO, "the peer sent data that was not asked for");
     if (op_->checked != ((frame.flags & kChecked) != 0))
         return broken(XFER_EPROTO,
@@ -321,7 +321,7 @@ void Receiver::begin_payload(Payload payload, uint32_t bytes) {
 }
 
 void Receiver::copy_staged() {
-    const Unseen copies;
+    const TsanIgnore copies;
     Staging &staging = *staging_;
     size_t rest = std::min<size_t>(staging.size(), left_);
     if (discard_) {
@@ -384,13 +384,13 @@ void Receiver::finish_payload() {
     if (done == Payload::data) {
         Op &op = *op_;
         op_ = nullptr;
-        both_.window.got(op, intact() ? XFER_OK : XFER_ECHECKSUM, *both_.sink);
+        both_.send_queue.got(op, intact() ? XFER_OK : XFER_ECHECKSUM, *both_.sink);
     } else if (refused_ != XFER_OK) {
-        both_.answers.refuse(frame_.seq, refused_);
+        both_.responses.refuse(frame_.seq, refused_);
     } else if (!intact()) {
-        both_.answers.refuse(frame_.seq, XFER_ECHECKSUM);
+        both_.responses.refuse(frame_.seq, XFER_ECHECKSUM);
     } else {
-        both_.answers.acknowledge(frame_.seq, bytes_, (frame_.flags & kAckWanted) != 0);
+        both_.responses.acknowledge(frame_.seq, bytes_, (frame_.flags & kAckWanted) != 0);
         both_.sink->on_served(Dir::put, bytes_);
     }
 }

@@ -15,12 +15,12 @@ class Receiver {
 public:
     enum class Read { drained, more, ended };
 
-    explicit Receiver(Duplex &both) : both_(both) {}
+    explicit Receiver(LinkState &both) : both_(both) {}
     ~Receiver();
 
-    // Receives until the carrier is empty or others have their turn, and calls the sink. After
+    // Receives until the byte stream is empty or others have their turn, and calls the sink. After
     // `ended`, failure() says why; a link that was closed or detached meanwhile reads no further.
-    Read read(Carrier &carrier, uint64_t &last_heard, uint64_t now);
+    Read read(ByteStream &carrier, uint64_t &last_heard, uint64_t now);
     const Failure &failure() const { return failure_; }
 
     // Nothing is half received: what the peer wants to say next, it has not begun to say.
@@ -61,7 +61,7 @@ private:
     void make_room();
     bool broken(Status status, const char *message);
 
-    Duplex &both_;
+    LinkState &both_;
     std::unique_ptr<Staging> staging_;
     Payload payload_ = Payload::none;
     bool discard_ = false;       // nobody wants the payload

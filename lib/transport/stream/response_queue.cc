@@ -12,7 +12,7 @@ namespace {
 constexpr uint32_t kAckChunks = 8;
 constexpr uint64_t kAckBytes = 1 << 20;
 
-// Kept between answers; more is given back when the queue runs empty.
+// Kept between responses; more is given back when the queue runs empty.
 constexpr size_t kKeptAnswers = 8;
 constexpr size_t kKeptRanges = 32;
 
@@ -26,18 +26,18 @@ void reset(std::vector<T> &vector, size_t kept) {
 
 }  // namespace
 
-bool Answers::admit(uint64_t seq) {
+bool ResponseQueue::admit(uint64_t seq) {
     if (seq != admitted_ + 1 || seq - answered_ > max_unanswered_) return false;
     admitted_ = seq;
     return true;
 }
 
-void Answers::push(const Answer &answer) {
+void ResponseQueue::push(const Response &answer) {
     queue_.push_back(answer);
     if (answer.type != FrameType::ack) due_ = true;
 }
 
-void Answers::acknowledge(uint64_t seq, uint32_t bytes, bool at_once) {
+void ResponseQueue::acknowledge(uint64_t seq, uint32_t bytes, bool at_once) {
     if (waiting() && queue_.back().type == FrameType::ack)
         queue_.back().seq = seq;
     else
@@ -46,11 +46,12 @@ void Answers::acknowledge(uint64_t seq, uint32_t bytes, bool at_once) {
     if (++unacked_ >= kAckChunks || unacked_bytes_ >= kAckBytes || at_once) due_ = true;
 }
 
-void Answers::refuse(uint64_t seq, Status status) {
+void ResponseQueue::refuse(uint64_t seq, Status status) {
     push({FrameType::error, status, 0, 0, seq, 0});
 }
 
-void Answers::data(uint64_t seq, uint64_t region, bool checked, std::span<const iovec> ranges) {
+void ResponseQueue::data(uint64_t seq, uint64_t region, bool checked,
+                         std::span<const iovec> ranges) {
     uint64_t bytes =
         std::accumulate(ranges.begin(), ranges.end(), uint64_t{0},
                         [](uint64_t sum, const iovec &range) { return sum + range.iov_len; });
@@ -60,12 +61,12 @@ void Answers::data(uint64_t seq, uint64_t region, bool checked, std::span<const 
           static_cast<uint32_t>(ranges.size()), seq, region, checked});
 }
 
-void Answers::done(uint64_t seq, uint64_t before) {
+void ResponseQueue::done(uint64_t seq, uint64_t before) {
     push({FrameType::data, XFER_OK, kAtomicWidth, 0, seq, 0, false, true, before});
 }
 
-void Answers::pop() {
-    const Answer &done = front();
+void ResponseQueue::pop() {
+    const Response &done = front();
     answered_ = done.seq;
     ranges_at_ += done.ranges;
     if (done.type == FrameType::ack) unacked_ = 0, unacked_bytes_ = 0;
@@ -83,10 +84,10 @@ void Answers::pop() {
     }
 }
 
-void Answers::retire(Target target, Status why) {
+void ResponseQueue::retire(Target target, Status why) {
     size_t from = ranges_at_;
     for (size_t i = at_; i < queue_.size(); ++i) {
-        Answer &answer = queue_[i];
+        Response &answer = queue_[i];
         if (answer.type == FrameType::data && !answer.word && answer.region == target.wire()) {
             auto first = ranges_.begin() + static_cast<ptrdiff_t>(from);
             ranges_.erase(first, first + answer.ranges);

@@ -10,7 +10,7 @@
 
 namespace xfer::stream {
 
-struct Answer {
+struct Response {
     FrameType type;  // ack, error, data
     Status status;
     uint32_t bytes, ranges;  // of data
@@ -21,7 +21,7 @@ struct Answer {
     uint64_t before = 0;   // but this
 };
 
-class Answers {
+class ResponseQueue {
 public:
     void start(uint32_t max_unanswered) { max_unanswered_ = max_unanswered; }
     // The next request of the peer; false if it is out of order or one too many.
@@ -36,18 +36,18 @@ public:
     void hurry() { due_ = waiting(); }  // whatever is there
     bool waiting() const { return at_ < queue_.size(); }
 
-    const Answer &front() const { return queue_[at_]; }
+    const Response &front() const { return queue_[at_]; }
     std::span<const iovec> front_ranges() const {
         return {ranges_.data() + ranges_at_, front().ranges};
     }
     void pop();
-    // Answers of the region that still wait become refusals.
+    // ResponseQueue of the region that still wait become refusals.
     void retire(Target target, Status why);
 
 private:
-    void push(const Answer &answer);
+    void push(const Response &answer);
 
-    std::vector<Answer> queue_;
+    std::vector<Response> queue_;
     std::vector<iovec> ranges_;  // of all queued answers, one after the other
     size_t at_ = 0, ranges_at_ = 0;
     bool due_ = false;

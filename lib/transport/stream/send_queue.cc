@@ -3,7 +3,7 @@
 
 namespace xfer::stream {
 
-void Window::post(Op &op) {
+void SendQueue::post(Op &op) {
     op.seq = 0;
     op.sent = false;
     op.canceled = op.unmapped = false;
@@ -11,14 +11,14 @@ void Window::post(Op &op) {
     ++count_;
 }
 
-Op &Window::depart() {
+Op &SendQueue::depart() {
     Op &op = *posted_.pop_front();
     op.seq = ++departed_;
     asked_.push_back(op);
     return op;
 }
 
-bool Window::withdraw(Op &op) {
+bool SendQueue::withdraw(Op &op) {
     op.canceled = true;
     if (op.seq != 0) return false;
     op.ListNode<InLink>::unlink();
@@ -26,14 +26,14 @@ bool Window::withdraw(Op &op) {
     return true;
 }
 
-void Window::finish(Op &op, Status status, LinkSink &sink) {
+void SendQueue::finish(Op &op, Status status, LinkSink &sink) {
     if (op.unmapped && !op.canceled && status != XFER_EPEERLOST) status = XFER_EIO;
     op.ListNode<InLink>::unlink();
     --count_;
     sink.on_done(op, status);
 }
 
-bool Window::acknowledged(uint64_t seq, LinkSink &sink) {
+bool SendQueue::acknowledged(uint64_t seq, LinkSink &sink) {
     if (asked_.empty() || seq < asked_.front().seq || seq > left_) return false;
     while (!asked_.empty() && asked_.front().seq <= seq) {
         if (asked_.front().dir != Dir::put) return false;
@@ -42,30 +42,30 @@ bool Window::acknowledged(uint64_t seq, LinkSink &sink) {
     return true;
 }
 
-bool Window::refused(uint64_t seq, Status status, LinkSink &sink) {
+bool SendQueue::refused(uint64_t seq, Status status, LinkSink &sink) {
     if (asked_.empty() || seq != asked_.front().seq || seq > left_) return false;
     // That a connection is lost its own end tells.
     finish(asked_.front(), status == XFER_EPEERLOST ? XFER_EPROTO : status, sink);
     return true;
 }
 
-Op *Window::answered(uint64_t seq, uint32_t bytes) {
+Op *SendQueue::answered(uint64_t seq, uint32_t bytes) {
     if (asked_.empty() || seq != asked_.front().seq || seq > left_) return nullptr;
     Op &op = asked_.front();
     return op.dir != Dir::put && op.bytes == bytes ? &op : nullptr;
 }
 
 // What was discarded on its way in did not arrive. An atomic was done, canceled or not.
-void Window::got(Op &op, Status status, LinkSink &sink) {
+void SendQueue::got(Op &op, Status status, LinkSink &sink) {
     finish(op, op.canceled && op.dir == Dir::get ? XFER_ECANCELED : status, sink);
 }
 
-void Window::deliver_canceled(LinkSink &sink) {
+void SendQueue::deliver_canceled(LinkSink &sink) {
     while (!canceled_.empty())
         finish(canceled_.front(), XFER_ECANCELED, sink);
 }
 
-void Window::fail_all(Status status, LinkSink &sink) {
+void SendQueue::fail_all(Status status, LinkSink &sink) {
     for (;;) {
         deliver_canceled(sink);
         if (!asked_.empty())

@@ -7,19 +7,19 @@
 
 namespace xfer::stream {
 
-class Window {
+class SendQueue {
 public:
     void start(uint32_t max_ops) { max_ops_ = max_ops; }
     bool full() const { return count_ >= max_ops_; }
     bool waiting() const { return !posted_.empty(); }
 
     void post(Op &op);
-    Op &depart();  // the next one is put into a burst: gets its number
+    Op &depart();  // the next one is put into a batch: gets its number
     void left(const Op &op) { left_ = op.seq; }  // its last byte is out of our hands
     // True if it had not departed: on_done comes by deliver_canceled().
     bool withdraw(Op &op);
 
-    // Answers of the peer. False: one that the protocol does not allow.
+    // ResponseQueue of the peer. False: one that the protocol does not allow.
     bool acknowledged(uint64_t seq, LinkSink &sink);
     bool refused(uint64_t seq, Status status, LinkSink &sink);
     Op *answered(uint64_t seq, uint32_t bytes);  // by data; null: not allowed

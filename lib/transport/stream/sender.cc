@@ -13,7 +13,7 @@ namespace xfer::stream {
 namespace {
 
 constexpr size_t kKeptControl = 256;  // capacity kept when none waits
-// Of one burst; the frame that reaches one of them is its last.
+// Of one batch; the frame that reaches one of them is its last.
 constexpr size_t kBurstBytes = 1 << 20;
 constexpr size_t kBurstVectors = IOV_MAX;
 // Sent by one link before others have their turn.
@@ -29,9 +29,9 @@ bool inside(const uint8_t (&head)[kHeadBytes], const void *pointer) {
 
 }  // namespace
 
-// ---- Burst ----
+// ---- GatherBatch ----
 
-uint8_t *Burst::add_head(size_t size) {
+uint8_t *GatherBatch::add_head(size_t size) {
     uint8_t *at = head + head_used;
     head_used += size;
     bytes += size;
@@ -43,13 +43,13 @@ uint8_t *Burst::add_head(size_t size) {
     return at;
 }
 
-void Burst::add_payload(const void *base, size_t size) {
+void GatherBatch::add_payload(const void *base, size_t size) {
     if (size == 0) return;
     vectors.push_back({const_cast<void *>(base), size});
     bytes += size;
 }
 
-void Burst::clear() {
+void GatherBatch::clear() {
     vectors.clear();
     parts.clear();
     head_used = bytes = sent = vector_at = started_at = part_at = 0;
@@ -65,8 +65,8 @@ bool Sender::control(ConstBytes head, ConstBytes body) {
     return true;
 }
 
-void Sender::send_control(Carrier &carrier) {
-    if (burst_ || failed()) return;
+void Sender::send_control(ByteStream &carrier) {
+    if (batch_ || failed()) return;
     const iovec words{control_.data() + control_at_, waiting()};
     const ssize_t sent = carrier.write({&words, 1});
     if (sent <= 0) return;
@@ -75,32 +75,32 @@ void Sender::send_control(Carrier &carrier) {
 }
 
 bool Sender::wants() const {
-    return waiting() > 0 || both_.answers.due() ||
-           (both_.stage == Stage::frames && both_.window.waiting());
+    return waiting() > 0 || both_.responses.due() ||
+           (both_.stage == Stage::frames && both_.send_queue.waiting());
 }
 
 bool Sender::full() const {
-    return burst_->bytes >= kBurstBytes || burst_->vectors.size() >= kBurstVectors ||
-           burst_->head_room() < kLargestRequestHead;
+    return batch_->bytes >= kBurstBytes || batch_->vectors.size() >= kBurstVectors ||
+           batch_->head_room() < kLargestRequestHead;
 }
 
 void Sender::build() {
-    burst_ = both_.buffers.bursts.take();
-    burst_->clear();
+    batch_ = both_.buffers.bursts.take();
+    batch_->clear();
     if (waiting() > 0) add_control();
-    while (both_.answers.waiting() && !full()) {
-        add_answer(both_.answers.front());
-        both_.answers.pop();
+    while (both_.responses.waiting() && !full()) {
+        add_response(both_.responses.front());
+        both_.responses.pop();
     }
     if (both_.stage != Stage::frames) return;
-    while (both_.window.waiting() && !full())
-        add_operation(both_.window.depart());
+    while (both_.send_queue.waiting() && !full())
+        add_operation(both_.send_queue.depart());
 }
 
-// What has no room here fills the next burst first, so nothing comes in between.
+// What has no room here fills the next batch first, so nothing comes in between.
 void Sender::add_control() {
-    size_t fits = std::min(waiting(), burst_->head_room());
-    std::memcpy(burst_->add_head(fits), control_.data() + control_at_, fits);
+    size_t fits = std::min(waiting(), batch_->head_room());
+    std::memcpy(batch_->add_head(fits), control_.data() + control_at_, fits);
     drop_control(fits);
 }
 
@@ -113,29 +113,29 @@ void Sender::drop_control(size_t bytes) {
     if (control_.empty() && control_.capacity() > kKeptControl) control_.shrink_to_fit();
 }
 
-void Sender::add_answer(const Answer &answer) {
+void Sender::add_response(const Response &answer) {
     Frame frame;
     frame.type = answer.type;
     frame.flags = answer.checked ? kChecked : 0;
     frame.length = answer.bytes + (answer.checked ? kChecksumBytes : 0);
     frame.seq = answer.seq;
     frame.status = answer.status;
-    size_t begin = burst_->bytes;
+    size_t begin = batch_->bytes;
     uint8_t *to =
-        burst_->add_head(Frame::kSize + head_length(frame) + (answer.word ? kAtomicWidth : 0));
+        batch_->add_head(Frame::kSize + head_length(frame) + (answer.word ? kAtomicWidth : 0));
     encode(frame, to);
     if (answer.word) store<uint64_t>(to + Frame::kSize, answer.before);
     if (answer.checked) {
         Crc32c sum;
-        for (const iovec &range : both_.answers.front_ranges())
+        for (const iovec &range : both_.responses.front_ranges())
             sum.add(range.iov_base, range.iov_len);
         store<uint64_t>(to + Frame::kSize, sum.value());
     }
-    size_t first = burst_->vectors.size();
-    for (const iovec &range : both_.answers.front_ranges())
-        burst_->add_payload(range.iov_base, range.iov_len);
-    burst_->parts.push_back({nullptr, answer.region, answer.checked, begin, burst_->bytes, first,
-                             burst_->vectors.size()});
+    size_t first = batch_->vectors.size();
+    for (const iovec &range : both_.responses.front_ranges())
+        batch_->add_payload(range.iov_base, range.iov_len);
+    batch_->parts.push_back({nullptr, answer.region, answer.checked, begin, batch_->bytes, first,
+                             batch_->vectors.size()});
 }
 
 void Sender::add_operation(Op &op) {
@@ -151,7 +151,7 @@ void Sender::add_operation(Op &op) {
     if (put && op.remote.notification) frame.flags |= kNotified;
     if (op.checked) frame.flags |= kChecked;
     // When nothing more can follow, only the answer brings us on.
-    if (put && (op.last || (both_.window.full() && !both_.window.waiting())))
+    if (put && (op.last || (both_.send_queue.full() && !both_.send_queue.waiting())))
         frame.flags |= kAckWanted;
     frame.pieces = static_cast<uint16_t>(op.pieces);
     const uint32_t access = head_length(frame);
@@ -160,8 +160,8 @@ void Sender::add_operation(Op &op) {
     frame.region = op.remote.region;
     frame.generation = op.remote.generation;
 
-    size_t begin = burst_->bytes;
-    uint8_t *to = burst_->add_head(Frame::kSize + access);
+    size_t begin = batch_->bytes;
+    uint8_t *to = batch_->add_head(Frame::kSize + access);
     encode(frame, to);
     to += Frame::kSize;
     store<uint64_t>(to, op.remote.key);
@@ -182,11 +182,11 @@ void Sender::add_operation(Op &op) {
         encode(WirePiece{piece.offset, static_cast<uint32_t>(piece.length)}, to);
         to += WirePiece::kSize;
     }
-    size_t first = burst_->vectors.size();
+    size_t first = batch_->vectors.size();
     if (put)
         for (const Piece &piece : pieces)
-            burst_->add_payload(reinterpret_cast<const void *>(piece.local), piece.length);
-    burst_->parts.push_back({&op, 0, false, begin, burst_->bytes, first, burst_->vectors.size()});
+            batch_->add_payload(reinterpret_cast<const void *>(piece.local), piece.length);
+    batch_->parts.push_back({&op, 0, false, begin, batch_->bytes, first, batch_->vectors.size()});
 }
 
 void Sender::add_atomic(Op &op, uint64_t offset) {
@@ -197,33 +197,33 @@ void Sender::add_atomic(Op &op, uint64_t offset) {
     frame.seq = op.seq;
     frame.region = op.remote.region;
     frame.generation = op.remote.generation;
-    const size_t begin = burst_->bytes;
-    uint8_t *to = burst_->add_head(Frame::kSize + kAtomicBody);
+    const size_t begin = batch_->bytes;
+    uint8_t *to = batch_->add_head(Frame::kSize + kAtomicBody);
     encode(frame, to);
     store<uint64_t>(to + Frame::kSize, op.remote.key);
     encode(op.atomic, offset, to + Frame::kSize + 8);
-    const size_t none = burst_->vectors.size();
-    burst_->parts.push_back({&op, 0, false, begin, burst_->bytes, none, none});
+    const size_t none = batch_->vectors.size();
+    batch_->parts.push_back({&op, 0, false, begin, batch_->bytes, none, none});
 }
 
 // ---- sending ----
 
-Sender::Sent Sender::send(Carrier &carrier) {
+Sender::Sent Sender::send(ByteStream &carrier) {
     size_t turn = 0;
     while (!failed()) {
-        if (!burst_) {
+        if (!batch_) {
             if (!wants()) return Sent::all;
             if (turn >= kTurnBytes) return Sent::more;
             // What is half built must not leave: something could follow it.
-            if (!in_memory([&] { build(); })) {
+            if (!catch_bad_alloc([&] { build(); })) {
                 fail_without_memory();
                 break;
             }
         }
-        const size_t rest = burst_->vectors.size() - burst_->vector_at;
-        const size_t some = burst_->singly ? 1 : std::min<size_t>(rest, IOV_MAX);
+        const size_t rest = batch_->vectors.size() - batch_->vector_at;
+        const size_t some = batch_->singly ? 1 : std::min<size_t>(rest, IOV_MAX);
         const bool whole = some == rest;
-        const ssize_t sent = carrier.write({burst_->vectors.data() + burst_->vector_at, some});
+        const ssize_t sent = carrier.write({batch_->vectors.data() + batch_->vector_at, some});
         if (sent < 0) {
             if (errno == EINTR) continue;
             if (errno == EAGAIN) return Sent::blocked;
@@ -233,7 +233,7 @@ Sender::Sent Sender::send(Carrier &carrier) {
         }
         turn += static_cast<size_t>(sent);
         advance(static_cast<size_t>(sent));
-        if (burst_->sent == burst_->bytes)
+        if (batch_->sent == batch_->bytes)
             release();
         else if (whole)
             return Sent::blocked;  // less than we asked for: nothing more fits
@@ -241,13 +241,13 @@ Sender::Sent Sender::send(Carrier &carrier) {
     return Sent::failed;
 }
 
-// Some memory of the burst is not there. Which, its vectors tell when they go one by one; zeros go
+// Some memory of the batch is not there. Which, its vectors tell when they go one by one; zeros go
 // in its stead, as the frame was begun. A put fails whatever its answer is, and a checksum tells
 // the peer. What else a get is answered with the peer would take for the region's: false.
 bool Sender::step_over() {
-    if (!std::exchange(burst_->singly, true)) return true;
-    for (const Burst::Part &part : burst_->parts) {
-        if (burst_->vector_at < part.first_vector || burst_->vector_at >= part.end_vector) continue;
+    if (!std::exchange(batch_->singly, true)) return true;
+    for (const GatherBatch::Part &part : batch_->parts) {
+        if (batch_->vector_at < part.first_vector || batch_->vector_at >= part.end_vector) continue;
         blank(part);
         if (part.op) return part.op->unmapped = true;
         unmapped_ = Target::from_wire(part.region);
@@ -258,7 +258,7 @@ bool Sender::step_over() {
 }
 
 void Sender::advance(size_t bytes) {
-    Burst &burst = *burst_;
+    GatherBatch &burst = *batch_;
     burst.sent += bytes;
     left_ += bytes;
     while (bytes > 0) {
@@ -272,20 +272,20 @@ void Sender::advance(size_t bytes) {
         ++burst.vector_at;
     }
     for (; burst.started_at < burst.parts.size(); ++burst.started_at) {
-        const Burst::Part &part = burst.parts[burst.started_at];
+        const GatherBatch::Part &part = burst.parts[burst.started_at];
         if (part.begin >= burst.sent) break;
         if (part.op) part.op->sent = true;
     }
     for (; burst.part_at < burst.parts.size(); ++burst.part_at) {
-        const Burst::Part &part = burst.parts[burst.part_at];
+        const GatherBatch::Part &part = burst.parts[burst.part_at];
         if (part.end > burst.sent) break;
-        if (part.op) both_.window.left(*part.op);
+        if (part.op) both_.send_queue.left(*part.op);
     }
 }
 
 void Sender::release() {
-    if (!burst_) return;
-    both_.buffers.bursts.give(std::move(burst_));
+    if (!batch_) return;
+    both_.buffers.bursts.give(std::move(batch_));
     if (quiet_.empty()) return quiet_.swap(leaving_);
     // Room was made in retire().
     quiet_.insert(quiet_.end(), leaving_.begin(), leaving_.end());
@@ -302,24 +302,24 @@ void Sender::abandon() {
 }
 
 void Sender::blank(const Op &op) {
-    if (!burst_) return;
-    for (size_t i = burst_->part_at; i < burst_->parts.size(); ++i) {
-        if (burst_->parts[i].op == &op) blank(burst_->parts[i]);
+    if (!batch_) return;
+    for (size_t i = batch_->part_at; i < batch_->parts.size(); ++i) {
+        if (batch_->parts[i].op == &op) blank(batch_->parts[i]);
     }
 }
 
-void Sender::blank(const Burst::Part &part) {
-    for (size_t at = std::max(part.first_vector, burst_->vector_at); at < part.end_vector; ++at)
-        burst_->vectors[at].iov_base = const_cast<uint8_t *>(kZeros);
+void Sender::blank(const GatherBatch::Part &part) {
+    for (size_t at = std::max(part.first_vector, batch_->vector_at); at < part.end_vector; ++at)
+        batch_->vectors[at].iov_base = const_cast<uint8_t *>(kZeros);
 }
 
 bool Sender::retire(Target target) {
-    if (!burst_) return true;
-    for (size_t i = burst_->part_at; i < burst_->parts.size(); ++i) {
-        const Burst::Part &part = burst_->parts[i];
+    if (!batch_) return true;
+    for (size_t i = batch_->part_at; i < batch_->parts.size(); ++i) {
+        const GatherBatch::Part &part = batch_->parts[i];
         if (part.op || part.first_vector == part.end_vector || part.region != target.wire())
             continue;
-        const bool noted = in_memory([&] {
+        const bool noted = catch_bad_alloc([&] {
             quiet_.reserve(quiet_.size() + leaving_.size() + 1);
             leaving_.push_back(target);
         });

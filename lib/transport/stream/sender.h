@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The way out. Control bytes, answers and operations are gathered, in this order, into a burst:
-// headers in a buffer, payloads where they are. A burst leaves whole before the next one is made.
+// The way out. Control bytes, answers and operations are gathered, in this order, into a batch:
+// headers in a buffer, payloads where they are. A batch leaves whole before the next one is made.
 #pragma once
 
 #include <optional>
@@ -16,19 +16,19 @@ class Sender {
 public:
     enum class Sent { all, blocked, more, failed };
 
-    explicit Sender(Duplex &both) : both_(both) {}
+    explicit Sender(LinkState &both) : both_(both) {}
     ~Sender() { release(); }
 
     // False: too much is waiting.
     bool control(ConstBytes head, ConstBytes body);
-    // What waits of it goes right away, unless a burst is still on its way. Also while reading.
-    void send_control(Carrier &carrier);
+    // What waits of it goes right away, unless a batch is still on its way. Also while reading.
+    void send_control(ByteStream &carrier);
     // Out of the handshake's or our own hand: always taken.
     void append(ConstBytes bytes) { control_.insert(control_.end(), bytes.begin(), bytes.end()); }
-    Sent send(Carrier &carrier);
+    Sent send(ByteStream &carrier);
     int error() const { return error_; }
     bool failed() const { return error_ != 0; }
-    bool empty() const { return !burst_ && waiting() == 0; }
+    bool empty() const { return !batch_ && waiting() == 0; }
     size_t waiting() const { return control_.size() - control_at_; }  // of control frames
     uint64_t left() const { return left_; }                           // bytes, since the beginning
 
@@ -49,21 +49,21 @@ private:
     void build();
     void add_control();
     void drop_control(size_t bytes);
-    void add_answer(const Answer &answer);
+    void add_response(const Response &answer);
     void add_operation(Op &op);
     void add_atomic(Op &op, uint64_t offset);
     void advance(size_t bytes);
     bool step_over();
-    void blank(const Burst::Part &part);
+    void blank(const GatherBatch::Part &part);
     void fail_without_memory();  // nothing leaves any more
     void release();
 
-    Duplex &both_;
+    LinkState &both_;
     std::vector<uint8_t> control_;
     size_t control_at_ = 0;  // the first that has not left
     uint64_t left_ = 0;
-    std::unique_ptr<Burst> burst_;
-    std::vector<Target> leaving_;  // retired, of which the burst still has something
+    std::unique_ptr<GatherBatch> batch_;
+    std::vector<Target> leaving_;  // retired, of which the batch still has something
     std::vector<Target> quiet_;
     std::optional<Target> unmapped_;
     int error_ = 0;

@@ -22,30 +22,30 @@ msghdr message_of(std::span<const iovec> vectors) {
 
 }  // namespace
 
-ssize_t SocketCarrier::write(std::span<const iovec> from) {
-    const Unseen copies;
+ssize_t SocketStream::write(std::span<const iovec> from) {
+    const TsanIgnore copies;
     const msghdr message = message_of(from);
     const int more = corked_ ? MSG_MORE : 0;
     return ::sendmsg(fd_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT | more);
 }
 
-ssize_t SocketCarrier::read(std::span<const iovec> into) {
-    const Unseen copies;
+ssize_t SocketStream::read(std::span<const iovec> into) {
+    const TsanIgnore copies;
     msghdr message = message_of(into);
     return ::recvmsg(fd_.get(), &message, MSG_DONTWAIT);
 }
 
-bool SocketCarrier::delivered() const {
+bool SocketStream::delivered() const {
     return unacknowledged(fd_.get()) == 0;
 }
 
-void SocketCarrier::end() {
+void SocketStream::end() {
     watch_.reset();
     discard_arrived(fd_.get());
     fd_.reset();
 }
 
-Fd SocketCarrier::release() {
+Fd SocketStream::release() {
     watch_.reset();
     return std::move(fd_);
 }

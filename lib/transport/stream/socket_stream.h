@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A connected socket as a carrier.
+// A connected socket as a byte stream.
 #pragma once
 
 #include <memory>
@@ -9,9 +9,9 @@
 
 namespace xfer::stream {
 
-class SocketCarrier final : public Carrier {
+class SocketStream final : public ByteStream {
 public:
-    SocketCarrier(Fd fd, std::unique_ptr<Watch> watch)
+    SocketStream(Fd fd, std::unique_ptr<Watch> watch)
         : fd_(std::move(fd)), watch_(std::move(watch)) {}
 
     ssize_t write(std::span<const iovec> from) override;

@@ -42,7 +42,7 @@ public:
         return links_.connect(uri, sink);
     }
 
-    std::unique_ptr<Link> adopt(LinkTicket ticket) override {
+    std::unique_ptr<Link> adopt(DetachedLink ticket) override {
         return links_.adopt(std::move(ticket));
     }
 

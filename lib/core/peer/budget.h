@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How many peers an engine is connected to, or about to be: the bound that its user gave; also how
-// many its user is asked about. Any loop takes and gives; one that finds none left says that it is
-// hungry, and is stirred by the others.
+// many its user is asked about. Any loop takes and gives; one that finds none left counts
+// as a waiter, and is woken by the others.
 #pragma once
 
 #include <atomic>
@@ -9,9 +9,9 @@
 
 namespace xfer {
 
-class Slots {
+class Budget {
 public:
-    explicit Slots(uint32_t bound) : bound_(bound) {}
+    explicit Budget(uint32_t bound) : bound_(bound) {}
 
     bool take() {
         for (uint32_t taken = taken_.load(); taken < bound_;)
@@ -20,7 +20,7 @@ public:
     }
     void give() { taken_.fetch_sub(1); }
 
-    std::atomic<uint32_t> hungry{0};  // loops on which a peer waits for a slot
+    std::atomic<uint32_t> waiters{0};  // loops on which a peer waits for a slot
 
 private:
     const uint32_t bound_;

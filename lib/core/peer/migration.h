@@ -11,11 +11,11 @@
 
 namespace xfer {
 
-struct LinkMove final : Message {
+struct Migration final : Message {
     void arrive(Shard &shard) override;
 
     Side side = Side::theirs;
-    LinkTicket ticket;
+    DetachedLink ticket;
     std::vector<uint8_t> heard;  // the peer's message, to be heard again
     std::vector<uint8_t> said;   // our last message: hello, or reply
     std::vector<uint8_t> hello;  // theirs, with its proof: how it began
@@ -23,7 +23,7 @@ struct LinkMove final : Message {
     uint64_t listener_user = 0;  // theirs
     std::string uri;
     EngineId id{};                // ours: of who answered
-    PeerMove wishes;              // ours
+    PeerMove pending_work;        // ours
     std::unique_ptr<Peer> spare;  // ours: for them, if none by that name is known there
 };
 
