@@ -7,12 +7,15 @@ import struct
 import threading
 
 import initiator as wire
-from initiator import ACK, DATA, ERROR, FOUND, GET, PING, PONG, PUT, READY, REPLY, Frame
+from initiator import ACK, ATOMIC, DATA, ERROR, FOUND, GET, PING, PONG, PUT, READY, REPLY, Frame
 from lab import check, listen, same
 
 OFFSET, LENGTH = 65536, 1 << 20  # of the pattern that the server's vault shows, and how much of it
-OK = 0
+OK, FENCED, MAYBE_APPLIED = 0, 1, 2
 LIMIT = 700  # milliseconds of each step that shall end well: Python is slow on a busy machine
+BEFORE = 0x1122334455667788  # what an atomic finds
+WORD = struct.pack("<Q", BEFORE)
+FLAGS = {wire.EPEERLOST: MAYBE_APPLIED, wire.ETIMEDOUT: MAYBE_APPLIED}  # of atomics that end so; others are fenced
 LATE = 1000  # milliseconds that a deadline may be missed by, on a machine that is busy
 
 
@@ -23,7 +26,8 @@ def pattern():
 
 
 class Acceptor:
-    """Listens, and lends "vault" to whoever dials. Each step is a method that a vector may replace."""
+    """Listens, and lends "vault", and "words" for atomics, to whoever dials. Each step is a method that a vector may
+    replace."""
 
     memory = pattern()
     versions = 1, 1  # that it says it speaks
@@ -99,14 +103,15 @@ class Acceptor:
             "held": 0, **changes}, self.versions))
 
     def ref(self, **changes):
-        """The bytes of the vault's ref."""
+        """The bytes of the vault's ref, or of that of the words."""
         fields = {"magic": b"xref", "version": 1, "id": self.id, "inc": self.incarnation, "region": 5, "key": 9,
                   "offset": 0, "length": LENGTH, "generation": 1, "access": 3, "kind": 1, **changes}
         start = struct.pack("<4sI16s5QIII12x", *fields.values())
         return start + struct.pack("<Q", wire.ref_sum(start + bytes(8)))
 
     def tell(self, number, name):
-        self.send(FOUND, number, body=self.ref())
+        atomics = {"version": 2, "access": 7} if name == b"words" else {}
+        self.send(FOUND, number, body=self.ref(**atomics))
 
     def read(self):
         fields = wire.FRAME.unpack(wire.receive(self.sock, 32))
@@ -120,6 +125,8 @@ class Acceptor:
             self.give(frame, self.bytes_of(frame))
         elif frame.type == PUT:
             self.take(frame)
+        elif frame.type == ATOMIC:
+            self.change(frame)
         elif frame.type == wire.LOOKUP:
             self.tell(frame.seq, frame.body)
 
@@ -132,6 +139,9 @@ class Acceptor:
 
     def take(self, frame):
         self.send(ACK, frame.seq)
+
+    def change(self, frame):
+        self.send(DATA, frame.seq, body=WORD)
 
     def refuse(self, frame, status):
         self.send(ERROR, frame.seq, status=status)
@@ -157,6 +167,24 @@ def visit(lab, acceptor, limit=LIMIT, found=OK, got=OK, put=OK, identity="-", pa
     lab.opened.remove(acceptor.close)
     honest = lab.client.ask(f"{lab.server.uri} 3000", "visit")  # and the client still does its work
     same([honest[name] for name in ("found", "got", "put", "same", "around")], [0, 0, 0, 1, 1], "an honest visit")
+    return told
+
+
+def change(lab, acceptor, put=OK, done=OK, down=OK, probed=OK, limit=LIMIT):
+    """What the client says of a put and an atomic that are under way at once; `down`: the end of their connection."""
+    told = lab.client.ask(f"change {acceptor.uri} {limit}", "changed")
+    same((told["put"], told["done"], told["down"]), (put, done, down), "how put, atomic and connection ended")
+    check(told["probed"] in (OK, probed), f"the probe behind them: {told['probed']}")
+    same((told["same"], told["kept"], told["around"]), (1, 1, 1), "result, its memory, and what is around it")
+    same(told["done_flags"], FLAGS.get(done, FENCED), "the flags of the atomic")
+    same(told["before"], BEFORE if done == OK else 0, "what was there before")
+    acceptor.close()
+    lab.opened.remove(acceptor.close)
+    before = lab.honest.lookup(b"words")
+    honest = lab.client.ask(f"change {lab.server.uri} 3000", "changed")  # and the client still does its work
+    wanted = int.from_bytes(lab.honest.get(before, [(488, 8)]), "little") - 3
+    same([honest[name] for name in ("put", "done", "before", "same", "around", "down")], [0, 0, wanted, 1, 1, 0],
+         "an honest atomic")
     return told
 
 

@@ -4,8 +4,11 @@
  * [ID]`, it looks "vault" up there, gets the first 4,096 bytes and puts as many to another place,
  * and tells how each of the three ended, how long it all took, whether the bytes are those of the
  * vault, and whether memory around them changed, which is looked at after every completion; why it
- * could not connect stands in a line before. It lends "members" to an honest peer. The first line
- * that it prints is its own URI.
+ * could not connect stands in a line before. For each line `change URI MILLISECONDS` it looks
+ * "words" up, puts one word and adds to another, both at once, probes, and tells how these ended,
+ * what was there before, whether the result is as it was where none came, whether memory around it
+ * changed, and how the connection ended, if it did. It lends "members" to an honest peer. The first
+ * line that it prints is its own URI.
  *
  * Usage: hostile_client [KEY]
  */
@@ -19,8 +22,10 @@
 #include "process.h"
 
 enum { BYTES = 4096, WORDS = BYTES / 8, OFFSET = 65536, PUT_AT = 8192 };
+enum { WORD_PUT_AT = 480, WORD_AT = 488, ADDEND = 3 }; /* of "words" */
 
 static uint64_t memory[3 * WORDS]; /* what is got lands in the middle */
+static uint64_t *const result = memory + WORDS;
 
 static void must(xfer_status_t status, const char *what) {
     if (status == XFER_OK) return;
@@ -34,7 +39,8 @@ static uint64_t milliseconds(void) {
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-static xfer_status_t connected = 1; /* how xfer_ep_connect ended; 1: it has not */
+static xfer_status_t connected = 1;             /* how xfer_ep_connect ended; 1: it has not */
+static xfer_event_t last[XFER_EVENT_FLUSH + 1]; /* of each kind; without a kind: none came */
 
 /* Waits for the next event of that kind, and takes the ref out of what it brings. */
 static xfer_status_t wait_for(xfer_engine_t *engine, uint32_t kind, xfer_ref_t *ref) {
@@ -46,6 +52,7 @@ static xfer_status_t wait_for(xfer_engine_t *engine, uint32_t kind, xfer_ref_t *
             fprintf(stderr, "event %" PRIu32 " does not come\n", kind);
             exit(1);
         }
+        last[event.kind] = event;
         if (event.kind == XFER_EVENT_CONNECT) connected = event.status;
         if (event.kind == XFER_EVENT_CONNECT && event.data_length)
             printf("why %.*s\n", (int)event.data_length, (const char *)event.data);
@@ -114,6 +121,45 @@ static void visit(xfer_engine_t *engine, const char *uri, uint32_t limit, uint32
            connected, found, got, put, took, same, around, descriptors());
 }
 
+static int is_whole_around_result(void) {
+    return is_whole(0, WORDS) && is_whole(WORDS + 1, 3 * WORDS);
+}
+
+static void change(xfer_engine_t *engine, const char *uri, uint32_t limit) {
+    xfer_op_options_t deadline = {.size = sizeof deadline, .timeout_ms = limit};
+    xfer_ep_t *ep = NULL;
+    xfer_ref_t ref;
+    const uint64_t word = 1;
+    refill();
+    memset(last, 0, sizeof last);
+    must(xfer_ep_open(engine, uri, NULL, &ep, NULL), uri);
+    must(xfer_ep_lookup(ep, "words", 0, &deadline, NULL), "lookup");
+    must(wait_for(engine, XFER_EVENT_LOOKUP, &ref), "words");
+    must(xfer_put(ep, &word, &ref, WORD_PUT_AT, sizeof word, 0, &deadline), "put");
+    must(xfer_atomic(ep, XFER_ATOMIC_ADD, result, &ref, WORD_AT, ADDEND, 0, 0, &deadline),
+         "atomic");
+    int around = 1;
+    while (last[XFER_EVENT_PUT].kind == 0 || last[XFER_EVENT_ATOMIC].kind == 0) {
+        wait_for(engine, last[XFER_EVENT_PUT].kind ? XFER_EVENT_ATOMIC : XFER_EVENT_PUT, NULL);
+        around = around && is_whole_around_result();
+    }
+    const xfer_event_t put = last[XFER_EVENT_PUT], done = last[XFER_EVENT_ATOMIC];
+    const uint64_t told = *result;
+    must(xfer_ep_probe(ep, 0, &deadline), "probe"); /* what comes late has come by its end */
+    const xfer_status_t probed = wait_for(engine, XFER_EVENT_PROBE, NULL);
+    must(xfer_ep_close(ep), "close");
+    wait_for(engine, XFER_EVENT_CLOSED, NULL);
+    around = around && is_whole_around_result();
+    const int kept =
+        *result == told && (done.status == XFER_OK || told == pattern(~(uint64_t)WORDS));
+    const int same = done.status != XFER_OK || told == done.index;
+    printf("changed put %" PRId32 " put_flags %" PRIu32 " done %" PRId32 " done_flags %" PRIu32
+           " before %" PRIu64 " same %d kept %d around %d probed %" PRId32 " down %" PRId32
+           " origin %" PRIu32 " fds %" PRIu64 "\n",
+           put.status, put.flags, done.status, done.flags, done.index, same, kept, around, probed,
+           last[XFER_EVENT_PEER_DOWN].status, last[XFER_EVENT_PEER_DOWN].origin, descriptors());
+}
+
 int main(int argc, char **argv) {
     setvbuf(stdout, NULL, _IOLBF, 0);
     xfer_engine_options_t options = {
@@ -135,6 +181,10 @@ int main(int argc, char **argv) {
     for (char line[512]; fgets(line, sizeof line, stdin);) {
         char uri[256] = "", identity[33] = "";
         uint32_t limit = 0, patient = 0; /* with a connection: 0: limit */
+        if (sscanf(line, "change %255s %" SCNu32, uri, &limit) == 2) {
+            change(engine, uri, limit);
+            continue;
+        }
         const int words =
             sscanf(line, "%255s %" SCNu32 " %32s %" SCNu32, uri, &limit, identity, &patient);
         if (words < 2) return 2;

@@ -16,7 +16,7 @@ if __name__ == "__main__":
     wanted = sys.argv[5] if len(sys.argv) > 5 else ""
     vectors = [function for function in lab.VECTORS if wanted in function.__name__]
     key = lab.KEY if getattr(group, "KEYED", False) else None
-    dials = group.__name__ in ("acceptors", "local_owners", "later")
+    dials = group.__name__ in ("acceptors", "atomic_answers", "local_owners", "later")
     local = group.__name__.startswith("local_")
     failed = lab.run(vectors, lambda: lab.Lab(*sys.argv[2:5], key, dials, local))
     sys.exit(1 if failed or not vectors else 0)
