@@ -188,6 +188,30 @@ static void test_listed_is_not_found(void **state) {
     assert_int_equal(host_stats(client).connections, 2);
 }
 
+/* It answers at an address of the list while a connection that it has made is up: it has been seen
+ * there all the same, and its successor there is followed. */
+static void test_seen_beside_its_own_connection(void **state) {
+    xfer_engine_options_t options = host_options(*state);
+    memset(options.id, 0x71, sizeof options.id);
+    Host *client = open_at(*state, "tcp://127.0.0.1:0");
+    Host *server = host_open_with(*state, &options);
+    host_listen(server, "tcp://127.0.0.1:0");
+    char dead[64], list[600], at[256];
+    dead_uri(dead);
+    strcpy(at, server->uri);
+    snprintf(list, sizeof list, "%s,%s", at, dead);
+    assert_status(connect_now(server, open_ep(server, client->uri), kPatience), XFER_OK);
+    wait_event(client, XFER_EVENT_PEER_UP, ANY_USER, kPatience);
+    xfer_ep_t *ep = open_to(client, list, NULL);
+    assert_status(probe_now(client, ep, kPatience), XFER_OK);
+    assert_int_equal(host_stats(client).connections, 1);
+    host_end(server);
+    wait_event(client, XFER_EVENT_PEER_DOWN, 77, kPatience);
+    const xfer_id_t next_id = id_of(open_at(*state, at));
+    assert_status(probe_now(client, ep, kPatience), XFER_OK);
+    assert_peer(ep, &next_id);
+}
+
 /* With an id the others of a list are attempts that failed; it ends when all of them did so. */
 static void test_expected_in_list(void **state) {
     Host *client = host_open(*state);
@@ -395,6 +419,7 @@ static const struct CMUnitTest tests[] = {
     ONE_MODE(test_bound),
     EACH_MODE(test_two_engines),
     EACH_MODE(test_listed_is_not_found),
+    EACH_MODE(test_seen_beside_its_own_connection),
     EACH_MODE(test_expected_in_list),
     EACH_MODE(test_by_id_alone),
     EACH_MODE(test_nobody_comes),

@@ -66,6 +66,10 @@ bool Addresses::add(std::list<Address> &made, bool claimed) {
     return any;
 }
 
+void Addresses::seen(const std::string &uri) {
+    if (Address *address = find(uri)) admit(*address, false);
+}
+
 void Addresses::doubt() {
     for (Address &address : list_) {
         address.claimed = true;

@@ -45,6 +45,7 @@ public:
     // The same, without a need of memory, of what was made before; each is dialed at once. True if
     // one of them is new.
     bool add(std::list<Address> &made, bool claimed);
+    void seen(const std::string &uri);                 // it has answered there, if it is listed
     void doubt();                                      // all of them are only claimed
     void learn(const std::string &uri, bool claimed);  // its own words: at most kMaxListenUris
     void remove(const std::string &uri);

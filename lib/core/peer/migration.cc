@@ -244,7 +244,7 @@ void Shard::post_migration(Shard &home, std::unique_ptr<Migration> move, Peer *f
     if (home.enqueue(*move, name_home)) {
         static_cast<void>(move.release());
     } else {  // its loop has ended: so will this one
-        if (from) from->adopt_pending_work(move->pending_work);
+        if (from) from->adopt_pending_work(move->pending_work, {});
         if (from) close(*from, too_late());
         engine.draining().release(*this);
     }
@@ -257,7 +257,7 @@ void Shard::migrate(Connection &connection, std::unique_ptr<Migration> move, Con
         Peer *known = find_peer(move->id);
         Peer &peer = known ? *known : take_in(std::move(move->spare));
         peer.adopt_dialed(connection);
-        peer.adopt_pending_work(move->pending_work);
+        peer.adopt_pending_work(move->pending_work, move->uri);
         if (connection.closing()) return;
         if (auto message = decode_hello(reply)) peer.hear_reply(connection, *message, reply);
         return;
@@ -291,7 +291,7 @@ void Shard::receive(Migration &move) {
         Peer *known = find_peer(move.id);
         Peer &peer = known ? *known : take_in(std::move(move.spare));
         if (moved) peer.adopt_dialed(*moved);
-        peer.adopt_pending_work(move.pending_work);
+        peer.adopt_pending_work(move.pending_work, move.uri);
         if (engine.closing()) return close(peer, too_late());
         if (!moved) return;
     }

@@ -60,7 +60,7 @@ public:
     void give_slot();
     void dial();                                           // now; it has a slot
     void move_pending_work(Endpoint &ep, PeerMove &into);  // ep and all that waits by it
-    void adopt_pending_work(PeerMove &from);
+    void adopt_pending_work(PeerMove &from, const std::string &at);
     void connect_to_self();
     void close(const Failure &why);  // every connection
 

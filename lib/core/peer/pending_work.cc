@@ -157,11 +157,13 @@ void Peer::move_pending_work(Endpoint &ep, PeerMove &into) {
     into.eps.push_back(ep);
 }
 
-void Peer::adopt_pending_work(PeerMove &from) {
+// `at`: where it has answered them, also if it has another connection, which is kept.
+void Peer::adopt_pending_work(PeerMove &from, const std::string &at) {
     // Without memory they are as if they had come a little earlier: before the connection, and by
     // the addresses that were known then.
     while (Endpoint *ep = from.eps.pop_front())
         if (!catch_bad_alloc([&] { add(*ep); })) attach(*ep);
+    addresses_.seen(at);
     // All are here before any of them goes on: what ends at once finds the others under way.
     flow.adopt(from.transfers);
     for (Request &request : from.requests) {
