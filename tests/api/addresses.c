@@ -188,6 +188,23 @@ static void test_listed_is_not_found(void **state) {
     assert_int_equal(host_stats(client).connections, 2);
 }
 
+/* Whom nobody has answered yet is not bound to the peer that was at its first address before. */
+static void test_list_of_one_that_is_gone(void **state) {
+    Host *client = host_open(*state);
+    Host *gone = open_at(*state, "tcp://127.0.0.1:0"), *next = open_at(*state, "tcp://127.0.0.1:0");
+    const xfer_id_t next_id = id_of(next);
+    char list[600];
+    snprintf(list, sizeof list, "%s,%s", gone->uri, next->uri);
+    xfer_ep_t *before = open_to(client, gone->uri, NULL);
+    assert_status(probe_now(client, before, kPatience), XFER_OK);
+    host_end(gone);
+    wait_event(client, XFER_EVENT_PEER_DOWN, 77, kPatience);
+    xfer_ep_t *ep = open_to(client, list, NULL);
+    assert_status(probe_now(client, ep, kPatience), XFER_OK);
+    assert_peer(ep, &next_id);
+    assert_status(probe_now(client, before, 300), XFER_ETIMEDOUT);
+}
+
 /* It answers at an address of the list while a connection that it has made is up: it has been seen
  * there all the same, and its successor there is followed. */
 static void test_seen_beside_its_own_connection(void **state) {
@@ -419,6 +436,7 @@ static const struct CMUnitTest tests[] = {
     ONE_MODE(test_bound),
     EACH_MODE(test_two_engines),
     EACH_MODE(test_listed_is_not_found),
+    EACH_MODE(test_list_of_one_that_is_gone),
     EACH_MODE(test_seen_beside_its_own_connection),
     EACH_MODE(test_expected_in_list),
     EACH_MODE(test_by_id_alone),

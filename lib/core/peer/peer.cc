@@ -162,9 +162,10 @@ void Peer::perform(Connection &connection, const Output &output) {
 
 // Who was opened for an address goes to who answers there, and of a list, to who answers first.
 // Once that is known, who answers at another of the list is a half-open connection: only where the
-// peer has been seen, or is by what the user has said since, another engine is its successor.
+// peer has been seen, or is by what the user has said since, another engine is its successor. Whom
+// nobody has answered yet waits here only because the peer was at one of its addresses.
 bool Peer::follows(const Endpoint &ep, const std::string &uri) {
-    return is_by_address(ep) && (!id || addresses_.leads_on(uri));
+    return is_by_address(ep) && (!id || !ep.peer_id() || addresses_.leads_on(uri));
 }
 
 // Who is it that answered? True if the connection stays here, by the name that it gave.
