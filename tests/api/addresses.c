@@ -270,6 +270,21 @@ static void test_by_id_alone(void **state) {
     assert_int_equal(host_stats(server).connects, 0);
 }
 
+/* Another handle may say where it is, and be wrong: who has said nothing waits on. */
+static void test_waits_beside_a_wrong_address(void **state) {
+    Host *client = host_open(*state);
+    Host *other = open_at(*state, "tcp://127.0.0.1:0"),
+         *third = open_at(*state, "tcp://127.0.0.1:0");
+    const xfer_id_t nobody = {.bytes = {1}};
+    char list[600];
+    snprintf(list, sizeof list, "%s,%s", other->uri, third->uri);
+    xfer_ep_t *ep = open_to(client, NULL, &nobody);
+    assert_status(xfer_ep_probe(ep, 5, WITHIN(1000)), XFER_OK);
+    assert_status(probe_now(client, open_to(client, other->uri, &nobody), 700), XFER_EIDENTITY);
+    assert_status(probe_now(client, open_to(client, list, &nobody), 700), XFER_EIDENTITY);
+    assert_status(wait_event(client, XFER_EVENT_PROBE, 5, kPatience).status, XFER_ETIMEDOUT);
+}
+
 static void assert_nobody_came(const xfer_event_t *event) {
     assert_status(event->status, XFER_ETIMEDOUT);
     static const char why[] = "no address is known, and no connection from it has come";
@@ -440,6 +455,7 @@ static const struct CMUnitTest tests[] = {
     EACH_MODE(test_seen_beside_its_own_connection),
     EACH_MODE(test_expected_in_list),
     EACH_MODE(test_by_id_alone),
+    EACH_MODE(test_waits_beside_a_wrong_address),
     EACH_MODE(test_nobody_comes),
     EACH_MODE(test_self),
     ONE_MODE(test_self_without_loopback),

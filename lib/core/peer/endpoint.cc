@@ -115,6 +115,11 @@ bool Endpoint::lists_several() const {
     return listed_.size() > 1;
 }
 
+bool Endpoint::waits_anywhere() const {
+    std::lock_guard lock(info_mutex_);
+    return !inbound && listed_.empty();
+}
+
 // A keep may have come first, by the handle of another event.
 void Endpoint::give() {
     if (!of_user.exchange(true)) retain();

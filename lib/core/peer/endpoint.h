@@ -106,6 +106,7 @@ public:
     bool list(const std::vector<std::string> &uris);
     bool lists(const std::string &uri) const;
     bool lists_several() const;
+    bool waits_anywhere() const;  // opened by its peer's id alone, and no address was added
     template <typename Visit>
     void each_listed(Visit visit) const {
         std::lock_guard lock(info_mutex_);

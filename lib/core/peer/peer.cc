@@ -161,7 +161,7 @@ void Peer::perform(Connection &connection, const Output &output) {
 }
 
 // Who was opened for an address goes to who answers there, and of a list, to who answers first.
-// Once that is known, who answers at another of the list is a half-open connection: only where the
+// Once that is known, who answers at another of the list is another engine: only where the
 // peer has been seen, or is by what the user has said since, another engine is its successor. Whom
 // nobody has answered yet waits here only because the peer was at one of its addresses.
 bool Peer::follows(const Endpoint &ep, const std::string &uri) {
@@ -370,9 +370,10 @@ void Peer::attempt_failed(const std::string &uri, const Failure &why, uint64_t r
     if (!addresses_.empty() && addresses_.next().at <= shard.now())
         return;  // the next one, at once
     const Status status = why.status;
-    const bool half_open = status == XFER_EIDENTITY && addresses_.all_of_others();
-    if (status == XFER_EAUTH || status == XFER_EVERSION || status == XFER_EACCESS || half_open)
+    const bool all_others = status == XFER_EIDENTITY && addresses_.all_of_others();
+    if (status == XFER_EAUTH || status == XFER_EVERSION || status == XFER_EACCESS)
         return fail_waiting(why);
+    if (all_others) fail_misled(why);
     if (status == kDuplicate || retry_ns) return;
     for (Request &request : requests_)
         if (request.type() == XFER_EVENT_CONNECT) finish(request, status);

@@ -119,6 +119,7 @@ private:
     void note_error(const Failure &why, std::string_view where);
     void attempt_failed(const std::string &uri, const Failure &why, uint64_t retry_ns);
     void fail_waiting(const Failure &why);
+    void fail_misled(const Failure &why);
     Connection *find(uint64_t number);
     uint64_t may_dial_at();
     void set_states(uint32_t state);

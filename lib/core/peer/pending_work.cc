@@ -136,6 +136,22 @@ void Peer::fail_waiting(const Failure &why) {
     }
 }
 
+// Another engine has answered at every address. Who has named an id alone waits until the peer
+// comes, whatever others say of where it is.
+void Peer::fail_misled(const Failure &why) {
+    const auto fail = [&](const Endpoint &ep) {
+        flow.end_all(&ep, why.status, why);
+        for (Request &request : requests_) {
+            if (request.ep.get() != &ep) continue;
+            request.reason = why.message;
+            finish(request, why.status, why.origin);
+        }
+    };
+    for (Endpoint &ep : eps_)
+        if (!ep.waits_anywhere()) fail(ep);
+    if (unnamed_) fail(*unnamed_);
+}
+
 void Peer::move_pending_work(Endpoint &ep, PeerMove &into) {
     flow.give_up(ep, into.transfers);
     const auto take = [&](RequestList &list) {
