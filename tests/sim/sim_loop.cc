@@ -13,6 +13,8 @@ namespace xfer {
 namespace {
 
 constexpr uint64_t kStandstill = 1'000'000;
+constexpr uint64_t kSpinning = 10'000;  // events at one time
+constexpr uint64_t kSpinsMax = 1'000;
 constexpr uint64_t kWakeNsMax = 20'000;  // from one thread to another
 constexpr uint64_t kNameNsMax = 20 * kNsPerMs;
 
@@ -55,6 +57,14 @@ void SimWorld::step() {
     running_ = node.mapped().loop;
     node.mapped().call();
     running_ = 0;
+}
+
+// Turns take no time, but for those of a loop that spins until it hears from another one.
+uint64_t SimWorld::turn() {
+    if (standing_ < kSpinning) return 0;
+    if (++spins_ > kSpinsMax)
+        throw std::logic_error("simulation: a loop spins, seed " + std::to_string(seed_));
+    return kWakeNsMax;
 }
 
 void SimWorld::cancel(uint32_t loop, const Key &key) {
@@ -124,7 +134,7 @@ void SimLoop::defer(Task &task) {
     used();
     if (!task.linked()) tasks_.push_back(task);
     if (std::exchange(will_run_tasks_, true)) return;
-    world_.add(number_, now(), [this] { run_tasks(); });
+    world_.add(number_, now() + world_.turn(), [this] { run_tasks(); });
 }
 
 void SimLoop::run_tasks() {

@@ -65,6 +65,7 @@ private:
     Key add(uint32_t loop, uint64_t due, std::function<void()> call);
     void cancel(uint32_t loop, const Key &key);
     void step();
+    uint64_t turn();
 
     const uint64_t seed_;
     std::mt19937_64 dice_;
@@ -72,6 +73,7 @@ private:
     uint64_t posted_ = 0;
     uint64_t events_ = 0;
     uint64_t standing_ = 0;  // events since the clock moved
+    uint64_t spins_ = 0;     // how often a loop that spins was given time
     uint64_t digest_ = 0;
     uint32_t loops_ = 0;
     uint32_t running_ = 0;  // the loop whose event is called, 0: none
