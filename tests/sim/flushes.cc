@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Quiet operations in a random scenario, and the flushes that tell of their end.
+#include <algorithm>
 #include <cstring>
 
 #include "scenario.h"
@@ -68,6 +69,12 @@ void Model::unheard(const Operation &flush) {
         operation->unheard = true;
         --pending_;
     }
+}
+
+bool Model::waits_unheard(uint32_t from) const {
+    return std::any_of(all_.begin(), all_.end(), [&](const auto &at) {
+        return at.second->unheard && at.second->from == from && !at.second->ended;
+    });
 }
 
 // Nothing was heard of it, and it is over.

@@ -162,6 +162,7 @@ public:
     void entries_told(const xfer_event_t &event, const Operation &operation,
                       const std::vector<xfer_status_t> &statuses);
     void unheard(const Operation &flush);
+    bool waits_unheard(uint32_t from) const;
     void quiet_ends(const Who &at, uint64_t ep);  // 0: of all endpoints; they have ended
     void closed(uint64_t ep, const Who &at);      // its endpoint
     void notified(const xfer_event_t &event, Who &at);

@@ -77,6 +77,7 @@ void Scenario::check_stats() {
 // Nothing is under way: each sum is what the applications have seen, and what counts up and down is
 // down again.
 void Scenario::check_stats(Life &life) {
+    if (model.waits_unheard(life.number)) return;
     std::map<uint32_t, Tally> tallies;
     for (const auto &[number, operation] : model.operations()) {
         const xfer_status_t status = operation->status;
