@@ -157,7 +157,7 @@ void Scenario::act_get_all(Life &life, Life::Ep &ep, const Life::Held &ref) {
 uint32_t Scenario::surely_at(const Life::Ep &ep) const {
     const Node &node = nodes_[ep.node];
     const bool wrong = ep.expected && *ep.expected != node.id;
-    return node.lives == 1 && node.life && !wrong ? node.life->number : 0;
+    return node.lives == 1 && node.life && !wrong && !ep.anyone ? node.life->number : 0;
 }
 
 void Scenario::act_send(Life &life) {
@@ -244,9 +244,12 @@ void Scenario::act_close_counter(Life &life) {
 
 void Scenario::act_question(Life &life, Act act) {
     Life::Ep *ep = life.ep_to(one_in(30) ? life.node : other_node(life), one_in(20));
-    if (!ep) return;
+    if (ep) ask_by(life, *ep, act);
+}
+
+void Scenario::ask_by(Life &life, Life::Ep &ep, Act act) {
     Operation &operation = model.begin(Operation::question, life.number, 0);
-    operation.ep = ep->number;
+    operation.ep = ep.number;
     uint32_t timeout = some_timeout(operation);
     if (act == Act::await && !timeout) {  // else it waits for a name that may never come
         timeout = swarm.stall_ms;
@@ -255,15 +258,15 @@ void Scenario::act_question(Life &life, Act act) {
     const auto plain = options_of<xfer_op_options_t>(timeout);
     if (act == Act::connect)
         return void(
-            life.took(operation, ep, xfer_ep_connect(ep->handle, operation.number, &plain)));
+            life.took(operation, &ep, xfer_ep_connect(ep.handle, operation.number, &plain)));
     if (act == Act::probe)
-        return void(life.took(operation, ep, xfer_ep_probe(ep->handle, operation.number, &plain)));
+        return void(life.took(operation, &ep, xfer_ep_probe(ep.handle, operation.number, &plain)));
     auto options = options_of<xfer_op_options_t>(timeout);
     const char *const names[] = {"m", "r", "x0", "x1"};
     const char *wanted = names[random(one_in(4) ? 4 : 2)];
     if (act == Act::await) options.flags = XFER_FLAG_WAIT;
-    life.took(operation, ep,
-              xfer_ep_lookup(ep->handle, wanted, operation.number, &options, nullptr));
+    life.took(operation, &ep,
+              xfer_ep_lookup(ep.handle, wanted, operation.number, &options, nullptr));
 }
 
 void Scenario::act_cancel(Life &life) {

@@ -22,6 +22,7 @@ Life::Life(Scenario &scenario, size_t at, const EngineId &identity, bool accepts
     if (listens &&
         xfer_engine_listen(engine, all.uri(node).c_str(), nullptr, bound, sizeof bound, nullptr))
         all.model.violated(name() + " can't listen where nobody does");
+    if (listens) who().uri = all.uri(node);
     open_area("m", 4 << 20, XFER_READ | XFER_WRITE | all.swarm.atomics, nullptr);
     open_area("r", 1 << 20, XFER_READ, payload_table() + number * 4099 % (1 << 20), true);
     all.model.note(name() + " opens at " + all.uri(node) + (listens ? "" : ", deaf"));
@@ -47,6 +48,7 @@ void Life::open_engine() {
     options.own_id = true;
     options.id = id;
     options.ask = asks = swarm.asks && all.world.random(3);
+    options.own_peers = owns = swarm.owns && all.world.random(3);
     if (all.model.trace()) {
         options.log.level = XFER_LOG_INFO;
         options.log.user = options.user;
@@ -90,8 +92,9 @@ Life::~Life() {
         xfer_batch_close(batch.handle);
     for (const Counter &counter : counters)
         xfer_counter_close(counter.handle);
-    for (const Ep &ep : eps)
-        xfer_ep_close(ep.handle);
+    for (const std::vector<Ep> *list : {&eps, &visitors})
+        for (const Ep &ep : *list)
+            if (list == &eps || ep.accepted) xfer_ep_close(ep.handle);
     for (const Area &area : areas)
         xfer_region_close(area.handle);
 }
@@ -106,39 +109,19 @@ Life::Ep *Life::ep_to(size_t to, bool fresh) {
     if (!fresh && all.swarm.keeps && all.world.random(3) == 0)
         for (Ep &ep : visitors)
             if (ep.node == to && ep.expected == all.id_of(to)) return &ep;
+    if (!fresh && all.swarm.ids && all.world.random(3) == 0) return id_ep_to(to);
     return own_ep_to(to, fresh);
 }
 
 Life::Ep *Life::own_ep_to(size_t to, bool fresh) {
     if (!fresh)
         for (Ep &ep : eps)
-            if (ep.node == to && (!ep.expected || *ep.expected == all.id_of(to))) return &ep;
+            if (ep.node == to && !ep.by_id && !ep.anyone &&
+                (!ep.expected || *ep.expected == all.id_of(to)))
+                return &ep;
     std::optional<EngineId> expected;
     if (all.swarm.expects && all.world.random(3) == 0) expected = all.id_of(to);
     return open_ep(to, expected);
-}
-
-Life::Ep *Life::open_ep(size_t to, const std::optional<EngineId> &expected) {
-    if (eps.size() >= 24) return nullptr;
-    xfer_id_t peer{};
-    if (expected) std::copy(expected->begin(), expected->end(), peer.bytes);
-    xfer_ep_options_t options{};
-    options.size = sizeof options;
-    options.user = all.next_word();
-    options.peer = expected ? &peer : nullptr;
-    Ep ep;
-    ep.number = options.user, ep.node = to, ep.expected = expected;
-    const xfer_status_t status =
-        xfer_ep_open(engine, all.uri(to).c_str(), &options, &ep.handle, nullptr);
-    all.note([&] { return name() + " opens an endpoint to " + all.uri(to); });
-    if (status != XFER_OK) {
-        all.model.violated(name() + " can't open an endpoint: " + xfer_status_name(status));
-        return nullptr;
-    }
-    ++all.dialed[{number, all.uri(to)}].handles;
-    tracked_.erase(ep.handle);  // one that ended untold may have had its address
-    eps.push_back(ep);
-    return &eps.back();
 }
 
 Life::Ep *Life::ep_by(uint64_t word) {
@@ -181,15 +164,6 @@ void Life::keep(size_t visitor) {
     ep.kept = true;
     eps.push_back(ep);
     ++all.net.met["kept"];
-}
-
-void Life::close_ep(size_t index) {
-    const Ep ep = eps[index];
-    eps.erase(eps.begin() + static_cast<ptrdiff_t>(index));
-    all.note([&] { return name() + " closes its endpoint to " + all.uri(ep.node); });
-    all.model.withdraw_all(ep.number, number);
-    if (xfer_ep_close(ep.handle) == XFER_OK) closing_eps_[ep.handle] = ep.number;
-    tracked_.erase(ep.handle);
 }
 
 bool Life::open_area(const std::string &called, uint64_t length, uint32_t access,
@@ -316,8 +290,8 @@ void Life::on_event(const xfer_event_t &event) {
     if (event.sequence != ++sequence_) all.model.violated(name() + ": a hole in the sequence");
     if (ended_) all.model.violated(name() + " tells something after its end");
     if (event.kind == XFER_EVENT_CLOSED && event.object == engine) ended_ = true;
-    if (who().dead) return;
-    if (ended_) all.model.quiet_ends(who(), 0);
+    if (who().dead) return on_event_of_dead(event);
+    if (ended_) all.model.quiet_ends(who(), 0), check_ends();
     if (frozen) all.model.violated(name() + " speaks while it is stopped");
     all.note([&] {
         return name() + " hears " + std::to_string(event.kind) + " " +
@@ -370,6 +344,7 @@ void Life::on_operation(const xfer_event_t &event) {
         if (held.size() < 32) held.push_back(got);
     }
     if (operation && event.kind == XFER_EVENT_BATCH) check_entries(event, *operation);
+    if (operation) check_reason(event, *operation);
     all.model.ended(event, who());
     if (operation && event.status == XFER_OK) all.keep_stable(*operation);
     if (operation && event.kind == XFER_EVENT_FLUSH) all.flush_again(*this, *operation);
@@ -396,9 +371,7 @@ void Life::on_peer(const xfer_event_t &event) {
     if (event.kind == XFER_EVENT_PEER_UP) {
         const auto *peer = static_cast<const xfer_id_t *>(event.data);
         Ep *ep = ep_of(event.ep);
-        if (ep && ep->expected &&
-            !std::equal(ep->expected->begin(), ep->expected->end(), peer->bytes))
-            all.model.violated(name() + " is connected with an engine that was not expected");
+        if (ep) check_up(*ep, *peer);
         Tracked &tracked = tracked_[event.ep];
         tracked.peer = all.incarnations[peer->incarnation];
         const std::vector<uint64_t> &starts = process->generations[tracked.peer];
@@ -407,31 +380,40 @@ void Life::on_peer(const xfer_event_t &event) {
                                  ? 0
                                  : static_cast<uint64_t>(first - starts.begin()) + 1;
         tracked.since = all.world.now();
+        if (ep && ep->anyone) ep->node = all.model.who(tracked.peer).node, ep->anyone = false;
         if (ep && !ep->expected) on_visitor(event, *ep);
     } else if (event.kind == XFER_EVENT_PEER) {
         tracked_.erase(event.ep);
         Ep ep;
-        ep.number = all.next_word(), ep.handle = event.ep;
+        ep.number = all.next_word(), ep.handle = event.ep, ep.accepted = owns;
+        closing_eps_.erase(event.ep);
         visitors.push_back(ep);
         if (asks) all.decide(*this, ep.number);
+        const bool meant = asks && all.meeting();  // who closes it turns its peer away
+        if (owns && !meant && all.world.random(10) == 0) give_up(visitors.size() - 1);
     } else if (event.kind == XFER_EVENT_PEER_DOWN) {
-        const Tracked tracked = tracked_[event.ep];
-        const bool passing = tracked.generation > 0 && tracked.since == all.world.now();
-        if (tracked.peer)  // else it was never up
-            all.model.peer_down(number, tracked.peer, tracked.generation - (passing ? 1 : 0));
-        tracked_.erase(event.ep);
-        ++all.net.met["peer down"];
-        for (size_t i = 0; i < visitors.size(); ++i) {
-            if (visitors[i].handle != event.ep) continue;
-            const uint64_t word = visitors[i].number;
-            const bool last =
-                tracked.peer && all.swarm.keeps && all.world.random(4) == 0;  // and still in time
-            if (last) keep(i);
-            if (last && !eps.empty() && eps.back().handle == event.ep) return;
-            all.model.withdraw_all(word, number);
-            visitors.erase(visitors.begin() + static_cast<ptrdiff_t>(i));
-            return;
-        }
+        on_down(event);
+    }
+}
+
+void Life::on_down(const xfer_event_t &event) {
+    const Tracked tracked = tracked_[event.ep];
+    const bool passing = tracked.generation > 0 && tracked.since == all.world.now();
+    if (tracked.peer)  // else it was never up
+        all.model.peer_down(number, tracked.peer, tracked.generation - (passing ? 1 : 0));
+    tracked_.erase(event.ep);
+    ++all.net.met["peer down"];
+    for (size_t i = 0; i < visitors.size(); ++i) {
+        if (visitors[i].handle != event.ep) continue;
+        if (visitors[i].accepted) return accept(i);
+        const uint64_t word = visitors[i].number;
+        const bool last =
+            tracked.peer && all.swarm.keeps && all.world.random(4) == 0;  // and still in time
+        if (last) keep(i);
+        if (last && !eps.empty() && eps.back().handle == event.ep) return;
+        all.model.withdraw_all(word, number);
+        visitors.erase(visitors.begin() + static_cast<ptrdiff_t>(i));
+        return;
     }
 }
 
@@ -445,16 +427,15 @@ void Life::on_visitor(const xfer_event_t &event, Ep &ep) {
         if (each.kept && each.expected == peer.id && !asks)  // else each question has its own
             all.model.violated(name() + " is given a handle for whom it has kept one");
     ep.expected = peer.id, ep.node = peer.node;
-    if (!all.swarm.keeps || all.world.random(6)) return;
-    for (size_t i = 0; i < visitors.size(); ++i)
-        if (visitors[i].handle == event.ep) return keep(i);
+    const auto index = static_cast<size_t>(&ep - visitors.data());
+    if (ep.accepted) return accept(index);
+    if (all.swarm.keeps && all.world.random(6) == 0) keep(index);
 }
 
 void Life::on_closed(const xfer_event_t &event) {
     tracked_.erase(event.ep);  // another handle may get its address
-    if (const auto closed = closing_eps_.extract(event.ep); !closed.empty())
-        all.model.closed(closed.mapped(), who());
-    if (event.object == engine || event.ep) return;
+    if (event.ep) return on_ep_closed(event);
+    if (event.object == engine) return;
     const auto closing = closing_areas_.find(event.object);
     Lent *lent = nullptr;
     if (closing != closing_areas_.end()) {

@@ -2,6 +2,7 @@
 // One engine of a random scenario from open to its end, with the handles that its application has.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <memory>
@@ -26,7 +27,16 @@ public:
         bool room_owed = false;
         uint64_t refusals = 0, rooms = 0;
         std::optional<EngineId> expected;
-        bool kept = false;  // of a PEER event
+        bool kept = false;      // of a PEER event
+        bool accepted = false;  // the same, by XFER_ENGINE_OWN_PEERS
+        bool renamed = false;   // it was given another word
+        bool told_closed = false;
+        std::vector<std::string> uris;  // that it was given
+        bool by_id = false;   // none: whether and where its peer can be dialed is not for it to say
+        bool anyone = false;  // of several engines, of which none has answered yet
+        bool has(const std::string &uri) const {
+            return std::find(uris.begin(), uris.end(), uri) != uris.end();
+        }
     };
     struct Area {
         xfer_region_t *handle = nullptr;
@@ -69,8 +79,13 @@ public:
     Ep *own_ep_to(size_t to, bool fresh = false);  // not one that goes with its peer
     Ep *ep_by(uint64_t number);                    // null: it was closed
     void keep(size_t visitor);
+    Ep *id_ep_to(size_t to);  // by its id alone
+    Ep *id_ep_beside(const Ep &other);
     void admit(uint64_t visitor, xfer_status_t verdict);
     Ep *open_ep(size_t to, const std::optional<EngineId> &expected);
+    Ep *open_ep(size_t to, const std::optional<EngineId> &expected,
+                const std::vector<std::string> &uris);
+    void add_address(Ep &ep, const std::string &uri);
     void close_ep(size_t index);
     bool open_area(const std::string &called, uint64_t length, uint32_t access,
                    const uint8_t *fixed, bool shared = false);
@@ -96,8 +111,8 @@ public:
     bool checksum = false;  // an option of the engine
     uint64_t frozen_at = 0, close_called = 0;
     std::vector<Ep> eps;
-    bool asks = false;
-    std::vector<Ep> visitors;  // handles of PEER events, which are the engine's
+    bool asks = false, owns = false;  // options of the engine
+    std::vector<Ep> visitors;  // handles of PEER events: the engine's, or of whom is not known yet
     std::vector<Area> areas;
     std::vector<Grant> grants;
     std::vector<Held> held;
@@ -108,9 +123,19 @@ private:
     void open_engine();
     void poll();
     void on_event(const xfer_event_t &event);
+    void on_event_of_dead(const xfer_event_t &event);
     void on_operation(const xfer_event_t &event);
     void on_peer(const xfer_event_t &event);
     void on_visitor(const xfer_event_t &event, Ep &ep);
+    void on_down(const xfer_event_t &event);
+    Ep *id_ep(size_t to, const EngineId &peer);
+    void accept(size_t visitor);
+    void give_up(size_t visitor);
+    void close_handle(const Ep &ep);
+    void on_ep_closed(const xfer_event_t &event);
+    void check_ends();
+    void check_up(const Ep &ep, const xfer_id_t &peer);
+    void check_reason(const xfer_event_t &event, const Operation &operation);
     void on_closed(const xfer_event_t &event);
     void on_room(const xfer_event_t &event);
     void check_entries(const xfer_event_t &event, const Operation &operation);
@@ -124,7 +149,11 @@ private:
     };
     std::map<const void *, Tracked> tracked_;
     std::map<const void *, Lent *> closing_areas_;
-    std::map<const void *, uint64_t> closing_eps_;  // their numbers
+    struct ClosingEp {
+        uint64_t number = 0;
+        bool surely = true;  // its CLOSED comes
+    };
+    std::map<const void *, ClosingEp> closing_eps_;
     uint64_t sequence_ = 0;
     bool ended_ = false, will_poll_ = false;
 };

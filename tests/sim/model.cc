@@ -189,6 +189,12 @@ bool Model::is_somebody(const EngineId &id) const {
                        [&](const auto &at) { return at.second.id == id; });
 }
 
+bool Model::has_listened(const std::string &uri,
+                         const std::function<bool(const Who &)> &who) const {
+    return std::any_of(who_.begin(), who_.end(),
+                       [&](const auto &at) { return at.second.uri == uri && who(at.second); });
+}
+
 uint64_t Model::pending(bool receives) const {
     return receives ? pending_receives_ : pending_;
 }

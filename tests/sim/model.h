@@ -7,6 +7,7 @@
 #include <xfer/xfer.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -31,6 +32,7 @@ struct Who {
     uint64_t incarnation = 0;
     EngineId id{};
     size_t node = 0;
+    std::string uri;      // where it listens; empty: nowhere
     uint64_t frozen = 0;  // ns so far
     bool closing = false, dead = false;
     bool turns_away = false;  // some that come to it
@@ -140,6 +142,7 @@ public:
     void note(const std::string &line) override;
 
     Who &who(uint32_t number) { return who_[number]; }
+    const Who &who(uint32_t number) const { return who_.at(number); }
     // `fixed`: what it holds for ever, in memory of its own or, shared, in its place.
     Lent &lend(uint32_t owner, uint64_t length, const uint8_t *fixed, bool shared);
     Lent &grant(Lent &whole, uint64_t offset, uint64_t length, uint64_t id);
@@ -173,6 +176,8 @@ public:
     void uncount(uint64_t user);
     void counted(const xfer_event_t &event, const Who &at);
     bool is_somebody(const EngineId &id) const;
+    // Whether an engine that this is true of has ever listened there.
+    bool has_listened(const std::string &uri, const std::function<bool(const Who &)> &who) const;
     // Operations, as far as was told. A receive of its engine may be one, while it pulls.
     uint64_t open_on(uint64_t ep, uint32_t life) const;
     uint64_t pending(bool receives) const;

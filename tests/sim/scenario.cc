@@ -42,15 +42,12 @@ Scenario::~Scenario() {
     ghosts_.clear();
 }
 
-std::string Scenario::uri(size_t node) const {
-    return "tcp://10.0.0." + std::to_string(node + 1) + ":1";
-}
-
 void Scenario::open_life(size_t at, bool same_id) {
     Node &node = nodes_[at];
     if (!same_id)
         for (uint8_t &byte : node.id)
             byte = static_cast<uint8_t>(world.random());
+    if (node.lives && swarm.lists && one_in(2)) ++node.moves;
     ++node.lives;
     node.life = std::make_unique<Life>(*this, at, node.id, node.listens);
     home_[node.life->number] = at;
@@ -110,6 +107,7 @@ void Scenario::step(Act act) {
     if (act == Act::crash) return act_crash();
     if (act == Act::restart) return act_restart();
     if (act == Act::crowd) return act_crowd();
+    if (act == Act::accepted) return act_accepted();
     if (act == Act::read_closing) return act_read_closing();
     if (act >= Act::cut_pair && act <= Act::refuse) return act_on_pair(act);
     Life *life = any();
@@ -146,6 +144,12 @@ void Scenario::step(Act act) {
         return act_reset(*life);
     case Act::atomic:
         return act_atomic(*life);
+    case Act::listed:
+        return act_listed(*life);
+    case Act::add_address:
+        return act_add_address(*life);
+    case Act::by_id:
+        return act_by_id(*life);
     case Act::look:
         return act_look(*life);
     case Act::cancel:
@@ -271,6 +275,7 @@ void Scenario::receive_all() {
 // Nobody is locked out by what has been.
 void Scenario::find_each_other() {
     meeting_ = true;
+    met_.clear();
     std::vector<const Operation *> asked;
     for (auto &node : nodes_) {
         if (!node.life || !node.life->acts()) continue;
@@ -281,6 +286,7 @@ void Scenario::find_each_other() {
                                        [](const auto &area) { return area.name == "r"; });
         Life::Ep *ep = node.life->own_ep_to(to);
         if (!there || !ep) continue;
+        if (swarm.lists && !ep->has(uri(to))) node.life->add_address(*ep, uri(to));
         Operation &operation = model.begin(Operation::question, node.life->number, 0);
         auto options = xfer_op_options_t{};
         options.size = sizeof options;
@@ -291,6 +297,8 @@ void Scenario::find_each_other() {
             met_.emplace_back(node.life->node, to);
         }
     }
+    for (auto &node : nodes_)
+        if (node.life && node.life->acts()) ask_by_place(*node.life, asked);
     std::vector<const Operation *> strangers;
     ask_half_open(strangers);
     settle([&] { return model.pending(false) == 0; }, kMeetNs + kSecond);

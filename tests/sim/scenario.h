@@ -45,8 +45,11 @@ public:
     std::map<std::pair<uint32_t, std::string>, Dialed> dialed;
 
     std::string uri(size_t node) const;
+    std::vector<std::string> some_uris(size_t to, bool others);
+    std::optional<size_t> home_of(const EngineId &id) const;
     const EngineId &id_of(size_t node) const { return nodes_[node].id; }
     uint64_t next_word() { return ++last_word_; }
+    bool meeting() const { return meeting_; }
     void thaw(Life &life);
     void decide(const Life &life, uint64_t visitor);
     void keep_stable(const Operation &operation);
@@ -62,6 +65,7 @@ private:
         EngineId id{};
         std::unique_ptr<Life> life;
         uint32_t lives = 0;
+        uint32_t moves = 0;  // to other addresses, so far
         bool listens = true;
     };
     struct Stable {  // bytes that a put has brought, and nobody writes any more
@@ -119,8 +123,16 @@ private:
     void act_shape(Life &life);
     void act_half_open(Life &life);
     void act_flood(Life &life);
+    void use(Life &life, Life::Ep &ep);
+    bool all_answer(const Life::Ep &ep) const;
+    void act_accepted();
+    void act_listed(Life &life);
+    void act_add_address(Life &life);
+    void act_by_id(Life &life);
+    std::string nobodys_uri();
     void send_by(Life &life, Life::Ep &ep);
     void act_question(Life &life, Act act);
+    void ask_by(Life &life, Life::Ep &ep, Act act);
     void act_cancel(Life &life);
     void act_region(Life &life, bool open);
     void act_grant(Life &life);
@@ -139,6 +151,7 @@ private:
     void end();
     void find_each_other();
     void ask_half_open(std::vector<const Operation *> &asked);
+    void ask_by_place(Life &life, std::vector<const Operation *> &asked);
 
     uint64_t last_word_ = 1ull << 40;
     std::vector<Node> nodes_;

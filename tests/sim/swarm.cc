@@ -16,12 +16,13 @@ constexpr const char *kNames[kActs] = {
     "drain",   "close engine",  "restart",     "crash",        "freeze", "cut pair",
     "cut all", "silence",       "half-open",   "slow",         "refuse", "read closing",
     "counter", "close counter", "shape",       "stranger",     "flood",  "keep",
-    "rebind",  "reset",         "look",        "crowd",        "atomic"};
+    "rebind",  "reset",         "look",        "crowd",        "atomic", "accepted",
+    "listed",  "add address",   "by id"};
 
 // How often each is drawn beside the others, where a seed has it at all.
-constexpr uint32_t kWeights[kActs] = {40, 20, 24, 10, 20, 24, 8, 10, 4, 3, 2, 12, 4, 2,
-                                      2,  2,  6,  5,  1,  1,  3, 2,  2, 4, 2, 3,  3, 3,
-                                      2,  8,  8,  2,  20, 8,  6, 8,  8, 8, 4, 6,  40};
+constexpr uint32_t kWeights[kActs] = {40, 20, 24, 10, 20, 24, 8, 10, 4, 3, 2,  12, 4,  2, 2,
+                                      2,  6,  5,  1,  1,  3,  2, 2,  4, 2, 3,  3,  3,  2, 8,
+                                      8,  2,  20, 8,  6,  8,  8, 8,  4, 6, 40, 10, 10, 8, 12};
 
 }  // namespace
 
@@ -109,12 +110,27 @@ void Swarm::draw_last(SimWorld &world) {
     quiets = world.seed() % 8 == 6;
     asks = world.seed() % 16 == 10;
     if (world.seed() % 4 == 2) draw_atomics(world);
+    draw_places(world);
 }
 
 void Swarm::draw_atomics(SimWorld &world) {
     constexpr auto kAct = static_cast<size_t>(Act::atomic);
     atomics = XFER_ATOMIC;
     weights[kAct] = 1 + static_cast<uint32_t>(world.random(kWeights[kAct]));
+}
+
+// Whose the handles of peers are, and where these are.
+void Swarm::draw_places(SimWorld &world) {
+    const auto weigh = [&](Act act) {
+        const auto at = static_cast<size_t>(act);
+        weights[at] = 1 + static_cast<uint32_t>(world.random(kWeights[at]));
+    };
+    owns = world.random(2) != 0;
+    lists = world.random(2) != 0;
+    ids = world.random(2) != 0;
+    if (owns) weigh(Act::accepted);
+    if (lists) weigh(Act::listed), weigh(Act::add_address);
+    if (ids) weigh(Act::by_id);
 }
 
 Act Swarm::draw(SimWorld &world) const {

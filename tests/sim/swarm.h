@@ -52,6 +52,10 @@ enum class Act : uint8_t {
     look,
     crowd,
     atomic,
+    accepted,
+    listed,
+    add_address,
+    by_id,
     count
 };
 constexpr size_t kActs = static_cast<size_t>(Act::count);
@@ -87,6 +91,9 @@ struct Swarm {
     bool keeps = false;     // applications use and keep the handles of PEER events
     bool asks = false;      // applications let peers in, some of them late, or turn them away
     bool quiets = false;    // some puts and gets are quiet, with a flush behind them
+    bool owns = false;      // some engines' applications own the handles of PEER events
+    bool lists = false;     // endpoints may have lists of addresses; engines restart elsewhere
+    bool ids = false;       // endpoints may have an id alone, also the engine's own
 
     // The net.
     uint64_t delay_max = 0, cut_one_in = 0, refuse_one_in = 0, late_one_in = 0, double_one_in = 0;
@@ -103,6 +110,7 @@ private:
     void draw_later(SimWorld &world);
     void draw_last(SimWorld &world);
     void draw_atomics(SimWorld &world);
+    void draw_places(SimWorld &world);
 };
 
 }  // namespace xfer
