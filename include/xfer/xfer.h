@@ -611,7 +611,7 @@ XFER_API xfer_status_t xfer_ep_keep(xfer_ep_t *ep, uint64_t user);
 XFER_API xfer_status_t xfer_ep_admit(xfer_ep_t *ep, xfer_status_t verdict);
 
 /* Connects now, so that the first operation need not. Operations wait for a peer that is away until their deadline;
- * this ends with the status of the first failed attempt.
+ * this ends with the status of the last failed attempt when no address is left to try.
  * Returns: XFER_OK, then one CONNECT event; XFER_EAGAIN, XFER_ECLOSED. */
 XFER_API xfer_status_t xfer_ep_connect(xfer_ep_t *ep, uint64_t user, const xfer_op_options_t *options);
 
