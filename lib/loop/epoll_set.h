@@ -2,7 +2,7 @@
 // The descriptors that a loop watches, in an epoll set of the loop's own: an OwnLoop sleeps in it,
 // a caller's libuv watches it. Handles of libuv, one for each descriptor, would be told to the
 // kernel when the loop goes to sleep, with no lock of ours held: a thread that closes the
-// descriptor in between makes libuv abort, or watch a half-open connection of the same number
+// descriptor in between makes libuv abort, or watch another descriptor of the same number
 // (design 0032). Thread: one at a time, under the lock of the loop, but for wait().
 #pragma once
 

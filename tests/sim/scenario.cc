@@ -133,7 +133,7 @@ void Scenario::step(Act act) {
     case Act::shape:
         return act_shape(*life);
     case Act::stranger:
-        return act_half_open(*life);
+        return act_stranger(*life);
     case Act::flood:
         return act_flood(*life);
     case Act::keep:
@@ -300,7 +300,7 @@ void Scenario::find_each_other() {
     for (auto &node : nodes_)
         if (node.life && node.life->acts()) ask_by_place(*node.life, asked);
     std::vector<const Operation *> strangers;
-    ask_half_open(strangers);
+    ask_strangers(strangers);
     settle([&] { return model.pending(false) == 0; }, kMeetNs + kSecond);
     for (const Operation *operation : asked)
         if (model.fault.empty() && operation->status != XFER_OK)

@@ -121,7 +121,7 @@ private:
     void act_counter(Life &life);
     void act_close_counter(Life &life);
     void act_shape(Life &life);
-    void act_half_open(Life &life);
+    void act_stranger(Life &life);
     void act_flood(Life &life);
     void use(Life &life, Life::Ep &ep);
     bool all_answer(const Life::Ep &ep) const;
@@ -150,7 +150,7 @@ private:
     void receive_all();
     void end();
     void find_each_other();
-    void ask_half_open(std::vector<const Operation *> &asked);
+    void ask_strangers(std::vector<const Operation *> &asked);
     void ask_by_place(Life &life, std::vector<const Operation *> &asked);
 
     uint64_t last_word_ = 1ull << 40;

@@ -31,7 +31,7 @@ const char kHelp[] =
     "  --listed FILE   the seeds that begin the lines of a file\n"
     "  --seconds S     fresh seeds for S seconds\n"
     "  --hours H       fresh seeds for H hours\n"
-    "  --plain         without what the generator identity_known later: a seed is what it once "
+    "  --plain         without what the generator learnt later: a seed is what it once "
     "was\n"
     "  --digest        prints the digest of all scenarios: equal for equal runs\n"
     "  --quiet         no coverage at the end\n"

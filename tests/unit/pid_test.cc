@@ -44,7 +44,7 @@ pid_t start_neighbour(const std::string &name) {
 }
 
 // -1: not allowed.
-pid_t start_half_open(pid_t wanted) {
+pid_t start_stranger(pid_t wanted) {
     clone_args how{};
     how.exit_signal = SIGCHLD;
     how.set_tid = reinterpret_cast<uint64_t>(&wanted);
@@ -115,7 +115,7 @@ TEST_CASE("who got the pid of a dead neighbour is left alone") {
     CHECK(target_of(neighbour)[15] == 0xee);
 
     kill_child(neighbour);
-    const pid_t stranger = start_half_open(neighbour);
+    const pid_t stranger = start_stranger(neighbour);
     if (stranger < 0) {
         MESSAGE("skipped: a process may not choose its pid here");
         return;

@@ -44,7 +44,7 @@ private:
     Endpoint &ep_;
 };
 
-// It has identity_known, on another loop, who its peer is.
+// On another loop it became known who its peer is.
 class IdentityKnown final : public Message {
 public:
     explicit IdentityKnown(Endpoint &owner) : ep_(owner) {}
@@ -70,7 +70,7 @@ public:
     std::atomic<uint64_t> user;  // of the last xfer_ep_keep, or of the open
     std::optional<EngineId> expected;
     std::atomic<Shard *> shard{
-        nullptr};  // whose loop owns the peer; moves when the identity is identity_known
+        nullptr};                    // whose loop owns the peer; moves when the identity is known
     std::atomic<bool> moved{false};  // to another loop, ever
     std::atomic<uint32_t> state{XFER_EP_IDLE};
     std::atomic<bool> closed{false};            // the user called close

@@ -25,7 +25,7 @@ struct InShard;
 struct ById;
 
 // Endpoints, with what waits by them, on their way to the peer that turned out to be theirs, and
-// the connection by which that was identity_known.
+// the connection by which that was learnt.
 struct PeerMove {
     List<Endpoint, InPeer> eps;
     List<Transfer, InFlow> transfers;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which connection of two engines lives: one pure function, without I/O, so that a test can walk
-// through every interleaving. A `Attempt` is one attempt, from dialing to its end; one of the
+// through every interleaving. An `Attempt` is one, from dialing to its end; one of the
 // peer's begins with its proof, since whoever has not proved itself may claim any id.
 //
 // After proof, both sides apply the same three rules:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The entries of a batch that did not end well. They are noted in the order in which that was
-// identity_known, and the first word on an entry counts; they are looked up after the end. Pure.
+// learnt, and the first word on an entry counts; they are looked up after the end. Pure.
 #pragma once
 
 #include <cstdint>
