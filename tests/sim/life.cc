@@ -226,7 +226,7 @@ bool Life::took(Operation &operation, Ep *ep, xfer_status_t status) {
     all.note(
         [&] { return name() + " " + all.describe(operation) + ": " + xfer_status_name(status); });
     if (checksum && operation.kind != Operation::atomic) operation.checked = true;
-    if (ep) operation.expected = ep->expected;
+    if (ep) operation.expected = ep->expected, operation.places = ep->uris.size();
     if (status == XFER_OK) {
         all.model.submitted(operation);
         return true;

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -110,8 +111,12 @@ public:
     bool frozen = false, draining = false, listens = false;
     bool checksum = false;  // an option of the engine
     uint64_t frozen_at = 0, close_called = 0;
+    // Whether it has handles for whoever answers, and whether it says that a peer is where another
+    // engine is. Not both: the former follow to where any handle of their peer leads.
+    bool lists = false, misleads = false;
     std::vector<Ep> eps;
-    bool asks = false, owns = false;  // options of the engine
+    std::map<EngineId, std::set<std::string>> said;  // where any handle has said that a peer is
+    bool asks = false, owns = false;                 // options of the engine
     std::vector<Ep> visitors;  // handles of PEER events: the engine's, or of whom is not known yet
     std::vector<Area> areas;
     std::vector<Grant> grants;

@@ -84,6 +84,7 @@ struct Operation {
     uint64_t tag = 0;
     uint64_t key = 0;                  // of its notification, shared with others; 0: its number
     std::optional<EngineId> expected;  // of its endpoint
+    size_t places = 0;                 // addresses that the endpoint had
     bool checked = false, spoiled = false;
     uint64_t left_at = 0, ended_at = 0;
     bool notifies = false, ordered = false, sync = false, quiet = false, unheard = false,

@@ -45,7 +45,9 @@ std::vector<std::string> Scenario::some_uris(size_t to, bool others) {
 // ---- calls
 
 Life::Ep *Life::open_ep(size_t to, const std::optional<EngineId> &expected) {
-    return open_ep(to, expected, all.some_uris(to, expected.has_value()));
+    const bool others = expected && all.swarm.lists && !lists;
+    misleads |= others;
+    return open_ep(to, expected, all.some_uris(to, others));
 }
 
 Life::Ep *Life::open_ep(size_t to, const std::optional<EngineId> &expected,
@@ -75,6 +77,7 @@ Life::Ep *Life::open_ep(size_t to, const std::optional<EngineId> &expected,
     }
     for (const std::string &uri : uris)
         ++all.dialed[{number, uri}].handles;
+    if (expected) said[*expected].insert(uris.begin(), uris.end());
     tracked_.erase(ep.handle);  // one that ended untold may have had its address
     closing_eps_.erase(ep.handle);
     eps.push_back(ep);
@@ -105,6 +108,7 @@ void Life::add_address(Ep &ep, const std::string &uri) {
     ++all.dialed[{number, uri}].handles;
     ++all.net.met["address added"];
     ep.by_id = false;
+    if (ep.expected) said[*ep.expected].insert(uri);
     if (!ep.has(uri)) ep.uris.push_back(uri);
 }
 
@@ -137,8 +141,10 @@ void Life::check_reason(const xfer_event_t &event, const Operation &operation) {
     const auto answers = [&](const std::string &uri) {
         return all.model.has_listened(uri, another);
     };
-    const bool may_be = ep->expected && (ep->kept || !ep->uris.empty());
-    if (!may_be || !std::all_of(ep->uris.begin(), ep->uris.end(), answers))
+    // It may have ended before an address was added, and is only told now.
+    const size_t places = operation.places ? operation.places : ep->uris.size();
+    const bool may_be = ep->expected && (ep->kept || places > 0);
+    if (!may_be || !std::all_of(ep->uris.begin(), ep->uris.begin() + places, answers))
         all.model.violated(all.describe(operation) +
                            " is told of another engine, and it may still come");
 }
@@ -147,6 +153,8 @@ void Life::check_reason(const xfer_event_t &event, const Operation &operation) {
 
 // For whoever answers first.
 void Scenario::act_listed(Life &life) {
+    if (life.misleads) return;
+    life.lists = true;
     Life::Ep *ep = nullptr;
     for (Life::Ep &mine : life.eps)
         if (mine.anyone) ep = &mine;
@@ -167,7 +175,10 @@ void Scenario::act_add_address(Life &life) {
     Life::Ep &ep = life.eps[random(life.eps.size())];
     if (ep.uris.size() >= kAddresses) return;
     const bool knows_it = ep.anyone || ep.has(uri(ep.node));
-    if (ep.expected && one_in(4)) return life.add_address(ep, uri(random(nodes_.size())));
+    if (ep.expected && !life.lists && one_in(4)) {
+        life.misleads = true;
+        return life.add_address(ep, uri(random(nodes_.size())));
+    }
     if (!ep.anyone && (!knows_it || one_in(4))) return life.add_address(ep, uri(ep.node));
     life.add_address(ep, nobodys_uri());
 }

@@ -52,9 +52,10 @@ void Scenario::act_flood(Life &life) {
         model.violated(life.name() + " takes more operations than its limit");
 }
 
-// There is an engine at each of its addresses.
-bool Scenario::all_answer(const Life::Ep &ep) const {
-    return std::all_of(ep.uris.begin(), ep.uris.end(), [&](const std::string &each) {
+// There is an engine at each of the addresses where any handle has said that the peer is.
+bool Scenario::all_answer(const Life &asks, const EngineId &peer) const {
+    const std::set<std::string> &uris = asks.said.at(peer);
+    return std::all_of(uris.begin(), uris.end(), [&](const std::string &each) {
         for (size_t i = 0; i < nodes_.size(); ++i) {
             const auto &life = nodes_[i].life;
             if (uri(i) == each && life && life->acts() && life->listens) return true;
@@ -70,7 +71,8 @@ void Scenario::ask_strangers(std::vector<const Operation *> &asked) {
         for (Life::Ep &ep : node.life->eps) {
             const auto &owner = nodes_[ep.node].life;
             if (!ep.expected || ep.by_id || model.is_somebody(*ep.expected)) continue;
-            if (!owner || !owner->acts() || !owner->listens || !all_answer(ep)) continue;
+            if (!owner || !owner->acts() || !owner->listens) continue;
+            if (!all_answer(*node.life, *ep.expected)) continue;
             Operation &operation = model.begin(Operation::question, node.life->number, 0);
             operation.ep = ep.number;
             // A connect may end with what became of an attempt that began before.

@@ -124,7 +124,7 @@ private:
     void act_stranger(Life &life);
     void act_flood(Life &life);
     void use(Life &life, Life::Ep &ep);
-    bool all_answer(const Life::Ep &ep) const;
+    bool all_answer(const Life &asks, const EngineId &peer) const;
     void act_accepted();
     void act_listed(Life &life);
     void act_add_address(Life &life);
