@@ -31,7 +31,7 @@ void Connection::note(Request &request) {
     request.asked = shard.loop.clock();
     request.on = this;
     asked_.push_back(request);
-    shard.arm_heartbeat();
+    shard.heartbeat.arm();
 }
 
 void Connection::ask(Request &request) {

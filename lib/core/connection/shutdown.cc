@@ -71,7 +71,7 @@ bool Connection::may_go() const {
 }
 
 void Connection::set_leaving(bool leaving) {
-    if (std::exchange(leaving_, leaving) != leaving) shard.leaving(leaving);
+    if (std::exchange(leaving_, leaving) != leaving) shard.limit.leaving(leaving);
 }
 
 void Connection::offer_end() {
@@ -95,14 +95,14 @@ void Connection::offer_unanswered() {
 
 void Connection::touch() {
     last_use_ = shard.now();
-    shard.arm_heartbeat();
+    shard.heartbeat.arm();
     if (peer) peer->used();
 }
 
 // The limit counts from the first newcomer: more of them extend no silent connection's life.
 void Connection::probe() {
     if (probe_limit_.armed()) return;
-    shard.arm_heartbeat();
+    shard.heartbeat.arm();
     shard.loop.arm(probe_limit_, shard.now() + kProbeNs);
     Frame ping;
     ping.type = FrameType::ping;
@@ -126,7 +126,7 @@ uint64_t Connection::keep_alive(uint64_t now) {
     const bool quiescent = this->is_quiescent();
     if (quiescent) rested_ = now;
     const uint64_t heard =
-        std::max({control_lane_->link->last_heard(), shard.listens_since(), rested_});
+        std::max({control_lane_->link->last_heard(), shard.heartbeat.listens_since(), rested_});
     // Who is driven by its user only when it has time says 0: it can't be judged. The others answer
     // each of our pings, so that our own patience counts as well as what the peer asks for.
     const uint64_t silence = handshake.peer_terms().silence_ms * kNsPerMs;
@@ -145,7 +145,7 @@ uint64_t Connection::keep_alive(uint64_t now) {
         ping.type = FrameType::ping;
         send(ping);
     }
-    return now + shard.heartbeat_step();
+    return now + shard.heartbeat.step();
 }
 
 }  // namespace xfer

@@ -200,7 +200,7 @@ void write_loop(JsonWriter &out, Shard &shard) {
         out.element(listener->bound());
     out.end_array();
     out.begin_array("peers");
-    for (Peer &peer : shard.peers())
+    for (Peer &peer : shard.peers.all())
         write_peer(out, peer);
     out.end_array();
     if (HalfOpen *half_open = shard.half_open()) write_half_open(out, *half_open, shard.now());

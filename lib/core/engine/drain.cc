@@ -31,7 +31,7 @@ void Drain::finish(Status status, Shard &shard) {
     if (!state_.compare_exchange_strong(pending, State::told)) return;
     event_.event.status = status;
     event_.event.object = &shard.engine;
-    shard.post_event(event_);
+    shard.outbox.post(event_);
 }
 
 void Drain::cancel(const CancelScope &scope, Shard &shard) {

@@ -188,7 +188,7 @@ void Engine::unused(Region &region) {
 void Engine::end_regions(Shard &last) {
     std::lock_guard lock(registry_mutex_);
     while (EventNode *ended = untold_.pop_front())
-        last.post_event(*ended);
+        last.outbox.post(*ended);
     for (const bool grants : {true, false})
         for (auto &[id, region] : regions_) {
             if (region->is_grant() != grants) continue;
@@ -198,7 +198,7 @@ void Engine::end_regions(Shard &last) {
             region->event.object = grants ? region->parent.get() : region.get();
             region->event.status = grants ? XFER_ECLOSED : XFER_OK;
             region->retain();
-            last.post_event(*region);
+            last.outbox.post(*region);
         }
     regions_.clear();
     names_.clear();
@@ -320,7 +320,7 @@ void Engine::shard_ended(Shard &last) {
     if (shards_left_.fetch_sub(1) != 1) return;
     draining_.finish(XFER_ECANCELED, last);
     end_regions(last);
-    last.post_event(end_);
+    last.outbox.post(end_);
 }
 
 void Engine::join_threads() {

@@ -10,12 +10,7 @@
 namespace xfer {
 
 Shard::Shard(Engine &owner, Loop &own_loop, uint32_t number)
-    : engine(owner),
-      loop(own_loop),
-      index(number),
-      heartbeat_(*this),
-      drain_limit_(*this),
-      room_(*this) {
+    : engine(owner), loop(own_loop), index(number), drain_limit_(*this) {
     scratch.reserve(kMaxPieces);
     loop.set_wake_sink(*this);
 }
@@ -61,10 +56,10 @@ void Shard::drain_mailbox() {
 void Shard::open(Endpoint &ep) {
     if (closing_) return close(ep);
     std::unique_ptr<Peer> spare = std::move(ep.spare);
-    Peer *known = ep.expected ? find_peer(*ep.expected) : find_peer(ep);
+    Peer *known = ep.expected ? peers.find(*ep.expected) : peers.find(ep);
     if (known && catch_bad_alloc([&] { known->add(ep); })) return;
     if (!known && ep.expected) spare->expect(*ep.expected);
-    take_in(std::move(spare)).attach(ep);
+    peers.take_in(std::move(spare)).attach(ep);
 }
 
 void Shard::close(Endpoint &ep) {
@@ -97,7 +92,7 @@ void Shard::finish_close(Endpoint &ep) {
     event.user = ep.user.load();
     event.ep = reinterpret_cast<xfer_ep_t *>(&ep);
     event.object = &ep;
-    post_event(ep.closed_event);
+    outbox.post(ep.closed_event);
 }
 
 // ---- regions
@@ -105,7 +100,7 @@ void Shard::finish_close(Endpoint &ep) {
 void Shard::add(Region &region, RegionTable::Places &places) {
     regions_.add(region, places);
     if (index == 0 && region.lease_ms) lease(region);
-    for (Peer &peer : peers_)
+    for (Peer &peer : peers.all())
         peer.added(region);
 }
 
@@ -149,51 +144,6 @@ std::unique_ptr<Link> Shard::make_loopback(LinkSink &sink) {
     return link;
 }
 
-Op &Shard::take_op() {
-    if (free_ops_.empty()) {
-        op_blocks_.push_back(std::make_unique<Op[]>(kLaneOps));
-        for (uint32_t i = 0; i < kLaneOps; ++i)
-            free_ops_.push_back(op_blocks_.back()[i]);
-    }
-    return *free_ops_.pop_front();
-}
-
-Peer *Shard::find_peer(const EngineId &id) {
-    return by_id_.find(id);
-}
-
-Peer *Shard::find_peer(const Endpoint &ep) {
-    Peer *found = nullptr;
-    ep.each_listed([&](const std::string &uri) {
-        const Address *address = found ? nullptr : by_address_.find(uri);
-        if (address) found = address->peer;
-    });
-    return found;
-}
-
-Peer &Shard::take_in(std::unique_ptr<Peer> peer) {
-    peers_.push_back(*peer);
-    if (peer->id) by_id_.insert(*peer);
-    peer->addresses_.enter(by_address_);
-    return *peer.release();
-}
-
-Peer &Shard::peer_of(const EngineId &id) {
-    if (Peer *known = find_peer(id)) return *known;
-    auto peer = std::make_unique<Peer>(*this);
-    peer->name(id);
-    return take_in(std::move(peer));
-}
-
-void Shard::review(Peer &peer) {
-    if (!peer.unused()) return;
-    peer.ListNode<InShard>::unlink();
-    peer.TreeNode<ById>::unlink();
-    peer.addresses_.leave();
-    dead_peers_.push_back(peer);
-    loop.defer(*this);
-}
-
 void Shard::defer_delete(Connection &connection) {
     connection.ListNode<InHolder>::unlink();
     connection.peer = nullptr;
@@ -203,158 +153,61 @@ void Shard::defer_delete(Connection &connection) {
 
 // ---- events
 
-void Shard::post_event(EventNode &node) {
-    if (node.event.status < 0 && node.event.status > -64) counters.errors[-node.event.status].add();
-    outbox_.push_back(node);
-    ++outbox_count_;
-    loop.defer(*this);
-}
-
-// Later, since whoever has ended it may still look at it.
-void Shard::end_quietly(EventNode &node) {
-    quiet_ends_.push_back(node);
-    loop.defer(*this);
-}
-
-void Shard::deliver() {
-    if (outbox_.empty()) return;
-    if (!engine.dispatches_on(*this)) {
-        engine.hand_over(outbox_, outbox_count_);
-        outbox_count_ = 0;
-        return;
-    }
-    for (uint32_t i = 0; i < kEventsPerTurn && !outbox_.empty(); ++i) {
-        EventNode &node = *outbox_.pop_front();
-        --outbox_count_;
-        engine.dispatch(node);
-    }
-    if (!outbox_.empty()) loop.defer(*this);
-}
-
 void Shard::release_handles() {
     while (Endpoint *ep = lent_.pop_front())
         ep->release();
 }
 
-void Shard::hand_over_events() {
-    if (!engine.dispatches_on(*this)) deliver();
-}
-
 void Shard::run() {
     deferred_deletes_.destroy_all();
-    dead_peers_.destroy_all();
+    peers.destroy_unused();
     List<Endpoint, Lingering> lingering;
     lingering.append(lingering_);
     while (Endpoint *ep = lingering.pop_front())
         finish_close(*ep);
-    while (EventNode *node = quiet_ends_.pop_front())
-        node->released();
-    look_for_room();
+    outbox.end_quiet();
+    limit.look_for_room();
     check_drained();
-    deliver();
+    outbox.deliver();
     check_ended();
-}
-
-void Shard::notify(Endpoint &ep, uint32_t type, std::vector<uint8_t> data, Status status,
-                   uint32_t flags) {
-    post_event(std::make_unique<Notice>(ep, type, std::move(data)), status, flags);
-}
-
-void Shard::post_event(std::unique_ptr<Notice> notice, Status status, uint32_t flags) {
-    if (!notice->admit()) return;
-    notice->event.status = status;
-    notice->event.flags = flags;
-    post_event(*notice.release());
-}
-
-void Shard::notify_peer_up(Endpoint &ep, const Identity &identity, const std::vector<uint8_t> &blob,
-                           uint32_t flags) {
-    std::vector<uint8_t> data(sizeof(xfer_id_t));
-    std::copy(identity.id.begin(), identity.id.end(), data.begin());
-    store(data.data() + 16, identity.incarnation);
-    data.insert(data.end(), blob.begin(), blob.end());
-    notify(ep, XFER_EVENT_PEER_UP, std::move(data), XFER_OK, flags);
-}
-
-void Shard::notify_peer_down(Endpoint &ep, const Failure &why) {
-    const Status status = why.status < 0 ? why.status : XFER_EPEERLOST;
-    if (!ep.down_event) return;
-    ep.down_event->blame(why);
-    post_event(std::move(ep.down_event), status, 0);
 }
 
 // ---- time and the end
 
-void Shard::on_timer(Timer &timer) {
-    if (&timer == &drain_limit_) return engine.draining().finish(XFER_ETIMEDOUT, *this);
-    if (&timer == &room_) return dial_next();
-    // A loop that was kept from its work heard nobody meanwhile; the silence was its own.
-    if (now() > timer.due + look_every(heartbeat())) listens_since_ = now();
-    heartbeat_asked_ = false;
-    loop.arm(heartbeat_, now() + heartbeat_step());
-    uint64_t next = kNever;
-    for (Peer &peer : peers_)
-        next = std::min(next, peer.keep_alive(now()));
-    if (heartbeat_asked_) return;
-    if (next == kNever)
-        loop.disarm(heartbeat_);
-    else
-        loop.arm(heartbeat_, next);
-}
-
-uint64_t Shard::heartbeat() const {
-    return engine.options().heartbeat_ms * kNsPerMs;
-}
-
-uint64_t Shard::heartbeat_step() const {
-    return std::min(look_every(heartbeat()), engine.options().idle_ms * kNsPerMs);
-}
-
-// Nobody was listened for while all rested.
-void Shard::arm_heartbeat() {
-    heartbeat_asked_ = true;
-    const uint64_t due = now() + heartbeat_step();
-    if (closing_ || (heartbeat_.armed() && heartbeat_.due <= due)) return;
-    listens_since_ = now();
-    loop.arm(heartbeat_, due);
+// The drain has taken as long as it may.
+void Shard::on_timer(Timer &) {
+    engine.draining().finish(XFER_ETIMEDOUT, *this);
 }
 
 void Shard::connected(Connection &connection) {
-    live_.emplace(connection.number, &connection);
-    store_.insert(*connection.peer);
+    connections.add(connection);
+    limit.connected(*connection.peer);
     counters.connections.add();
-    arm_heartbeat();
+    heartbeat.arm();
 }
 
 void Shard::disconnected(Connection &connection) {
-    live_.erase(connection.number);
-    ends_[connection.number % kRecentEnds] = {connection.number, connection.why.origin,
-                                              connection.why.native};
-    store_.remove(*connection.peer);
-    if (connection.left_idle()) leaving(false);
+    connections.remove(connection);
+    limit.disconnected(*connection.peer);
+    if (connection.left_idle()) limit.leaving(false);
     counters.connections.sub();
     counters.connection_ends.add();
-}
-
-Connection *Shard::find_live(uint64_t number) const {
-    const auto at = live_.find(number);
-    return at == live_.end() ? nullptr : at->second;
 }
 
 void Shard::begin_close() {
     if (closing_) return;
     closing_ = true;
     listeners_.clear();
-    loop.disarm(heartbeat_);
+    heartbeat.stop();
+    limit.stop();
     loop.disarm(drain_limit_);
-    loop.disarm(room_);
     if (index == 0) engine.receive_queue().close();
     if (index == 0) engine.counters().close(*this);
     if (index == 0) regions_.each([this](Region &region) { loop.disarm(region.lease); });
     const Failure why{XFER_ECLOSED, 0, 0, "the engine closes"};
     for (Connection &half_open : half_open_connections_)
         half_open.close(why);
-    for (Peer &peer : peers_)
+    for (Peer &peer : peers.all())
         close(peer, why);
     loop.defer(*this);
 }
@@ -365,7 +218,7 @@ void Shard::begin_drain(uint64_t limit) {
     listeners_.clear();
     for (Connection &half_open : half_open_connections_)
         half_open.close({XFER_ECLOSED, 0, 0, "the engine drains"});
-    for (Peer &peer : peers_)
+    for (Peer &peer : peers.all())
         peer.drain();
     if (limit) loop.arm(drain_limit_, now() + limit);
     loop.defer(*this);
@@ -374,12 +227,12 @@ void Shard::begin_drain(uint64_t limit) {
 void Shard::check_drained() {
     if (!draining_) return;
     bool busy = !half_open_connections_.empty();
-    for (Peer &peer : peers_)
+    for (Peer &peer : peers.all())
         busy |= peer.busy();
     if (busy == drain_held_) return;
     drain_held_ = busy;
     if (busy) return engine.draining().hold();
-    hand_over_events();  // another loop may tell that all is drained
+    outbox.hand_over();  // another loop may tell that all is drained
     engine.draining().release(*this);
 }
 
@@ -391,10 +244,8 @@ void Shard::close(Peer &peer, const Failure &why) {
 }
 
 void Shard::check_ended() {
-    if (!closing_ || ended_ || !half_open_connections_.empty() || !outbox_.empty()) return;
-    if (!quiet_ends_.empty()) return;
-    if (!lingering_.empty()) return;
-    if (!peers_.empty() || !dead_peers_.empty() || !deferred_deletes_.empty()) return;
+    if (!closing_ || ended_ || !half_open_connections_.empty() || !outbox.empty()) return;
+    if (!lingering_.empty() || !peers.empty() || !deferred_deletes_.empty()) return;
     if (!mailbox_.close()) return loop.wake();
     ended_ = true;
     regions_.clear();  // they hold the engine, which holds us

@@ -4,23 +4,25 @@
 // by the mailbox.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <map>
 #include <memory>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "core/base/counters.h"
 #include "core/base/last_error.h"
 #include "core/base/limits.h"
 #include "core/base/mailbox.h"
+#include "core/connection/connection_table.h"
+#include "core/engine/op_pool.h"
+#include "core/engine/outbox.h"
 #include "core/message/cross_shard.h"
 #include "core/peer/acceptor.h"
+#include "core/peer/connection_limit.h"
 #include "core/peer/half_open.h"
-#include "core/peer/peer.h"
-#include "core/peer/sieve.h"
+#include "core/peer/heartbeat.h"
+#include "core/peer/peer_table.h"
 #include "core/region/region.h"
 #include "util/log.h"
 #include "util/log_limit.h"
@@ -53,8 +55,15 @@ public:
     Loop &loop;
     const uint32_t index;
     ShardCounters counters;
-    LastError last_error;  // of its peers; on the loop
-    void wake_waiters();   // a slot is free, or wanted, or a receive waits
+
+    // ---- what lives on the loop
+    LastError last_error;  // of its peers
+    PeerTable peers{*this};
+    ConnectionTable connections;
+    ConnectionLimit limit{*this};
+    Heartbeat heartbeat{*this};
+    Outbox outbox{*this};
+    OpPool ops;
 
     // ---- the loop: calls of the user, as messages
     void submit(Transfer &transfer);
@@ -71,18 +80,12 @@ public:
 
     // ---- the loop: for what lives on it
     uint64_t now() { return loop.now(); }
-    // Somebody is waited for: connections are looked at, if they were not.
-    void arm_heartbeat();
-    uint64_t heartbeat_step() const;
-    uint64_t listens_since() const { return listens_since_; }
     const Log &log() const;
     bool closing() const { return closing_; }
     bool draining() const { return draining_; }
     uint64_t next_number() { return ++last_number_; }
     Transport *transport_for(const Uri &uri);
     std::unique_ptr<Link> make_loopback(LinkSink &sink);
-    Op &take_op();
-    void give_op(Op &op) { free_ops_.push_back(op); }
     std::vector<Piece> scratch;
     Region *find_region(RegionId id);
     Region *find_region(std::string_view name);
@@ -92,16 +95,9 @@ public:
     void lease(Region &grant);  // its time counts from now
     void served(Connection &connection, Dir dir, uint64_t bytes);
 
-    void post_event(EventNode &node);
-    void end_quietly(EventNode &node);  // without an event; not before this turn's end
-    void finish(Transfer &transfer);    // it has ended: tells it, on the loop of its endpoint
+    void finish(Transfer &transfer);  // it has ended: tells it, on the loop of its endpoint
     void operation_ended(Endpoint &ep);
     void explain_timeout(Transfer &transfer);
-    void notify(Endpoint &ep, uint32_t type, std::vector<uint8_t> data, Status status = XFER_OK,
-                uint32_t flags = 0);
-    void notify_peer_up(Endpoint &ep, const Identity &identity, const std::vector<uint8_t> &blob,
-                        uint32_t flags);
-    void notify_peer_down(Endpoint &ep, const Failure &why);
 
     // Who dials; `user` is the listener's. As AcceptSink has them.
     bool admits(const Source &source);
@@ -130,17 +126,9 @@ public:
                                     ConstBytes reply, List<Endpoint, InPeer> &eps);
     void migrate(Connection &connection, std::unique_ptr<Migration> move, ConstBytes reply);
     void arrive(Migration &move);
-    void review(Peer &peer);
     void defer_delete(Connection &connection);  // destroyed when no callback of its links runs
-    // Connections have a bound; core/peer/connection_limit.cc.
-    void dial_when_free(Peer &peer);
-    void dial_ended(Peer &peer);
-    void make_room(uint32_t wanted);  // offers the end of idle ones until so many are leaving
-    void room_made();
-    void leaving(bool begins) { begins ? ++leaving_ : --leaving_; }
     void connected(Connection &connection);
     void disconnected(Connection &connection);
-    Connection *find_live(uint64_t number) const;
 
     // Messages; core/message/cross_shard.cc.
     void message_arrived(const Arrival &arrival);
@@ -152,13 +140,11 @@ public:
     void lose(Receive &receive);        // the connection of its message has ended, or is about to
     void identity_known(Endpoint &ep);  // who its peer is
     void closed_receives(Endpoint &ep);
-    void hand_over_events();  // now, where another loop may tell what must come later
 
     // `room`: bytes for the address that was bound, and its NUL. What is not kept does not listen.
     Result<std::unique_ptr<Acceptor>> make_listener(const Uri &uri, uint32_t mode,
                                                     ListenTerms terms, size_t room);
     void keep(std::unique_ptr<Acceptor> listener) { listeners_.push_back(std::move(listener)); }
-    List<Peer, InShard> &peers() { return peers_; }
     const std::vector<std::unique_ptr<Acceptor>> &listeners() const { return listeners_; }
     std::vector<std::unique_ptr<Transport>> transports;
 
@@ -169,30 +155,14 @@ public:
 private:
     bool arrive_now(Message &message);
     void drain_mailbox();
-    class WakeWaiters final : public Message {
-    public:
-        void arrive(Shard &shard) override;
-        std::atomic<bool> posted{false};
-    };
-    void dial_next();
-    bool may_dial_more() const;
-    void look_for_room();
-    void wake_other_loops();
-    Peer *find_peer(const EngineId &id);
-    Peer *find_peer(const Endpoint &ep);  // by its addresses
-    Peer &take_in(std::unique_ptr<Peer> peer);
-    Peer &peer_of(const EngineId &id);
     void refuse_now(Transfer &transfer);
     void end_receives(Endpoint &ep);
     void finish_close(Endpoint &ep);
     void close(Peer &peer, const Failure &why);  // with its endpoints
-    uint64_t heartbeat() const;
     void check_ended();
     void check_drained();
     void arrived();
-    void deliver();
     void post_migration(Shard &home, std::unique_ptr<Migration> move, Peer *from = nullptr);
-    void post_event(std::unique_ptr<Notice> notice, Status status, uint32_t flags);
     void receive(Migration &move);
     std::unique_ptr<Connection> unpack(Migration &move);
     void migrate_half_open(Connection &half_open, Shard &home, ConstBytes heard);
@@ -202,19 +172,7 @@ private:
     Mailbox mailbox_;
     RegionTable regions_;
     List<RegionChange, InRetiring> retiring_;  // gone, but some of them is on its way out
-    Tree<Peer, ById, &Peer::id> by_id_;
-    AddressIndex by_address_;  // of the same peers
-    OwningList<Peer, InShard> peers_;
-    std::unordered_map<uint64_t, Connection *> live_;  // by number
-    // The latest that ended: a receive may have matched a message of theirs on another loop.
-    struct End {
-        uint64_t connection = 0;
-        uint32_t origin = XFER_ORIGIN_NONE;
-        int32_t native = 0;
-    };
-    std::array<End, kRecentEnds> ends_;  // by number
     OwningList<Connection, InHolder> half_open_connections_, deferred_deletes_;
-    OwningList<Peer, InShard> dead_peers_;
     std::vector<Ref<Endpoint>> moving_;    // room for those that leave with a connection
     List<Endpoint, Lingering> lingering_;  // closed but for operations on their way here
     List<Endpoint, Lingering> lent_;       // closed, of PEER events without a PEER_DOWN
@@ -222,21 +180,9 @@ private:
     std::unique_ptr<HalfOpen> half_open_;
     std::vector<uint8_t> refusal_;
     std::vector<std::unique_ptr<Acceptor>> listeners_;
-    List<Peer, WantsDial> want_dial_;
-    uint32_t waiting_ = 0, dialing_ = 0, leaving_ = 0;
-    bool starves_ = false;  // a peer waits for a slot
-    Sieve<Peer> store_;     // those with a live connection
-    WakeWaiters wake_waiters_;
     uint64_t last_number_ = 0;
-    EventList outbox_;
-    EventList quiet_ends_;
-    uint64_t outbox_count_ = 0;
-    std::vector<std::unique_ptr<Op[]>> op_blocks_;
-    List<Op, InTransfer> free_ops_;
     CancelIndex cancel_index_;  // of all that is here but for receives that wait
-    Timer heartbeat_, drain_limit_, room_;
-    bool heartbeat_asked_ = false;  // arm_heartbeat() since the last heartbeat began
-    uint64_t listens_since_ = 0;    // without a pause that peers could have been heard in
+    Timer drain_limit_;
     bool closing_ = false, ended_ = false;
     bool draining_ = false;
     bool drain_held_ = true;  // by what is under way here

@@ -25,7 +25,7 @@ void Shard::submit(Transfer &transfer) {
 // What came from another loop has held a drain; from here on this loop does, while it is busy.
 void Shard::arrived() {
     check_drained();
-    hand_over_events();
+    outbox.hand_over();
     engine.draining().release(*this);
 }
 
@@ -38,7 +38,7 @@ void Shard::refuse_now(Transfer &transfer) {
     if (transfer.list.entries())
         transfer.runs.assign(0, transfer.list.entries() - 1, XFER_ECANCELED);
     transfer.ep->outstanding.fetch_sub(1);
-    post_event(transfer);
+    outbox.post(transfer);
 }
 
 void Shard::submit(Request &request) {
@@ -49,7 +49,7 @@ void Shard::submit(Request &request) {
     request.event.status = XFER_ECANCELED;
     request.event.flags = XFER_FENCED;
     ep.outstanding.fetch_sub(1);
-    post_event(request);
+    outbox.post(request);
 }
 
 void Shard::cancel(Batch &batch) {
@@ -83,9 +83,9 @@ void Shard::finish(Transfer &transfer) {
         ep.first_failure.note(transfer.event, transfer.reason);
     }
     if (transfer.quiet && transfer.event.status == XFER_OK)
-        end_quietly(transfer);
+        outbox.end_quietly(transfer);
     else
-        post_event(transfer);
+        outbox.post(transfer);
     if (next) next->flow->turn_has_come(*next);
     operation_ended(ep);
     if (traveled) arrived();
@@ -95,7 +95,7 @@ void Shard::operation_ended(Endpoint &ep) {
     ep.outstanding.fetch_sub(1);
     // Without memory the next one that ends tells it.
     if (ep.room_wanted.exchange(false) &&
-        !catch_bad_alloc([&] { notify(ep, XFER_EVENT_ROOM, {}); }))
+        !catch_bad_alloc([&] { outbox.notify(ep, XFER_EVENT_ROOM, {}); }))
         ep.room_wanted.store(true);
     if (engine.slots().waiters.load()) loop.defer(*this);
     if (draining_ && ep.peer) ep.peer->drain();

@@ -97,7 +97,7 @@ void Shard::messages_lost(uint64_t connection, std::unique_ptr<MessagesLost> pre
 }
 
 void Shard::answer_message(uint64_t connection, uint64_t number, const MessageAnswer &answer) {
-    Connection *live = find_live(connection);
+    Connection *live = connections.find(connection);
     if (!live) return;
     if (answer.kept)
         live->message_receiver.kept(number, answer.held);
@@ -107,7 +107,7 @@ void Shard::answer_message(uint64_t connection, uint64_t number, const MessageAn
 
 // The receive has its message, and the bytes are still with the sender.
 void Shard::pull(Receive &receive) {
-    Connection *live = find_live(receive.letter.connection);
+    Connection *live = connections.find(receive.letter.connection);
     if (!live || !live->usable()) return lose(receive);
     Endpoint *ep = receive.named.get();
     if (!ep && !catch_bad_alloc([&] { ep = &live->peer->unnamed(); })) {
@@ -127,15 +127,9 @@ void Shard::pull(Receive &receive) {
 }
 
 void Shard::lose(Receive &receive) {
-    const uint64_t number = receive.letter.connection;
-    const Connection *live = find_live(number);
-    if (live) {
-        receive.event.origin = live->why.origin;
-        receive.event.native_code = live->why.native;
-    } else if (const End &end = ends_[number % kRecentEnds]; end.connection == number) {
-        receive.event.origin = end.origin;
-        receive.event.native_code = end.native;
-    }
+    const ConnectionTable::End end = connections.end_of(receive.letter.connection);
+    receive.event.origin = end.origin;
+    receive.event.native_code = end.native;
     receive.end(*this, XFER_EPEERLOST);
 }
 
@@ -165,7 +159,7 @@ void EndReceives::all(Shard &shard) {
 void EndReceives::arrive(Shard &shard) {
     if (&shard != home) {
         shard.engine.receive_queue().take(ep_, receives);
-        shard.hand_over_events();  // what matched before must not come after CLOSED
+        shard.outbox.hand_over();  // what matched before must not come after CLOSED
         if (home->post(*this)) return;
     }
     all(shard);

@@ -104,10 +104,10 @@ void Receive::end(Shard &shard, Status why) {
     shard.counters[OpKind::recv].end(why == XFER_ETRUNC ? XFER_OK : why,
                                      std::min(letter.length, capacity), shard.now() - started);
     const Ref<Endpoint> ep_named = named;
-    shard.post_event(*this);
+    shard.outbox.post(*this);
     if (!ep_named) return;
     // Its endpoint's CLOSED, told by another loop, must not overtake this.
-    if (ep_named->ended.load()) shard.hand_over_events();
+    if (ep_named->ended.load()) shard.outbox.hand_over();
     ep_named->receives.fetch_sub(1);
 }
 
@@ -160,9 +160,9 @@ bool ReceiveQueue::wait(Receive &receive) {
 // Who waits for a peer wants to know that it has stopped.
 void ReceiveQueue::await(Shard &home) {
     if (&home == &shard())
-        home.arm_heartbeat();
+        home.heartbeat.arm();
     else
-        home.wake_waiters();
+        home.limit.wake();
 }
 
 void ReceiveQueue::forget(Receive &receive) {

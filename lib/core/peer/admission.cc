@@ -128,7 +128,7 @@ void Admission::end(const Failure &why) {
     if (decided_) down(incarnation_);
     ep.down_event = std::move(down_event_);
     peer_.attach(ep);
-    peer_.shard.notify_peer_down(ep, why);
+    peer_.shard.outbox.notify_peer_down(ep, why);
 }
 
 // Who accepts a handle and closes it without a word has turned the peer away.

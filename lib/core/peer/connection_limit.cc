@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The connections of a loop as a store with a bound: who wants one more waits until another goes.
-// What goes is idle at both ends, and can be dialed again; the oldest that was not used for longest
-// goes first (core/peer/sieve.h). It is offered its end, as when it was idle for long: the peer may
-// refuse. The budget is of the whole engine, so that loops wake the waiters of each other.
+#include "core/peer/connection_limit.h"
+
 #include <algorithm>
 
 #include "core/engine/engine.h"
@@ -10,13 +8,13 @@
 
 namespace xfer {
 
-void Shard::dial_when_free(Peer &peer) {
+void ConnectionLimit::dial_when_free(Peer &peer) {
     want_dial_.push_back(peer);
     ++waiting_;
     dial_next();
 }
 
-void Shard::dial_ended(Peer &peer) {
+void ConnectionLimit::dial_ended(Peer &peer) {
     if (peer.ListNode<WantsDial>::linked()) {
         peer.ListNode<WantsDial>::unlink();
         --waiting_;
@@ -26,12 +24,12 @@ void Shard::dial_ended(Peer &peer) {
     dial_next();
 }
 
-bool Shard::may_dial_more() const {
-    const auto loops = static_cast<uint32_t>(engine.shards().size());
-    return !closing_ && waiting_ > 0 && dialing_ < std::max(kMaxDialing / loops, 1u);
+bool ConnectionLimit::may_dial_more() const {
+    const auto loops = static_cast<uint32_t>(shard_.engine.shards().size());
+    return !shard_.closing() && waiting_ > 0 && dialing_ < std::max(kMaxDialing / loops, 1u);
 }
 
-void Shard::dial_next() {
+void ConnectionLimit::dial_next() {
     while (may_dial_more() && want_dial_.front().take_slot()) {
         Peer &peer = *want_dial_.pop_front();
         --waiting_;
@@ -41,17 +39,22 @@ void Shard::dial_next() {
     const bool starves = may_dial_more();
     if (starves != std::exchange(starves_, starves)) {
         if (starves)
-            engine.slots().waiters.fetch_add(1);
+            shard_.engine.slots().waiters.fetch_add(1);
         else
-            engine.slots().waiters.fetch_sub(1);
+            shard_.engine.slots().waiters.fetch_sub(1);
     }
-    if (!starves) return loop.disarm(room_);
-    make_room(waiting_);
-    if (!room_.armed()) loop.arm(room_, now() + kBusyMs * kNsPerMs);
+    if (!starves) return stop();
+    offer_ends(waiting_);
+    if (!timer_.armed()) shard_.loop.arm(timer_, shard_.now() + kBusyMs * kNsPerMs);
 }
 
-// Offers are answered within kProbeNs, each with a slot or with a no.
-void Shard::make_room(uint32_t wanted) {
+void ConnectionLimit::stop() {
+    shard_.loop.disarm(timer_);
+}
+
+// Offers the end of idle ones until so many are leaving. Offers are answered within kProbeNs, each
+// with a slot or with a no.
+void ConnectionLimit::offer_ends(uint32_t wanted) {
     while (leaving_ < wanted) {
         Peer *peer = store_.pick([](const Peer &held) { return held.live()->may_go(); });
         if (!peer) break;
@@ -60,30 +63,33 @@ void Shard::make_room(uint32_t wanted) {
     if (leaving_ < wanted && starves_) wake_other_loops();
 }
 
-void Shard::room_made() {
+void ConnectionLimit::make_room() {
+    offer_ends(waiting_ + 1);
+}
+
+void ConnectionLimit::room_made() {
     dial_next();
-    if (engine.slots().waiters.load()) wake_other_loops();
+    if (shard_.engine.slots().waiters.load()) wake_other_loops();
 }
 
-// An operation has ended: its connection may be the one to go.
-void Shard::look_for_room() {
-    if (engine.slots().waiters.load()) make_room(std::max(waiting_, 1u));
+void ConnectionLimit::look_for_room() {
+    if (shard_.engine.slots().waiters.load()) offer_ends(std::max(waiting_, 1u));
 }
 
-void Shard::wake_other_loops() {
-    for (auto &shard : engine.shards())
-        if (shard.get() != this) shard->wake_waiters();
+void ConnectionLimit::wake_other_loops() {
+    for (auto &shard : shard_.engine.shards())
+        if (shard.get() != &shard_) shard->limit.wake();
 }
 
-void Shard::wake_waiters() {
-    if (!wake_waiters_.posted.exchange(true)) post(wake_waiters_);
+void ConnectionLimit::wake() {
+    if (!wake_.posted.exchange(true)) shard_.post(wake_);
 }
 
-void Shard::WakeWaiters::arrive(Shard &shard) {
+void ConnectionLimit::Wake::arrive(Shard &shard) {
     posted.store(false);
-    shard.dial_next();
-    shard.look_for_room();
-    shard.arm_heartbeat();
+    shard.limit.dial_next();
+    shard.limit.look_for_room();
+    shard.heartbeat.arm();
 }
 
 }  // namespace xfer

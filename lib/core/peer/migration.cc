@@ -96,7 +96,7 @@ void Shard::half_open_gone(Connection &half_open) {
     Peer *candidate = std::exchange(half_open.candidate, nullptr);
     if (candidate) candidate->admission.lost(half_open);
     defer_delete(half_open);
-    if (candidate) review(*candidate);
+    if (candidate) peers.review(*candidate);
 }
 
 // Who dials with another key learns it from our reply, and hangs up without a word.
@@ -121,10 +121,10 @@ void Shard::admit(Connection &half_open, const Hello &proof, ConstBytes raw) {
     Shard &home = engine.home(identity.id);
     if (&home != this) return migrate_half_open(half_open, home, raw);
     if (identity.id == engine.identity().id) return half_open.refuse(XFER_EPROTO);
-    Peer &peer = peer_of(identity.id);
+    Peer &peer = peers.at(identity.id);
     if (!peer.admission.open_to(identity.incarnation)) {
         peer.admission.ask(half_open, proof.statement);
-        return review(peer);
+        return peers.review(peer);
     }
     half_open.proved = proof.statement;
     let_in(peer, half_open);
@@ -133,8 +133,8 @@ void Shard::admit(Connection &half_open, const Hello &proof, ConstBytes raw) {
 void Shard::let_in(Peer &peer, Connection &half_open) {
     if (!peer.take_slot()) {
         half_open.refuse(XFER_EOVERLOAD);
-        make_room(waiting_ + 1);
-        return review(peer);
+        limit.make_room();
+        return peers.review(peer);
     }
     half_open.leave_half_open();
     half_open.candidate = nullptr;
@@ -147,7 +147,7 @@ void Shard::let_in(Peer &peer, Connection &half_open) {
 void Shard::admit_lane(Connection &half_open, const Hello &message, ConstBytes raw) {
     Shard &home = engine.home(message.identity.id);
     if (&home != this) return migrate_half_open(half_open, home, raw);
-    Peer *peer = find_peer(message.identity.id);
+    Peer *peer = peers.find(message.identity.id);
     Connection *live = peer ? peer->live() : nullptr;
     const Identity &claimed = message.identity;
     const bool known = live && live->sequence == claimed.sequence &&
@@ -172,7 +172,7 @@ Shard::Newcomer Shard::newcomer(const Connection &connection) {
 
 void Shard::post_event(Newcomer newcomer) {
     newcomer.ep->retain();  // the loop's
-    post_event(std::move(newcomer.notice), XFER_OK, 0);
+    outbox.post(std::move(newcomer.notice), XFER_OK, 0);
 }
 
 void Shard::announce(Peer &peer, uint32_t flags) {
@@ -254,8 +254,8 @@ void Shard::post_migration(Shard &home, std::unique_ptr<Migration> move, Peer *f
 void Shard::migrate(Connection &connection, std::unique_ptr<Migration> move, ConstBytes reply) {
     Shard &home = engine.home(move->id);
     if (&home == this) {
-        Peer *known = find_peer(move->id);
-        Peer &peer = known ? *known : take_in(std::move(move->spare));
+        Peer *known = peers.find(move->id);
+        Peer &peer = known ? *known : peers.take_in(std::move(move->spare));
         peer.adopt_dialed(connection);
         peer.adopt_pending_work(move->pending_work, move->uri);
         if (connection.closing()) return;
@@ -288,8 +288,8 @@ void Shard::receive(Migration &move) {
         half_open_connections_.push_back(*moved);
         if (engine.closing()) return moved->close(too_late());
     } else {
-        Peer *known = find_peer(move.id);
-        Peer &peer = known ? *known : take_in(std::move(move.spare));
+        Peer *known = peers.find(move.id);
+        Peer &peer = known ? *known : peers.take_in(std::move(move.spare));
         if (moved) peer.adopt_dialed(*moved);
         peer.adopt_pending_work(move.pending_work, move.uri);
         if (engine.closing()) return close(peer, too_late());

@@ -35,7 +35,7 @@ Peer::Peer(Shard &owner, const std::vector<std::string> &addresses)
 Peer::~Peer() {
     if (redial_.armed()) shard.loop.disarm(redial_);
     if (away_.armed()) shard.loop.disarm(away_);
-    if (dialing_) shard.dial_ended(*this);
+    if (dialing_) shard.limit.dial_ended(*this);
     if (unnamed_) unnamed_->peer = nullptr;
     give_slot();
 }
@@ -67,7 +67,7 @@ bool Peer::take_slot() {
 void Peer::give_slot() {
     if (!std::exchange(slot_, false)) return;
     shard.engine.slots().give();
-    shard.room_made();
+    shard.limit.room_made();
 }
 
 void Peer::dial() {
@@ -99,7 +99,7 @@ void Peer::begin_attempt(Connection *&attempt) {
 
 void Peer::attempt_over() {
     if (!std::exchange(dialing_, false)) return;
-    shard.dial_ended(*this);
+    shard.limit.dial_ended(*this);
 }
 
 void Peer::close(const Failure &why) {
@@ -108,7 +108,7 @@ void Peer::close(const Failure &why) {
     if (unnamed_) flow.end_all(unnamed_.get(), XFER_ECANCELED);
     for (Connection &connection : connections_)
         connection.close(why);
-    shard.review(*this);
+    shard.peers.review(*this);
 }
 
 void Peer::set_states(uint32_t state) {
@@ -206,7 +206,7 @@ bool Peer::resolve_identity(Connection &connection, const Identity &identity, Co
     shard.migrate(connection, std::move(move), raw);
     if (stays) attempt_failed(at, other, 0);
     if (wanted()) schedule_dial();  // those that meant other addresses
-    shard.review(*this);
+    shard.peers.review(*this);
     return false;
 }
 
@@ -321,7 +321,7 @@ void Peer::ended(Connection &connection) {
     ask_waiting();
     flow.pump();  // what one that was superseded has given back
     schedule_dial();
-    shard.review(*this);
+    shard.peers.review(*this);
 }
 
 void Peer::went_down(Connection &connection) {
@@ -342,7 +342,7 @@ void Peer::went_down(Connection &connection) {
     if (!left_idle_) admission.down(connection.handshake.peer().incarnation);
     for (Endpoint &ep : eps_) {
         ep.state.store(XFER_EP_IDLE);
-        if (!left_idle_) shard.notify_peer_down(ep, connection.why);
+        if (!left_idle_) shard.outbox.notify_peer_down(ep, connection.why);
     }
 }
 
@@ -355,7 +355,7 @@ void Peer::stayed_away() {
     admission.down(last_incarnation_);
     for (Endpoint &ep : eps_)
         if (ep.is_lent() || ep.of_accept())
-            shard.notify_peer_down(ep, {XFER_ECLOSED, 0, 0, "it stays away"});
+            shard.outbox.notify_peer_down(ep, {XFER_ECLOSED, 0, 0, "it stays away"});
 }
 
 // Who asked for no more than a connection hears why there is none once no address is left to try;
@@ -407,7 +407,7 @@ Endpoint &Peer::unnamed() {
 
 void Peer::tell_gone(ConstBytes ref) {
     for (Endpoint &ep : eps_)
-        shard.notify(ep, XFER_EVENT_REGION_GONE, {ref.begin(), ref.end()});
+        shard.outbox.notify(ep, XFER_EVENT_REGION_GONE, {ref.begin(), ref.end()});
 }
 
 uint64_t Peer::keep_alive(uint64_t now) {

@@ -106,6 +106,7 @@ public:
 
 private:
     friend class Shard;
+    friend class PeerTable;
     void perform(Connection &connection, const Output &output);
     bool claims(const Endpoint &ep) const;
     bool follows(const Endpoint &ep, const std::string &uri);

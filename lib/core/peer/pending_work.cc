@@ -28,7 +28,7 @@ void Peer::add(Endpoint &ep) {
 
 void Peer::tell_up(Endpoint &ep, uint32_t flags) {
     const Handshake &words = live_->handshake;
-    shard.notify_peer_up(ep, words.peer(), words.peer_terms().blob, flags);
+    shard.outbox.notify_peer_up(ep, words.peer(), words.peer_terms().blob, flags);
 }
 
 // Needs no memory. Who it is must be known all the same: receives that name it wait for that.
@@ -55,7 +55,7 @@ void Peer::remove(Endpoint &ep) {
     ep.ListNode<InPeer>::unlink();
     ep.peer = nullptr;
     admission.closed(ep);
-    shard.review(*this);
+    shard.peers.review(*this);
 }
 
 // An attempt that is under way may be about to succeed, or to a host that is gone.
@@ -115,7 +115,7 @@ void Peer::finish(Request &request, Status status, uint32_t origin) {
     }
     if (status != XFER_OK && request.type() != XFER_EVENT_LOOKUP) request.explain(request.reason);
     if (live_) live_->pump_soon();
-    shard.post_event(request);
+    shard.outbox.post(request);
     shard.operation_ended(*request.ep);
 }
 
@@ -206,7 +206,7 @@ void Peer::schedule_dial() {
     if (const uint64_t at = may_dial_at(); at > shard.now()) return shard.loop.arm(redial_, at);
     if (!wanted()) return;
     dialing_ = true;
-    shard.dial_when_free(*this);
+    shard.limit.dial_when_free(*this);
 }
 
 // Of two that know each other one may yield to the other, for a while: in a full mesh that is
@@ -222,7 +222,7 @@ uint64_t Peer::may_dial_at() {
 void Peer::on_timer(Timer &timer) {
     if (&timer == &away_) return stayed_away();
     schedule_dial();
-    shard.review(*this);
+    shard.peers.review(*this);
 }
 
 void Peer::ask_waiting() {

@@ -15,7 +15,7 @@ void Shard::remove(Region &region) {
     Ref<Region> hold(region);
     if (index == 0) loop.disarm(region.lease);
     regions_.remove(region);
-    for (Peer &peer : peers_)
+    for (Peer &peer : peers.all())
         peer.retire(region);
     if (region.goings[index].lanes == 0) region_quiet(region);
 }
@@ -43,10 +43,10 @@ void Shard::region_quiet(Region &region) {
     if (region.users.fetch_sub(1) != 1) return;
     Ref<Region> parent = region.parent;
     region.retain();  // the event's
-    post_event(region);
+    outbox.post(region);
     if (!parent) return;
     // Another loop may tell the end of the whole, which must not overtake this.
-    hand_over_events();
+    outbox.hand_over();
     region_quiet(*parent);
 }
 
@@ -57,7 +57,7 @@ uint32_t Connection::lanes_that_send(Target target, Status why) {
     for (auto &lane : lanes_)
         if (lane->state == Lane::State::ready && !lane->link->retire(target, why)) ++lanes;
     quiet_awaited_ += lanes;
-    if (lanes) shard.arm_heartbeat();
+    if (lanes) shard.heartbeat.arm();
     if (lanes && !quiet_limit_.armed()) shard.loop.arm(quiet_limit_, shard.now() + kRetireNs);
     return lanes;
 }

@@ -29,7 +29,7 @@ void Flow::submit(Transfer &transfer) {
     if (transfer.role != Transfer::Role::pulls) transfer.ep->order.add(transfer);
     all_.push_back(transfer);
     shard_.cancel_index().add(transfer);
-    shard_.arm_heartbeat();
+    shard_.heartbeat.arm();
     if (transfer.waits_turn)
         arm(transfer);
     else
@@ -186,7 +186,7 @@ bool Flow::refuse(Transfer &transfer) {
     if (transfer.status == XFER_OK) transfer.status = remote.refused;
     if (unsent) {
         transfer.fail_entries(*unsent, remote.refused);
-        shard_.give_op(*transfer.unsent.pop_front());
+        shard_.ops.give(*transfer.unsent.pop_front());
         return true;
     }
     const uint64_t first = transfer.list.entry_index(transfer.next);
@@ -196,7 +196,7 @@ bool Flow::refuse(Transfer &transfer) {
 }
 
 Op &Flow::draw(Transfer &transfer) {
-    Op &op = shard_.take_op();
+    Op &op = shard_.ops.take();
     op.dir = transfer.list.dir(transfer.next);
     op.remote = transfer.remotes[transfer.list.remote(transfer.next)].access;
     op.checked = op.dir != Dir::atomic && (transfer.checked || shard_.engine.options().checksum);
@@ -215,7 +215,7 @@ Op &Flow::draw(Transfer &transfer) {
 
 void Flow::done(Op &op, Status status) {
     auto *transfer = static_cast<Transfer *>(op.transfer);
-    if (!transfer) return shard_.give_op(op);
+    if (!transfer) return shard_.ops.give(op);
     op.ListNode<InTransfer>::unlink();
     if (--transfer->inflight_count == 0) count_inflight(*transfer, false);
     if (transfer->fencing && !op.canceled && transfer->inflight_count) fence(*transfer);
@@ -230,7 +230,7 @@ void Flow::done(Op &op, Status status) {
     transfer->answered = true;
     if (status == XFER_OK && op.dir == Dir::atomic) {
         transfer->apply(op);
-        shard_.give_op(op);
+        shard_.ops.give(op);
         return try_complete(*transfer);
     }
     // What was blanked on its way out has another sum than it left with.
@@ -240,7 +240,7 @@ void Flow::done(Op &op, Status status) {
         transfer->moved.add(op.bytes);
     else
         fail(*transfer, op, status);
-    shard_.give_op(op);
+    shard_.ops.give(op);
     if (transfer->drawn()) try_complete(*transfer);
 }
 
@@ -315,7 +315,7 @@ void Flow::stop(Transfer &transfer) {
     transfer.ListNode<InQueue>::unlink();
     while (Op *op = transfer.unsent.pop_front()) {
         transfer.fail_entries(*op, XFER_ECANCELED);
-        shard_.give_op(*op);
+        shard_.ops.give(*op);
     }
 }
 
@@ -399,7 +399,7 @@ void Flow::adopt(List<Transfer, InFlow> &transfers) {
 }
 
 void Flow::resume() {
-    shard_.arm_heartbeat();
+    shard_.heartbeat.arm();
     start_ready();
     pump();
 }

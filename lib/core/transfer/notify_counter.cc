@@ -77,7 +77,7 @@ void NotifyCounters::end(NotifyCounter &counter, Status status, Shard &shard) {
     counter.event.status = status;
     counter.event.index = counter.seen;
     counter.retain();  // the event's
-    shard.post_event(counter);
+    shard.outbox.post(counter);
 }
 
 void NotifyCounters::time(NotifyCounter &counter, Shard &shard) {

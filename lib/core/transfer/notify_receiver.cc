@@ -127,7 +127,7 @@ void NotifyReceiver::raise(std::unique_ptr<Notification> notification, Status st
         notification->event.origin = connection_.why.origin;
         notification->event.native_code = connection_.why.native;
     }
-    shard.post_event(*notification.release());
+    shard.outbox.post(*notification.release());
 }
 
 void NotifyReceiver::tell_had(uint64_t number) {

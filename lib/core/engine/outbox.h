@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// The events of one loop on their way to the user. They leave at the end of the turn, in their
+// order: by callback or poll where this loop dispatches, else into the engine's queue.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "core/base/event.h"
+#include "wire/hello.h"
+
+namespace xfer {
+
+class Endpoint;
+class Notice;
+class Shard;
+
+class Outbox {
+public:
+    explicit Outbox(Shard &shard) : shard_(shard) {}
+
+    void post(EventNode &node);
+    // None if the endpoint has too many that were not delivered.
+    void post(std::unique_ptr<Notice> notice, Status status, uint32_t flags);
+    void notify(Endpoint &ep, uint32_t type, std::vector<uint8_t> data, Status status = XFER_OK,
+                uint32_t flags = 0);
+    void notify_peer_up(Endpoint &ep, const Identity &identity, const std::vector<uint8_t> &blob,
+                        uint32_t flags);
+    void notify_peer_down(Endpoint &ep, const Failure &why);
+    void end_quietly(EventNode &node);  // without an event; not before this turn's end
+
+    void hand_over();  // now, where another loop may tell what must come later
+    void deliver();    // the turn ends: events, and before them
+    void end_quiet();  // those that have none
+    bool empty() const { return events_.empty() && quiet_ends_.empty(); }
+
+private:
+    Shard &shard_;
+    EventList events_;
+    EventList quiet_ends_;
+    uint64_t count_ = 0;
+};
+
+}  // namespace xfer

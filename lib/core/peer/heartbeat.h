@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// The heartbeat of one loop: its peers are looked at from time to time, for silence, idleness and
+// what waits for them, as long as one of them needs it.
+#pragma once
+
+#include "loop/loop.h"
+
+namespace xfer {
+
+class Shard;
+
+class Heartbeat final : public TimerSink {
+public:
+    explicit Heartbeat(Shard &shard) : shard_(shard), timer_(*this) {}
+
+    // Somebody is waited for: peers are looked at, if they were not.
+    void arm();
+    void stop();  // the shard closes
+    uint64_t step() const;
+    // Since when the loop could hear peers without a pause.
+    uint64_t listens_since() const { return listens_since_; }
+    void on_timer(Timer &timer) override;
+
+private:
+    uint64_t interval() const;
+
+    Shard &shard_;
+    Timer timer_;
+    bool asked_ = false;  // arm() since the last heartbeat began
+    uint64_t listens_since_ = 0;
+};
+
+}  // namespace xfer
