@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A link may take fewer operations than core counts: what it refuses waits, or ends with a status,
-// and the process goes on.
+// A link may take fewer operations than core counts, or no more frames: what it refuses waits, or
+// ends with a status, and the process goes on.
 #include <algorithm>
+#include <cerrno>
 
 #include "sim_host.h"
 
@@ -96,5 +97,31 @@ TEST_CASE("a link that takes nothing ends its connection, and what waits ends by
         CHECK(a.downs > 0);
         world.net.takes_ops = UINT64_MAX;
         CHECK(a.put(ep, &byte, 0, 1, 3) == XFER_OK);
+    });
+}
+
+TEST_CASE("a link that takes no more frames is told as a peer that does not read") {
+    with_seeds(20, [](World &world) {
+        Host a(world, kA), b(world, kB);
+        xfer_ep_t *ep = a.open(kB);
+        REQUIRE(a.lookup(ep, 1) == XFER_OK);
+        xfer_event_t down{};
+        std::string why;
+        a.on_other = [&](const xfer_event_t &event) {
+            if (event.kind != XFER_EVENT_PEER_DOWN) return;
+            down = event;
+            why.assign(static_cast<const char *>(event.data), event.data_length);
+        };
+        world.net.takes_frames = 0;
+        a.expect(2);
+        REQUIRE(xfer_ep_probe(ep, 2, nullptr) == XFER_OK);
+        REQUIRE(world.world.run_until([&] { return a.downs > 0; }, kSecond));
+        world.net.takes_frames = UINT64_MAX;
+        CHECK(down.status == XFER_EPEERLOST);
+        CHECK(down.origin == XFER_ORIGIN_OS);
+        CHECK(down.native_code == ETIMEDOUT);
+        CHECK(why == "the peer does not read its control channel");
+        CHECK(a.wait(2) == XFER_OK);  // by the next connection
+        a.on_other = nullptr;
     });
 }

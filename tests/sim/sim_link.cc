@@ -13,7 +13,6 @@ namespace xfer {
 
 namespace {
 
-constexpr size_t kMaxQueued = 65'536;  // frames; far beyond what a scenario says
 constexpr uint64_t kBusyMostNs = 300 * kNsPerMs;
 constexpr uint64_t kHeadBytes = 64;  // what a frame takes on the wire beside its payload
 
@@ -137,7 +136,7 @@ bool SimLink::send(const Frame &frame, ConstBytes body) {
         send_hello(bytes);
         return true;
     }
-    if (queue_.size() >= kMaxQueued) return false;
+    if (queue_.size() >= net_.takes_frames) return false;
     Head head;
     head.kind = Head::control;
     head.frame = frame;

@@ -89,6 +89,8 @@ public:
     uint64_t busy_one_in = 0;
     // Operations that a link takes at most, whatever its peers have agreed on.
     uint64_t takes_ops = UINT64_MAX;
+    // Frames that wait on a link at most; far beyond what a scenario says.
+    uint64_t takes_frames = 65'536;
     uint64_t linger_max = 0;  // ns: what waits on a link that is closed leaves up to so much later
     std::map<std::pair<uint32_t, uint32_t>, SimWay> ways;  // by number of process, from and to
 
