@@ -15,6 +15,10 @@ from lab import SOON, Skipped, check, same, vector
 from local import CLAIM, NOTED, READ, SHOW, SLEEPS, SLOT_COUNT, SLOTS, SPAN, WAITS, WRITTEN, control_packet
 
 NOBODY = 65534
+NOTIFIED = 4713  # the key of a notification
+LIVES = 4714, 4715  # incarnations of one peer
+TOLD = [f"up {LIVES[0]}", f"notify {NOTIFIED} {EPEERLOST}",
+        f"down {EPEERLOST} 1 {errno.ETIMEDOUT} an old connection did not answer", f"up {LIVES[1]}"]
 ASIDE = 2 << 20  # of the desk, behind what the honest peer of the lab writes
 
 
@@ -56,25 +60,70 @@ def killed(child):
     os.waitpid(child, 0)
 
 
-def child_that_claims(lab):
-    """A process that claims the mapped region, and does nothing more."""
-    ours, theirs = os.pipe()
+def claims(connection, notifies):
+    """The mapped region is claimed, as by who is about to put to it, with a notification or not; the local lane."""
+    lane = local.join(connection)
+    shown = lane.show(connection.lookup(b"mapped"))
+    if notifies:
+        lane.note(1, NOTIFIED)
+    lane.mine[CLAIM] = shown.stamp
+    return lane
+
+
+def child_that_claims(lab, notifies=False, **who):
+    """(a process that claims the mapped region and does nothing more, the socket of its lane 0)."""
+    ours, theirs = socket.socketpair()
     child = os.fork()
     if child == 0:
         try:
             signal.alarm(0)
-            connection = Initiator(lab.server.address, lab.key).open()
-            lane = local.join(connection)
-            lane.mine[CLAIM] = lane.show(connection.lookup(b"mapped")).stamp
-            os.write(theirs, b"1")
+            connection = Initiator(lab.server.address, lab.key, **who).open()
+            claims(connection, notifies)
+            socket.send_fds(theirs, [b"1"], [connection.lanes[0].socket.fileno()])
             while True:
                 signal.pause()
         finally:
             os._exit(1)
-    os.close(theirs)
-    with os.fdopen(ours, "rb") as pipe:
-        same(pipe.read(1), b"1", "what the process that claims says")
-    return child
+    theirs.close()
+    with ours:
+        said, fds, _, _ = socket.recv_fds(ours, 1, 1)
+    same(said, b"1", "what the process that claims says")
+    lane = socket.socket(fileno=fds[0])
+    lab.opened.append(lane.close)
+    return child, lane
+
+
+def lives(lab, count):
+    """What the server tells of the two lives of a peer, and of the notification of the first, once that is so much."""
+    while True:
+        told = [line for line in map(" ".join, lab.server.said) if line in TOLD]
+        if len(told) >= count:
+            return told
+        lab.server.report()
+
+
+def comes_again(lab, id, lane, let_go):
+    """The peer is restarted while its earlier life, which says nothing any more, may still write to memory."""
+    again = lab.dial(id=id, incarnation=LIVES[1])
+    again.greet()
+    again.say_proof()
+    lane.settimeout(SOON)
+    while lane.recv(4096):
+        pass  # the server closes it; of that connection nothing is left but the claim
+    for _ in range(20):
+        lab.server.report()
+    same(lives(lab, 0), TOLD[:1], "what is told while the memory is claimed")
+    check(not again.control.waiting(), "the restarted peer is let in while its earlier life may still write")
+    let_go()
+    again.hear_ready()
+    same(lives(lab, len(TOLD)), TOLD, "what is told of both lives")
+    lab.server.say("unmap")
+    closes(lab)
+    is_up(again)
+    for _ in range(20):
+        lab.server.report()
+    same(lives(lab, 0), TOLD, "what is told of both lives, after a while")
+    lab.server.said = [line for line in lab.server.said if " ".join(line) not in TOLD]
 
 
 # Rings.
@@ -197,7 +246,7 @@ def a_claim_that_is_never_lowered(lab):
 def a_claim_of_a_process_that_is_killed(lab):
     lab.server.say("map")
     lab.server.wait("mapped")
-    child = child_that_claims(lab)
+    child, _ = child_that_claims(lab)
     lab.server.say("unmap")
     stays_open(lab)
     killed(child)
@@ -208,13 +257,36 @@ def a_claim_of_a_process_that_is_killed(lab):
 def a_claim_of_a_process_that_is_stopped(lab):
     lab.server.say("map")
     lab.server.wait("mapped")
-    child = child_that_claims(lab)
+    child, _ = child_that_claims(lab)
     os.kill(child, signal.SIGSTOP)
     lab.server.say("unmap")
     stays_open(lab)
     lab.serve_honest(1 << 16)
     killed(child)
     closes(lab)
+
+
+@vector
+def a_peer_that_is_restarted_while_its_earlier_life_is_stopped_in_a_copy(lab):
+    lab.server.say("map")
+    lab.server.wait("mapped")
+    id = os.urandom(16)
+    child, lane = child_that_claims(lab, True, id=id, incarnation=LIVES[0])
+    os.kill(child, signal.SIGSTOP)
+    comes_again(lab, id, lane, lambda: killed(child))
+
+
+@vector
+def a_peer_that_is_restarted_while_its_earlier_life_ends_a_copy_late(lab):
+    lab.server.say("map")
+    lab.server.wait("mapped")
+    id = os.urandom(16)
+    connection = lab.connect(id=id, incarnation=LIVES[0])
+    lane = claims(connection, True)
+
+    def let_go():
+        lane.mine[CLAIM] = 0
+    comes_again(lab, id, connection.lanes[0].socket, let_go)
 
 
 @vector

@@ -7,8 +7,8 @@
  * "open" and "close" lend a region "later" and take it back, "map" and "unmap" one "mapped" of
  * memory that local peers map, whose end is told, "map read" one that may only be read; "recv TAG
  * ROOM" posts a receive from any, "drop TAG COUNT" as many without room, and "send TAG LENGTH
- * FLAGS" sends to the peer that came last. It tells of notifications, of messages, and of the end
- * of each connection: "down STATUS ORIGIN CODE WORDS". It ends with its input.
+ * FLAGS" sends to the peer that came last. It tells of notifications, of messages, and of each
+ * connection: "up INCARNATION", "down STATUS ORIGIN CODE WORDS". It ends with its input.
  *
  * Usage: [HOSTILE_IO_THREADS=N] [HOSTILE_LOG=1] hostile_server [KEY]
  */
@@ -47,6 +47,11 @@ static void on_event(const xfer_event_t *event, uint64_t user) {
     }
     if (event->kind == XFER_EVENT_CLOSED && event->object == mapped) printf("closed\n");
     if (event->kind == XFER_EVENT_PEER) last_peer = event->ep;
+    if (event->kind == XFER_EVENT_PEER_UP) {
+        xfer_id_t id;
+        memcpy(&id, event->data, sizeof id);
+        printf("up %" PRIu64 "\n", id.incarnation);
+    }
     if (event->kind == XFER_EVENT_PEER_DOWN)
         printf("down %" PRId32 " %" PRIu32 " %" PRId32 " %.*s\n", event->status, event->origin,
                event->native_code, (int)event->data_length, (const char *)event->data);
