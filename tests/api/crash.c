@@ -241,6 +241,64 @@ static void test_not_sent_yet(void **state) {
     assert_memory_equal(back, survivor.local + first, second);
 }
 
+/* What is told by an endpoint, in its order: at most `room` of its events, how many there are. */
+static size_t told_by(Host *host, const xfer_ep_t *ep, xfer_event_t *events, size_t room) {
+    size_t count = 0;
+    pthread_mutex_lock(&host->mutex);
+    for (size_t i = 0; i < host->seen_count; i++) {
+        const xfer_event_t *event = &host->seen[i].event;
+        if (event->ep == ep && count++ < room) events[count - 1] = *event;
+    }
+    pthread_mutex_unlock(&host->mutex);
+    return count;
+}
+
+/* A peer that is stopped is started anew by who thinks it dead, and comes before its earlier life
+ * was missed: that ends first, with all that was under way, and is told of no more when it wakes.
+ */
+static void test_next_life_of_a_stopped_peer(void **state) {
+    enum { kEvents = 16 };
+    const Mode *mode = *state;
+    xfer_engine_options_t options = host_options(mode);
+    options.id[0] = kId;
+    Peer peer;
+    peer_start(&peer, "tcp://127.0.0.1:0", kLength, kId);
+    Host *host = host_open(mode);
+    host_listen(host, "tcp://127.0.0.1:0");
+    xfer_ep_t *ep = open_ep(host, peer.uri);
+    assert_status(connect_now(host, ep, kPatience), XFER_OK);
+    xfer_ref_t ref = look_up(host, ep, "memory");
+    const size_t before = told_by(host, ep, NULL, 0);
+    assert_int_equal(count_events(host, XFER_EVENT_PEER_UP, ANY_USER), 1);
+    peer_signal(&peer, SIGSTOP);
+    assert_status(xfer_put(ep, test_memory(kLength), &ref, 0, kLength, 1, NULL), XFER_OK);
+    const uint64_t end = now_ms() + kPatience;
+    while (host_stats(host).inflight == 0) {
+        assert_true(now_ms() < end);
+        turn(1);
+    }
+    Host *heir = host_open_with(mode, &options);
+    xfer_ep_t *back = open_ep(heir, host->uri);
+    assert_int_equal(count_events(host, XFER_EVENT_PEER_DOWN, ANY_USER), 0);
+    assert_status(connect_now(heir, back, kPatience), XFER_OK);
+    wait_event(host, XFER_EVENT_PEER_UP, ANY_USER, kPatience); /* of the first life */
+    wait_event(host, XFER_EVENT_PEER_UP, ANY_USER, kPatience);
+    peer_signal(&peer, SIGCONT);
+    pass_ms(50);
+    xfer_event_t events[kEvents];
+    assert_int_equal(told_by(host, ep, events, kEvents), before + 3);
+    const xfer_event_t *put = &events[before], *down = put + 1, *up = put + 2;
+    assert_int_equal(put->kind, XFER_EVENT_PUT);
+    assert_status(put->status, XFER_EPEERLOST);
+    assert_completion(put);
+    assert_int_equal(down->kind, XFER_EVENT_PEER_DOWN);
+    assert_int_equal(down->origin, XFER_ORIGIN_OS);
+    assert_int_equal(down->native_code, ETIMEDOUT);
+    assert_int_equal(up->kind, XFER_EVENT_PEER_UP);
+    assert_int_equal(up->flags & (XFER_RECONNECTED | XFER_RESTARTED), XFER_RESTARTED);
+    peer_kill(&peer);
+}
+
 /* Killed and restarted again and again, always found. */
 static void test_many_restarts(void **state) {
     Survivor survivor;
@@ -336,6 +394,7 @@ static const struct CMUnitTest tests[] = {
     EACH_DISPATCH(test_goodbye),
     EACH_MODE(test_cut_off),
     EACH_DISPATCH(test_not_sent_yet),
+    EACH_MODE(test_next_life_of_a_stopped_peer),
     EACH_DISPATCH(test_many_restarts),
     EACH_MODE(test_initiator_killed),
 };
