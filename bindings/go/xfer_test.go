@@ -292,7 +292,7 @@ func TestCloseWithInflight(t *testing.T) {
 		_, err := c.engine.Take(context.Background(), 8, 97, Exact, nil)
 		errs <- err
 	}()
-	time.Sleep(50 * time.Millisecond)
+	time.Sleep(500 * time.Millisecond) // both have begun by then
 	c.ok(c.engine.Close())
 	for i := 0; i < cap(errs); i++ {
 		c.fails(<-errs, ECANCELED)
