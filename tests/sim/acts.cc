@@ -157,7 +157,7 @@ void Scenario::act_get_all(Life &life, Life::Ep &ep, const Life::Held &ref) {
 uint32_t Scenario::surely_at(const Life::Ep &ep) const {
     const Node &node = nodes_[ep.node];
     const bool wrong = ep.expected && *ep.expected != node.id;
-    return node.lives == 1 && node.life && !wrong && !ep.anyone ? node.life->number : 0;
+    return node.lives == 1 && node.life && !wrong && !ep.wanders ? node.life->number : 0;
 }
 
 void Scenario::act_send(Life &life) {

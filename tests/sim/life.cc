@@ -116,7 +116,7 @@ Life::Ep *Life::ep_to(size_t to, bool fresh) {
 Life::Ep *Life::own_ep_to(size_t to, bool fresh) {
     if (!fresh)
         for (Ep &ep : eps)
-            if (ep.node == to && !ep.by_id && !ep.anyone &&
+            if (ep.node == to && !ep.by_id && !ep.wanders &&
                 (!ep.expected || *ep.expected == all.id_of(to)))
                 return &ep;
     std::optional<EngineId> expected;

@@ -35,6 +35,7 @@ public:
         std::vector<std::string> uris;  // that it was given
         bool by_id = false;   // none: whether and where its peer can be dialed is not for it to say
         bool anyone = false;  // of several engines, of which none has answered yet
+        bool wanders = false;  // it was such: with its addresses it may follow another of them
         bool has(const std::string &uri) const {
             return std::find(uris.begin(), uris.end(), uri) != uris.end();
         }

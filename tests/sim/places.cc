@@ -142,7 +142,7 @@ void Life::check_reason(const xfer_event_t &event, const Operation &operation) {
         return all.model.has_listened(uri, another);
     };
     // It may have ended before an address was added, and is only told now.
-    const size_t places = operation.places ? operation.places : ep->uris.size();
+    const size_t places = std::min(std::max<size_t>(operation.places, 1), ep->uris.size());
     const bool may_be = ep->expected && (ep->kept || places > 0);
     if (!may_be || !std::all_of(ep->uris.begin(), ep->uris.begin() + places, answers))
         all.model.violated(all.describe(operation) +
@@ -165,7 +165,7 @@ void Scenario::act_listed(Life &life) {
             uris.push_back(one_in(3) ? nobodys_uri() : uri(other_node(life)));
         ep = life.open_ep(first, std::nullopt, uris);
         if (!ep) return;
-        ep->anyone = true;
+        ep->anyone = ep->wanders = true;
     }
     use(life, *ep);
 }

@@ -25,11 +25,11 @@ void Scenario::act_stranger(Life &life) {
 // For anything. One whose own connection to itself is up when nobody has a handle on it any more
 // accepts itself: what that moves is not seen.
 void Scenario::use(Life &life, Life::Ep &ep) {
-    if (ep.node == life.node && !ep.anyone) return ask_by(life, ep, Act::lookup);
+    if (ep.node == life.node && !ep.wanders) return ask_by(life, ep, Act::lookup);
     if (one_in(3)) return void(act_notify(life, &ep));
     if (one_in(3)) return send_by(life, ep);
     for (const Life::Held &ref : life.held)
-        if (ref.lent->fixed && home_of(*ref.lent) == ep.node && !ep.anyone && one_in(2))
+        if (ref.lent->fixed && home_of(*ref.lent) == ep.node && !ep.wanders && one_in(2))
             return act_get_all(life, ep, ref);
     Operation &operation = model.begin(Operation::question, life.number, 0);
     operation.ep = ep.number;
