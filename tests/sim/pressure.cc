@@ -14,7 +14,7 @@ constexpr uint64_t kPressNs = 2 * kSecond;
 constexpr uint64_t kEmptyNs = kStrangerNs + kSecond;
 
 HalfOpen *half_open(const Life &life) {
-    return reinterpret_cast<Engine *>(life.engine)->first_shard().half_open();
+    return reinterpret_cast<Engine *>(life.engine)->first_shard().inbound.places();
 }
 
 xfer_engine_stats_t stats_of(const Life &life) {

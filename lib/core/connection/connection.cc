@@ -157,11 +157,11 @@ void Connection::hear(Lane &lane, const Hello &message, ConstBytes raw) {
 void Connection::hear_half_open(const Hello &message, ConstBytes raw) {
     if (candidate) return refuse(XFER_EPROTO);
     if (message.kind == HelloKind::lane && handshake.heard().empty())
-        return shard.admit_lane(*this, message, raw);
+        return shard.inbound.admit_lane(*this, message, raw);
     const Status status = handshake.hear(message, raw);
     if (status == XFER_EAUTH) return refuse(status, handshake.why_unproved(message));
     if (status != XFER_OK) return refuse(status);
-    if (message.kind == HelloKind::proof) return shard.admit(*this, message, raw);
+    if (message.kind == HelloKind::proof) return shard.inbound.admit(*this, message, raw);
     const Identity &claimed = message.identity;
     const Engine::Name &own = shard.engine.identity();
     if (claimed.id == own.id && claimed.incarnation != own.incarnation)
@@ -185,7 +185,7 @@ void Connection::hurry() {
 }
 
 void Connection::leave_half_open() {
-    shard.leave_half_open(half_open_);
+    shard.inbound.leave(half_open_);
 }
 
 void Connection::refuse(Status status, std::string_view words) {
@@ -274,7 +274,7 @@ void Connection::finish() {
 void Connection::run() {
     for (const auto &lane : lanes_)
         lane->give_back();
-    if (ended_) return peer ? peer->ended(*this) : shard.half_open_gone(*this);
+    if (ended_) return peer ? peer->ended(*this) : shard.inbound.gone(*this);
     if (usable()) peer->flow.pump();
     leave_when_quiet();
 }

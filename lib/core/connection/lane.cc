@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "core/connection/lane.h"
+
 #include <algorithm>
 
 #include "core/connection/connection.h"

@@ -196,14 +196,14 @@ void write_loop(JsonWriter &out, Shard &shard) {
         out.element(transport->name());
     out.end_array();
     out.begin_array("listeners");
-    for (const auto &listener : shard.listeners())
+    for (const auto &listener : shard.inbound.listeners())
         out.element(listener->bound());
     out.end_array();
     out.begin_array("peers");
     for (Peer &peer : shard.peers.all())
         write_peer(out, peer);
     out.end_array();
-    if (HalfOpen *half_open = shard.half_open()) write_half_open(out, *half_open, shard.now());
+    if (HalfOpen *half_open = shard.inbound.places()) write_half_open(out, *half_open, shard.now());
     write_error(out, shard.last_error, shard.now());
     out.end_object();
 }

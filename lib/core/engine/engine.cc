@@ -51,8 +51,8 @@ Status Engine::listen(const Uri &uri, const xfer_listen_options_t &options, size
     std::unique_ptr<EngineLoop::Inside> inside;
     if (!loops_.empty()) inside = std::make_unique<EngineLoop::Inside>(*loops_[0]);
     if (closing_.load()) return XFER_ECLOSED;
-    auto listener = shard.make_listener(uri, options.mode ? options.mode : kDefaultMode,
-                                        std::move(terms), room);
+    auto listener = shard.inbound.make_listener(uri, options.mode ? options.mode : kDefaultMode,
+                                                std::move(terms), room);
     if (!listener) {
         why = listener.error();
         return why.status;
@@ -66,12 +66,12 @@ Status Engine::listen(const Uri &uri, const xfer_listen_options_t &options, size
 void Engine::keep(std::unique_ptr<Acceptor> listener) {
     Shard &shard = first_shard();
     std::vector<const Acceptor *> all;
-    for (const auto &each : shard.listeners())
+    for (const auto &each : shard.inbound.listeners())
         all.push_back(each.get());
     all.push_back(listener.get());
     Terms terms = self_.terms();
     terms.listens = told_addresses(all, options_.advertise, kMaxListenUris);
-    shard.keep(std::move(listener));
+    shard.inbound.keep(std::move(listener));
     self_.set_terms(std::move(terms));
 }
 
@@ -79,7 +79,7 @@ std::vector<std::string> Engine::addresses() {
     std::unique_ptr<EngineLoop::Inside> inside;
     if (!loops_.empty()) inside = std::make_unique<EngineLoop::Inside>(*loops_[0]);
     std::vector<const Acceptor *> all;
-    for (const auto &each : first_shard().listeners())
+    for (const auto &each : first_shard().inbound.listeners())
         if (each->terms().of_user) all.push_back(each.get());
     return told_addresses(all, options_.advertise, kMaxPeerUris);
 }

@@ -97,7 +97,7 @@ void Engine::await_neighbours() {
                   .host = fmt::format("{:016x}{:016x}", random_u64(), random_u64()),
                   .path = {}};
     if (!first_shard().transport_for(uri) || self_.terms().listens.size() == kMaxListenUris) return;
-    auto listener = first_shard().make_listener(uri, kDefaultMode, {}, kMaxUri);
+    auto listener = first_shard().inbound.make_listener(uri, kDefaultMode, {}, kMaxUri);
     if (!listener) return log().warn("no neighbour finds us: {}", listener.error().message);
     keep(std::move(*listener));
 }

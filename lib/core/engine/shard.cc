@@ -82,7 +82,7 @@ void Shard::finish_close(Endpoint &ep) {
     if (peer) peer->remove(ep);
     ep.state.store(XFER_EP_CLOSED);
     if (ep.is_lent()) {
-        if (peer) announce_again(*peer);
+        if (peer) inbound.announce_again(*peer);
         if (ep.closed.load()) return ep.release();
         // The engine closes, and the user, who was told of no end, may be using the handle.
         return lent_.push_back(ep);
@@ -93,35 +93,6 @@ void Shard::finish_close(Endpoint &ep) {
     event.ep = reinterpret_cast<xfer_ep_t *>(&ep);
     event.object = &ep;
     outbox.post(ep.closed_event);
-}
-
-// ---- regions
-
-void Shard::add(Region &region, RegionTable::Places &places) {
-    regions_.add(region, places);
-    if (index == 0 && region.lease_ms) lease(region);
-    for (Peer &peer : peers.all())
-        peer.added(region);
-}
-
-void Shard::lease(Region &grant) {
-    if (grant.lease_ms && !closing_)
-        loop.arm(grant.lease, now() + grant.lease_ms * kNsPerMs);
-    else
-        loop.disarm(grant.lease);
-}
-
-// A peer may have got the ref, by the user's own means, before the region's message came to this
-// loop. The engine knows it already, and it stays until its end has come here as a message, too.
-Region *Shard::find_region(RegionId id) {
-    Region *region = regions_.find(id.value);
-    return region ? region : engine.find_entered(id);
-}
-
-Region *Shard::find_region(std::string_view name) {
-    Region *region = regions_.find(name);
-    if (!region) region = engine.find_entered(name);
-    return region && region->access ? region : nullptr;
 }
 
 void Shard::served(Connection &connection, Dir dir, uint64_t bytes) {
@@ -197,16 +168,14 @@ void Shard::disconnected(Connection &connection) {
 void Shard::begin_close() {
     if (closing_) return;
     closing_ = true;
-    listeners_.clear();
     heartbeat.stop();
     limit.stop();
     loop.disarm(drain_limit_);
     if (index == 0) engine.receive_queue().close();
     if (index == 0) engine.counters().close(*this);
-    if (index == 0) regions_.each([this](Region &region) { loop.disarm(region.lease); });
+    if (index == 0) regions.stop_leases();
     const Failure why{XFER_ECLOSED, 0, 0, "the engine closes"};
-    for (Connection &half_open : half_open_connections_)
-        half_open.close(why);
+    inbound.close(why);
     for (Peer &peer : peers.all())
         close(peer, why);
     loop.defer(*this);
@@ -215,9 +184,7 @@ void Shard::begin_close() {
 void Shard::begin_drain(uint64_t limit) {
     if (closing_) return;
     draining_ = true;
-    listeners_.clear();
-    for (Connection &half_open : half_open_connections_)
-        half_open.close({XFER_ECLOSED, 0, 0, "the engine drains"});
+    inbound.close({XFER_ECLOSED, 0, 0, "the engine drains"});
     for (Peer &peer : peers.all())
         peer.drain();
     if (limit) loop.arm(drain_limit_, now() + limit);
@@ -226,7 +193,7 @@ void Shard::begin_drain(uint64_t limit) {
 
 void Shard::check_drained() {
     if (!draining_) return;
-    bool busy = !half_open_connections_.empty();
+    bool busy = !inbound.empty();
     for (Peer &peer : peers.all())
         busy |= peer.busy();
     if (busy == drain_held_) return;
@@ -244,11 +211,11 @@ void Shard::close(Peer &peer, const Failure &why) {
 }
 
 void Shard::check_ended() {
-    if (!closing_ || ended_ || !half_open_connections_.empty() || !outbox.empty()) return;
+    if (!closing_ || ended_ || !inbound.empty() || !outbox.empty()) return;
     if (!lingering_.empty() || !peers.empty() || !deferred_deletes_.empty()) return;
     if (!mailbox_.close()) return loop.wake();
     ended_ = true;
-    regions_.clear();  // they hold the engine, which holds us
+    regions.clear();  // they hold the engine, which holds us
     engine.shard_ended(*this);
 }
 

@@ -18,14 +18,12 @@
 #include "core/engine/op_pool.h"
 #include "core/engine/outbox.h"
 #include "core/message/cross_shard.h"
-#include "core/peer/acceptor.h"
 #include "core/peer/connection_limit.h"
-#include "core/peer/half_open.h"
 #include "core/peer/heartbeat.h"
+#include "core/peer/inbound.h"
 #include "core/peer/peer_table.h"
-#include "core/region/region.h"
+#include "core/region/shard_regions.h"
 #include "util/log.h"
-#include "util/log_limit.h"
 
 namespace xfer {
 
@@ -59,6 +57,8 @@ public:
     // ---- what lives on the loop
     LastError last_error;  // of its peers
     PeerTable peers{*this};
+    Inbound inbound{*this};
+    ShardRegions regions{*this};
     ConnectionTable connections;
     ConnectionLimit limit{*this};
     Heartbeat heartbeat{*this};
@@ -72,8 +72,6 @@ public:
     CancelIndex &cancel_index() { return cancel_index_; }
     void open(Endpoint &ep);
     void close(Endpoint &ep);
-    void add(Region &region, RegionTable::Places &places);
-    void remove(Region &region);
     void begin_close();
     void release_handles();  // those that nobody can use any more: the engine's CLOSED was told
     void begin_drain(uint64_t limit);  // in nanoseconds from now, 0: none
@@ -87,44 +85,18 @@ public:
     Transport *transport_for(const Uri &uri);
     std::unique_ptr<Link> make_loopback(LinkSink &sink);
     std::vector<Piece> scratch;
-    Region *find_region(RegionId id);
-    Region *find_region(std::string_view name);
-    void wait_quiet(Region &region, uint32_t lanes);  // on_quiet follows, once for each of them
-    void on_quiet(RegionId id);
-    void region_quiet(Region &region);
-    void lease(Region &grant);  // its time counts from now
     void served(Connection &connection, Dir dir, uint64_t bytes);
 
     void finish(Transfer &transfer);  // it has ended: tells it, on the loop of its endpoint
     void operation_ended(Endpoint &ep);
     void explain_timeout(Transfer &transfer);
 
-    // Who dials; `user` is the listener's. As AcceptSink has them.
-    bool admits(const Source &source);
-    ConstBytes refusal() const { return refusal_; }
-    bool under_pressure();
-    void on_accept(std::unique_ptr<Link> link, const Source &source, uint64_t user);
-    bool shed();
-    void admit(Connection &half_open, const Hello &proof, ConstBytes raw);  // it has proved itself
-    void let_in(Peer &peer, Connection &half_open);
-    void admit_lane(Connection &half_open, const Hello &message, ConstBytes raw);
-    void half_open_gone(Connection &half_open);
-    HalfOpen *half_open() { return half_open_.get(); }  // null: nothing listens here
-    void leave_half_open(HalfOpenPlace &place);
-    // The handle of one that came to us, and the event that tells of it.
-    struct Newcomer {
-        Ref<Endpoint> ep;
-        std::unique_ptr<Notice> notice;
-    };
-    Newcomer newcomer(const Connection &connection);
-    void post_event(Newcomer newcomer);
-    void announce(Peer &peer, uint32_t flags);  // it came to us and nobody has a handle on it
-    void announce_again(Peer &peer);
     // For a connection of ours that turned out to be another peer's: what its move takes, and the
     // move, which needs no more.
     std::unique_ptr<Migration> pack(Connection &connection, const Identity &identity,
                                     ConstBytes reply, List<Endpoint, InPeer> &eps);
     void migrate(Connection &connection, std::unique_ptr<Migration> move, ConstBytes reply);
+    void migrate_half_open(Connection &half_open, Shard &home, ConstBytes heard);
     void arrive(Migration &move);
     void defer_delete(Connection &connection);  // destroyed when no callback of its links runs
     void connected(Connection &connection);
@@ -141,11 +113,6 @@ public:
     void identity_known(Endpoint &ep);  // who its peer is
     void closed_receives(Endpoint &ep);
 
-    // `room`: bytes for the address that was bound, and its NUL. What is not kept does not listen.
-    Result<std::unique_ptr<Acceptor>> make_listener(const Uri &uri, uint32_t mode,
-                                                    ListenTerms terms, size_t room);
-    void keep(std::unique_ptr<Acceptor> listener) { listeners_.push_back(std::move(listener)); }
-    const std::vector<std::unique_ptr<Acceptor>> &listeners() const { return listeners_; }
     std::vector<std::unique_ptr<Transport>> transports;
 
     void on_wake() override;
@@ -165,21 +132,12 @@ private:
     void post_migration(Shard &home, std::unique_ptr<Migration> move, Peer *from = nullptr);
     void receive(Migration &move);
     std::unique_ptr<Connection> unpack(Migration &move);
-    void migrate_half_open(Connection &half_open, Shard &home, ConstBytes heard);
-    void report_pressure();
-    void report_refusal(const Connection &half_open);
 
     Mailbox mailbox_;
-    RegionTable regions_;
-    List<RegionChange, InRetiring> retiring_;  // gone, but some of them is on its way out
-    OwningList<Connection, InHolder> half_open_connections_, deferred_deletes_;
+    OwningList<Connection, InHolder> deferred_deletes_;
     std::vector<Ref<Endpoint>> moving_;    // room for those that leave with a connection
     List<Endpoint, Lingering> lingering_;  // closed but for operations on their way here
     List<Endpoint, Lingering> lent_;       // closed, of PEER events without a PEER_DOWN
-    LogLimit refusals_{kRefusalLines, kRefusalLogNs};
-    std::unique_ptr<HalfOpen> half_open_;
-    std::vector<uint8_t> refusal_;
-    std::vector<std::unique_ptr<Acceptor>> listeners_;
     uint64_t last_number_ = 0;
     CancelIndex cancel_index_;  // of all that is here but for receives that wait
     Timer drain_limit_;

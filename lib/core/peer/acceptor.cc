@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "core/engine/shard.h"
+#include "core/peer/inbound.h"
 
 namespace xfer {
 
@@ -18,23 +18,23 @@ Failure Acceptor::listen(Transport &transport, const Uri &uri, uint32_t mode) {
 }
 
 bool Acceptor::admits(const Source &source) {
-    return shard_.admits(source);
+    return inbound_.admits(source);
 }
 
 ConstBytes Acceptor::refusal() const {
-    return shard_.refusal();
+    return inbound_.refusal();
 }
 
 bool Acceptor::under_pressure() {
-    return shard_.under_pressure();
+    return inbound_.under_pressure();
 }
 
 void Acceptor::on_accept(std::unique_ptr<Link> link, const Source &source) {
-    shard_.on_accept(std::move(link), source, terms_.user);
+    inbound_.on_accept(std::move(link), source, terms_.user);
 }
 
 bool Acceptor::shed() {
-    return shard_.shed();
+    return inbound_.shed();
 }
 
 std::vector<std::string> with_port(std::vector<std::string> addresses, const std::string &port) {

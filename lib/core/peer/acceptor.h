@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One address at which an engine accepts peers: what its user said of it, and the way of what comes
-// there into the shard.
+// there into the engine.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@
 
 namespace xfer {
 
-class Shard;
+class Inbound;
 
 // What an xfer_listen_options_t says of one.
 struct ListenTerms {
@@ -23,7 +23,7 @@ struct ListenTerms {
 
 class Acceptor final : public AcceptSink {
 public:
-    Acceptor(Shard &shard, ListenTerms terms) : shard_(shard), terms_(std::move(terms)) {}
+    Acceptor(Inbound &inbound, ListenTerms terms) : inbound_(inbound), terms_(std::move(terms)) {}
 
     Failure listen(Transport &transport, const Uri &uri, uint32_t mode);
     const ListenTerms &terms() const { return terms_; }
@@ -37,7 +37,7 @@ public:
     bool shed() override;
 
 private:
-    Shard &shard_;
+    Inbound &inbound_;
     ListenTerms terms_;
     std::unique_ptr<Listener> listener_;
 };

@@ -41,7 +41,7 @@ void Admission::ask(Connection &half_open, const Statement &statement) {
 // Its last event is made with the first: its end needs no memory.
 bool Admission::begin(Connection &half_open) {
     const Identity &identity = half_open.handshake.peer();
-    Shard::Newcomer newcomer = peer_.shard.newcomer(half_open);
+    Inbound::Newcomer newcomer = peer_.shard.inbound.newcomer(half_open);
     Endpoint &ep = *newcomer.ep;
     ep.set_info(identity, half_open.handshake.peer_terms().blob,
                 half_open.control().link->remote());
@@ -55,7 +55,7 @@ bool Admission::begin(Connection &half_open) {
     incarnation_ = identity.incarnation;
     peer_.shard.log().info("peer {}: asks to come in from {}", short_name(identity.id),
                            half_open.control().link->remote());
-    peer_.shard.post_event(std::move(newcomer));
+    peer_.shard.inbound.post(std::move(newcomer));
     return true;
 }
 
@@ -73,7 +73,7 @@ void Admission::let_in() {
     admitted_ = incarnation_;
     ep_->no_longer_undecided();
     for (Connection &each : waiting_)
-        if (!each.closing()) each.in_turn([&] { peer_.shard.let_in(peer_, each); });
+        if (!each.closing()) each.in_turn([&] { peer_.shard.inbound.let_in(peer_, each); });
 }
 
 // All that came from it ends; what we have dialed and is not up yet is not its visit.

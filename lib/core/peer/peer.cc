@@ -290,7 +290,7 @@ void Peer::go_live(Connection &connection) {
         ep.connections.add();
         if (unheard || !silent) tell_up(ep, successor ? successor : flags);
     }
-    if (eps_.empty()) shard.announce(*this, flags);
+    if (eps_.empty()) shard.inbound.announce(*this, flags);
     shard.log().info("peer {}: connected to {}", short_name(identity.id),
                      connection.control().link->remote());
     flow.attach(connection);

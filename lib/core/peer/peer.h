@@ -105,7 +105,7 @@ public:
     void ask_waiting();  // what was asked while no connection took it
 
 private:
-    friend class Shard;
+    friend class Inbound;
     friend class PeerTable;
     void perform(Connection &connection, const Output &output);
     bool claims(const Endpoint &ep) const;

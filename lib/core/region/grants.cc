@@ -12,7 +12,7 @@ public:
     void arrive(Shard &shard) override {
         grant_->lease_ms = lease_ms_;
         grant_->renewals.fetch_sub(1);
-        if (!grant_->ended.load()) shard.lease(*grant_);
+        if (!grant_->ended.load()) shard.regions.lease(*grant_);
         delete this;
     }
 

@@ -10,9 +10,9 @@ namespace xfer {
 
 void RegionChange::arrive(Shard &shard) {
     if (comes)
-        shard.add(*region, places);
+        shard.regions.add(*region, places);
     else
-        shard.remove(*region);
+        shard.regions.remove(*region);
     region->release();  // may destroy this
 }
 

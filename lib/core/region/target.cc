@@ -15,7 +15,7 @@ namespace xfer {
 Status TargetSide::access(Dir dir, const Access &asked, std::span<const WirePiece> pieces,
                           std::vector<iovec> &out) {
     if (asked.target().message()) return pull(dir, asked, pieces, out);
-    Region *region = connection_.shard.find_region(RegionId{asked.region});
+    Region *region = connection_.shard.regions.find(RegionId{asked.region});
     Status status = region                     ? region->check(dir, asked, pieces, out)
                     : asked.region & kGrantBit ? XFER_EREVOKED
                                                : XFER_ESTALE;
@@ -33,7 +33,7 @@ Status TargetSide::access(Dir dir, const Access &asked, std::span<const WirePiec
 
 Status TargetSide::reach(const Access &asked, Reach &out) {
     const auto id = asked.target().region();
-    Region *region = id ? connection_.shard.find_region(*id) : nullptr;
+    Region *region = id ? connection_.shard.regions.find(*id) : nullptr;
     return region ? region->reach(asked, out) : XFER_ESTALE;
 }
 
@@ -50,7 +50,7 @@ void TargetSide::unmapped(Target target) {
     Shard &shard = connection_.shard;
     shard.counters.errors[-XFER_EIO].add();
     const auto id = target.region();
-    Region *region = id ? shard.find_region(*id) : nullptr;
+    Region *region = id ? shard.regions.find(*id) : nullptr;
     if (!region) return;
     Region &whole = region->is_grant() ? *region->parent : *region;
     if (whole.reported.exchange(true)) return;
@@ -62,7 +62,7 @@ void TargetSide::unmapped(Target target) {
 }
 
 void TargetSide::lookup(uint64_t seq, std::string_view name, bool wait) {
-    Region *region = connection_.shard.find_region(name);
+    Region *region = connection_.shard.regions.find(name);
     if (region) return found(seq, region, XFER_OK);
     if (!wait) return found(seq, nullptr, XFER_ENOTFOUND);
     if (waiters_.size() >= kMaxWaiting) return found(seq, nullptr, XFER_EAGAIN);

@@ -1,56 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory that a connection must let go of: regions that end, and messages that were pulled. What is
-// on its way out of it leaves first. Nothing here needs memory: a region waits by a node of its
-// own, a message by a count, and a lane says on_quiet for each before its own end.
+// on its way out of it leaves first. Nothing here needs memory: a region waits by a node of its own
+// (core/region/shard_regions.h), a message by a count, and a lane says on_quiet for each before its
+// own end.
 #include "core/connection/connection.h"
 #include "core/engine/shard.h"
 #include "core/peer/peer.h"
 #include "core/transfer/flow.h"
 
 namespace xfer {
-
-// ---- all connections of a loop
-
-void Shard::remove(Region &region) {
-    Ref<Region> hold(region);
-    if (index == 0) loop.disarm(region.lease);
-    regions_.remove(region);
-    for (Peer &peer : peers.all())
-        peer.retire(region);
-    if (region.goings[index].lanes == 0) region_quiet(region);
-}
-
-void Shard::wait_quiet(Region &region, uint32_t lanes) {
-    RegionChange &going = region.goings[index];
-    if (going.lanes == 0) {
-        region.retain();
-        retiring_.push_back(going);
-    }
-    going.lanes += lanes;
-}
-
-void Shard::on_quiet(RegionId id) {
-    for (RegionChange &going : retiring_) {
-        Region &region = *going.region;
-        if (region.id != id.value || --going.lanes) continue;
-        going.ListNode<InRetiring>::unlink();
-        region_quiet(region);
-        return region.release();  // may destroy both
-    }
-}
-
-void Shard::region_quiet(Region &region) {
-    if (region.users.fetch_sub(1) != 1) return;
-    Ref<Region> parent = region.parent;
-    region.retain();  // the event's
-    outbox.post(region);
-    if (!parent) return;
-    // Another loop may tell the end of the whole, which must not overtake this.
-    outbox.hand_over();
-    region_quiet(*parent);
-}
-
-// ---- one connection
 
 uint32_t Connection::lanes_that_send(Target target, Status why) {
     uint32_t lanes = 0;
@@ -65,7 +23,7 @@ uint32_t Connection::lanes_that_send(Target target, Status why) {
 void Connection::retire(Region &region) {
     const Status why = region.is_grant() ? XFER_EREVOKED : XFER_ESTALE;
     if (const uint32_t lanes = lanes_that_send(RegionId{region.id}, why))
-        shard.wait_quiet(region, lanes);
+        shard.regions.wait_quiet(region, lanes);
     target_side.removed(region);
 }
 
@@ -83,7 +41,7 @@ bool Connection::retire(Transfer &send) {
 void Connection::on_quiet(Target target) {
     if (--quiet_awaited_ == 0) shard.loop.disarm(quiet_limit_);
     if (const auto message = target.message()) return peer->flow.messages.quiet(*this, *message);
-    shard.on_quiet(*target.region());
+    shard.regions.on_quiet(*target.region());
 }
 
 // A message, or the pull of one, that belonged to the connection which has ended. If another has

@@ -112,7 +112,8 @@ void NotifyReceiver::end(uint64_t number, Status status) {
 
 // The user may have closed the last handle of a peer whose connection lives on: it gets a new one.
 Endpoint *NotifyReceiver::somebody() {
-    if (!connection_.peer->event_endpoint()) connection_.shard.announce_again(*connection_.peer);
+    if (!connection_.peer->event_endpoint())
+        connection_.shard.inbound.announce_again(*connection_.peer);
     return connection_.peer->event_endpoint();
 }
 

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// The regions of an engine as one loop knows them: looked up for a peer's request, lent for a time,
+// and taken from every connection when they end.
+#pragma once
+
+#include <string_view>
+
+#include "core/region/region.h"
+
+namespace xfer {
+
+class ShardRegions {
+public:
+    explicit ShardRegions(Shard &shard) : shard_(shard) {}
+
+    void add(Region &region, RegionTable::Places &places);
+    void remove(Region &region);
+    Region *find(RegionId id);
+    Region *find(std::string_view name);  // not of grants, nor of what nobody may access
+    void lease(Region &grant);            // its time counts from now
+    void wait_quiet(Region &region, uint32_t lanes);  // on_quiet follows, once for each of them
+    void on_quiet(RegionId id);
+    void stop_leases();
+    void clear() { table_.clear(); }
+
+private:
+    void quiet(Region &region);
+
+    Shard &shard_;
+    RegionTable table_;
+    List<RegionChange, InRetiring> retiring_;  // gone, but some of them is on its way out
+};
+
+}  // namespace xfer
