@@ -33,11 +33,11 @@ Result<std::unique_ptr<Acceptor>> Inbound::make_listener(const Uri &uri, uint32_
         refusal_ = encode_hello(busy());
         places_ = std::make_unique<HalfOpen>(half_open_places(), shard_.engine.random_u64());
     }
-    auto accepting = std::make_unique<Acceptor>(*this, std::move(terms));
-    if (Failure why = accepting->listen(*transport, uri, mode); why.status != XFER_OK) return why;
-    const std::string bound = accepting->bound();
+    auto acceptor = std::make_unique<Acceptor>(*this, std::move(terms));
+    if (Failure why = acceptor->listen(*transport, uri, mode); why.status != XFER_OK) return why;
+    const std::string bound = acceptor->bound();
     if (bound.size() >= room) return Failure{XFER_ENOSPC, 0, 0, "no room for " + bound};
-    return accepting;
+    return acceptor;
 }
 
 // ---- half-open connections

@@ -9,7 +9,7 @@
 //   2. Of two initiated by the same side the one that is READY lives; else the first to prove
 //   itself.
 //   3. Of two under way, one from each side, the one from the smaller engine id lives. A READY one
-//   is never loses_tie_break.
+//   is never beaten.
 // The loser is parked, unused, until the winner is READY, and promoted if the winner fails.
 // Another incarnation of the peer waits until the old connection was probed: if that answers, the
 // newcomer is refused; if it ends, the newcomer takes over.

@@ -41,7 +41,7 @@ public:
         return {ranges_.data() + ranges_at_, front().ranges};
     }
     void pop();
-    // ResponseQueue of the region that still wait become refusals.
+    // Answers of the region that still wait become refusals.
     void retire(Target target, Status why);
 
 private:

@@ -19,7 +19,7 @@ public:
     // True if it had not departed: on_done comes by deliver_canceled().
     bool withdraw(Op &op);
 
-    // ResponseQueue of the peer. False: one that the protocol does not allow.
+    // Answers of the peer. False: one that the protocol does not allow.
     bool acknowledged(uint64_t seq, LinkSink &sink);
     bool refused(uint64_t seq, Status status, LinkSink &sink);
     Op *answered(uint64_t seq, uint32_t bytes);  // by data; null: not allowed
