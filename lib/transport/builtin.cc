@@ -63,8 +63,8 @@ bool has_loopback(const std::vector<std::string> &allowed) {
     return allows(allowed, "loopback");
 }
 
-std::unique_ptr<Link> builtin_loopback(Loop &loop, const std::vector<std::string> &allowed) {
-    return has_loopback(allowed) ? make_loopback_link(loop) : nullptr;
+std::unique_ptr<Channel> builtin_loopback(Loop &loop, const std::vector<std::string> &allowed) {
+    return has_loopback(allowed) ? make_loopback_channel(loop) : nullptr;
 }
 
 }  // namespace xfer

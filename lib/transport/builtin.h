@@ -22,6 +22,6 @@ std::vector<std::unique_ptr<Transport>> builtin_transports(Loop &loop, const Log
                                                            const std::vector<std::string> &allowed);
 // The path of an engine to itself; null if `allowed` leaves it out.
 bool has_loopback(const std::vector<std::string> &allowed);
-std::unique_ptr<Link> builtin_loopback(Loop &loop, const std::vector<std::string> &allowed);
+std::unique_ptr<Channel> builtin_loopback(Loop &loop, const std::vector<std::string> &allowed);
 
 }  // namespace xfer

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a batch moves, kept as compact as the user said it: a hundred thousand pages of sixty layers
 // are one page table and sixty pairs of bases. Pieces are computed where they are needed, by the
-// planner that cuts chunks and by the link that fills its vectors; both get the same ones from the
-// same cursor.
+// planner that cuts chunks and by the channel that fills its vectors; both get the same ones from
+// the same cursor.
 #pragma once
 
 #include <cstdint>

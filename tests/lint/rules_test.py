@@ -40,7 +40,7 @@ class Floors(unittest.TestCase):
             self.assertEqual(len(self.faults(here, f"# include <{there}>")), 1, (here, there))
 
     def test_concrete_transports_are_known_to_one_file(self):
-        for here in ["core/engine/engine.cc", "transport/transport.h", "transport/stream/link.cc", "api/engine.cc"]:
+        for here in ["core/engine/engine.cc", "transport/transport.h", "transport/stream/channel.cc", "api/engine.cc"]:
             self.assertEqual(len(self.faults(here, '#include "transport/tcp/tcp.h"')), 1, here)
 
     def test_other_ways_to_write_a_path_are_not_allowed(self):

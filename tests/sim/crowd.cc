@@ -11,47 +11,37 @@ constexpr uint64_t kAwayNs = 200 * kNsPerMs;  // at most, until one comes again
 
 }  // namespace
 
-class Crowd::Visitor final : public LinkSink {
+class Crowd::Visitor final : public ChannelSink {
 public:
     Visitor(Crowd &crowd, std::vector<uint8_t> words) : crowd_(crowd), words_(std::move(words)) {
         dial();
     }
     void leave() {
-        if (link_) link_->close({XFER_ECLOSED, 0, 0, "it leaves"});
+        if (channel_) channel_->close({XFER_ECLOSED, 0, 0, "it leaves"});
     }
 
     void on_up() override {
-        if (!words_.empty()) link_->send_hello(words_);
+        if (!words_.empty()) channel_->send_hello(words_);
     }
-    void on_down(const Failure &) override {
+    void on_closed(const Failure &) override {
         ++crowd_.net_.met["half-open connection"];
         SimWorld &world = crowd_.net_.world;
         world.post(crowd_.loop_, world.random(kAwayNs), [this] { dial(); });
     }
     void on_hello(ConstBytes) override {}  // and nothing is proved
     void on_control(const Frame &, ConstBytes) override {}
-    void on_done(Op &, Status) override {}
-    Status on_access(Dir, const Access &, std::span<const WirePiece>,
-                     std::vector<iovec> &) override {
-        return XFER_EACCESS;
-    }
-    Status on_reach(const Access &, Reach &) override { return XFER_EACCESS; }
-    void on_served(Dir, uint64_t) override {}
-    void on_quiet(Target) override {}
-    void on_unmapped(Target) override {}
-    void on_notification_begun(NotificationId, uint64_t) override {}
 
 private:
     void dial() {
-        link_.reset();
+        channel_.reset();
         if (crowd_.gone_) return;
-        auto link = crowd_.transport_.connect(*parse_uri(crowd_.uri_), *this);
-        if (link) link_ = std::move(*link);
+        auto channel = crowd_.transport_.connect(*parse_uri(crowd_.uri_), *this);
+        if (channel) channel_ = std::move(*channel);
     }
 
     Crowd &crowd_;
     const std::vector<uint8_t> words_;
-    std::unique_ptr<Link> link_;
+    std::unique_ptr<Channel> channel_;
 };
 
 Crowd::Crowd(SimNet &net, std::string uri, uint32_t source)

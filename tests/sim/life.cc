@@ -211,7 +211,7 @@ void Life::close() {
     if (xfer_engine_close(engine) != XFER_OK) all.model.violated(name() + " can't be closed");
 }
 
-// What is left of it runs on with all its links gone, so that it ends in order; nobody hears it.
+// What is left of it runs on with all its channels gone, so that it ends in order; nobody hears it.
 void Life::crash(bool told) {
     all.note([&] { return name() + (told ? " is killed" : " dies without a word"); });
     all.net.kill(*process, told);

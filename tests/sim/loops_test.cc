@@ -2,8 +2,8 @@
 // Engines with two loops. The first byte of an identity says which of them its peer belongs to.
 #include <algorithm>
 
+#include "sim_channel.h"
 #include "sim_host.h"
-#include "sim_link.h"
 
 using namespace xfer;
 
@@ -42,7 +42,7 @@ TEST_CASE("an endpoint moves to the loop of its peer, with what waits by it") {
         CHECK(a.wait(1) == XFER_OK);
         CHECK(a.wait(2) == XFER_OK);
         CHECK(b.wait(1) == XFER_OK);
-        CHECK(world.net.met["link moved to another loop"] > 0);
+        CHECK(world.net.met["channel moved to another loop"] > 0);
         xfer_ep_close(ep);  // and so ends what waits on the other loop
         a.eps.clear();
         CHECK(a.wait(3) == XFER_ECANCELED);
@@ -67,8 +67,8 @@ TEST_CASE("what stays behind when an endpoint moves ends on the loop that it mov
         a.expect(2);
         REQUIRE(xfer_put(ep, from.data(), &a.ref, 0, kBytes, 2, nullptr) == XFER_OK);
         REQUIRE(world.world.run_until([&] { return b.memory[0] == 1; }, kSecond));
-        for (auto &[number, link] : world.net.links)
-            if (link->transport().number == b.process->number) link->cut();
+        for (auto &[number, channel] : world.net.channels)
+            if (channel->transport().number == b.process->number) channel->cut();
         REQUIRE(world.world.run_until([&] { return b.downs > 0; }, kSecond));
         world.net.linger_max = 5 * kSecond;  // the superseded one ends late
         b.expect(3);
@@ -113,7 +113,7 @@ TEST_CASE("a flush does not overtake what was begun before its endpoint moved") 
         }
         for (uint64_t at = 2; at < user; ++at)
             CHECK(a.wait(at) == XFER_OK);
-        CHECK(world.net.met["link moved to another loop"] > 0);
+        CHECK(world.net.met["channel moved to another loop"] > 0);
         for (auto at = ended.begin(); at != ended.end(); ++at)
             if (*at % 2 && *at > 1) CHECK(std::find(ended.begin(), at, *at - 1) != at);
         CHECK(!world.world.raced());

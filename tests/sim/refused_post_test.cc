@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A link may take fewer operations than core counts, or no more frames: what it refuses waits, or
-// ends with a status, and the process goes on.
+// A channel may take fewer operations than core counts, or no more frames: what it refuses waits,
+// or ends with a status, and the process goes on.
 #include <algorithm>
 #include <cerrno>
 
@@ -43,7 +43,7 @@ struct GatherBatch {
 
 }  // namespace
 
-TEST_CASE("what a link refuses to take goes when it has room") {
+TEST_CASE("what a channel refuses to take goes when it has room") {
     for (const uint64_t takes : {1, 2, 7, 63})
         with_seeds(10, [&](World &world) {
             CAPTURE(takes);
@@ -63,7 +63,7 @@ TEST_CASE("what a link refuses to take goes when it has room") {
         });
 }
 
-TEST_CASE("what a link refuses to take can be canceled, and ends once") {
+TEST_CASE("what a channel refuses to take can be canceled, and ends once") {
     with_seeds(50, [](World &world) {
         world.net.takes_ops = 1 + world.world.random(4);
         Host a(world, kA), b(world, kB);
@@ -86,7 +86,7 @@ TEST_CASE("what a link refuses to take can be canceled, and ends once") {
     });
 }
 
-TEST_CASE("a link that takes nothing ends its connection, and what waits ends by its limit") {
+TEST_CASE("a channel that takes nothing ends its connection, and what waits ends by its limit") {
     with_seeds(10, [](World &world) {
         Host a(world, kA), b(world, kB);
         xfer_ep_t *ep = a.open(kB);
@@ -100,7 +100,7 @@ TEST_CASE("a link that takes nothing ends its connection, and what waits ends by
     });
 }
 
-TEST_CASE("a link that takes no more frames is told as a peer that does not read") {
+TEST_CASE("a channel that takes no more frames is told as a peer that does not read") {
     with_seeds(20, [](World &world) {
         Host a(world, kA), b(world, kB);
         xfer_ep_t *ep = a.open(kB);

@@ -100,7 +100,7 @@ void Scenario::on_dial(SimTransport &from, const std::string &to, int how) {
 
 void Scenario::step(Act act) {
     if (act == Act::cut_all) {
-        note([] { return "all links break"; });
+        note([] { return "all channels break"; });
         return net.cut_all();
     }
     if (act == Act::freeze) return act_freeze();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim_transport.h"
 
-#include "sim_link.h"
+#include "sim_channel.h"
 #include "util/uri.h"
 
 namespace xfer {
@@ -26,43 +26,35 @@ private:
 };
 
 // The other end of a dial that was turned away: it says so, and closes.
-class TurnedAway final : public LinkSink {
+class TurnedAway final : public ChannelSink {
 public:
-    TurnedAway(std::unique_ptr<SimLink> link, ConstBytes words) : link_(std::move(link)) {
-        link_->set_sink(*this);
-        link_->send_hello(words);
-        link_->close({XFER_EOVERLOAD, 0, 0, "turned away"});
+    TurnedAway(std::unique_ptr<SimChannel> channel, ConstBytes words)
+        : channel_(std::move(channel)) {
+        channel_->set_sink(*this);
+        channel_->send_hello(words);
+        channel_->close({XFER_EOVERLOAD, 0, 0, "turned away"});
     }
-    void on_down(const Failure &) override {
-        link_->transport().net.world.post(link_->transport().loop, 0, [this] { delete this; });
+    void on_closed(const Failure &) override {
+        channel_->transport().net.world.post(channel_->transport().loop, 0,
+                                             [this] { delete this; });
     }
     void on_up() override {}
     void on_hello(ConstBytes) override {}
     void on_control(const Frame &, ConstBytes) override {}
-    void on_done(Op &, Status) override {}
-    Status on_access(Dir, const Access &, std::span<const WirePiece>,
-                     std::vector<iovec> &) override {
-        return XFER_EACCESS;
-    }
-    Status on_reach(const Access &, Reach &) override { return XFER_EACCESS; }
-    void on_served(Dir, uint64_t) override {}
-    void on_quiet(Target) override {}
-    void on_unmapped(Target) override {}
-    void on_notification_begun(NotificationId, uint64_t) override {}
 
 private:
-    std::unique_ptr<SimLink> link_;
+    std::unique_ptr<SimChannel> channel_;
 };
 
 // Whom the kernel has let in, the listener takes in a turn of its own; one that has ended meanwhile
 // does not.
-void accept_later(SimTransport &owner, const std::string &uri, std::unique_ptr<SimLink> link,
+void accept_later(SimTransport &owner, const std::string &uri, std::unique_ptr<SimChannel> channel,
                   const Source &from) {
     SimNet &net = owner.net;
     AcceptSink *sink = net.listeners.at(uri).second;
     net.world.post(owner.loop, 0,
                    [&net, sink, uri, from,
-                    held = std::make_shared<std::unique_ptr<SimLink>>(std::move(link))] {
+                    held = std::make_shared<std::unique_ptr<SimChannel>>(std::move(channel))] {
                        const auto at = net.listeners.find(uri);
                        if (at != net.listeners.end() && at->second.second == sink)
                            sink->on_accept(std::move(*held), from);
@@ -71,16 +63,16 @@ void accept_later(SimTransport &owner, const std::string &uri, std::unique_ptr<S
 
 // The other end of a doubled dial: it hears the first words a second time, and what it answers is
 // heard by nobody.
-void double_dial(SimTransport &owner, const std::string &uri, SimLink &end,
+void double_dial(SimTransport &owner, const std::string &uri, SimChannel &end,
                  const std::string &remote, const Source &source) {
-    auto twin = std::make_unique<SimLink>(owner, remote);
-    SimLink *second = twin.get();
+    auto twin = std::make_unique<SimChannel>(owner, remote);
+    SimChannel *second = twin.get();
     end.copy_to(*second);
     SimNet &net = owner.net;
     ++net.met["doubled dial"];
     net.note("a dial arrives twice");
     second->later(net.delay() + net.world.random(2'000 * kNsPerMs),
-                  [](SimLink &link) { link.cut(); });
+                  [](SimChannel &channel) { channel.cut(); });
     accept_later(owner, uri, std::move(twin), source);
 }
 
@@ -93,15 +85,15 @@ Result<std::unique_ptr<Listener>> SimTransport::listen(const Uri &uri, uint32_t,
     return std::unique_ptr<Listener>(new SimListener(*this, text));
 }
 
-Result<std::unique_ptr<Link>> SimTransport::connect(const Uri &uri, LinkSink &sink) {
+Result<std::unique_ptr<Channel>> SimTransport::connect(const Uri &uri, ChannelSink &sink) {
     ++net.dials;
     const std::string text = to_string(uri);
-    auto link = std::make_unique<SimLink>(*this, text);
-    link->set_sink(sink);
-    SimLink *end = link.get();
+    auto channel = std::make_unique<SimChannel>(*this, text);
+    channel->set_sink(sink);
+    SimChannel *end = channel.get();
     if (net.on_dial) net.on_dial(*this, text, 0);
-    end->later(net.delay(), [this, text](SimLink &dialing) { dialed(dialing, text); });
-    return std::unique_ptr<Link>(std::move(link));
+    end->later(net.delay(), [this, text](SimChannel &dialing) { dialed(dialing, text); });
+    return std::unique_ptr<Channel>(std::move(channel));
 }
 
 // What was on its way to another loop and did not come to it ends without a word.
@@ -109,15 +101,15 @@ SimTransport::~SimTransport() {
     std::erase_if(net.detached, [this](const auto &at) { return &at.second->transport() == this; });
 }
 
-std::unique_ptr<Link> SimTransport::adopt(DetachedLink ticket) {
+std::unique_ptr<Channel> SimTransport::adopt(DetachedChannel ticket) {
     auto held = net.detached.extract(ticket.fd.get());
     XFER_CHECK(!held.empty());
     held.mapped()->move_to(*this);
-    ++net.met["link moved to another loop"];
+    ++net.met["channel moved to another loop"];
     return std::move(held.mapped());
 }
 
-void SimTransport::dialed(SimLink &end, const std::string &uri) {
+void SimTransport::dialed(SimChannel &end, const std::string &uri) {
     const auto at = net.listeners.find(uri);
     SimTransport *owner = at == net.listeners.end() ? nullptr : at->second.first;
     const SimWay &there = net.way(number, owner ? owner->number : 0);
@@ -133,13 +125,15 @@ void SimTransport::dialed(SimLink &end, const std::string &uri) {
     if (silent == kNever) return;
     if (silent > net.world.now())
         return end.later(silent - net.world.now() + net.delay(),
-                         [this, uri](SimLink &dialing) { dialed(dialing, uri); });
+                         [this, uri](SimChannel &dialing) { dialed(dialing, uri); });
     AcceptSink &accept = *at->second.second;
     const Source from{Source::Kind::ipv4, source};
     const std::string name =
-        end.is_local() ? uri : "tcp://10.0.0.1:" + std::to_string(1024 + net.last_link % 60000);
-    auto far = std::make_unique<SimLink>(*owner, name);
-    SimLink::pair(end, *far);
+        end.scope() == Scope::host
+            ? uri
+            : "tcp://10.0.0.1:" + std::to_string(1024 + net.last_channel % 60000);
+    auto far = std::make_unique<SimChannel>(*owner, name);
+    SimChannel::pair(end, *far);
     if (net.chance(net.late_one_in)) {
         ++net.met["late dial"];
         end.be_late(net.world.random(net.late_max));
@@ -169,14 +163,14 @@ const SimWay &SimNet::way(uint32_t from, uint32_t to) const {
 }
 
 void SimNet::cut_all() {
-    for (auto &[number, link] : links)
-        link->cut();
+    for (auto &[number, channel] : channels)
+        channel->cut();
 }
 
 void SimNet::cut(uint32_t a, uint32_t b) {
-    for (auto &[number, link] : links) {
-        const uint32_t here = link->transport().number, there = link->there();
-        if ((here == a && there == b) || (here == b && there == a)) link->cut();
+    for (auto &[number, channel] : channels) {
+        const uint32_t here = channel->transport().number, there = channel->there();
+        if ((here == a && there == b) || (here == b && there == a)) channel->cut();
     }
 }
 
@@ -184,11 +178,12 @@ void SimNet::kill(SimProcess &process, bool told) {
     process.dead = true;
     std::erase_if(listeners,
                   [&](const auto &at) { return at.second.first->number == process.number; });
-    for (auto &[number, link] : links) {
-        if (link->transport().number == process.number || (told && link->there() == process.number))
-            link->cut();
-        else if (link->there() == process.number)
-            link->be_lost();
+    for (auto &[number, channel] : channels) {
+        if (channel->transport().number == process.number ||
+            (told && channel->there() == process.number))
+            channel->cut();
+        else if (channel->there() == process.number)
+            channel->be_lost();
     }
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A network between simulated engines, as a transport below the unchanged engine. Links carry their
-// bytes part by part over virtual time, each direction in its order; dials are refused, late or
-// doubled, links are cut, slow, silent for a time or for ever, and engines die, when the script or
-// the dice say so.
+// A network between simulated engines, as a transport below the unchanged engine. Channels carry
+// their bytes part by part over virtual time, each direction in its order; dials are refused, late
+// or doubled, channels are cut, slow, silent for a time or for ever, and engines die, when the
+// script or the dice say so.
 #pragma once
 
 #include <functional>
@@ -18,16 +18,16 @@
 
 namespace xfer {
 
-class SimLink;
+class SimChannel;
 class SimTransport;
 
-// Told of every byte that a link takes from, or puts into, the memory of users.
+// Told of every byte that a channel takes from, or puts into, the memory of users.
 class SimObserver {
 public:
     virtual ~SimObserver() = default;
     // The operation that this local memory was lent to, 0: not known.
     virtual uint64_t operation_at(const void *local) = 0;
-    // The first byte of a chunk, or the request of one, leaves for `to` (0: a link of
+    // The first byte of a chunk, or the request of one, leaves for `to` (0: a channel of
     // which nobody has the other end), with a checksum or not.
     virtual void leaves(uint64_t operation, const void *local, uint32_t to, bool checked) = 0;
     // A byte of it changes on its way, which its checksum tells.
@@ -50,8 +50,8 @@ public:
 
 // What bytes of one engine meet on their way to another.
 struct SimWay {
-    uint64_t silent_until = 0;  // nothing arrives before; kNever: what is sent is lost, and links
-                                // that lost something never recover
+    uint64_t silent_until = 0;      // nothing arrives before; kNever: what is sent is lost, and
+                                    // channels that lost something never recover
     uint64_t bytes_per_second = 0;  // 0: as the net
     bool refused = false;           // dials
 };
@@ -72,31 +72,32 @@ public:
 
     // What may go wrong, from now on.
     uint64_t delay_min = 20'000, delay_max = 200'000;  // ns, one way
-    uint64_t cut_one_in = 0;       // a link breaks instead of carrying a part; 0: never
-    uint64_t refuse_one_in = 0;    // a dial fails; 0: never
-    uint64_t late_one_in = 0;      // all that a dialed link carries takes up to late_max longer
-    uint64_t late_max = 0;         // ns
-    uint64_t spoil_one_in = 0;     // of a part with a checksum a byte changes; 0: never
-    uint64_t double_one_in = 0;    // a second link arrives for one dial, with the same first words
+    uint64_t cut_one_in = 0;     // a channel breaks instead of carrying a part; 0: never
+    uint64_t refuse_one_in = 0;  // a dial fails; 0: never
+    uint64_t late_one_in = 0;    // all that a dialed channel carries takes up to late_max longer
+    uint64_t late_max = 0;       // ns
+    uint64_t spoil_one_in = 0;   // of a part with a checksum a byte changes; 0: never
+    uint64_t double_one_in = 0;  // a second channel arrives for one dial, with the same first words
     std::set<std::string> closed;  // URIs at which every dial is refused
     bool neighbours = false;       // engines also meet as if they were on one host
-    bool silent = false;           // everything sent is lost, links stay: a black hole
+    bool silent = false;           // everything sent is lost, channels stay: a black hole
     uint64_t bytes_per_second = 1'000'000'000;
     uint64_t part_max = 64 * 1024;  // bytes that leave at once
     uint64_t window = 1024 * 1024;  // bytes of one direction that are on their way
-    // A link still uses the local memory of what is canceled, to its end, as a network card does
+    // A channel still uses the local memory of what is canceled, to its end, as a network card does
     // with a request that it has begun; 0: never.
     uint64_t busy_one_in = 0;
-    // Operations that a link takes at most, whatever its peers have agreed on.
+    // Operations that a channel takes at most, whatever its peers have agreed on.
     uint64_t takes_ops = UINT64_MAX;
-    // Frames that wait on a link at most; far beyond what a scenario says.
+    // Frames that wait on a channel at most; far beyond what a scenario says.
     uint64_t takes_frames = 65'536;
-    uint64_t linger_max = 0;  // ns: what waits on a link that is closed leaves up to so much later
+    uint64_t linger_max =
+        0;  // ns: what waits on a channel that is closed leaves up to so much later
     std::map<std::pair<uint32_t, uint32_t>, SimWay> ways;  // by number of process, from and to
 
-    void cut_all();  // every link breaks; the ends notice one by one
+    void cut_all();  // every channel breaks; the ends notice one by one
     void cut(uint32_t a, uint32_t b);
-    // Nothing of it is heard any more, nor does it hear anything; `told`: its peers' links end.
+    // Nothing of it is heard any more, nor does it hear anything; `told`: its peers' channels end.
     void kill(SimProcess &process, bool told);
     std::shared_ptr<SimProcess> new_process() {
         return std::make_shared<SimProcess>(++last_process_);
@@ -111,9 +112,10 @@ public:
     SimWorld &world;
     SimObserver *observer = nullptr;
     std::map<std::string, std::pair<SimTransport *, AcceptSink *>> listeners;
-    std::map<uint64_t, SimLink *> links;  // by number: iteration must not depend on addresses
-    std::map<int, std::unique_ptr<SimLink>> detached;  // on their way between loops, by descriptor
-    uint64_t last_link = 0;
+    std::map<uint64_t, SimChannel *> channels;  // by number: iteration must not depend on addresses
+    std::map<int, std::unique_ptr<SimChannel>>
+        detached;  // on their way between loops, by descriptor
+    uint64_t last_channel = 0;
     uint64_t dials = 0;
     std::map<std::string, uint64_t> met;  // how often each fault came
     // What became of a dial: 0 it is made, 1 it came through, -1 it was refused.
@@ -135,8 +137,8 @@ public:
     }
     Result<std::unique_ptr<Listener>> listen(const Uri &uri, uint32_t mode,
                                              AcceptSink &sink) override;
-    Result<std::unique_ptr<Link>> connect(const Uri &uri, LinkSink &sink) override;
-    std::unique_ptr<Link> adopt(DetachedLink ticket) override;
+    Result<std::unique_ptr<Channel>> connect(const Uri &uri, ChannelSink &sink) override;
+    std::unique_ptr<Channel> adopt(DetachedChannel ticket) override;
 
     SimNet &net;
     SimLoop &loop;
@@ -145,7 +147,7 @@ public:
     uint32_t source = number;  // the address that its dials come from
 
 private:
-    void dialed(SimLink &end, const std::string &uri);
+    void dialed(SimChannel &end, const std::string &uri);
 };
 
 }  // namespace xfer

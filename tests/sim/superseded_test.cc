@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A connection that a newer one has taken the place of is closed, but may still have something on
-// its way out until its links are down.
+// its way out until its channels are down.
 #include <cerrno>
 
+#include "sim_channel.h"
 #include "sim_host.h"
-#include "sim_link.h"
 
 using namespace xfer;
 
@@ -33,7 +33,7 @@ struct Watcher final : SimObserver {
     uint64_t in_time = 0, late = 0;
 };
 
-// Slow enough to be in the middle of it, and of a link that was closed something leaves later.
+// Slow enough to be in the middle of it, and of a channel that was closed something leaves later.
 void slow_down(World &world, Watcher &watcher) {
     world.net.observer = &watcher;
     world.net.bytes_per_second = 1'000'000;
@@ -41,10 +41,10 @@ void slow_down(World &world, Watcher &watcher) {
     world.net.linger_max = 100 * kNsPerMs;
 }
 
-// `who` notices that its links are broken, and comes again; the other end hears of it only then.
+// `who` notices that its channels are broken, and comes again; the other end hears of it only then.
 void come_again(World &world, Host &who, uint32_t transport, xfer_ep_t *ep, uint64_t user) {
-    for (auto &[number, link] : world.net.links)
-        if (link->transport().number == transport) link->cut();
+    for (auto &[number, channel] : world.net.channels)
+        if (channel->transport().number == transport) channel->cut();
     REQUIRE(world.world.run_until([&] { return who.downs > 0; }, kSecond));
     who.expect(user);
     REQUIRE(xfer_ep_connect(ep, user, nullptr) == XFER_OK);

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "scenario.h"
-#include "sim_link.h"
+#include "sim_channel.h"
 #include "wire/bytes.h"
 
 namespace xfer {
@@ -55,7 +55,7 @@ void Scenario::talk_to(Life &life, Life::Ep &ep, Life &owner, const Life::Area &
 // What a slow way took up before it was mended may be on it for as long as operations last; and
 // what is late stays so.
 bool Scenario::clogged() const {
-    return std::any_of(net.links.begin(), net.links.end(), [&](const auto &entry) {
+    return std::any_of(net.channels.begin(), net.channels.end(), [&](const auto &entry) {
         return std::max(entry.second->last_due(), world.now() + entry.second->late()) >
                world.now() + kSecond / 10;
     });

@@ -43,7 +43,7 @@ const Row kRows[] = {
      {{1, 2}, 0, {1, 0}},
      {153614, 108, 87, 2730}},
     {"both start anew", {{1, 1}, 0, {1, 1}}, {23938, 90, 62, 3640}},
-    {"links take time to come up",
+    {"channels take time to come up",
      {.dials = {1, 1}, .cuts = 1, .slow = true},
      {2845, 30, 18, 2088}},
     {"one closes", {.dials = {1, 1}, .closes = 1}, {996, 17, 9, 1040}},

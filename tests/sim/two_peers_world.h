@@ -32,7 +32,7 @@ struct TwoPeersLimits {
     uint8_t closes = 0;     // of a live connection, by the will of one side
     uint8_t expiries = 0;   // of the time that a handshake may take
     uint8_t data = 0;       // frames on live connections
-    bool slow = false;      // links take time to come up
+    bool slow = false;      // channels take time to come up
 };
 
 // What the machine did to one contact, as lib/README.md draws it.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Atomics in a random scenario. The model does each of them itself when a link is about to, so it
-// knows what every word holds, and what each must bring back. Those of an engine with itself are
+// Atomics in a random scenario. The model does each of them itself when a channel is about to, so
+// it knows what every word holds, and what each must bring back. Those of an engine with itself are
 // not seen; they add to a word of their own, of which their ends bound the sum.
 #include <cstring>
 

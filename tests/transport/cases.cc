@@ -132,7 +132,7 @@ TEST_CASE("an atomic that is canceled is done and says so, or is not done") {
             }
         }
         for (TestAtomic &op : ops)
-            if (!ends->is_done(op)) ends->inside([&] { return ends->link->cancel(op); });
+            if (!ends->is_done(op)) ends->inside([&] { return ends->channel->path().cancel(op); });
         REQUIRE(ends->all_done(ops.size()));
         for (const TestAtomic &op : ops) {
             CHECK(ends->times_done(op) == 1);
@@ -179,7 +179,7 @@ TEST_CASE(
         if (dir == Dir::get) ends->fill_memory(pattern(8 << 20, 9));
         chunks.post(*ends);
         TestOp more(dir, kRegion, {{address(chunks.local.data()), 0, 1}});
-        REQUIRE(!ends->link->post(more));
+        REQUIRE(!ends->channel->path().post(more));
         REQUIRE(ends->all_done(64));
         for (const TestOp &op : chunks.ops) {
             CHECK(ends->times_done(op) == 1);
@@ -197,7 +197,7 @@ TEST_CASE(
 TEST_CASE("control frames come whole and in order, both ways, and only so many may wait") {
     auto ends = make_ends();
     const std::vector<uint8_t> body = pattern(100, 2);
-    Link *const from[] = {ends->link.get(), &ends->back()};
+    Channel *const from[] = {ends->channel.get(), &ends->back()};
     RecordingSink *const to[] = {&ends->there(), &ends->here};
     for (int way = 0; way < (is_loopback() ? 1 : 2); ++way) {
         uint64_t said = 0;
@@ -222,7 +222,7 @@ TEST_CASE("what is canceled before it was flushed does not happen") {
     TestOp second(Dir::put, kRegion, {{address(data.data()), 5000, 5000}});
     ends->post(first);
     ends->post(second);
-    CHECK(ends->inside([&] { return ends->link->cancel(first); }));
+    CHECK(ends->inside([&] { return ends->channel->path().cancel(first); }));
     ends->flush();
     REQUIRE(ends->all_done(2));
     CHECK(ends->status_of(first) == XFER_ECANCELED);
@@ -246,7 +246,8 @@ TEST_CASE("of what is canceled at any moment, local memory is quiet, and it ends
             std::vector<bool> rewritten(8);
             for (size_t i = 0; i < 8; ++i) {
                 if (ends->is_done(chunks.ops[i])) continue;
-                rewritten[i] = ends->inside([&] { return ends->link->cancel(chunks.ops[i]); });
+                rewritten[i] =
+                    ends->inside([&] { return ends->channel->path().cancel(chunks.ops[i]); });
                 if (rewritten[i]) rewrite(i);
             }
             REQUIRE(ends->all_done(8));
@@ -310,14 +311,14 @@ TEST_CASE("when a region has ended nothing is read from it any more") {
     }
 }
 
-TEST_CASE("close ends every operation once, then the link, and its local memory is quiet") {
+TEST_CASE("close ends every operation once, then the channel, and its local memory is quiet") {
     for (int moment = 0; moment < 16; ++moment) {
         auto ends = make_ends();
         Chunks puts(Dir::put, 16), gets(Dir::get, 16);
         puts.post(*ends);
         gets.post(*ends);
         ends->pass(moment);
-        ends->inside([&] { return ends->link->close({XFER_ECLOSED, 0, 0, "enough"}), true; });
+        ends->inside([&] { return ends->channel->close({XFER_ECLOSED, 0, 0, "enough"}), true; });
         REQUIRE(ends->until([&] { return ends->here.down && ends->there().down; }));
         CHECK(ends->here.down->status == XFER_ECLOSED);
         REQUIRE(ends->here.done.size() == 32);
@@ -331,17 +332,17 @@ TEST_CASE("close ends every operation once, then the link, and its local memory 
         ends->pass(20);
         CHECK(!has_rewritten(ends->memory.data(), puts.local.size()));
         TestOp late(Dir::put, kRegion, {{address(puts.local.data()), 0, 100}});
-        CHECK(!ends->link->post(late));
+        CHECK(!ends->channel->path().post(late));
     }
 }
 
-TEST_CASE("a link may be closed from inside the end of an operation") {
+TEST_CASE("a channel may be closed from inside the end of an operation") {
     auto ends = make_ends();
     Chunks chunks(Dir::put, 64);
     ends->here.done_hook = [&](Op &op, Status) {
         if (&op != &chunks.ops[2]) return;
-        ends->link->close({XFER_ECLOSED, 0, 0, "enough"});
-        ends->link->cancel(chunks.ops[63]);
+        ends->channel->close({XFER_ECLOSED, 0, 0, "enough"});
+        ends->channel->path().cancel(chunks.ops[63]);
     };
     chunks.post(*ends);
     REQUIRE(ends->until([&] { return ends->here.down.has_value(); }));
@@ -351,13 +352,13 @@ TEST_CASE("a link may be closed from inside the end of an operation") {
 }
 
 // That too much waits is another end than the one that it has.
-TEST_CASE("what is said to a link that ends is taken and forgotten") {
+TEST_CASE("what is said to a channel that ends is taken and forgotten") {
     auto ends = make_ends();
-    ends->link->close({XFER_ECLOSED, 0, 0, "bye"});
-    CHECK(ends->inside([&] { return ends->link->send(lookup(0, 3), pattern(3, 1)); }));
+    ends->channel->close({XFER_ECLOSED, 0, 0, "bye"});
+    CHECK(ends->inside([&] { return ends->channel->send(lookup(0, 3), pattern(3, 1)); }));
     REQUIRE(ends->until([&] { return ends->here.down.has_value(); }));
     CHECK(ends->here.down->status == XFER_ECLOSED);
-    CHECK(ends->inside([&] { return ends->link->send(lookup(1, 3), pattern(3, 1)); }));
+    CHECK(ends->inside([&] { return ends->channel->send(lookup(1, 3), pattern(3, 1)); }));
     if (is_loopback()) return;
     REQUIRE(ends->until([&] { return ends->there().down.has_value(); }));
     CHECK(ends->there().controls.empty());
@@ -367,8 +368,8 @@ TEST_CASE("last words are heard before the end") {
     auto ends = make_ends();
     if (is_loopback()) return;  // who would hear them
     for (uint64_t i = 0; i < 50; ++i)
-        REQUIRE(ends->link->send(lookup(i, 3), pattern(3, 1)));
-    ends->link->close({XFER_ECLOSED, 0, 0, "bye"});
+        REQUIRE(ends->channel->send(lookup(i, 3), pattern(3, 1)));
+    ends->channel->close({XFER_ECLOSED, 0, 0, "bye"});
     REQUIRE(ends->until([&] { return ends->there().down.has_value(); }));
     CHECK(ends->there().controls.size() == 50);
     CHECK(ends->there().down->status == XFER_EPEERLOST);

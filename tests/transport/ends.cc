@@ -31,35 +31,38 @@ std::vector<uint8_t> some_hello() {
 class Loopback final : public Ends {
 public:
     Loopback() {
-        link = make_loopback_link(*loop_);
-        link->set_sink(here);
-        link->start(64, 64);
-        link->hear();
+        channel = make_loopback_channel(*loop_);
+        channel->set_sink(here);
+        channel->start(here, 64, 64);
+        channel->resume();
         lend();
     }
     ~Loopback() override {
         part();
-        link.reset();
+        channel.reset();
     }
     bool until(const std::function<bool()> &condition) override {
         return turn_until(*loop_, condition);
     }
     void turn() override { loop_->turn(kNsPerMs / 10); }
     RecordingSink &there() override { return here; }
-    Link &back() override { return *link; }
+    Channel &back() override { return *channel; }
 
 private:
     std::unique_ptr<OwnLoop> loop_ = std::move(*OwnLoop::open(0));
 };
 
 struct RendezvousSocket final : AcceptSink {
-    explicit RendezvousSocket(std::function<void(std::unique_ptr<Link>)> in) : in(std::move(in)) {}
+    explicit RendezvousSocket(std::function<void(std::unique_ptr<Channel>)> in)
+        : in(std::move(in)) {}
     bool admits(const Source &) override { return true; }
     ConstBytes refusal() const override { return {}; }
     bool under_pressure() override { return false; }
     bool shed() override { return false; }
-    void on_accept(std::unique_ptr<Link> link, const Source &) override { in(std::move(link)); }
-    std::function<void(std::unique_ptr<Link>)> in;
+    void on_accept(std::unique_ptr<Channel> channel, const Source &) override {
+        in(std::move(channel));
+    }
+    std::function<void(std::unique_ptr<Channel>)> in;
 };
 
 class OnKernel final : public Ends {
@@ -81,13 +84,13 @@ public:
         listener_ = std::move(*listening);
         auto dialed = transport_->connect(*parse_uri(listener_->bound()), here);
         REQUIRE(dialed);
-        link = std::move(*dialed);
+        channel = std::move(*dialed);
         meet();
         if (way() == "shm-shown") ask();
     }
     ~OnKernel() override {
         part();
-        link.reset();
+        channel.reset();
         accepted_.reset();
     }
     bool until(const std::function<bool()> &condition) override {
@@ -115,7 +118,7 @@ private:
     Log log_;
     std::unique_ptr<OwnLoop> loop_ = std::move(*OwnLoop::open(0));
     std::unique_ptr<Transport> transport_;
-    RendezvousSocket rendezvous_{[this](std::unique_ptr<Link> came) {
+    RendezvousSocket rendezvous_{[this](std::unique_ptr<Channel> came) {
         came->set_sink(there_);
         accepted_ = std::move(came);
     }};
@@ -131,12 +134,12 @@ public:
         listener_ = std::move(*listening);
         auto dialed = near_.connect(*at, here);
         REQUIRE(dialed);
-        link = std::move(*dialed);
+        channel = std::move(*dialed);
         meet();
     }
     ~Simulated() override {
         part();
-        link.reset();
+        channel.reset();
         accepted_.reset();
     }
     bool until(const std::function<bool()> &condition) override {
@@ -152,7 +155,7 @@ private:
     SimNet net_{world_};
     SimLoop loop_{world_}, far_loop_{world_};
     SimTransport near_{net_, loop_}, far_{net_, far_loop_};
-    RendezvousSocket rendezvous_{[this](std::unique_ptr<Link> came) {
+    RendezvousSocket rendezvous_{[this](std::unique_ptr<Channel> came) {
         came->set_sink(there_);
         accepted_ = std::move(came);
     }};
@@ -163,19 +166,19 @@ private:
 
 void Ends::meet() {
     REQUIRE(until([&] { return here.up && accepted_; }));
-    link->send_hello(some_hello());
+    channel->send_hello(some_hello());
     REQUIRE(until([&] { return there_.hellos.size() == 1; }));
     accepted_->send_hello(some_hello());
-    accepted_->start(64, 64);
-    accepted_->hear();
+    accepted_->start(there_, 64, 64);
+    accepted_->resume();
     REQUIRE(until([&] { return here.hellos.size() == 1; }));
-    link->start(64, 64);
-    link->hear();
+    channel->start(here, 64, 64);
+    channel->resume();
     lend();
 }
 
 void Ends::part() {
-    for (Link *end : {link.get(), &back()})
+    for (Channel *end : {channel.get(), &back()})
         end->close({XFER_ECLOSED, 0, 0, "the case is over"});
     until([&] { return here.down && there().down; });
 }

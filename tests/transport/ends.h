@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two ends of a link that have met, over any transport: `here` puts into and gets from `memory`,
+// Two ends of a channel that have met, over any transport: `here` puts into and gets from `memory`,
 // which lies behind `there`. Those of a loopback are one and the same.
 #pragma once
 
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "link_sink.h"
+#include "recording_sink.h"
 
 namespace xfer::test {
 
@@ -21,10 +21,10 @@ public:
     virtual bool until(const std::function<bool()> &condition) = 0;  // in five seconds
     virtual void turn() = 0;
     virtual RecordingSink &there() { return there_; }
-    virtual Link &back() { return *accepted_; }
+    virtual Channel &back() { return *accepted_; }
 
     RecordingSink here;
-    std::unique_ptr<Link> link;
+    std::unique_ptr<Channel> channel;
     std::vector<uint8_t> memory = std::vector<uint8_t>(8 << 20);
 
     void fill_memory(const std::vector<uint8_t> &bytes) {  // where it is
@@ -35,7 +35,7 @@ public:
             turn();
     }
     void lend() { there().regions[kRegion] = &memory; }
-    // No call may come from inside the link's methods.
+    // No call may come from inside the channel's methods.
     template <typename Call>
     auto inside(Call call) {
         here.in_method = there().in_method = true;
@@ -44,10 +44,10 @@ public:
         return result;
     }
     void post(Op &op) {
-        REQUIRE(inside([&] { return link->post(op); }));
+        REQUIRE(inside([&] { return channel->path().post(op); }));
     }
     void flush() {
-        inside([&] { return link->flush(), true; });
+        inside([&] { return channel->path().flush(), true; });
     }
     bool all_done(size_t count) {
         return until([&] { return here.done.size() >= count; });
@@ -67,7 +67,8 @@ public:
     // The owner ends the region, and waits until it is quiet.
     void end_region() {
         there().regions.erase(kRegion);
-        const bool quiet = inside([&] { return back().retire(RegionId{kRegion}, XFER_ESTALE); });
+        const bool quiet =
+            inside([&] { return back().path().retire(RegionId{kRegion}, XFER_ESTALE); });
         if (!quiet) REQUIRE(until([&] { return !there().quiet.empty(); }));
     }
 
@@ -75,7 +76,7 @@ protected:
     void meet();  // after the dial
     void part();
     RecordingSink there_;
-    std::unique_ptr<Link> accepted_;
+    std::unique_ptr<Channel> accepted_;
 };
 
 // By XFER_TEST_TRANSPORT: loopback, tcp, unix, shm, shm-shown (what was asked for can be copied

@@ -3,7 +3,7 @@
 
 #include <deque>
 
-#include "link_sink.h"
+#include "recording_sink.h"
 
 using namespace xfer;
 using namespace xfer::test;
@@ -16,12 +16,12 @@ struct Self {
     std::unique_ptr<OwnLoop> loop = std::move(*OwnLoop::open(0));
     RecordingSink sink;
     std::vector<uint8_t> memory = std::vector<uint8_t>(8 << 20);
-    std::unique_ptr<Link> link = make_loopback_link(*loop);
+    std::unique_ptr<Channel> channel = make_loopback_channel(*loop);
 
     Self() {
-        link->set_sink(sink);
-        link->start(64, 64);
-        link->hear();
+        channel->set_sink(sink);
+        channel->start(sink, 64, 64);
+        channel->resume();
         sink.regions[kRegion] = &memory;
     }
     bool all_done(size_t count) {
@@ -43,8 +43,8 @@ TEST_CASE("puts and gets are checked and copied") {
     TestOp past(Dir::get, kRegion, {{address(back.data()), (8 << 20) - 1, 2}});
     self.sink.in_method = true;
     for (TestOp *op : {&put, &get, &empty, &stale, &past})
-        REQUIRE(self.link->post(*op));
-    self.link->flush();
+        REQUIRE(self.channel->path().post(*op));
+    self.channel->path().flush();
     self.sink.in_method = false;
     REQUIRE(self.all_done(5));
     CHECK(self.sink.done[0].status == XFER_OK);
@@ -63,8 +63,8 @@ TEST_CASE("a region can be moved within itself") {
     self.memory = pattern(1 << 20, 4);
     std::vector<uint8_t> was = self.memory;
     TestOp put(Dir::put, kRegion, {{address(self.memory.data()), 1000, 100'000}});
-    REQUIRE(self.link->post(put));
-    self.link->flush();
+    REQUIRE(self.channel->path().post(put));
+    self.channel->path().flush();
     REQUIRE(self.all_done(1));
     CHECK(std::equal(was.begin(), was.begin() + 100'000, self.memory.begin() + 1000));
 }
@@ -77,7 +77,7 @@ TEST_CASE("frames and messages come back in order, and only so many may wait") {
     const uint8_t name[] = {'a', 'b', 'c'};
     int taken = 0;
     self.sink.in_method = true;
-    while (self.link->send(frame, name))
+    while (self.channel->send(frame, name))
         frame.seq = static_cast<uint64_t>(++taken);
     self.sink.in_method = false;
     CHECK(taken > 100);
@@ -87,7 +87,7 @@ TEST_CASE("frames and messages come back in order, and only so many may wait") {
         CHECK(self.sink.controls[i].frame.seq == i);
         CHECK(self.sink.controls[i].body == std::vector<uint8_t>(name, name + 3));
     }
-    self.link->send_hello(name);
+    self.channel->send_hello(name);
     REQUIRE(turn_until(*self.loop, [&] { return self.sink.hellos.size() == 1; }));
 }
 
@@ -96,10 +96,10 @@ TEST_CASE("a canceled operation copies nothing") {
     std::vector<uint8_t> data = pattern(5000, 1);
     TestOp first(Dir::put, kRegion, {{address(data.data()), 0, 5000}}),
         second(Dir::put, kRegion, {{address(data.data()), 5000, 5000}});
-    REQUIRE(self.link->post(first));
-    REQUIRE(self.link->post(second));
-    self.link->flush();
-    CHECK(self.link->cancel(first));
+    REQUIRE(self.channel->path().post(first));
+    REQUIRE(self.channel->path().post(second));
+    self.channel->path().flush();
+    CHECK(self.channel->path().cancel(first));
     REQUIRE(self.all_done(2));
     CHECK(self.sink.done[0].op == &first);
     CHECK(self.sink.done[0].status == XFER_ECANCELED);
@@ -108,22 +108,22 @@ TEST_CASE("a canceled operation copies nothing") {
     CHECK(self.memory[5000] == data[0]);
 }
 
-TEST_CASE("close ends what was posted, then the link, also from inside a call") {
+TEST_CASE("close ends what was posted, then the channel, also from inside a call") {
     Self self;
     std::vector<uint8_t> data = pattern(kMaxChunk, 1);
     std::deque<TestOp> ops;
     for (int i = 0; i < 64; ++i) {
         ops.emplace_back(Dir::put, kRegion,
                          std::vector<Piece>{{address(data.data()), 0, kMaxChunk}});
-        REQUIRE(self.link->post(ops.back()));
+        REQUIRE(self.channel->path().post(ops.back()));
     }
-    CHECK(!self.link->post(ops.back()));
+    CHECK(!self.channel->path().post(ops.back()));
     self.sink.done_hook = [&](Op &op, Status) {
         if (&op != &ops[2]) return;
-        self.link->close({XFER_ECLOSED, 0, 0, "enough"});
-        self.link->cancel(ops[40]);
+        self.channel->close({XFER_ECLOSED, 0, 0, "enough"});
+        self.channel->path().cancel(ops[40]);
     };
-    self.link->flush();
+    self.channel->path().flush();
     REQUIRE(turn_until(*self.loop, [&] { return self.sink.down.has_value(); }));
     REQUIRE(self.sink.done.size() == 64);
     for (size_t i = 0; i < 64; ++i) {
@@ -133,5 +133,5 @@ TEST_CASE("close ends what was posted, then the link, also from inside a call") 
         CHECK(self.sink.done[i].status == expected);
     }
     CHECK(self.sink.down->status == XFER_ECLOSED);
-    CHECK(!self.link->post(ops[0]));
+    CHECK(!self.channel->path().post(ops[0]));
 }

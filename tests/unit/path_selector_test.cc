@@ -13,26 +13,26 @@ using namespace xfer;
 
 namespace {
 
-constexpr auto kOpening = Path::Health::opening, kReady = Path::Health::ready,
-               kDown = Path::Health::down;
+constexpr auto kOpening = PathView::Health::opening, kReady = PathView::Health::ready,
+               kDown = PathView::Health::down;
 constexpr uint32_t kHost = memory_bit(XFER_MEM_HOST), kBoth = kHost | memory_bit(XFER_MEM_CUDA);
 
-Path first(Path::Health health = kReady) {
+PathView first(PathView::Health health = kReady) {
     return {Scope::network, health, true, 0, kHost};
 }
-Path silent() {  // the first one, when the near one speaks
+PathView silent() {  // the first one, when the near one speaks
     return {Scope::network, kDown, false, 0, kHost};
 }
-Path data(Path::Health health = kReady, uint64_t waiting = 0, uint32_t memory = kHost) {
+PathView data(PathView::Health health = kReady, uint64_t waiting = 0, uint32_t memory = kHost) {
     return {Scope::network, health, false, waiting, memory};
 }
-Path near(Path::Health health = kReady, bool control = true) {
+PathView near(PathView::Health health = kReady, bool control = true) {
     return {Scope::host, health, control, 0, kHost};
 }
-Path attached(uint64_t here, uint64_t there) {
+PathView attached(uint64_t here, uint64_t there) {
     return {Scope::fabric, kReady, false, 0, kBoth, here, there};
 }
-Path self() {
+PathView self() {
     return {Scope::process, kReady, true, 0, kHost};
 }
 
@@ -40,10 +40,10 @@ constexpr int kNone = -1;
 
 struct Row {
     const char *name;
-    std::vector<Path> paths;
+    std::vector<PathView> paths;
     int small, bulk;  // which takes it
     bool open;        // for bulk; small work never asks for more
-    PathRequest errand = {};
+    PathRequest request = {};
 };
 
 const std::vector<Row> kTable = {
@@ -127,16 +127,16 @@ TEST_CASE("each work takes the path of the table") {
     for (const Row &row : kTable) {
         CAPTURE(std::string(row.name));
         for (const uint64_t bytes : {uint64_t{0}, uint64_t{1}, kSmall}) {
-            PathRequest errand = row.errand;
-            errand.bytes = bytes;
-            const Choice choice = choose(row.paths, errand);
+            PathRequest request = row.request;
+            request.bytes = bytes;
+            const Choice choice = choose(row.paths, request);
             CHECK((choice.path ? static_cast<int>(*choice.path) : kNone) == row.small);
             CHECK(!choice.open_lanes);
         }
         for (const uint64_t bytes : {kSmall + 1, uint64_t{1} << 40}) {
-            PathRequest errand = row.errand;
-            errand.bytes = bytes;
-            const Choice choice = choose(row.paths, errand);
+            PathRequest request = row.request;
+            request.bytes = bytes;
+            const Choice choice = choose(row.paths, request);
             CHECK((choice.path ? static_cast<int>(*choice.path) : kNone) == row.bulk);
             CHECK(choice.open_lanes == row.open);
         }

@@ -13,7 +13,7 @@
 
 #include <cstring>
 
-#include "link_sink.h"
+#include "recording_sink.h"
 #include "transport/shm/import_table.h"
 #include "transport/shm/rendezvous.h"
 

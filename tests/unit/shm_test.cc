@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Links between neighbours: how they meet, what is copied without the other, what a neighbour that
-// means ill can do, and how it ends.
+// Channels between neighbours: how they meet, what is copied without the other, what a neighbour
+// that means ill can do, and how it ends.
 #include "transport/shm/shm.h"
 #include "transport/shm/streaming.h"
 
@@ -17,7 +17,7 @@
 #include <fstream>
 #include <functional>
 
-#include "link_sink.h"
+#include "recording_sink.h"
 #include "transport/shm/rendezvous.h"
 #include "transport/shm/segment.h"
 #include "transport/shm/words.h"
@@ -40,12 +40,12 @@ struct Acceptor : AcceptSink {
     ConstBytes refusal() const override { return {}; }
     bool under_pressure() override { return false; }
     bool shed() override { return false; }
-    void on_accept(std::unique_ptr<Link> link, const Source &) override {
-        link->set_sink(sink);
-        links.push_back(std::move(link));
+    void on_accept(std::unique_ptr<Channel> channel, const Source &) override {
+        channel->set_sink(sink);
+        channels.push_back(std::move(channel));
     }
     RecordingSink &sink;
-    std::vector<std::unique_ptr<Link>> links;
+    std::vector<std::unique_ptr<Channel>> channels;
 };
 
 std::vector<uint8_t> words(HelloKind kind = HelloKind::lane_ready) {
@@ -68,7 +68,7 @@ struct Neighbours {
     RecordingSink here, there;
     Acceptor accepting{there};
     std::unique_ptr<Listener> listener;
-    std::unique_ptr<Link> link;
+    std::unique_ptr<Channel> channel;
     std::vector<uint8_t> memory = std::vector<uint8_t>(8 << 20);
 
     Neighbours() {
@@ -77,7 +77,7 @@ struct Neighbours {
         listener = std::move(*listening);
         there.regions[kRegion] = &memory;
     }
-    Link &accepted() { return *accepting.links.at(0); }
+    Channel &accepted() { return *accepting.channels.at(0); }
     template <typename Condition>
     bool until(Condition condition) {
         return turn_until(*loop, condition);
@@ -85,25 +85,25 @@ struct Neighbours {
     void dial() {
         auto made = transport->connect(at, here);
         REQUIRE(made);
-        link = std::move(*made);
-        REQUIRE(until([&] { return here.up && !accepting.links.empty(); }));
+        channel = std::move(*made);
+        REQUIRE(until([&] { return here.up && !accepting.channels.empty(); }));
     }
     void meet() {
         dial();
-        link->send_hello(words());
+        channel->send_hello(words());
         REQUIRE(until([&] { return there.hellos.size() == 1; }));
         accepted().send_hello(words());
-        accepted().start(64, 64);
-        accepted().hear();
+        accepted().start(there, 64, 64);
+        accepted().resume();
         REQUIRE(until([&] { return here.hellos.size() == 1; }));
-        link->start(64, 64);
-        link->hear();
+        channel->start(here, 64, 64);
+        channel->resume();
     }
     // Runs the operation; its status.
     Status now(TestOp &op) {
         const size_t before = here.done.size();
-        REQUIRE(link->post(op));
-        link->flush();
+        REQUIRE(channel->path().post(op));
+        channel->path().flush();
         REQUIRE(until([&] { return here.done.size() > before; }));
         return here.done.back().status;
     }
@@ -159,14 +159,14 @@ struct Raw : Neighbours {
         auto fd = elsewhere ? connect_elsewhere(name) : shm::connect_to(name);
         REQUIRE(fd);
         door = std::make_unique<RendezvousSocket>(std::move(*fd));
-        REQUIRE(until([&] { return !accepting.links.empty(); }));
+        REQUIRE(until([&] { return !accepting.channels.empty(); }));
     }
     void join() {
         REQUIRE(door->send(words()) == 0);
         REQUIRE(until([&] { return there.hellos.size() == 1; }));
         accepted().send_hello(words());
-        accepted().start(64, 64);
-        accepted().hear();
+        accepted().start(there, 64, 64);
+        accepted().resume();
         turn_some(*loop);
         Packet packet;
         REQUIRE(door->receive(packet) == 0);
@@ -195,14 +195,14 @@ struct Raw : Neighbours {
     }
 };
 
-// A neighbour that owns: it is dialed, by our link, at a socket that another process made, so that
-// what it shows is mapped.
+// A neighbour that owns: it is dialed, by our channel, at a socket that another process made, so
+// that what it shows is mapped.
 struct RawOwner {
     Log log;
     std::unique_ptr<OwnLoop> loop = std::move(*OwnLoop::open(0));
     std::unique_ptr<Transport> transport = make_shm(*loop, log);
     RecordingSink here;
-    std::unique_ptr<Link> link;
+    std::unique_ptr<Channel> channel;
     std::unique_ptr<RendezvousSocket> door;
     std::unique_ptr<Segment> segment = std::move(*Segment::make());
 
@@ -212,16 +212,16 @@ struct RawOwner {
         Fd listener = listen_elsewhere("xfer-" + at.host);
         auto made = transport->connect(at, here);
         REQUIRE(made);
-        link = std::move(*made);
+        channel = std::move(*made);
         door = std::make_unique<RendezvousSocket>(shm::accept_from(listener.get()));
-        link->send_hello(words());
+        channel->send_hello(words());
         REQUIRE(turn_until(*loop, [&] { return here.up; }));
         REQUIRE(hears().bytes == words());
         REQUIRE(door->send(words(last), std::array{segment->descriptor()}) == 0);
         REQUIRE(turn_until(*loop, [&] { return here.hellos.size() == 1 || here.down; }));
         if (!starts) return;
-        link->start(64, 64);
-        link->hear();
+        channel->start(here, 64, 64);
+        channel->resume();
     }
     Packet hears() {
         Packet packet;
@@ -236,8 +236,8 @@ struct RawOwner {
     }
     // The first operation asks, and waits in the rings.
     void shows(TestOp &first, const Fd &memory, uint64_t mapping, uint64_t length) {
-        REQUIRE(link->post(first));
-        link->flush();
+        REQUIRE(channel->path().post(first));
+        channel->path().flush();
         const auto asked = shm::decode_word(hears().bytes);
         REQUIRE(asked);
         REQUIRE(asked->kind == Word::Kind::show);
@@ -268,28 +268,28 @@ TEST_CASE("neighbours meet, and frames go both ways") {
     Frame ping;
     ping.type = FrameType::ping;
     ping.seq = 9;
-    REQUIRE(pair.link->send(ping, {}));
+    REQUIRE(pair.channel->send(ping, {}));
     REQUIRE(pair.accepted().send(ping, {}));
     CHECK(pair.until([&] { return !pair.here.controls.empty() && !pair.there.controls.empty(); }));
-    CHECK(pair.link->remote() == "shm://" + pair.at.host);
+    CHECK(pair.channel->remote() == "shm://" + pair.at.host);
 }
 
 TEST_CASE("who is deaf hears later, all of it and in order") {
     Neighbours pair;
     pair.dial();
-    pair.link->send_hello(words());
+    pair.channel->send_hello(words());
     REQUIRE(pair.until([&] { return pair.there.hellos.size() == 1; }));
     pair.accepted().send_hello(words());
-    pair.accepted().start(64, 64);
+    pair.accepted().start(pair.there, 64, 64);
     REQUIRE(pair.until([&] { return pair.here.hellos.size() == 1; }));
-    pair.link->start(64, 64);
+    pair.channel->start(pair.here, 64, 64);
     Frame ping;
     ping.type = FrameType::ping;
     for (ping.seq = 1; ping.seq <= 100; ++ping.seq)
-        REQUIRE(pair.link->send(ping, {}));
+        REQUIRE(pair.channel->send(ping, {}));
     turn_some(*pair.loop);
     CHECK(pair.there.controls.empty());
-    pair.accepted().hear();
+    pair.accepted().resume();
     REQUIRE(pair.until([&] { return pair.there.controls.size() == 100; }));
     for (size_t i = 0; i < 100; ++i)
         CHECK(pair.there.controls[i].frame.seq == i + 1);
@@ -344,10 +344,10 @@ TEST_CASE("an atomic that was posted when the region ended is refused, and not d
     n.meet();
     n.get_near();
     TestAtomic late(AtomicOp::add, 8, 3);
-    REQUIRE(n.link->post(late));
+    REQUIRE(n.channel->path().post(late));
     n.there.regions.clear();
-    CHECK(n.accepted().retire(RegionId{kRegion}, XFER_ESTALE));
-    n.link->flush();
+    CHECK(n.accepted().path().retire(RegionId{kRegion}, XFER_ESTALE));
+    n.channel->path().flush();
     REQUIRE(n.until([&] { return !n.here.done.empty() && n.here.done.back().op == &late; }));
     CHECK(n.here.done.back().status == XFER_ESTALE);
     CHECK(!late.canceled);
@@ -358,7 +358,7 @@ TEST_CASE("a region that has ended is not touched, and what comes later is refus
     Neighbours pair;
     pair.meet();
     pair.get_near();
-    CHECK(pair.accepted().retire(RegionId{kRegion}, XFER_ESTALE));
+    CHECK(pair.accepted().path().retire(RegionId{kRegion}, XFER_ESTALE));
     pair.there.regions.clear();
     std::vector<uint8_t> local = pattern(1'000, 1);
     for (int i = 0; i < 3; ++i) {  // before its end is heard of, and after
@@ -375,10 +375,10 @@ TEST_CASE("a put that was posted when the region ended is refused") {
     pair.get_near();
     std::vector<uint8_t> local = pattern(1'000, 1);
     TestOp put(Dir::put, kRegion, {{address(local.data()), 0, 1'000}});
-    REQUIRE(pair.link->post(put));
-    CHECK(pair.accepted().retire(RegionId{kRegion}, XFER_ESTALE));
+    REQUIRE(pair.channel->path().post(put));
+    CHECK(pair.accepted().path().retire(RegionId{kRegion}, XFER_ESTALE));
     pair.there.regions.clear();
-    pair.link->flush();
+    pair.channel->path().flush();
     const size_t before = pair.here.done.size();
     REQUIRE(pair.until([&] { return pair.here.done.size() > before; }));
     CHECK(pair.here.done.back().status == XFER_ESTALE);
@@ -391,9 +391,9 @@ TEST_CASE("a canceled operation that was not copied is not copied any more") {
     pair.get_near();
     std::vector<uint8_t> local = pattern(1'000, 1);
     TestOp put(Dir::put, kRegion, {{address(local.data()), 0, 1'000}});
-    REQUIRE(pair.link->post(put));
-    CHECK(pair.link->cancel(put));
-    pair.link->flush();
+    REQUIRE(pair.channel->path().post(put));
+    CHECK(pair.channel->path().cancel(put));
+    pair.channel->path().flush();
     const size_t before = pair.here.done.size();
     REQUIRE(pair.until([&] { return pair.here.done.size() > before; }));
     CHECK(pair.here.done.back().status == XFER_ECANCELED);
@@ -416,7 +416,7 @@ TEST_CASE("an owner whose neighbour ends hears of the notifications whose puts w
     CHECK(pair.now(get) == XFER_OK);
     CHECK(pair.there.unseen.empty());
     SUBCASE("by itself") {
-        pair.link->close({XFER_EPEERLOST, 0, 0, "enough"});
+        pair.channel->close({XFER_EPEERLOST, 0, 0, "enough"});
     }
     SUBCASE("for its owner, who does not look at the rings any more") {
         pair.accepted().close({XFER_EPEERLOST, 0, 0, "enough"});
@@ -434,35 +434,35 @@ TEST_CASE("what was noted counts as sent, though it takes the rings and never le
     pair.get_near();
     std::vector<uint8_t> local(1 << 20);
     TestOp fills(Dir::put, kRegion + 1, {{address(local.data()), 0, 1 << 20}});
-    REQUIRE(pair.link->post(fills));
-    pair.link->flush();  // the ring is full now: nobody reads before the loop turns
+    REQUIRE(pair.channel->path().post(fills));
+    pair.channel->path().flush();  // the ring is full now: nobody reads before the loop turns
     TestOp notified(Dir::put, kRegion, {{address(local.data()), 0, 16}});
     notified.remote.notification = 1;
-    REQUIRE(pair.link->post(notified));
-    CHECK(pair.accepted().retire(RegionId{kRegion}, XFER_ESTALE));
-    pair.link->flush();
+    REQUIRE(pair.channel->path().post(notified));
+    CHECK(pair.accepted().path().retire(RegionId{kRegion}, XFER_ESTALE));
+    pair.channel->path().flush();
     CHECK(notified.sent);
     const size_t before = pair.here.done.size();
-    pair.link->close({XFER_EPEERLOST, 0, 0, "enough"});
+    pair.channel->close({XFER_EPEERLOST, 0, 0, "enough"});
     REQUIRE(pair.until([&] { return pair.here.done.size() == before + 2; }));
     CHECK(notified.sent);
 }
 
-TEST_CASE("what is posted on a link that could not start ends with it") {
+TEST_CASE("what is posted on a channel that could not start ends with it") {
     Neighbours pair;
     pair.dial();
-    pair.link->start(64, 64);  // no rings have come
+    pair.channel->start(pair.here, 64, 64);  // no rings have come
     std::vector<uint8_t> local(16);
     TestOp op(Dir::put, kRegion, {{address(local.data()), 0, 16}});
-    REQUIRE(pair.link->post(op));
-    pair.link->flush();
+    REQUIRE(pair.channel->path().post(op));
+    pair.channel->path().flush();
     REQUIRE(pair.until([&] { return pair.here.down.has_value(); }));
     REQUIRE(pair.here.done.size() == 1);
     CHECK(pair.here.done[0].status == XFER_EPEERLOST);
     CHECK(!op.sent);
 }
 
-TEST_CASE("every operation ends with the link, and both ends are told") {
+TEST_CASE("every operation ends with the channel, and both ends are told") {
     Neighbours pair;
     pair.meet();
     pair.get_near();
@@ -470,9 +470,9 @@ TEST_CASE("every operation ends with the link, and both ends are told") {
     TestOp near(Dir::put, kRegion, {{address(local.data()), 0, 1'000}});
     TestOp far(Dir::put, kRegion + 1, {{address(local.data()), 0, 1'000}});
     const size_t before = pair.here.done.size();
-    REQUIRE(pair.link->post(near));
-    REQUIRE(pair.link->post(far));
-    pair.link->close({XFER_ECLOSED, 0, 0, "enough"});
+    REQUIRE(pair.channel->path().post(near));
+    REQUIRE(pair.channel->path().post(far));
+    pair.channel->close({XFER_ECLOSED, 0, 0, "enough"});
     REQUIRE(pair.until([&] { return pair.here.down && pair.there.down; }));
     CHECK(pair.here.done.size() == before + 2);
     CHECK(pair.here.down->status == XFER_ECLOSED);
@@ -497,8 +497,8 @@ TEST_CASE("last words are heard before the end") {
     Frame bye;
     bye.type = FrameType::bye;
     bye.status = XFER_ECLOSED;
-    REQUIRE(pair.link->send(bye, {}));
-    pair.link->close({XFER_ECLOSED, 0, 0, "enough"});
+    REQUIRE(pair.channel->send(bye, {}));
+    pair.channel->close({XFER_ECLOSED, 0, 0, "enough"});
     REQUIRE(pair.until([&] { return pair.there.down.has_value(); }));
     REQUIRE(pair.there.controls.size() == 1);
     CHECK(pair.there.controls[0].frame.type == FrameType::bye);
@@ -540,7 +540,7 @@ TEST_CASE("an end waits for who copies, and no longer") {
     REQUIRE(shown.status == 0);
     auto &hazard = raw.segment->end(shm::Side::initiator).hazard;
     hazard.store(shown.stamp);
-    CHECK_FALSE(raw.accepted().retire(RegionId{kRegion}, XFER_ESTALE));
+    CHECK_FALSE(raw.accepted().path().retire(RegionId{kRegion}, XFER_ESTALE));
     CHECK(raw.segment->end(shm::Side::acceptor).slots[shown.slot].load() == 0);
     turn_some(*raw.loop, 20);
     CHECK(raw.there.quiet.empty());
@@ -549,7 +549,7 @@ TEST_CASE("an end waits for who copies, and no longer") {
     CHECK(raw.there.quiet[0] == kRegion);
 }
 
-TEST_CASE("the end of the link waits for who copies, or for its death") {
+TEST_CASE("the end of the channel waits for who copies, or for its death") {
     for (const bool dies : {false, true}) {
         CAPTURE(dies);
         Raw raw;
@@ -572,7 +572,7 @@ TEST_CASE("stamps do not return") {
     Raw raw;
     raw.join();
     const Word first = raw.show();
-    CHECK(raw.accepted().retire(RegionId{kRegion}, XFER_ESTALE));
+    CHECK(raw.accepted().path().retire(RegionId{kRegion}, XFER_ESTALE));
     CHECK(raw.heard().kind == Word::Kind::hide);
     const Word second = raw.show();
     CHECK(second.slot == first.slot);
@@ -645,7 +645,7 @@ TEST_CASE("who has not been answered yet brings no memory along") {
     REQUIRE(raw.until([&] { return raw.there.hellos.size() == 1; }));
     raw.accepted().send_hello(words());
     SUBCASE("it is given rings of ours") {
-        raw.accepted().start(64, 64);
+        raw.accepted().start(raw.there, 64, 64);
         turn_some(*raw.loop);
         Packet packet;
         REQUIRE(raw.door->receive(packet) == 0);
@@ -657,12 +657,12 @@ TEST_CASE("who has not been answered yet brings no memory along") {
         REQUIRE(raw.door->send(words(), std::array{(*made)->descriptor()}) == 0);
         REQUIRE(raw.until([&] { return raw.there.hellos.size() == 2; }));
         raw.accepted().send_hello(words());
-        raw.accepted().start(64, 64);
+        raw.accepted().start(raw.there, 64, 64);
         CHECK(raw.ends());
     }
 }
 
-TEST_CASE("a segment that comes with another message than the last ends the link") {
+TEST_CASE("a segment that comes with another message than the last ends the channel") {
     for (const HelloKind kind : {HelloKind::hello, HelloKind::reply, HelloKind::proof,
                                  HelloKind::refuse, HelloKind::lane}) {
         CAPTURE(static_cast<int>(kind));
@@ -679,7 +679,7 @@ TEST_CASE("a segment that comes with another message than the last ends the link
     }
 }
 
-TEST_CASE("a second segment ends the link") {
+TEST_CASE("a second segment ends the channel") {
     RawOwner raw(false);
     REQUIRE(raw.door->send(words(), std::array{raw.segment->descriptor()}) == 0);
     REQUIRE(turn_until(*raw.loop, [&] { return raw.here.down.has_value(); }));
@@ -692,7 +692,7 @@ TEST_CASE("who hangs up before anybody listened is gone") {
     REQUIRE(raw.door->send(words()) == 0);
     REQUIRE(raw.until([&] { return raw.there.hellos.size() == 1; }));
     raw.accepted().send_hello(words());
-    raw.accepted().start(64, 64);
+    raw.accepted().start(raw.there, 64, 64);
     turn_some(*raw.loop);
     CHECK_FALSE(raw.there.down);
     raw.door.reset();
@@ -702,7 +702,7 @@ TEST_CASE("who hangs up before anybody listened is gone") {
 TEST_CASE("who hangs up while much waits for it is gone") {
     Raw raw;
     raw.join();
-    raw.accepted().hear();
+    raw.accepted().resume();
     Frame frame;
     frame.type = FrameType::found;
     frame.length = 1'000;
@@ -730,7 +730,7 @@ TEST_CASE("another user is not let in, and holds up nobody") {
         strangers.push_back(std::move(*fd));
     }
     pair.dial();  // within five seconds
-    CHECK(pair.accepting.links.size() == 1);
+    CHECK(pair.accepting.channels.size() == 1);
 }
 
 TEST_CASE("a segment that a neighbour made up is not mapped") {
@@ -756,11 +756,11 @@ TEST_CASE("the end of a message leaves the region of its number alone") {
     raw.there.reach.fd = made.get();
     raw.join();
     CHECK(raw.show().mapping != 0);
-    CHECK(raw.accepted().retire(MessageId{kRegion}, XFER_ESTALE));
+    CHECK(raw.accepted().path().retire(MessageId{kRegion}, XFER_ESTALE));
     const Word again = raw.show();  // nothing was said before
     CHECK(again.kind == Word::Kind::shown);
     CHECK(again.status == 0);
-    CHECK(raw.accepted().retire(RegionId{kRegion}, XFER_ESTALE));
+    CHECK(raw.accepted().path().retire(RegionId{kRegion}, XFER_ESTALE));
     CHECK(raw.heard().kind == Word::Kind::hide);
     const Word dropped = raw.heard();
     CHECK(dropped.kind == Word::Kind::drop);
@@ -782,8 +782,8 @@ TEST_CASE("memory stays mapped as long as a region points into it, whatever its 
     const auto put = [&](uint64_t offset) {
         TestOp op(Dir::put, kRegion, {{address(local.data()), offset, local.size()}});
         const size_t before = owner.here.done.size();
-        REQUIRE(owner.link->post(op));
-        owner.link->flush();
+        REQUIRE(owner.channel->path().post(op));
+        owner.channel->path().flush();
         REQUIRE(turn_until(*owner.loop, [&] { return owner.here.done.size() > before; }));
         CHECK(owner.here.done.back().status == XFER_OK);
         REQUIRE(::pread(memory.get(), found.data(), found.size(), static_cast<off_t>(offset)) ==
@@ -796,7 +796,7 @@ TEST_CASE("memory stays mapped as long as a region points into it, whatever its 
     CHECK(mapped());
     owner.say({.kind = Word::Kind::hide, .region = kRegion});
     CHECK_FALSE(mapped());
-    owner.link->close({XFER_ECLOSED, 0, 0, "enough"});
+    owner.channel->close({XFER_ECLOSED, 0, 0, "enough"});
     owner.door.reset();
     CHECK(turn_until(*owner.loop, [&] { return owner.here.down.has_value(); }));
 }
@@ -808,7 +808,7 @@ TEST_CASE("what is handed over is memory alone, which nobody can cut or make wai
     REQUIRE(raw.door->send(words()) == 0);
     REQUIRE(raw.until([&] { return raw.there.hellos.size() == 1; }));
     raw.accepted().send_hello(words());
-    raw.accepted().start(64, 64);
+    raw.accepted().start(raw.there, 64, 64);
     turn_some(*raw.loop);
     Packet packet;
     REQUIRE(raw.door->receive(packet) == 0);
@@ -821,7 +821,7 @@ TEST_CASE("what is handed over is memory alone, which nobody can cut or make wai
 TEST_CASE("who is rung for without end, and never reads it, makes nobody wait") {
     Raw raw;
     raw.join();
-    raw.accepted().hear();
+    raw.accepted().resume();
     // All that it may do to its own socket.
     CHECK(::fcntl(raw.door->fd(), F_SETFL, 0) == 0);
     const int small = 1;
@@ -847,17 +847,17 @@ TEST_CASE("a flood of wake-ups holds up nobody else") {
     REQUIRE(fd);
     RendezvousSocket door(std::move(*fd));
     REQUIRE(door.send(words()) == 0);
-    REQUIRE(pair.until([&] { return pair.accepting.links.size() == 2; }));
-    Link &flooded = *pair.accepting.links[1];
+    REQUIRE(pair.until([&] { return pair.accepting.channels.size() == 2; }));
+    Channel &flooded = *pair.accepting.channels[1];
     REQUIRE(pair.until([&] { return pair.there.hellos.size() == 2; }));
     flooded.send_hello(words());
-    flooded.start(64, 64);
+    flooded.start(pair.there, 64, 64);
     Frame ping;
     ping.type = FrameType::ping;
     for (size_t i = 1; i <= 50; ++i) {
         for (int rings = 0; rings < 1'000; ++rings)
             door.ring();
-        REQUIRE(pair.link->send(ping, {}));
+        REQUIRE(pair.channel->send(ping, {}));
         REQUIRE(pair.until([&] { return pair.there.controls.size() == i; }));
     }
     flooded.close({XFER_ECLOSED, 0, 0, "enough"});
@@ -885,13 +885,13 @@ TEST_CASE("descriptors that nobody asked for are closed") {
     CHECK_FALSE(raw.there.down);
 }
 
-TEST_CASE("holes punched into the rings end the link, and nothing worse") {
+TEST_CASE("holes punched into the rings end the channel, and nothing worse") {
     Raw raw;
     REQUIRE(raw.door->send(words()) == 0);
     REQUIRE(raw.until([&] { return raw.there.hellos.size() == 1; }));
     raw.accepted().send_hello(words());
-    raw.accepted().start(64, 64);
-    raw.accepted().hear();
+    raw.accepted().start(raw.there, 64, 64);
+    raw.accepted().resume();
     turn_some(*raw.loop);
     Packet packet;
     REQUIRE(raw.door->receive(packet) == 0);
@@ -912,7 +912,7 @@ TEST_CASE("who copies for ever is looked at less and less often") {
     raw.join();
     const Word shown = raw.show();
     raw.segment->end(shm::Side::initiator).hazard.store(shown.stamp);
-    CHECK_FALSE(raw.accepted().retire(RegionId{kRegion}, XFER_ESTALE));
+    CHECK_FALSE(raw.accepted().path().retire(RegionId{kRegion}, XFER_ESTALE));
     // In 300 ms: some ten looks and the thirty turns that nothing ends; never doubled, one look
     // each time that the timer can fire, which is hundreds.
     int turns = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Links over TCP: operations, regions and links that end early.
+// Channels over TCP: operations, regions and channels that end early.
 #include "stream_fixture.h"
 
 using namespace xfer;
@@ -15,9 +15,9 @@ TEST_CASE("an operation that has not left is withdrawn") {
     pair.post(op);
     pair.post(other);
     pair.here.in_method = true;
-    CHECK(pair.link->cancel(op));
+    CHECK(pair.channel->path().cancel(op));
     pair.here.in_method = false;
-    pair.link->flush();
+    pair.channel->path().flush();
     REQUIRE(pair.all_done(2));
     CHECK(pair.here.done[0].op == &op);
     CHECK(pair.here.done[0].status == XFER_ECANCELED);
@@ -35,16 +35,16 @@ TEST_CASE("an operation that has partly left is filled up with zeros") {
                   {address(data.data()) + 100'001, 100'001, kMaxChunk - 100'001}});
     TestOp second(Dir::put, kRegion, {{address(other.data()), 0, kMaxChunk}});
     TestOp third(Dir::put, kRegion, {{address(other.data()), 0, kMaxChunk}});
-    REQUIRE(raw.accepted().post(first));
-    REQUIRE(raw.accepted().post(second));
-    REQUIRE(raw.accepted().post(third));
+    REQUIRE(raw.accepted().path().post(first));
+    REQUIRE(raw.accepted().path().post(second));
+    REQUIRE(raw.accepted().path().post(third));
     std::deque<TestOp> stuffing;
     for (int i = 0; i < 40; ++i) {
         stuffing.emplace_back(Dir::put, kRegion,
                               std::vector<Piece>{{address(other.data()), 0, kMaxChunk}});
-        REQUIRE(raw.accepted().post(stuffing.back()));
+        REQUIRE(raw.accepted().path().post(stuffing.back()));
     }
-    raw.accepted().flush();
+    raw.accepted().path().flush();
     turn_some(*raw.loop);
     // The last that has begun to leave is somewhere in the middle.
     TestOp *partly = nullptr;
@@ -52,7 +52,7 @@ TEST_CASE("an operation that has partly left is filled up with zeros") {
         if (op.sent) partly = &op;
     if (!partly) partly = third.sent ? &third : second.sent ? &second : &first;
     CHECK(partly->sent);
-    REQUIRE(raw.accepted().cancel(*partly));
+    REQUIRE(raw.accepted().path().cancel(*partly));
     const uint8_t byte = partly == &first ? 0xaa : 0xbb;
     if (partly == &first) std::fill(data.begin(), data.end(), 0xcc);  // quiet now: ours again
     for (uint64_t seq = 1; seq <= partly->seq; ++seq) {
@@ -82,11 +82,11 @@ TEST_CASE("a canceled get writes nothing any more") {
     std::vector<uint8_t> into(100'000, 1), data = pattern(100'000, 4);
     TestOp early(Dir::get, kRegion, {{address(into.data()), 0, 100'000}});
     TestOp late(Dir::get, kRegion, {{address(into.data()), 0, 100'000}});
-    REQUIRE(raw.accepted().post(early));
-    REQUIRE(raw.accepted().post(late));
-    raw.accepted().flush();
+    REQUIRE(raw.accepted().path().post(early));
+    REQUIRE(raw.accepted().path().post(late));
+    raw.accepted().path().flush();
     raw.hear(2 * (Frame::kSize + access_length(1)));
-    CHECK(raw.accepted().cancel(early));  // before its data
+    CHECK(raw.accepted().path().cancel(early));  // before its data
     raw.say(answer(FrameType::data, 1, XFER_OK, data));
     REQUIRE(raw.until([&] { return raw.there.done.size() == 1; }));
     CHECK(raw.there.done[0].status == XFER_ECANCELED);
@@ -96,7 +96,7 @@ TEST_CASE("a canceled get writes nothing any more") {
     raw.say({reply.begin(), reply.begin() + 50'000});
     REQUIRE(raw.until([&] { return into[40'000] == data[40'000]; }));
     turn_some(*raw.loop);
-    CHECK(raw.accepted().cancel(late));  // in the midst of it
+    CHECK(raw.accepted().path().cancel(late));  // in the midst of it
     std::vector<uint8_t> now = into;
     raw.say({reply.begin() + 50'000, reply.end()});
     REQUIRE(raw.until([&] { return raw.there.done.size() == 2; }));
@@ -108,12 +108,12 @@ TEST_CASE("an atomic that has left is told as its owner says, canceled or not") 
     Raw raw;
     TestAtomic done(AtomicOp::add, 0, 1), cut(AtomicOp::add, 0, 1), refused(AtomicOp::add, 0, 1);
     for (TestAtomic *op : {&done, &cut, &refused})
-        REQUIRE(raw.accepted().post(*op));
-    raw.accepted().flush();
+        REQUIRE(raw.accepted().path().post(*op));
+    raw.accepted().path().flush();
     raw.hear(3 * (Frame::kSize + kAtomicBody));
     std::vector<uint8_t> before(8);
     store<uint64_t>(before.data(), 0x1234567890abcdef);
-    CHECK(raw.accepted().cancel(done));
+    CHECK(raw.accepted().path().cancel(done));
     raw.say(answer(FrameType::data, 1, XFER_OK, before));
     REQUIRE(raw.until([&] { return raw.there.done.size() == 1; }));
     CHECK(raw.there.done[0].status == XFER_OK);
@@ -122,13 +122,13 @@ TEST_CASE("an atomic that has left is told as its owner says, canceled or not") 
     const std::vector<uint8_t> reply = answer(FrameType::data, 2, XFER_OK, before);
     raw.say({reply.begin(), reply.end() - 4});
     turn_some(*raw.loop);
-    CHECK(raw.accepted().cancel(cut));  // in the midst of its answer
+    CHECK(raw.accepted().path().cancel(cut));  // in the midst of its answer
     raw.say({reply.end() - 4, reply.end()});
     REQUIRE(raw.until([&] { return raw.there.done.size() == 2; }));
     CHECK(raw.there.done[1].status == XFER_OK);
     CHECK(cut.before == 0x1234567890abcdef);
 
-    CHECK(raw.accepted().cancel(refused));
+    CHECK(raw.accepted().path().cancel(refused));
     raw.say(answer(FrameType::error, 3, XFER_EREVOKED));
     REQUIRE(raw.until([&] { return raw.there.done.size() == 3; }));
     CHECK(raw.there.done[2].status == XFER_EREVOKED);
@@ -140,7 +140,7 @@ TEST_CASE("an atomic that was done is answered so, though its region ends before
     Raw raw;
     store<uint64_t>(raw.memory.data() + 8, 5);
     raw.there.control_hook = [&] {
-        CHECK(raw.accepted().retire(RegionId{kRegion}, XFER_ESTALE));
+        CHECK(raw.accepted().path().retire(RegionId{kRegion}, XFER_ESTALE));
         raw.there.regions.clear();
     };
     std::vector<uint8_t> talk = atomic_of(1, 8, 3);
@@ -162,7 +162,7 @@ TEST_CASE("a region that is closed while a put comes in is left alone") {
     raw.say({put.begin(), put.begin() + 50'000});
     REQUIRE(raw.until([&] { return raw.memory[40'000] == data[40'000]; }));
     turn_some(*raw.loop);
-    CHECK(raw.accepted().retire(RegionId{kRegion}, XFER_ESTALE));
+    CHECK(raw.accepted().path().retire(RegionId{kRegion}, XFER_ESTALE));
     std::vector<uint8_t> now = raw.memory;
     raw.say({put.begin() + 50'000, put.end()});
     Frame frame = raw.hear_frame();
@@ -190,11 +190,11 @@ TEST_CASE("a put that comes in when its notification ends is left alone") {
     raw.say({put.begin(), put.begin() + 50'000});
     REQUIRE(raw.until([&] { return raw.memory[40'000] == data[40'000]; }));
     turn_some(*raw.loop);
-    raw.accepted().discard({kNumber + 1});  // another's
+    raw.accepted().path().discard({kNumber + 1});  // another's
     raw.say({put.begin() + 50'000, put.begin() + 60'000});
     REQUIRE(raw.until([&] { return raw.memory[55'000] == data[55'000]; }));
     turn_some(*raw.loop);
-    raw.accepted().discard({kNumber});
+    raw.accepted().path().discard({kNumber});
     std::vector<uint8_t> now = raw.memory;
     raw.say({put.begin() + 60'000, put.end()});
     Frame frame = raw.hear_frame();
@@ -217,8 +217,8 @@ TEST_CASE("a region that is closed while it is read is quiet when that has left"
         raw.say(all);
         REQUIRE(raw.until([&] { return raw.there.served == 60; }));
         turn_some(*raw.loop);
-        CHECK(raw.accepted().retire(RegionId{kRegion + 1}, XFER_ESTALE));
-        CHECK(!raw.accepted().retire(RegionId{kRegion}, XFER_ESTALE));
+        CHECK(raw.accepted().path().retire(RegionId{kRegion + 1}, XFER_ESTALE));
+        CHECK(!raw.accepted().path().retire(RegionId{kRegion}, XFER_ESTALE));
         CHECK(raw.there.quiet.empty());
         if (lost) {
             raw.fd.reset();
@@ -255,15 +255,15 @@ TEST_CASE("close is told later, after every operation, with last words sent") {
     TestOp flying(Dir::get, 99, {{address(data.data()), 0, 64}}),
         waiting(Dir::put, kRegion, {{address(data.data()), 0, 64}});
     pair.post(flying);
-    pair.link->flush();
+    pair.channel->path().flush();
     pair.post(waiting);
     Frame bye;
     bye.type = FrameType::bye;
     bye.status = XFER_ECLOSED;
     pair.here.in_method = true;
-    CHECK(pair.link->send(bye, {}));
-    pair.link->close({XFER_ECLOSED, 0, 0, "enough"});
-    pair.link->close({XFER_EIO, 0, 0, "again"});
+    CHECK(pair.channel->send(bye, {}));
+    pair.channel->close({XFER_ECLOSED, 0, 0, "enough"});
+    pair.channel->close({XFER_EIO, 0, 0, "again"});
     pair.here.in_method = false;
     REQUIRE(pair.until([&] { return pair.here.down.has_value(); }));
     CHECK(pair.here.down->status == XFER_ECLOSED);
@@ -272,14 +272,14 @@ TEST_CASE("close is told later, after every operation, with last words sent") {
     CHECK(pair.here.done[1].status == XFER_EPEERLOST);
     CHECK(flying.sent);
     CHECK(!waiting.sent);
-    CHECK(!pair.link->post(waiting));
+    CHECK(!pair.channel->path().post(waiting));
     REQUIRE(pair.until([&] { return pair.there.down.has_value(); }));
     REQUIRE(pair.there.controls.size() == 1);
     CHECK(pair.there.controls[0].frame.type == FrameType::bye);
     CHECK(pair.there.down->status == XFER_EPEERLOST);
 }
 
-TEST_CASE("a link may be closed from every call that it makes") {
+TEST_CASE("a channel may be closed from every call that it makes") {
     Pair pair;
     std::vector<uint8_t> data(64);
     std::deque<TestOp> ops;
@@ -288,14 +288,14 @@ TEST_CASE("a link may be closed from every call that it makes") {
         pair.post(ops.back());
     }
     pair.here.done_hook = [&](Op &op, Status) {
-        pair.link->close({XFER_ECLOSED, 0, 0, "enough"});
-        if (&op != &ops[9]) pair.link->cancel(ops[9]);
-        pair.link->flush();
+        pair.channel->close({XFER_ECLOSED, 0, 0, "enough"});
+        if (&op != &ops[9]) pair.channel->path().cancel(ops[9]);
+        pair.channel->path().flush();
     };
     pair.there.control_hook = [&] { pair.accepted().close({XFER_ECLOSED, 0, 0, "enough"}); };
-    pair.link->send(ping(1), {});
-    pair.link->send(ping(2), {});
-    pair.link->flush();
+    pair.channel->send(ping(1), {});
+    pair.channel->send(ping(2), {});
+    pair.channel->path().flush();
     REQUIRE(pair.until([&] { return pair.here.down && pair.there.down; }));
     CHECK(pair.there.controls.size() == 1);
     CHECK(pair.here.done.size() == 10);
@@ -306,8 +306,8 @@ TEST_CASE("a reset in the middle of a frame ends everything that was posted") {
     std::vector<uint8_t> data(1000);
     TestOp sent(Dir::get, kRegion, {{address(data.data()), 0, 1000}}),
         unsent(Dir::get, kRegion, {{address(data.data()), 0, 1000}});
-    REQUIRE(raw.accepted().post(sent));
-    raw.accepted().flush();
+    REQUIRE(raw.accepted().path().post(sent));
+    raw.accepted().path().flush();
     std::vector<uint8_t> half = answer(FrameType::data, 1, XFER_OK, pattern(1000, 1));
     half.resize(500);
     raw.say(half);
@@ -315,7 +315,7 @@ TEST_CASE("a reset in the middle of a frame ends everything that was posted") {
     linger hard{1, 0};
     setsockopt(raw.fd.get(), SOL_SOCKET, SO_LINGER, &hard, sizeof hard);
     raw.fd.reset();
-    REQUIRE(raw.accepted().post(unsent));
+    REQUIRE(raw.accepted().path().post(unsent));
     REQUIRE(raw.until([&] { return raw.there.down.has_value(); }));
     CHECK(raw.there.down->status == XFER_EPEERLOST);
     CHECK(raw.there.down->origin == XFER_ORIGIN_OS);
@@ -331,9 +331,9 @@ TEST_CASE("what the peer said before it hung up is heard, though sending fails f
     raw.say(answer(FrameType::bye, 0, XFER_ECLOSED));
     std::vector<uint8_t> data(1000);
     TestOp op(Dir::put, kRegion, {{address(data.data()), 0, 1000}});
-    REQUIRE(raw.accepted().post(op));
+    REQUIRE(raw.accepted().path().post(op));
     calls.send_error = EPIPE;
-    raw.accepted().flush();
+    raw.accepted().path().flush();
     REQUIRE(raw.until([&] { return raw.there.down.has_value(); }));
     REQUIRE(raw.there.controls.size() == 1);
     CHECK(raw.there.controls[0].frame.status == XFER_ECLOSED);
@@ -350,8 +350,8 @@ TEST_CASE("a reset that a write was told of first is told as a reset") {
     linger hard{1, 0};
     setsockopt(raw.fd.get(), SOL_SOCKET, SO_LINGER, &hard, sizeof hard);
     raw.fd.reset();
-    REQUIRE(raw.accepted().post(op));
-    raw.accepted().flush();  // before the loop looks at the socket
+    REQUIRE(raw.accepted().path().post(op));
+    raw.accepted().path().flush();  // before the loop looks at the socket
     REQUIRE(raw.until([&] { return raw.there.down.has_value(); }));
     CHECK(raw.there.down->status == XFER_EPEERLOST);
     CHECK(raw.there.down->origin == XFER_ORIGIN_OS);

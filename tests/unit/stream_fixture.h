@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Links over real sockets: two against each other, or one against a peer made of bare bytes. The
-// system calls of links pass through here, to be counted, cut short or failed. For one file of a
+// Channels over real sockets: two against each other, or one against a peer made of bare bytes. The
+// system calls of channels pass through here, to be counted, cut short or failed. For one file of a
 // program.
 #pragma once
 
@@ -15,14 +15,14 @@
 #include <deque>
 #include <random>
 
-#include "link_sink.h"
+#include "recording_sink.h"
 #include "transport/stream/address.h"
 #include "transport/tcp/tcp.h"
 #include "transport/unix/unix.h"
 #include "util/fd.h"
 #include "wire/hello.h"
 
-// ---- between the links and the system ----
+// ---- between the channels and the system ----
 
 namespace xfer::test {
 
@@ -89,12 +89,12 @@ struct Acceptor : AcceptSink {
     ConstBytes refusal() const override { return {}; }
     bool under_pressure() override { return !admitting; }
     bool shed() override { return false; }
-    void on_accept(std::unique_ptr<Link> link, const Source &) override {
-        link->set_sink(sink);
-        links.push_back(std::move(link));
+    void on_accept(std::unique_ptr<Channel> channel, const Source &) override {
+        channel->set_sink(sink);
+        channels.push_back(std::move(channel));
     }
     RecordingSink &sink;
-    std::vector<std::unique_ptr<Link>> links;
+    std::vector<std::unique_ptr<Channel>> channels;
     bool admitting = true;
     explicit Acceptor(RecordingSink &sink) : sink(sink) {}
 };
@@ -128,7 +128,7 @@ struct Listening {
     Log log;
     std::unique_ptr<OwnLoop> loop = make_loop();
     std::unique_ptr<Transport> transport;
-    RecordingSink there;  // of the accepted link
+    RecordingSink there;  // of the accepted channel
     Acceptor accepting{there};
     std::unique_ptr<Listener> listener;
 
@@ -139,7 +139,7 @@ struct Listening {
         listener = std::move(*listening);
     }
     ~Listening() { calls = {}; }
-    Link &accepted() { return *accepting.links.at(0); }
+    Channel &accepted() { return *accepting.channels.at(0); }
     Fd dial_raw(int receive_buffer = 0) {
         const Uri at = uri(listener->bound());
         const stream::Address address = over_unix()
@@ -159,29 +159,29 @@ struct Listening {
 
 constexpr uint64_t kRegion = 7;
 
-// Two links of one loop; `here` puts into and gets from `memory`, which is behind `there`.
+// Two channels of one loop; `here` puts into and gets from `memory`, which is behind `there`.
 struct Pair : Listening {
     RecordingSink here;
-    std::unique_ptr<Link> link;
+    std::unique_ptr<Channel> channel;
     std::vector<uint8_t> memory = std::vector<uint8_t>(8 << 20);
 
     explicit Pair(int buffer = 0, uint32_t max_ops = 64, uint32_t serve_ops = 64) {
         auto made = transport->connect(uri(listener->bound()), here);
         REQUIRE(made);
-        link = std::move(*made);
-        REQUIRE(until([&] { return here.up && !accepting.links.empty(); }));
+        channel = std::move(*made);
+        REQUIRE(until([&] { return here.up && !accepting.channels.empty(); }));
         if (buffer > 0) {
-            link = shrink(std::move(link), here, buffer);
-            accepting.links[0] = shrink(std::move(accepting.links[0]), there, buffer);
+            channel = shrink(std::move(channel), here, buffer);
+            accepting.channels[0] = shrink(std::move(accepting.channels[0]), there, buffer);
         }
-        for (Link *end : {link.get(), &accepted()}) {
-            end->start(max_ops, serve_ops);
-            end->hear();
-        }
+        channel->start(here, max_ops, serve_ops);
+        accepted().start(there, max_ops, serve_ops);
+        channel->resume();
+        accepted().resume();
         there.regions[kRegion] = &memory;
     }
-    std::unique_ptr<Link> shrink(std::unique_ptr<Link> old, RecordingSink &sink, int buffer) {
-        DetachedLink ticket = old->detach();
+    std::unique_ptr<Channel> shrink(std::unique_ptr<Channel> old, RecordingSink &sink, int buffer) {
+        DetachedChannel ticket = old->detach();
         REQUIRE(setsockopt(ticket.fd.get(), SOL_SOCKET, SO_SNDBUF, &buffer, sizeof buffer) == 0);
         REQUIRE(setsockopt(ticket.fd.get(), SOL_SOCKET, SO_RCVBUF, &buffer, sizeof buffer) == 0);
         auto adopted = transport->adopt(std::move(ticket));
@@ -189,31 +189,31 @@ struct Pair : Listening {
         adopted->set_sink(sink);
         return adopted;
     }
-    void post(Op &op) { REQUIRE(link->post(op)); }
+    void post(Op &op) { REQUIRE(channel->path().post(op)); }
     bool all_done(size_t count) {
         return until([&] { return here.done.size() >= count; });
     }
 };
 
-// A peer that says what it is told to, on the other end of an accepted link.
+// A peer that says what it is told to, on the other end of an accepted channel.
 struct Raw : Listening {
     Fd fd;
     std::vector<uint8_t> memory = std::vector<uint8_t>(4 << 20);
 
     explicit Raw(bool started = true, int send_buffer = 0) {
         connect(0);
-        REQUIRE(until([&] { return !accepting.links.empty(); }));
+        REQUIRE(until([&] { return !accepting.channels.empty(); }));
         if (send_buffer > 0) {
-            DetachedLink ticket = accepted().detach();
+            DetachedChannel ticket = accepted().detach();
             REQUIRE(setsockopt(ticket.fd.get(), SOL_SOCKET, SO_SNDBUF, &send_buffer,
                                sizeof send_buffer) == 0);
-            accepting.links[0] = transport->adopt(std::move(ticket));
+            accepting.channels[0] = transport->adopt(std::move(ticket));
             accepted().set_sink(there);
         }
         there.regions[kRegion] = &memory;
         if (!started) return;
-        accepted().start(64, 64);
-        accepted().hear();
+        accepted().start(there, 64, 64);
+        accepted().resume();
     }
     void connect(int receive_buffer) { fd = dial_raw(receive_buffer); }
     void say(const std::vector<uint8_t> &bytes) {
@@ -241,7 +241,7 @@ struct Raw : Listening {
         uint8_t byte;
         return ::recv(fd.get(), &byte, 1, MSG_DONTWAIT | MSG_PEEK) < 0 && errno == EAGAIN;
     }
-    // The link must end for this reason, and say so to the peer.
+    // The channel must end for this reason, and say so to the peer.
     void expect_broken(Status status) {
         REQUIRE(until([&] { return there.down.has_value(); }));
         CHECK(there.down->status == status);

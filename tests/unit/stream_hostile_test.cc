@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Links over TCP against peers that break the protocol.
+// Channels over TCP against peers that break the protocol.
 #include "stream_fixture.h"
 
 using namespace xfer;
@@ -33,7 +33,7 @@ TEST_CASE("a conversation that arrives byte by byte is understood") {
     CHECK(raw.memory[399] == pattern(200, 1)[199]);
 }
 
-TEST_CASE("what no peer may say ends the link") {
+TEST_CASE("what no peer may say ends the channel") {
     std::vector<uint8_t> hundred = pattern(100, 1);
     SUBCASE("lengths that differ from the payload") {
         Raw raw;
@@ -104,13 +104,13 @@ TEST_CASE("what no peer may say ends the link") {
     }
 }
 
-TEST_CASE("an answer of the wrong kind or length, or too early, ends the link") {
+TEST_CASE("an answer of the wrong kind or length, or too early, ends the channel") {
     std::vector<uint8_t> into(100, 9);
     auto broken_by = [&](Dir dir, const std::vector<uint8_t> &bytes) {
         Raw raw;
         TestOp op(dir, kRegion, {{address(into.data()), 0, 100}});
-        REQUIRE(raw.accepted().post(op));
-        raw.accepted().flush();
+        REQUIRE(raw.accepted().path().post(op));
+        raw.accepted().path().flush();
         raw.hear(Frame::kSize + access_length(1) + (dir == Dir::put ? 100 : 0));
         raw.say(bytes);
         raw.expect_broken(XFER_EPROTO);
@@ -128,8 +128,8 @@ TEST_CASE("an answer of the wrong kind or length, or too early, ends the link") 
     const auto atomic_broken_by = [&](const std::vector<uint8_t> &bytes) {
         Raw raw;
         TestAtomic op(AtomicOp::add, 0, 1);
-        REQUIRE(raw.accepted().post(op));
-        raw.accepted().flush();
+        REQUIRE(raw.accepted().path().post(op));
+        raw.accepted().path().flush();
         CHECK(raw.hear(Frame::kSize + kAtomicBody) == atomic_of(1, 0, 1));
         raw.say(bytes);
         raw.expect_broken(XFER_EPROTO);
@@ -151,9 +151,9 @@ TEST_CASE("an answer of the wrong kind or length, or too early, ends the link") 
     for (int i = 0; i < 64; ++i) {
         ops.emplace_back(Dir::put, kRegion,
                          std::vector<Piece>{{address(much.data()), 0, kMaxChunk}});
-        REQUIRE(raw.accepted().post(ops.back()));
+        REQUIRE(raw.accepted().path().post(ops.back()));
     }
-    raw.accepted().flush();
+    raw.accepted().path().flush();
     turn_some(*raw.loop);
     CHECK(!ops.back().sent);
     raw.say(answer(FrameType::ack, 64));
@@ -164,7 +164,7 @@ TEST_CASE("an answer of the wrong kind or length, or too early, ends the link") 
         CHECK(done.status == XFER_EPEERLOST);
 }
 
-TEST_CASE("a flood of requests past what may be unanswered ends the link") {
+TEST_CASE("a flood of requests past what may be unanswered ends the channel") {
     Raw raw(true, 4096);
     std::vector<uint8_t> all;
     for (uint64_t seq = 1; seq <= 100; ++seq) {

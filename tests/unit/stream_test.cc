@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Links over sockets: bytes, answers, accepting.
+// Channels over sockets: bytes, answers, accepting.
 #include "stream_fixture.h"
 
 using namespace xfer;
@@ -19,7 +19,7 @@ TEST_CASE("puts and gets of every size arrive") {
         put.last = true;
         pair.post(put);
         pair.post(get);
-        pair.link->flush();
+        pair.channel->path().flush();
         REQUIRE(pair.all_done(done += 2));
         CHECK(pair.here.done[done - 2].status == XFER_OK);
         CHECK(pair.here.done[done - 1].status == XFER_OK);
@@ -38,7 +38,7 @@ TEST_CASE("a small put costs one system call at each step") {
         put.last = true;
         calls = {};
         pair.post(put);
-        pair.link->flush();
+        pair.channel->path().flush();
         REQUIRE(pair.all_done(static_cast<size_t>(i) + 1));
         turn_some(*pair.loop);
         CHECK(calls.sends == 2);
@@ -94,9 +94,9 @@ struct Mix {
             add();
         size_t next = 0;
         auto feed = [&] {
-            while (next < ops.size() && pair.link->post(ops[next]))
+            while (next < ops.size() && pair.channel->path().post(ops[next]))
                 ++next;
-            pair.link->flush();
+            pair.channel->path().flush();
         };
         pair.here.done_hook = [&](Op &, Status) { feed(); };
         feed();
@@ -153,10 +153,10 @@ TEST_CASE("both ways at once, each side full of requests, without waiting for ea
             i % 2 ? Dir::get : Dir::put, kRegion,
             std::vector<Piece>{{address(theirs.data()) + (4 << 20) + at, at, kMaxChunk}});
         pair.post(forth.back());
-        REQUIRE(pair.accepted().post(back.back()));
+        REQUIRE(pair.accepted().path().post(back.back()));
     }
-    pair.link->flush();
-    pair.accepted().flush();
+    pair.channel->path().flush();
+    pair.accepted().path().flush();
     REQUIRE(
         pair.until([&] { return pair.here.done.size() == 64 && pair.there.done.size() == 64; }));
     CHECK(pair.here.served == 64);
@@ -170,12 +170,12 @@ TEST_CASE("no more operations are taken than the peer allows") {
     for (int i = 0; i < 5; ++i)
         ops.emplace_back(Dir::put, kRegion, std::vector<Piece>{{address(data.data()), 0, 64}});
     for (int i = 0; i < 4; ++i)
-        CHECK(pair.link->post(ops[i]));
-    CHECK(!pair.link->post(ops[4]));
-    pair.link->flush();
+        CHECK(pair.channel->path().post(ops[i]));
+    CHECK(!pair.channel->path().post(ops[4]));
+    pair.channel->path().flush();
     REQUIRE(pair.all_done(4));
-    CHECK(pair.link->post(ops[4]));
-    pair.link->flush();
+    CHECK(pair.channel->path().post(ops[4]));
+    pair.channel->path().flush();
     REQUIRE(pair.all_done(5));
 }
 
@@ -186,37 +186,37 @@ TEST_CASE("control frames come whole and in order, and only so many may wait") {
     frame.type = FrameType::found;
     frame.length = kMaxControl;
     int taken = 0;
-    while (pair.link->send(frame, body))
+    while (pair.channel->send(frame, body))
         ++taken;
     CHECK(taken > 30);
     CHECK(taken < 5'000);  // with what the sockets hold
     REQUIRE(pair.until([&] { return pair.there.controls.size() == static_cast<size_t>(taken); }));
     for (const auto &control : pair.there.controls)
         CHECK(control.body == body);
-    CHECK(pair.link->send(ping(9), {}));
+    CHECK(pair.channel->send(ping(9), {}));
     REQUIRE(
         pair.until([&] { return pair.there.controls.size() == static_cast<size_t>(taken) + 1; }));
     CHECK(pair.there.controls.back().frame.seq == 9);
 }
 
-TEST_CASE("a link moves between transports with what it has not read") {
+TEST_CASE("a channel moves between transports with what it has not read") {
     Raw raw(false);
     Hello hello;
     hello.kind = HelloKind::refuse;
     std::vector<uint8_t> first = encode_hello(hello), both = first;
     for (uint8_t byte : put_of(1, pattern(100, 1), kAckWanted))
         both.push_back(byte);
-    DetachedLink ticket;
+    DetachedChannel ticket;
     raw.there.hello_hook = [&] { ticket = raw.accepted().detach(); };
     raw.say(both);
     REQUIRE(raw.until([&] { return static_cast<bool>(ticket.fd); }));
     REQUIRE(raw.there.hellos.size() == 1);
     CHECK(raw.there.hellos[0] == first);
     CHECK(ticket.unread == put_of(1, pattern(100, 1), kAckWanted));
-    raw.accepting.links[0] = raw.transport->adopt(std::move(ticket));
+    raw.accepting.channels[0] = raw.transport->adopt(std::move(ticket));
     raw.accepted().set_sink(raw.there);
-    raw.accepted().start(64, 64);
-    raw.accepted().hear();
+    raw.accepted().start(raw.there, 64, 64);
+    raw.accepted().resume();
     CHECK(raw.hear_frame().type == FrameType::ack);
     CHECK(std::equal(raw.memory.begin(), raw.memory.begin() + 100, pattern(100, 1).begin()));
 }
@@ -277,9 +277,9 @@ TEST_CASE("without descriptors accepting pauses and goes on") {
         base.loop->turn(10 * kNsPerMs);
     CHECK(calls.accepts >= 2);
     CHECK(calls.accepts <= 4);
-    CHECK(base.accepting.links.empty());
+    CHECK(base.accepting.channels.empty());
     calls.accept_error = 0;
-    CHECK(base.until([&] { return base.accepting.links.size() == 1; }));
+    CHECK(base.until([&] { return base.accepting.channels.size() == 1; }));
 }
 
 TEST_CASE("under pressure those who come share a wake-up, else they wait for none") {

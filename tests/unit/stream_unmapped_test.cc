@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Links over sockets that meet memory which is not mapped: the request that needs it fails, and the
-// stream goes on behind it.
+// Channels over sockets that meet memory which is not mapped: the request that needs it fails, and
+// the stream goes on behind it.
 #include <sys/mman.h>
 
 #include "stream_fixture.h"
@@ -40,7 +40,7 @@ struct Torn : Pair {
         post(op);
         post(put);
         post(get);
-        link->flush();
+        channel->path().flush();
         REQUIRE(all_done(3));
         CHECK(here.done[0].op == &op);
         CHECK(here.done[0].status == status);
@@ -93,12 +93,12 @@ TEST_CASE("a get into memory that is gone fails here") {
 }
 
 // Nothing tells a peer that data which have begun to leave are none.
-TEST_CASE("a get from memory that goes while it leaves ends the link") {
+TEST_CASE("a get from memory that goes while it leaves ends the channel") {
     Torn pair;
     const Hole hole(pair.memory);
     TestOp get(Dir::get, kRegion, {{pair.local(), hole.offset - 30'000, kLarge}});
     pair.post(get);
-    pair.link->flush();
+    pair.channel->path().flush();
     REQUIRE(pair.until([&] { return pair.here.down && pair.there.down; }));
     CHECK(pair.here.done.at(0).status == XFER_EPEERLOST);
     CHECK(pair.there.down->native == EFAULT);

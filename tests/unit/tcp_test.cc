@@ -29,12 +29,12 @@ TEST_CASE("what is bound can be dialed") {
         CHECK(bound.host != "0.0.0.0");
         CHECK(bound.port_low != 0);
         RecordingSink sink;
-        base.accepting.links.clear();
-        auto link = base.transport->connect(bound, sink);
-        REQUIRE(link);
-        CHECK(base.until([&] { return sink.up && !base.accepting.links.empty(); }));
-        CHECK((*link)->remote() == (*listener)->bound());
-        CHECK(parse_uri(base.accepting.links[0]->remote()));
+        base.accepting.channels.clear();
+        auto channel = base.transport->connect(bound, sink);
+        REQUIRE(channel);
+        CHECK(base.until([&] { return sink.up && !base.accepting.channels.empty(); }));
+        CHECK((*channel)->remote() == (*listener)->bound());
+        CHECK(parse_uri(base.accepting.channels[0]->remote()));
     }
     auto named = base.transport->listen(uri("tcp://no.such.host.invalid:0"), 0600, base.accepting);
     REQUIRE(!named);
@@ -47,9 +47,9 @@ TEST_CASE("what is bound can be dialed") {
 TEST_CASE("a name is resolved before it is dialed") {
     Listening base;
     RecordingSink sink;
-    auto link = base.transport->connect(
+    auto channel = base.transport->connect(
         uri("tcp://localhost:" + std::to_string(uri(base.listener->bound()).port_low)), sink);
-    REQUIRE(link);
+    REQUIRE(channel);
     CHECK(!sink.up);
     CHECK(base.until([&] { return sink.up; }));
 }
@@ -60,9 +60,9 @@ TEST_CASE("nobody there") {
     base.listener.reset();
     RecordingSink sink;
     sink.in_method = true;
-    auto link = base.transport->connect(uri(address), sink);
+    auto channel = base.transport->connect(uri(address), sink);
     sink.in_method = false;
-    REQUIRE(link);
+    REQUIRE(channel);
     REQUIRE(base.until([&] { return sink.down.has_value(); }));
     CHECK(sink.down->status == XFER_EUNREACHABLE);
     CHECK(sink.down->origin == XFER_ORIGIN_OS);
@@ -74,9 +74,9 @@ TEST_CASE("a dial can be given up") {
     Listening base;
     for (const char *text : {"tcp://localhost:1", "tcp://192.0.2.1:1"}) {
         RecordingSink sink;
-        auto link = base.transport->connect(uri(text), sink);
-        REQUIRE(link);
-        (*link)->close({XFER_ETIMEDOUT, 0, 0, "too long"});
+        auto channel = base.transport->connect(uri(text), sink);
+        REQUIRE(channel);
+        (*channel)->close({XFER_ETIMEDOUT, 0, 0, "too long"});
         REQUIRE(base.until([&] { return sink.down.has_value(); }));
         CHECK(sink.down->status == XFER_ETIMEDOUT);
     }
@@ -90,7 +90,7 @@ TEST_CASE("a peer that never stops sending leaves others their turn") {
         std::vector<uint8_t> put = put_of(seq, pattern(100'000, 1));
         all.insert(all.end(), put.begin(), put.end());
     }
-    // As much as the sockets take, before the link looks.
+    // As much as the sockets take, before the channel looks.
     size_t queued = 0;
     for (;;) {
         ssize_t sent = ::send(raw.fd.get(), all.data() + queued, all.size() - queued,

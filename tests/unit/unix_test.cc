@@ -95,10 +95,10 @@ TEST_CASE("a file that is no socket is left alone") {
     std::string content;
     std::ifstream(path) >> content;
     CHECK(content == "precious");
-    // Nor is what a link leads to.
-    std::filesystem::create_symlink(path, folder / "link");
-    CHECK(!unix_path::listen(folder / "link", 0600, file));
-    CHECK(there(folder / "link"));
+    // Nor is what a channel leads to.
+    std::filesystem::create_symlink(path, folder / "channel");
+    CHECK(!unix_path::listen(folder / "channel", 0600, file));
+    CHECK(there(folder / "channel"));
 }
 
 TEST_CASE("a path that can't be is an address that can't be") {

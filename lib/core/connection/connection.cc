@@ -52,18 +52,18 @@ Status Connection::dial(const Uri &address) {
     uri = to_string(address);
     Transport *transport = shard.transport_for(address);
     if (!transport) return XFER_EUNSUPPORTED;
-    auto link = transport->connect(address, control());
-    if (!link) {
-        why = link.error();
+    auto channel = transport->connect(address, control());
+    if (!channel) {
+        why = channel.error();
         return why.status;
     }
-    control().link = std::move(*link);
+    control().channel = std::move(*channel);
     return XFER_OK;
 }
 
 // The peer answers at once.
 void Connection::say(ConstBytes words) {
-    control().link->send_hello(words);
+    control().channel->send_hello(words);
     shard.loop.expect(shard.now() + kWordsNs);
 }
 
@@ -96,7 +96,7 @@ void Connection::go_live() {
     live_since_ = shard.now();
     touch();
     control().open();
-    if (shard.engine.options().lanes != XFER_NONE) control().window = kLaneWindow / 8;
+    if (shard.engine.options().lanes != XFER_NONE) control().rail.window = kLaneWindow / 8;
     uint64_t number = 0;
     for (const Question &question : handshake.take_questions())
         target_side.lookup(++number, question.name, question.wait);
@@ -112,7 +112,7 @@ void Connection::on_up(Lane &lane) {
         return peer->hear({Input::up, number, 0, 0, {}});
     }
     lane.state = Lane::State::joining;
-    lane.link->send_hello(handshake.lane(lane.number));
+    lane.channel->send_hello(handshake.lane(lane.number));
 }
 
 void Connection::on_hello(Lane &lane, ConstBytes raw) {
@@ -126,7 +126,7 @@ void Connection::hear(Lane &lane, const Hello &message, ConstBytes raw) {
     if (message.kind == HelloKind::refuse) {
         const Status status = message.status < 0 ? message.status : XFER_EPROTO;
         if (lane.number != 0)
-            return lane.link->close({status, XFER_ORIGIN_PEER, 0, "the peer refused the lane"});
+            return lane.channel->close({status, XFER_ORIGIN_PEER, 0, "the peer refused the lane"});
         retry_ns_ = std::min(message.retry_ms * kNsPerMs, kBusyMostNs);
         std::string why = "the peer refused the connection";
         if (status == XFER_EAUTH) why.append(": ").append(handshake.why_unproved(message));
@@ -151,9 +151,9 @@ void Connection::hear(Lane &lane, const Hello &message, ConstBytes raw) {
     }
 }
 
-// On a link that was accepted: a new connection, or a lane of one that lives. Until it has proved
-// itself it is answered from its own words and ours alone: nothing is looked up, kept or counted
-// for the id that it claims, and the reply's statement is empty.
+// On a channel that was accepted: a new connection, or a lane of one that lives. Until it has
+// proved itself it is answered from its own words and ours alone: nothing is looked up, kept or
+// counted for the id that it claims, and the reply's statement is empty.
 void Connection::hear_half_open(const Hello &message, ConstBytes raw) {
     if (candidate) return refuse(XFER_EPROTO);
     if (message.kind == HelloKind::lane && handshake.heard().empty())
@@ -200,7 +200,7 @@ void Connection::refuse(const Failure &why) {
         message.kind = HelloKind::refuse;
         message.status = why.status;
         message.retry_ms = why.status == XFER_EOVERLOAD ? kBusyMs : 0;
-        control().link->send_hello(encode_hello(message));
+        control().channel->send_hello(encode_hello(message));
     }
     close(why);
 }
@@ -211,7 +211,7 @@ void Connection::say_goodbye(Status why) {
     Frame bye;
     bye.type = FrameType::bye;
     bye.status = why < 0 ? why : XFER_ECLOSED;
-    control_lane_->link->send(bye, {});
+    control_lane_->channel->send(bye, {});
 }
 
 void Connection::close(const Failure &reason) {
@@ -222,8 +222,8 @@ void Connection::close(const Failure &reason) {
     const bool said = catch_bad_alloc([&] { say_goodbye(reason.status); });
     static_cast<void>(said);  // its end says enough
     for (auto &lane : lanes_)
-        if (lane->link && lane->state != Lane::State::down)
-            lane->link->close(reason);
+        if (lane->channel && lane->state != Lane::State::down)
+            lane->channel->close(reason);
         else
             lane->state = Lane::State::down;
     finish();
@@ -273,7 +273,7 @@ void Connection::finish() {
 // Deferred: more credit, or the end of it all.
 void Connection::run() {
     for (const auto &lane : lanes_)
-        lane->give_back();
+        lane->rail.give_back();
     if (ended_) return peer ? peer->ended(*this) : shard.inbound.gone(*this);
     if (usable()) peer->flow.pump();
     leave_when_quiet();
@@ -309,10 +309,9 @@ Status Connection::refusal(const EngineId &owner, uint64_t incarnation) const {
 
 void Connection::flush() {
     for (auto &lane : lanes_)
-        if (lane->unflushed) {
-            lane->unflushed = false;
+        if (lane->rail.unflushed) {
             touch();
-            lane->link->flush();
+            lane->rail.flush();
         }
 }
 
@@ -320,7 +319,7 @@ bool Connection::send(const Frame &frame, ConstBytes body) {
     if (closing_) return false;
     if (is_work(frame.type)) touch();
     bool taken = false;
-    in_turn([&] { taken = control_lane_->link->send(frame, body); });
+    in_turn([&] { taken = control_lane_->channel->send(frame, body); });
     if (!taken)
         close({XFER_EPEERLOST, XFER_ORIGIN_OS, ETIMEDOUT,
                "the peer does not read its control channel"});

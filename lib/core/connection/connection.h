@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One attempt to be connected, and if it lives the connection: a control link, and data lanes that
-// join it. It speaks; Peer decides.
+// One attempt to be connected, and if it lives the connection: a control channel, and data lanes
+// that join it. It speaks; Peer decides.
 #pragma once
 
 #include <memory>
@@ -55,9 +55,10 @@ public:
     bool takes_new() const { return usable() && !peer_drains_ && !done_said_; }
     void drain();  // tells the peer, and tells it again when nothing of ours is under way
     Lane &control() { return *lanes_[0]; }
+    const Lane &control() const { return *lanes_[0]; }
     // Which lane carries what; core/connection/lane_set.cc.
     Choice route(uint64_t bytes) const;  // what of so many bytes would take
-    Lane &lane_for(uint64_t bytes);      // the same, and better ones are opened
+    Rail &rail_for(uint64_t bytes);      // the same, and better ones are opened
     void open_local_path();  // if the peer may be a neighbour; there is something to move
     void flush();
     void pump_soon();
@@ -73,7 +74,7 @@ public:
     void retire(Region &region);
     void discard(NotificationId notification);
     bool retire(Transfer &send);  // true: none of its bytes are on their way out
-    // Takes its link; else why not.
+    // Takes its channel; else why not.
     std::string_view join_lane(Connection &half_open, const Hello &message, ConstBytes raw);
     uint64_t keep_alive(uint64_t now);  // heartbeat: silence, idleness; when to look again
     bool idle() const;
@@ -93,7 +94,7 @@ public:
     void on_control(Lane &lane, const Frame &frame, ConstBytes body);
     void on_lane_down(Lane &lane, const Failure &why);
     void on_control_switch(Lane &lane);
-    void on_quiet(Target target);
+    void on_quiesced(Target target);
     void on_timer(Timer &timer) override;
     void run() override;
 
@@ -118,7 +119,9 @@ public:
     uint64_t live_since() const { return live_since_; }
     uint64_t retry_ns() const { return retry_ns_; }
     const std::vector<std::unique_ptr<Lane>> &lanes() const { return lanes_; }
-    bool has_local_path() const { return control_lane_->link && control_lane_->link->is_local(); }
+    bool has_local_path() const {
+        return control_lane_->channel && control_lane_->channel->scope() <= Scope::host;
+    }
     // Of the local path: "open", "opening", or why there is none.
     std::string_view local_path() const;
     std::string_view why_not_local() const;
@@ -134,7 +137,7 @@ private:
     std::string_view why_no_lane(const Connection &half_open, const Hello &message,
                                  ConstBytes raw) const;  // empty: it may join
     void refuse(const Failure &why);
-    Path path(const Lane &lane) const;
+    PathView view(const Lane &lane) const;
     void look_for_neighbour();
     void ask_for_lanes(uint8_t which);
     void open_lanes();
@@ -164,7 +167,7 @@ private:
     uint64_t last_question_ = 0;
     FixedVector<uint64_t, kMaxQuestions>
         forgotten_;  // questions of the proof, until frames may be sent
-    uint32_t lanes_that_send(Target target, Status why);  // on_quiet follows for each of them
+    uint32_t lanes_that_send(Target target, Status why);  // on_quiesced follows for each of them
     uint32_t quiet_awaited_ = 0;
     Timer handshake_limit_;
     Timer probe_limit_;  // since the first newcomer asked

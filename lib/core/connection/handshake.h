@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The words of one connection's handshake: composes ours, checks the peer's. Knows no link and no
-// state machine; who calls decides when each message is due.
+// The words of one connection's handshake: composes ours, checks the peer's. Knows no channel and
+// no state machine; who calls decides when each message is due.
 #pragma once
 
 #include <mutex>

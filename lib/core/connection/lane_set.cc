@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The links of a connection beside its first: data lanes, which join it, and the local lane,
+// The channels of a connection beside its first: data lanes, which join it, and the local lane,
 // through memory that both ends share, which takes the control channel over. Both are opened when
 // there is something to move; the local lane alone carries all of it, so that data lanes are opened
 // only where there is none.
@@ -20,6 +20,10 @@ namespace xfer {
 
 namespace {
 
+bool is_local(const Lane &lane) {
+    return lane.channel->scope() <= Scope::host;
+}
+
 Frame word(FrameType type) {
     Frame frame;
     frame.type = type;
@@ -30,33 +34,33 @@ Frame word(FrameType type) {
 
 // ---- which one carries what
 
-Path Connection::path(const Lane &lane) const {
-    Path path;
+PathView Connection::view(const Lane &lane) const {
+    PathView path;
     path.control = &lane == control_lane_;
-    path.waiting = lane.bytes;
-    path.distance = lane.distance;
+    path.waiting = lane.rail.bytes;
+    path.scope = lane.rail.caps.scope;
     // The first one has nothing to say any more when the local one speaks.
     const bool over = lane.number == 0 && !path.control;
     if (lane.state == Lane::State::down || over)
-        path.health = Path::Health::down;
+        path.health = PathView::Health::down;
     else if (lane.state != Lane::State::ready)
-        path.health = Path::Health::opening;
+        path.health = PathView::Health::opening;
     return path;
 }
 
 Choice Connection::route(uint64_t bytes) const {
-    FixedVector<Path, kMaxLanes + 2> paths;
+    FixedVector<PathView, kMaxLanes + 2> paths;
     for (const auto &lane : lanes_)
-        paths.push_back(path(*lane));
+        paths.push_back(view(*lane));
     return choose({paths.begin(), paths.size()}, {.bytes = bytes});
 }
 
-Lane &Connection::lane_for(uint64_t bytes) {
+Rail &Connection::rail_for(uint64_t bytes) {
     const Choice choice = route(bytes);
     const bool may_open = usable() && shard.engine.options().lanes != XFER_NONE;
     if (choice.open_lanes && may_open && !std::exchange(lanes_wanted_, true))
         in_turn([this] { open_lanes(); });
-    return choice.path ? *lanes_[*choice.path] : *control_lane_;
+    return choice.path ? lanes_[*choice.path]->rail : control_lane_->rail;
 }
 
 // ---- opening them
@@ -65,7 +69,7 @@ Lane &Connection::lane_for(uint64_t bytes) {
 void Connection::open_local_path() {
     if (local_path_ != LocalPath::apart || !usable()) return;
     local_path_ = LocalPath::tried;
-    if (control().link->is_local()) return;
+    if (is_local(control())) return;
     // It goes on as it is where there is no memory for more.
     if (!catch_bad_alloc([this] { look_for_neighbour(); })) local_path_failure_ = no_memory();
 }
@@ -95,12 +99,12 @@ void Connection::look_for_neighbour() {
     if (side == Side::theirs) return ask_for_lanes(kLocalLaneFlag);
     lanes_.reserve(lanes_.size() + 1);
     auto lane = std::make_unique<Lane>(*this, kLocalLane);
-    auto link = transport->connect(*address, *lane);
-    if (!link) {
-        local_path_failure_ = link.error();
+    auto channel = transport->connect(*address, *lane);
+    if (!channel) {
+        local_path_failure_ = channel.error();
         return;
     }
-    lane->link = std::move(*link);
+    lane->channel = std::move(*channel);
     lanes_.push_back(std::move(lane));
     local_path_ = LocalPath::joining;
 }
@@ -114,18 +118,18 @@ void Connection::ask_for_lanes(uint8_t which) {
 
 void Connection::open_lanes() {
     if (side == Side::theirs) return ask_for_lanes(0);
-    if (control().link->is_local() || std::exchange(lanes_opened_, true)) return;
-    auto address = parse_uri(control().link->remote());
+    if (is_local(control()) || std::exchange(lanes_opened_, true)) return;
+    auto address = parse_uri(control().channel->remote());
     Transport *transport = address ? shard.transport_for(*address) : nullptr;
     for (uint32_t i = 1; transport && i <= shard.engine.options().lanes; ++i) {
         auto lane = std::make_unique<Lane>(*this, i);
-        auto link = transport->connect(*address, *lane);
-        if (!link) {
+        auto channel = transport->connect(*address, *lane);
+        if (!channel) {
             shard.log().warn("peer {}: lane {} to {}: {}", short_name(handshake.peer().id), i, uri,
-                             link.error().message);
+                             channel.error().message);
             break;
         }
-        lane->link = std::move(*link);
+        lane->channel = std::move(*channel);
         lanes_.push_back(std::move(lane));
     }
 }
@@ -149,7 +153,7 @@ std::string_view Connection::why_no_lane(const Connection &half_open, const Hell
     if (!handshake.hear_lane(message, raw)) return "the proof of the lane does not hold";
     if (!usable()) return "that connection is about to end";
     if (message.lane > kMaxLanes && !local) return "no lane has that number";
-    if (local != half_open.lanes_[0]->link->is_local()) return "not the transport of that lane";
+    if (local != is_local(half_open.control())) return "not the transport of that lane";
     const bool taken = std::any_of(lanes_.begin(), lanes_.end(),
                                    [&](const auto &lane) { return lane->number == message.lane; });
     return taken ? "that connection has a lane of that number" : "";
@@ -166,9 +170,8 @@ std::string_view Connection::join_lane(Connection &half_open, const Hello &messa
     const std::vector<uint8_t> words = encode_hello(welcome);
     lanes_.push_back(std::make_unique<Lane>(*this, message.lane));
     Lane &lane = *lanes_.back();
-    lane.link = std::move(half_open.control().link);
-    lane.link->set_sink(lane);
-    lane.link->send_hello(words);
+    lane.adopt(std::move(half_open.control().channel));
+    lane.channel->send_hello(words);
     if (local) {
         lane.state = Lane::State::joining;
         local_path_ = LocalPath::joining;
@@ -198,7 +201,7 @@ void Connection::switch_control_to(Lane &lane) {
     local_path_ = LocalPath::switched;
 }
 
-// The peer's last word on the first link.
+// The peer's last word on the first channel.
 void Connection::on_control_switch(Lane &from) {
     const auto local = std::find_if(lanes_.begin(), lanes_.end(), [](const auto &lane) {
         return lane->number == kLocalLane && lane->state != Lane::State::down;
@@ -209,7 +212,7 @@ void Connection::on_control_switch(Lane &from) {
         return close({XFER_EPROTO, 0, 0, "the peer moves the control channel to nowhere"});
     control_switched_ = true;
     if (side == Side::theirs) switch_control_to(**local);
-    (*local)->link->hear();
+    (*local)->channel->resume();
     peer->flow.pump();
 }
 

@@ -9,33 +9,33 @@ namespace xfer {
 
 namespace {
 
-bool moves(const Path &path, const PathRequest &errand) {
-    const uint32_t needed = memory_bit(errand.local) | memory_bit(errand.remote);
+bool moves(const PathView &path, const PathRequest &request) {
+    const uint32_t needed = memory_bit(request.local) | memory_bit(request.remote);
     return path.fabric_here == path.fabric_there && (path.memory & needed) == needed;
 }
 
-bool better(const Path &a, const Path &b, bool small) {
-    const auto score = [small](const Path &path) {
-        return std::tuple(path.distance, path.control != small, path.waiting);
+bool better(const PathView &a, const PathView &b, bool small) {
+    const auto score = [small](const PathView &path) {
+        return std::tuple(path.scope, path.control != small, path.waiting);
     };
     return score(a) < score(b);
 }
 
 }  // namespace
 
-Choice choose(std::span<const Path> paths, const PathRequest &errand) {
-    const bool small = errand.bytes <= kSmall;
-    const Path *best = nullptr;
+Choice choose(std::span<const PathView> paths, const PathRequest &request) {
+    const bool small = request.bytes <= kSmall;
+    const PathView *best = nullptr;
     bool more = false;  // are on their way
-    for (const Path &path : paths) {
-        if (path.health == Path::Health::down || !moves(path, errand)) continue;
-        if (path.health == Path::Health::opening)
+    for (const PathView &path : paths) {
+        if (path.health == PathView::Health::down || !moves(path, request)) continue;
+        if (path.health == PathView::Health::opening)
             more = true;
         else if (!best || better(path, *best, small))
             best = &path;
     }
     if (!best) return {};
-    const bool in_the_way = !small && best->control && best->distance == Scope::network;
+    const bool in_the_way = !small && best->control && best->scope == Scope::network;
     return {static_cast<size_t>(best - paths.data()), in_the_way && !more};
 }
 

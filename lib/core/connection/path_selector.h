@@ -8,21 +8,18 @@
 #include <optional>
 #include <span>
 
+#include "transport/path.h"
 #include "xfer/xfer.h"
 
 namespace xfer {
-
-// How far apart the two memories are, the nearest first: in one process; on one host, where one
-// copy does; on one fabric, whose adapters copy; beyond a socket.
-enum class Scope : uint8_t { process, host, fabric, network };
 
 constexpr uint32_t memory_bit(uint32_t kind) {
     return 1u << kind;
 }
 
-struct Path {
+struct PathView {
     enum class Health : uint8_t { opening, ready, down };
-    Scope distance = Scope::network;
+    Scope scope = Scope::network;
     Health health = Health::ready;
     bool control = false;  // frames go by it too, and wait behind what it carries
     uint64_t waiting = 0;  // bytes that are posted and not answered
@@ -45,6 +42,6 @@ struct Choice {
 // The nearest that moves such memory; of several, work of up to kSmall bytes takes the one that
 // frames take, where nothing long is ahead of it, and all else the one with the least to do of
 // those that frames do not.
-Choice choose(std::span<const Path> paths, const PathRequest &errand);
+Choice choose(std::span<const PathView> paths, const PathRequest &request);
 
 }  // namespace xfer

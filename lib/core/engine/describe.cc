@@ -96,11 +96,11 @@ std::string_view name_of(const Lane &lane, Moved moved) {
     if (moved == Moved::process) return "process";
     if (moved == Moved::mapped) return "mapped";
     if (moved == Moved::kernel) return "kernel";
-    const bool shared = lane.link && lane.link->is_local();
-    return !shared ? "socket" : lane.link->remote() == "loopback" ? "process" : "rings";
+    const bool shared = lane.channel && lane.channel->scope() <= Scope::host;
+    return !shared ? "socket" : lane.channel->remote() == "loopback" ? "process" : "rings";
 }
 
-void write_carried(JsonWriter &out, std::string_view key, const Lane::Carried &carried) {
+void write_carried(JsonWriter &out, std::string_view key, const Carried &carried) {
     out.begin_object(key);
     out.add("requests", carried.requests);
     out.add("bytes", carried.bytes);
@@ -109,24 +109,24 @@ void write_carried(JsonWriter &out, std::string_view key, const Lane::Carried &c
 
 void write_lane(JsonWriter &out, const Lane &lane) {
     constexpr const char *kState[] = {"dialing", "joining", "ready", "down"};
-    Lane::Carried all;
-    for (const Lane::Carried &way : lane.carried) {
+    Carried all;
+    for (const Carried &way : lane.rail.carried) {
         all.requests += way.requests;
         all.bytes += way.bytes;
     }
     out.begin_object();
     out.add("lane", lane_name(lane.number));
     out.add("state", kState[static_cast<int>(lane.state)]);
-    out.add("remote", lane.link ? lane.link->remote() : "");
-    out.add("path", lane.last_moved ? name_of(lane, *lane.last_moved) : "");
+    out.add("remote", lane.channel ? lane.channel->remote() : "");
+    out.add("path", lane.rail.last_moved ? name_of(lane, *lane.rail.last_moved) : "");
     write_carried(out, "carried", all);
     out.begin_object("carried_by");
     for (size_t i = 0; i < kMovedWays; ++i)
-        if (lane.carried[i].requests)
-            write_carried(out, name_of(lane, static_cast<Moved>(i)), lane.carried[i]);
+        if (lane.rail.carried[i].requests)
+            write_carried(out, name_of(lane, static_cast<Moved>(i)), lane.rail.carried[i]);
     out.end_object();
-    write_carried(out, "under_way", {lane.ops, lane.bytes});
-    write_carried(out, "served", lane.served);
+    write_carried(out, "under_way", {lane.rail.ops, lane.rail.bytes});
+    write_carried(out, "served", lane.rail.served);
     write_carried(out, "control_frames", lane.frames);
     out.end_object();
 }

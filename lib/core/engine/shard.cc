@@ -109,10 +109,10 @@ Transport *Shard::transport_for(const Uri &uri) {
     return nullptr;
 }
 
-std::unique_ptr<Link> Shard::make_loopback(LinkSink &sink) {
-    auto link = builtin_loopback(loop, engine.options().transports);
-    if (link) link->set_sink(sink);
-    return link;
+std::unique_ptr<Channel> Shard::make_loopback(ChannelSink &sink) {
+    auto channel = builtin_loopback(loop, engine.options().transports);
+    if (channel) channel->set_sink(sink);
+    return channel;
 }
 
 void Shard::defer_delete(Connection &connection) {

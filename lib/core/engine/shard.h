@@ -83,7 +83,7 @@ public:
     bool draining() const { return draining_; }
     uint64_t next_number() { return ++last_number_; }
     Transport *transport_for(const Uri &uri);
-    std::unique_ptr<Link> make_loopback(LinkSink &sink);
+    std::unique_ptr<Channel> make_loopback(ChannelSink &sink);
     std::vector<Piece> scratch;
     void served(Connection &connection, Dir dir, uint64_t bytes);
 
@@ -98,7 +98,7 @@ public:
     void migrate(Connection &connection, std::unique_ptr<Migration> move, ConstBytes reply);
     void migrate_half_open(Connection &half_open, Shard &home, ConstBytes heard);
     void arrive(Migration &move);
-    void defer_delete(Connection &connection);  // destroyed when no callback of its links runs
+    void defer_delete(Connection &connection);  // destroyed when no callback of its channels runs
     void connected(Connection &connection);
     void disconnected(Connection &connection);
 

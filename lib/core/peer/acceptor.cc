@@ -29,8 +29,8 @@ bool Acceptor::under_pressure() {
     return inbound_.under_pressure();
 }
 
-void Acceptor::on_accept(std::unique_ptr<Link> link, const Source &source) {
-    inbound_.on_accept(std::move(link), source, terms_.user);
+void Acceptor::on_accept(std::unique_ptr<Channel> channel, const Source &source) {
+    inbound_.on_accept(std::move(channel), source, terms_.user);
 }
 
 bool Acceptor::shed() {

@@ -33,7 +33,7 @@ public:
     bool admits(const Source &source) override;
     ConstBytes refusal() const override;
     bool under_pressure() override;
-    void on_accept(std::unique_ptr<Link> link, const Source &source) override;
+    void on_accept(std::unique_ptr<Channel> channel, const Source &source) override;
     bool shed() override;
 
 private:

@@ -44,7 +44,7 @@ bool Admission::begin(Connection &half_open) {
     Inbound::Newcomer newcomer = peer_.shard.inbound.newcomer(half_open);
     Endpoint &ep = *newcomer.ep;
     ep.set_info(identity, half_open.handshake.peer_terms().blob,
-                half_open.control().link->remote());
+                half_open.control().channel->remote());
     auto down_event = std::make_unique<Notice>(ep, XFER_EVENT_PEER_DOWN, std::vector<uint8_t>());
     if (!peer_.shard.engine.undecided().take()) return false;
     ep.counts_undecided.store(true);
@@ -54,7 +54,7 @@ bool Admission::begin(Connection &half_open) {
     decided_ = false;
     incarnation_ = identity.incarnation;
     peer_.shard.log().info("peer {}: asks to come in from {}", short_name(identity.id),
-                           half_open.control().link->remote());
+                           half_open.control().channel->remote());
     peer_.shard.inbound.post(std::move(newcomer));
     return true;
 }

@@ -54,16 +54,14 @@ bool Inbound::under_pressure() {
     return places_->under_pressure(shard_.now());
 }
 
-void Inbound::on_accept(std::unique_ptr<Link> link, const Source &source, uint64_t user) {
+void Inbound::on_accept(std::unique_ptr<Channel> channel, const Source &source, uint64_t user) {
     if (shard_.closing()) return;
     if (places_->full()) shed();
     auto *half_open = new Connection(shard_, Side::theirs, shard_.next_number(), 0);
     half_open->listener_user = user;
     connections_.push_back(*half_open);
     places_->enter(half_open->half_open_, source, shard_.now());
-    Lane &control = half_open->control();
-    control.link = std::move(link);
-    control.link->set_sink(control);
+    half_open->control().adopt(std::move(channel));
 }
 
 bool Inbound::shed() {
@@ -107,7 +105,7 @@ void Inbound::report_refusal(const Connection &half_open) {
                                       ? "was ended by the peer before it proved that it has the "
                                         "key; it may have another one"
                                       : "was refused";
-    shard_.log().info("a connection from {} {}: {}", half_open.lanes()[0]->link->remote(), told,
+    shard_.log().info("a connection from {} {}: {}", half_open.lanes()[0]->channel->remote(), told,
                       half_open.why.message);
     if (*left_out) shard_.log().info("{} more such connections were not logged", *left_out);
 }

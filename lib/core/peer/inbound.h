@@ -35,7 +35,7 @@ public:
     bool admits(const Source &source);
     ConstBytes refusal() const { return refusal_; }
     bool under_pressure();
-    void on_accept(std::unique_ptr<Link> link, const Source &source, uint64_t user);
+    void on_accept(std::unique_ptr<Channel> channel, const Source &source, uint64_t user);
     bool shed();
 
     void take(Connection &half_open) { connections_.push_back(half_open); }  // it has moved here

@@ -29,7 +29,7 @@ void Shard::migrate_half_open(Connection &half_open, Shard &home, ConstBytes hea
     move->hello.assign(hello.begin(), hello.end());
     move->said.assign(reply.begin(), reply.end());
     move->listener_user = half_open.listener_user;
-    move->ticket = half_open.control().link->detach();
+    move->ticket = half_open.control().channel->detach();
     half_open.control().state = Lane::State::down;
     half_open.close({kDuplicate, 0, 0, "moved"});
     post_migration(home, std::move(move));
@@ -89,7 +89,8 @@ void Shard::migrate(Connection &connection, std::unique_ptr<Migration> move, Con
     }
     Peer *from = connection.peer;
     // Without it, those who wanted it go alone, and dial anew there.
-    const bool along = catch_bad_alloc([&] { move->ticket = connection.control().link->detach(); });
+    const bool along =
+        catch_bad_alloc([&] { move->ticket = connection.control().channel->detach(); });
     if (along) {
         connection.control().state = Lane::State::down;
         defer_delete(connection);
@@ -120,7 +121,7 @@ void Shard::receive(Migration &move) {
         if (engine.closing()) return close(peer, too_late());
         if (!moved) return;
     }
-    if (!moved->control().link)
+    if (!moved->control().channel)
         return moved->close({XFER_ENOMEM, 0, 0, "the loop can't watch one more descriptor"});
     moved->control().on_hello(move.heard);
 }
@@ -136,9 +137,9 @@ std::unique_ptr<Connection> Shard::unpack(Migration &move) {
         connection->sequence = hello->identity.sequence;
     }
     Lane &control = connection->control();
-    auto remote = parse_uri(move.ticket.remote);  // a link's own
-    control.link = transport_for(*remote)->adopt(std::move(move.ticket));
-    if (control.link) control.link->set_sink(control);
+    auto remote = parse_uri(move.ticket.remote);  // a channel's own
+    auto channel = transport_for(*remote)->adopt(std::move(move.ticket));
+    if (channel) control.adopt(std::move(channel));
     return connection;
 }
 

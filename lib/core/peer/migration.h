@@ -15,7 +15,7 @@ struct Migration final : Message {
     void arrive(Shard &shard) override;
 
     Side side = Side::theirs;
-    DetachedLink ticket;
+    DetachedChannel ticket;
     std::vector<uint8_t> heard;  // the peer's message, to be heard again
     std::vector<uint8_t> said;   // our last message: hello, or reply
     std::vector<uint8_t> hello;  // theirs, with its proof: how it began

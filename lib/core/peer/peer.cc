@@ -233,8 +233,8 @@ void Peer::connect_to_self() {
     auto connection = std::make_unique<Connection>(shard, Side::ours, shard.next_number(),
                                                    shard.engine.next_sequence());
     Connection &loopback = *connection;
-    loopback.control().link = shard.make_loopback(loopback.control());
-    if (!loopback.control().link) {
+    loopback.control().channel = shard.make_loopback(loopback.control());
+    if (!loopback.control().channel) {
         const Failure why{XFER_EUNSUPPORTED, 0, 0, "loopback is not among our transports"};
         fail_waiting(why);
         for (Connection &other : connections_)
@@ -262,7 +262,7 @@ void Peer::go_live(Connection &connection) {
     // answer; but what is meant for an address goes to who answers there. And what is an
     // address on one host means something only to who came by such a one.
     const bool claimed = shard.engine.options().key.empty();
-    const std::string came_by = connection.control().link->remote();
+    const std::string came_by = connection.control().channel->remote();
     for (const std::string &uri : terms.listens)
         if (uri.starts_with("tcp:") || uri.substr(0, 4) == came_by.substr(0, 4))
             addresses_.learn(uri, claimed);
@@ -292,7 +292,7 @@ void Peer::go_live(Connection &connection) {
     }
     if (eps_.empty()) shard.inbound.announce(*this, flags);
     shard.log().info("peer {}: connected to {}", short_name(identity.id),
-                     connection.control().link->remote());
+                     connection.control().channel->remote());
     flow.attach(connection);
     ask_waiting();
     if (shard.draining()) drain();
@@ -336,8 +336,9 @@ void Peer::went_down(Connection &connection) {
     shard.log().info("peer {}: connection ended: {}: {}",
                      short_name(connection.handshake.peer().id),
                      xfer_status_name(connection.why.status), connection.why.message);
-    if (!left_idle_ && connection.why.status != kDuplicate &&
-        !catch_bad_alloc([&] { note_error(connection.why, connection.control().link->remote()); }))
+    if (!left_idle_ && connection.why.status != kDuplicate && !catch_bad_alloc([&] {
+            note_error(connection.why, connection.control().channel->remote());
+        }))
         note_error(connection.why, {});
     if (!left_idle_) admission.down(connection.handshake.peer().incarnation);
     for (Endpoint &ep : eps_) {
@@ -424,7 +425,7 @@ void Peer::added(Region &region) {
     if (live_) live_->target_side.added(region);
 }
 
-// Also by one that another has taken the place of: until its links are down it may still send.
+// Also by one that another has taken the place of: until its channels are down it may still send.
 void Peer::retire(Region &region) {
     for (Connection &connection : connections_)
         connection.retire(region);

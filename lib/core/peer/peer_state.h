@@ -26,7 +26,7 @@ namespace xfer {
 enum class Side : uint8_t { ours, theirs };
 
 enum class Phase : uint8_t {
-    dialing,     // ours: no link yet
+    dialing,     // ours: no channel yet
     hello_sent,  // ours: hello sent
     held,        // ours: reply verified, proof withheld while an older incarnation is probed
     proving,     // ours: proof sent, waiting for ready
@@ -58,11 +58,11 @@ struct PeerState {
 struct Input {
     enum Kind : uint8_t {
         dial,      // the owner wants a connection: number, sequence
-        up,        // our link is there
+        up,        // our channel is there
         reply,     // to ours, proof verified: incarnation, statement
         proof,     // theirs has proved itself: number, sequence, incarnation, statement
         ready,     // on ours: statement
-        lost,      // the link ended
+        lost,      // the channel ended
         answered,  // a probed connection is alive
     };
     Kind kind;

@@ -46,7 +46,7 @@ void Peer::attach(Endpoint &ep) {
 // All that it must have of the connection that there is, and for its end.
 void Peer::introduce(Endpoint &ep) {
     const Handshake &words = live_->handshake;
-    ep.set_info(words.peer(), words.peer_terms().blob, live_->control().link->remote());
+    ep.set_info(words.peer(), words.peer_terms().blob, live_->control().channel->remote());
     if (!ep.down_event)
         ep.down_event = std::make_unique<Notice>(ep, XFER_EVENT_PEER_DOWN, std::vector<uint8_t>());
 }

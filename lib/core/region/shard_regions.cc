@@ -52,7 +52,7 @@ void ShardRegions::wait_quiet(Region &region, uint32_t lanes) {
     going.lanes += lanes;
 }
 
-void ShardRegions::on_quiet(RegionId id) {
+void ShardRegions::on_quiesced(RegionId id) {
     for (RegionChange &going : retiring_) {
         Region &region = *going.region;
         if (region.id != id.value || --going.lanes) continue;

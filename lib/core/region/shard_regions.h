@@ -18,8 +18,8 @@ public:
     Region *find(RegionId id);
     Region *find(std::string_view name);  // not of grants, nor of what nobody may access
     void lease(Region &grant);            // its time counts from now
-    void wait_quiet(Region &region, uint32_t lanes);  // on_quiet follows, once for each of them
-    void on_quiet(RegionId id);
+    void wait_quiet(Region &region, uint32_t lanes);  // on_quiesced follows, once for each of them
+    void on_quiesced(RegionId id);
     void stop_leases();
     void clear() { table_.clear(); }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory that a connection must let go of: regions that end, and messages that were pulled. What is
 // on its way out of it leaves first. Nothing here needs memory: a region waits by a node of its own
-// (core/region/shard_regions.h), a message by a count, and a lane says on_quiet for each before its
-// own end.
+// (core/region/shard_regions.h), a message by a count, and a lane says on_quiesced for each before
+// its own end.
 #include "core/connection/connection.h"
 #include "core/engine/shard.h"
 #include "core/peer/peer.h"
@@ -13,7 +13,7 @@ namespace xfer {
 uint32_t Connection::lanes_that_send(Target target, Status why) {
     uint32_t lanes = 0;
     for (auto &lane : lanes_)
-        if (lane->state == Lane::State::ready && !lane->link->retire(target, why)) ++lanes;
+        if (lane->state == Lane::State::ready && !lane->rail.path->retire(target, why)) ++lanes;
     quiet_awaited_ += lanes;
     if (lanes) shard.heartbeat.arm();
     if (lanes && !quiet_limit_.armed()) shard.loop.arm(quiet_limit_, shard.now() + kRetireNs);
@@ -30,7 +30,7 @@ void Connection::retire(Region &region) {
 // A chunk that is half received: the next one is refused with its first byte.
 void Connection::discard(NotificationId notification) {
     for (auto &lane : lanes_)
-        if (lane->state == Lane::State::ready) lane->link->discard(notification);
+        if (lane->state == Lane::State::ready) lane->rail.path->discard(notification);
 }
 
 bool Connection::retire(Transfer &send) {
@@ -38,14 +38,14 @@ bool Connection::retire(Transfer &send) {
     return send.letter.leaving == 0;
 }
 
-void Connection::on_quiet(Target target) {
+void Connection::on_quiesced(Target target) {
     if (--quiet_awaited_ == 0) shard.loop.disarm(quiet_limit_);
     if (const auto message = target.message()) return peer->flow.messages.quiet(*this, *message);
-    shard.regions.on_quiet(*target.region());
+    shard.regions.on_quiesced(*target.region());
 }
 
 // A message, or the pull of one, that belonged to the connection which has ended. If another has
-// taken its place its links may not be down yet: what was pulled can still be on its way out.
+// taken its place its channels may not be down yet: what was pulled can still be on its way out.
 void Flow::lose(Transfer &transfer, Connection &lost) {
     const bool sends = transfer.role == Transfer::Role::sends;
     transfer.lose(lost.why);

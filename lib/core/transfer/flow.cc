@@ -85,7 +85,7 @@ uint64_t Flow::now() const {
 void Flow::on_transfer_timer(Transfer &transfer) {
     if (transfer.fencing) {
         for (Op &op : transfer.inflight) {
-            if (op.sent) transfer.maybe_applied = true;  // else its link was lost before it left
+            if (op.sent) transfer.maybe_applied = true;  // else its channel was lost before it left
             orphan(transfer, op);
         }
         if (transfer.role == Transfer::Role::sends) transfer.maybe_applied = true;
@@ -135,7 +135,7 @@ void Flow::pump() {
     };
     for (Queue *queue : {&small_, &bulk_})
         while (may(*queue) &&
-               feed(queue->front(), connection_->lane_for(queue->front().list.bytes()))) {}
+               feed(queue->front(), connection_->rail_for(queue->front().list.bytes()))) {}
     connection_->flush();
 }
 
@@ -145,10 +145,10 @@ bool Flow::quiet() {
     return true;
 }
 
-bool Flow::feed(Transfer &transfer, Lane &lane) {
+bool Flow::feed(Transfer &transfer, Rail &rail) {
     while (!transfer.drawn()) {
         if (refuse(transfer)) continue;
-        if (!lane.has_room()) return false;
+        if (!rail.has_room()) return false;
         Op *op = transfer.unsent.pop_front();
         if (!op && !catch_bad_alloc([&] { op = &draw(transfer); }))
             return end(transfer, XFER_ENOMEM), true;
@@ -159,7 +159,7 @@ bool Flow::feed(Transfer &transfer, Lane &lane) {
         transfer.inflight.push_back(*op);
         if (transfer.inflight_count++ == 0) count_inflight(transfer, true);
         op->last = transfer.unsent.empty() && transfer.list.at_end(transfer.next);
-        lane.post(*op);
+        rail.post(*op);
     }
     transfer.ListNode<InQueue>::unlink();
     try_complete(transfer);
@@ -226,7 +226,7 @@ void Flow::done(Op &op, Status status) {
         if (!transfer->ListNode<InQueue>::linked()) queue_of(*transfer).push_front(*transfer);
         return;
     }
-    transfer->progress = shard_.now();  // not when it never left: a link may refuse it for ever
+    transfer->progress = shard_.now();  // not when it never left: a channel may refuse it for ever
     transfer->answered = true;
     if (status == XFER_OK && op.dir == Dir::atomic) {
         transfer->apply(op);
@@ -335,14 +335,14 @@ void Flow::end(Transfer &transfer, Status why) {
     if (transfer.role == Transfer::Role::sends && transfer.letter.number && connection_)
         return messages.withdraw(*connection_, transfer);
     for (Op &op : transfer.inflight) {
-        const bool quiet = static_cast<Lane *>(op.lane)->cancel(op);
+        const bool quiet = static_cast<Rail *>(op.rail)->cancel(op);
         if (quiet && op.dir == Dir::get) orphan(transfer, op);  // nothing lands at the owner
     }
     if (transfer.inflight_count == 0) return complete(transfer);
     fence(transfer);
 }
 
-// How long the owner's word is waited for counts from when no link uses local memory any more.
+// How long the owner's word is waited for counts from when no channel uses local memory any more.
 void Flow::fence(Transfer &transfer) {
     for (const Op &op : transfer.inflight)
         if (!op.canceled) return shard_.loop.disarm(transfer.timer);

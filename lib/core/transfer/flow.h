@@ -11,7 +11,7 @@
 namespace xfer {
 
 class Connection;
-class Lane;
+class Rail;
 class Shard;
 
 class Flow {
@@ -34,7 +34,7 @@ public:
     void attach(Connection &connection);  // it is ready
     void detach(Connection &lost);
     void pump();                       // sends what there is credit for
-    void done(Op &op, Status status);  // a link's answer
+    void done(Op &op, Status status);  // a channel's answer
     void noted(const Frame &frame);
 
     bool waiting() {
@@ -53,7 +53,7 @@ public:
 private:
     using Queue = List<Transfer, InQueue>;
     Queue &queue_of(Transfer &transfer);
-    bool feed(Transfer &transfer, Lane &lane);  // false: the lane is full
+    bool feed(Transfer &transfer, Rail &rail);  // false: the rail is full
     bool refuse(Transfer &transfer);  // skips what is for another engine than the one connected
     Op &draw(Transfer &transfer);
     void fail(Transfer &transfer, Op &op, Status status);

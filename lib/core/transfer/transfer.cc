@@ -55,7 +55,7 @@ void Transfer::begin_anew() {
 
 void Transfer::fail(const Op &op, Status why) {
     fail_entries(op, why);
-    if (why == XFER_EPEERLOST) return lose(static_cast<Lane *>(op.lane)->connection.why);
+    if (why == XFER_EPEERLOST) return lose(static_cast<Rail *>(op.rail)->lane.connection.why);
     if (status != XFER_OK) return;
     status = why;
     origin = op.unmapped ? XFER_ORIGIN_OS : XFER_ORIGIN_PEER;

@@ -13,40 +13,44 @@ namespace {
 constexpr uint64_t kTurnBytes = 1 << 20;      // copied before others have their turn
 constexpr size_t kWaitingBytes = 128 * 1024;  // of messages
 
-class LoopbackLink final : public Link, Task {
+class LoopbackChannel final : public Channel, Path, Task {
 public:
-    explicit LoopbackLink(Loop &loop) : loop_(loop) {
+    explicit LoopbackChannel(Loop &loop) : loop_(loop) {
         pieces_.reserve(kMaxPieces);
         wire_pieces_.reserve(kMaxPieces);
     }
 
-    void set_sink(LinkSink &sink) override { sink_ = &sink; }
+    void set_sink(ChannelSink &sink) override { sink_ = &sink; }
     std::string remote() const override { return "loopback"; }
-    bool is_local() const override { return true; }
+    Scope scope() const override { return Scope::process; }
+    Path &path() override { return *this; }
     void send_hello(ConstBytes message) override {
         deliver_soon({{}, {message.begin(), message.end()}, true});
     }
-    DetachedLink detach() override;
-    void start(uint32_t max_ops, uint32_t) override {
+    DetachedChannel detach() override;
+    void start(PathSink &sink, uint32_t max_ops, uint32_t) override {
+        path_sink_ = &sink;
         max_ops_ = max_ops;
         receive_paused_ = true;
     }
-    void hear() override {
+    void resume() override {
         receive_paused_ = false;
         loop_.defer(*this);
     }
     bool send(const Frame &frame, ConstBytes body) override;
+    void close(const Failure &why) override;
+    uint64_t last_heard() const override { return loop_.now(); }
+
+private:
+    Caps caps() const override { return {scope(), max_ops_, kMaxChunk, kMaxPieces}; }
     bool post(Op &op) override;
     void flush() override { loop_.defer(*this); }
     bool cancel(Op &op) override;
     // Operations are copied whole or not at all, and the next one is checked before it is.
     bool retire(Target, Status) override { return true; }
     void discard(NotificationId) override {}
-    void close(const Failure &why) override;
-    uint64_t last_heard() const override { return loop_.now(); }
 
-private:
-    using Ops = List<Op, InLink>;
+    using Ops = List<Op, InPath>;
     struct Message {
         Frame frame;
         std::vector<uint8_t> body;
@@ -62,7 +66,8 @@ private:
     void fail(Ops &ops, Status status);
 
     Loop &loop_;
-    LinkSink *sink_ = nullptr;
+    ChannelSink *sink_ = nullptr;
+    PathSink *path_sink_ = nullptr;  // from start() on
     std::vector<Message> messages_;
     size_t waiting_bytes_ = 0;
     Ops posted_, canceled_;
@@ -76,13 +81,13 @@ private:
 };
 
 // It has no other loop to go to.
-DetachedLink LoopbackLink::detach() {
+DetachedChannel LoopbackChannel::detach() {
     over_ = true;
     Task::unlink();
     return {Fd(), {}, remote()};
 }
 
-bool LoopbackLink::send(const Frame &frame, ConstBytes body) {
+bool LoopbackChannel::send(const Frame &frame, ConstBytes body) {
     if (closing_) return true;
     const size_t bytes = Frame::kSize + body.size();
     if (waiting_bytes_ + bytes > kWaitingBytes) return false;
@@ -91,12 +96,12 @@ bool LoopbackLink::send(const Frame &frame, ConstBytes body) {
     return true;
 }
 
-void LoopbackLink::deliver_soon(Message message) {
+void LoopbackChannel::deliver_soon(Message message) {
     messages_.push_back(std::move(message));
     loop_.defer(*this);
 }
 
-bool LoopbackLink::post(Op &op) {
+bool LoopbackChannel::post(Op &op) {
     if (over_ || ops_ >= max_ops_) return false;
     op.sent = op.canceled = false;
     posted_.push_back(op);
@@ -104,22 +109,22 @@ bool LoopbackLink::post(Op &op) {
     return true;
 }
 
-bool LoopbackLink::cancel(Op &op) {
+bool LoopbackChannel::cancel(Op &op) {
     op.canceled = true;
-    op.ListNode<InLink>::unlink();
+    op.ListNode<InPath>::unlink();
     canceled_.push_back(op);
     loop_.defer(*this);
     return true;
 }
 
-void LoopbackLink::close(const Failure &why) {
+void LoopbackChannel::close(const Failure &why) {
     if (closing_ || over_) return;
     closing_ = true;
     why_ = why;
     loop_.defer(*this);
 }
 
-void LoopbackLink::run() {
+void LoopbackChannel::run() {
     deliver();
     fail(canceled_, XFER_ECANCELED);
     if (!closing_) return work();
@@ -128,10 +133,11 @@ void LoopbackLink::run() {
         fail(canceled_, XFER_ECANCELED);
         fail(posted_, XFER_EPEERLOST);
     }
-    sink_->on_down(why_);
+    if (path_sink_) path_sink_->on_down(why_);
+    sink_->on_closed(why_);
 }
 
-void LoopbackLink::deliver() {
+void LoopbackChannel::deliver() {
     if (receive_paused_) return;
     std::vector<Message> messages;
     messages.swap(messages_);
@@ -144,7 +150,7 @@ void LoopbackLink::deliver() {
     }
 }
 
-void LoopbackLink::work() {
+void LoopbackChannel::work() {
     for (uint64_t moved = 0; moved < kTurnBytes && !closing_ && !posted_.empty();) {
         Op &op = posted_.front();
         moved += op.bytes;
@@ -154,24 +160,24 @@ void LoopbackLink::work() {
     if (!posted_.empty()) loop_.defer(*this);
 }
 
-Status LoopbackLink::move(Op &op) {
+Status LoopbackChannel::move(Op &op) {
     pieces_.clear();
     wire_pieces_.clear();
     ranges_.clear();
     op.draw(pieces_);
     for (const Piece &piece : pieces_)
         wire_pieces_.push_back({piece.offset, static_cast<uint32_t>(piece.length)});
-    const Status status = sink_->on_access(op.dir, op.remote, wire_pieces_, ranges_);
+    const Status status = path_sink_->on_access(op.dir, op.remote, wire_pieces_, ranges_);
     if (status != XFER_OK) return status;
     if (op.dir == Dir::atomic)
         op.before = apply(op.atomic, ranges_[0].iov_base);
     else
         copy(op);
-    sink_->on_served(op.dir, op.bytes);
+    path_sink_->on_served(op.dir, op.bytes);
     return XFER_OK;
 }
 
-void LoopbackLink::copy(const Op &op) {
+void LoopbackChannel::copy(const Op &op) {
     size_t at = 0;
     for (const Piece &piece : pieces_) {
         auto *local = reinterpret_cast<uint8_t *>(piece.local);
@@ -194,21 +200,21 @@ void LoopbackLink::copy(const Op &op) {
     }
 }
 
-void LoopbackLink::finish(Op &op, Status status) {
-    op.ListNode<InLink>::unlink();
+void LoopbackChannel::finish(Op &op, Status status) {
+    op.ListNode<InPath>::unlink();
     --ops_;
-    sink_->on_done(op, status);
+    path_sink_->on_done(op, status);
 }
 
-void LoopbackLink::fail(Ops &ops, Status status) {
+void LoopbackChannel::fail(Ops &ops, Status status) {
     while (!ops.empty())
         finish(ops.front(), status);
 }
 
 }  // namespace
 
-std::unique_ptr<Link> make_loopback_link(Loop &loop) {
-    return std::make_unique<LoopbackLink>(loop);
+std::unique_ptr<Channel> make_loopback_channel(Loop &loop) {
+    return std::make_unique<LoopbackChannel>(loop);
 }
 
 }  // namespace xfer

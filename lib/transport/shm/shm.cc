@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/shm/shm.h"
 
-#include "transport/shm/link.h"
+#include "transport/shm/channel.h"
 #include "transport/shm/rendezvous.h"
 #include "transport/stream/listener.h"
 
@@ -38,7 +38,7 @@ public:
         return std::unique_ptr<Listener>(std::move(listener));
     }
 
-    Result<std::unique_ptr<Link>> connect(const Uri &uri, LinkSink &sink) override {
+    Result<std::unique_ptr<Channel>> connect(const Uri &uri, ChannelSink &sink) override {
         Result<Fd> fd = shm::connect_to(in_kernel(uri));
         if (!fd) {
             Failure why = with_name(fd.error(), uri);
@@ -47,24 +47,24 @@ public:
                 why.status = XFER_EUNREACHABLE;
             return why;
         }
-        auto link = std::make_unique<shm::ShmLink>(loop_, log_, buffers_, to_string(uri));
-        link->set_sink(sink);
-        if (Failure why = link->carry(std::move(*fd), true); why.status != XFER_OK)
+        auto channel = std::make_unique<shm::ShmChannel>(loop_, log_, buffers_, to_string(uri));
+        channel->set_sink(sink);
+        if (Failure why = channel->carry(std::move(*fd), true); why.status != XFER_OK)
             return with_name(why, uri);
-        return std::unique_ptr<Link>(std::move(link));
+        return std::unique_ptr<Channel>(std::move(channel));
     }
 
-    std::unique_ptr<Link> adopt(DetachedLink ticket) override {
-        auto link = carry(std::move(ticket.fd), std::move(ticket.remote));
-        if (!link) return nullptr;
-        return std::move(*link);
+    std::unique_ptr<Channel> adopt(DetachedChannel ticket) override {
+        auto channel = carry(std::move(ticket.fd), std::move(ticket.remote));
+        if (!channel) return nullptr;
+        return std::move(*channel);
     }
 
 private:
-    Result<std::unique_ptr<Link>> carry(Fd fd, std::string remote) {
-        auto link = std::make_unique<shm::ShmLink>(loop_, log_, buffers_, std::move(remote));
-        if (Failure why = link->carry(std::move(fd), false); why.status != XFER_OK) return why;
-        return std::unique_ptr<Link>(std::move(link));
+    Result<std::unique_ptr<Channel>> carry(Fd fd, std::string remote) {
+        auto channel = std::make_unique<shm::ShmChannel>(loop_, log_, buffers_, std::move(remote));
+        if (Failure why = channel->carry(std::move(fd), false); why.status != XFER_OK) return why;
+        return std::unique_ptr<Channel>(std::move(channel));
     }
 
     Loop &loop_;

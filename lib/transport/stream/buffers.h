@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that a link needs only while bytes are under way. The links of a transport take turns with
-// it, so an idle link holds none, and a busy loop works on few buffers, which stay in the cache.
+// Memory that a channel needs only while bytes are under way. The channels of a transport take
+// turns with it, so an idle channel holds none, and a busy loop works on few buffers, which stay in
+// the cache.
 #pragma once
 
 #include <sys/uio.h>

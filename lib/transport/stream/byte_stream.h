@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What carries the bytes of a link, there and back: a connected socket, or a pair of rings. It is
-// made with a WatchSink, which it tells of what was wanted.
+// What carries the bytes of a channel, there and back: a connected socket, or a pair of rings. It
+// is made with a WatchSink, which it tells of what was wanted.
 #pragma once
 
 #include <sys/types.h>

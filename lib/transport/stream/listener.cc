@@ -13,7 +13,7 @@ namespace xfer::stream {
 
 namespace {
 
-// Links made before others have their turn.
+// Channels made before others have their turn.
 constexpr int kAcceptsPerTurn = 32;
 // Without descriptors or memory nobody is accepted for so long; those who come meanwhile wait in
 // the backlog.
@@ -71,13 +71,13 @@ void StreamListener::accept() {
         }
         tune(fd.get(), peer);
         const std::string from = peer.uri();  // who comes to a UNIX socket has no address
-        auto link = carry_(std::move(fd), from.empty() ? dialable_.front() : from);
-        if (!link && link.error().status == XFER_EACCESS) {
-            log_.warn("{}: not let in: {}", dialable_.front(), link.error().message);
+        auto channel = carry_(std::move(fd), from.empty() ? dialable_.front() : from);
+        if (!channel && channel.error().status == XFER_EACCESS) {
+            log_.warn("{}: not let in: {}", dialable_.front(), channel.error().message);
             continue;
         }
-        if (!link) return pause("no memory");
-        sink_.on_accept(std::move(*link), source);
+        if (!channel) return pause("no memory");
+        sink_.on_accept(std::move(*channel), source);
     }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Accepts from a listening socket, as long as there is room for more, and makes links of them.
+// Accepts from a listening socket, as long as there is room for more, and makes channels of them.
 #pragma once
 
 #include <functional>
@@ -12,8 +12,8 @@
 
 namespace xfer::stream {
 
-// A link over an accepted socket. XFER_EACCESS: who is there is not let in; else: not now.
-using Carry = std::function<Result<std::unique_ptr<Link>>(Fd fd, std::string remote)>;
+// A channel over an accepted socket. XFER_EACCESS: who is there is not let in; else: not now.
+using Carry = std::function<Result<std::unique_ptr<Channel>>(Fd fd, std::string remote)>;
 
 class StreamListener final : public Listener, WatchSink, TimerSink {
 public:

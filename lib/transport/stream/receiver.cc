@@ -13,7 +13,7 @@ namespace xfer::stream {
 
 namespace {
 
-// Received by one link before others have their turn.
+// Received by one channel before others have their turn.
 constexpr size_t kTurnBytes = 2 << 20;
 // The kernel copies the list at every call, also when it finds only a few pieces' worth of bytes.
 constexpr size_t kReceiveVectors = 256;
@@ -154,7 +154,7 @@ bool Receiver::read_hello(bool &progress) {
         // One of us, though of another time: it is told why.
         const ConstBytes words(staging.data(), kHelloHeader);
         staging.begin = staging.end;
-        both_.sink->on_hello(words);
+        both_.channel_sink->on_hello(words);
         return true;
     }
     size_t size = kHelloHeader + header->length;
@@ -163,7 +163,7 @@ bool Receiver::read_hello(bool &progress) {
     ConstBytes message(staging.data(), size);
     staging.begin += size;
     progress = true;
-    both_.sink->on_hello(message);
+    both_.channel_sink->on_hello(message);
     return true;
 }
 
@@ -195,13 +195,13 @@ bool Receiver::read_frame(bool &progress) {
     case FrameType::atomic:
         return on_atomic(*frame, body);
     case FrameType::ack:
-        allowed = both_.send_queue.acknowledged(frame->seq, *both_.sink);
+        allowed = both_.send_queue.acknowledged(frame->seq, *both_.path_sink);
         break;
     case FrameType::error:
-        allowed = both_.send_queue.refused(frame->seq, frame->status, *both_.sink);
+        allowed = both_.send_queue.refused(frame->seq, frame->status, *both_.path_sink);
         break;
     default:
-        both_.sink->on_control(*frame, ConstBytes(body, frame->length));
+        both_.channel_sink->on_control(*frame, ConstBytes(body, frame->length));
     }
     return allowed ? true : broken(XFER_EPROTO, "the peer answered what was not asked");
 }
@@ -230,7 +230,7 @@ Status Receiver::ask_access(Dir dir, const Frame &frame, const uint8_t *access,
         asked.notification_key = load<uint64_t>(access + 16);
     }
     if (dir == Dir::put) notification_ = asked.notification;
-    return both_.sink->on_access(dir, asked, both_.buffers.wire_pieces, out);
+    return both_.path_sink->on_access(dir, asked, both_.buffers.wire_pieces, out);
 }
 
 bool Receiver::on_put(const Frame &frame, const uint8_t *access) {
@@ -262,11 +262,11 @@ bool Receiver::on_get(const Frame &frame, const uint8_t *access) {
     uint64_t bytes = 0;
     for (const WirePiece &piece : both_.buffers.wire_pieces)
         bytes += piece.length;
-    both_.sink->on_served(Dir::get, bytes);
+    both_.path_sink->on_served(Dir::get, bytes);
     return true;
 }
 
-// Done as soon as it is here, and once: what ends the link from here on leaves it done.
+// Done as soon as it is here, and once: what ends the channel from here on leaves it done.
 bool Receiver::on_atomic(const Frame &frame, const uint8_t *body) {
     if (!both_.responses.admit(frame.seq))
         return broken(XFER_EPROTO, "the peer sent a request that it may not");
@@ -280,7 +280,7 @@ bool Receiver::on_atomic(const Frame &frame, const uint8_t *body) {
     const Atomic asked{static_cast<AtomicOp>(frame.flags), load<uint64_t>(body + 16),
                        load<uint64_t>(body + 24)};
     both_.responses.done(frame.seq, apply(asked, word[0].iov_base));
-    both_.sink->on_served(Dir::atomic, kAtomicWidth);
+    both_.path_sink->on_served(Dir::atomic, kAtomicWidth);
     return true;
 }
 
@@ -355,7 +355,7 @@ bool Receiver::lose_memory() {
         op_->unmapped = true;
     } else {
         refused_ = XFER_EIO;
-        both_.sink->on_unmapped(Target::from_wire(frame_.region));
+        both_.path_sink->on_unmapped(Target::from_wire(frame_.region));
     }
     return true;
 }
@@ -384,14 +384,14 @@ void Receiver::finish_payload() {
     if (done == Payload::data) {
         Op &op = *op_;
         op_ = nullptr;
-        both_.send_queue.got(op, intact() ? XFER_OK : XFER_ECHECKSUM, *both_.sink);
+        both_.send_queue.got(op, intact() ? XFER_OK : XFER_ECHECKSUM, *both_.path_sink);
     } else if (refused_ != XFER_OK) {
         both_.responses.refuse(frame_.seq, refused_);
     } else if (!intact()) {
         both_.responses.refuse(frame_.seq, XFER_ECHECKSUM);
     } else {
         both_.responses.acknowledge(frame_.seq, bytes_, (frame_.flags & kAckWanted) != 0);
-        both_.sink->on_served(Dir::put, bytes_);
+        both_.path_sink->on_served(Dir::put, bytes_);
     }
 }
 

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "transport/stream/byte_stream.h"
-#include "transport/stream/link_state.h"
+#include "transport/stream/stream_state.h"
 #include "wire/crc32c.h"
 
 namespace xfer::stream {
@@ -15,17 +15,18 @@ class Receiver {
 public:
     enum class Read { drained, more, ended };
 
-    explicit Receiver(LinkState &both) : both_(both) {}
+    explicit Receiver(StreamState &both) : both_(both) {}
     ~Receiver();
 
     // Receives until the byte stream is empty or others have their turn, and calls the sink. After
-    // `ended`, failure() says why; a link that was closed or detached meanwhile reads no further.
+    // `ended`, failure() says why; a channel that was closed or detached meanwhile reads no
+    // further.
     Read read(ByteStream &carrier, uint64_t &last_heard, uint64_t now);
     const Failure &failure() const { return failure_; }
 
     // Nothing is half received: what the peer wants to say next, it has not begun to say.
     bool idle() const { return payload_ == Payload::none && !staging_; }
-    // Bytes that came and were not looked at, for another link to go on with.
+    // Bytes that came and were not looked at, for another channel to go on with.
     std::vector<uint8_t> take_unread();
     void put_unread(ConstBytes bytes);
     bool has_unread() const { return staging_ != nullptr; }
@@ -61,7 +62,7 @@ private:
     void make_room();
     bool broken(Status status, const char *message);
 
-    LinkState &both_;
+    StreamState &both_;
     std::unique_ptr<Staging> staging_;
     Payload payload_ = Payload::none;
     bool discard_ = false;       // nobody wants the payload

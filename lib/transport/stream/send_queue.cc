@@ -21,19 +21,19 @@ Op &SendQueue::depart() {
 bool SendQueue::withdraw(Op &op) {
     op.canceled = true;
     if (op.seq != 0) return false;
-    op.ListNode<InLink>::unlink();
+    op.ListNode<InPath>::unlink();
     canceled_.push_back(op);
     return true;
 }
 
-void SendQueue::finish(Op &op, Status status, LinkSink &sink) {
+void SendQueue::finish(Op &op, Status status, PathSink &sink) {
     if (op.unmapped && !op.canceled && status != XFER_EPEERLOST) status = XFER_EIO;
-    op.ListNode<InLink>::unlink();
+    op.ListNode<InPath>::unlink();
     --count_;
     sink.on_done(op, status);
 }
 
-bool SendQueue::acknowledged(uint64_t seq, LinkSink &sink) {
+bool SendQueue::acknowledged(uint64_t seq, PathSink &sink) {
     if (asked_.empty() || seq < asked_.front().seq || seq > left_) return false;
     while (!asked_.empty() && asked_.front().seq <= seq) {
         if (asked_.front().dir != Dir::put) return false;
@@ -42,7 +42,7 @@ bool SendQueue::acknowledged(uint64_t seq, LinkSink &sink) {
     return true;
 }
 
-bool SendQueue::refused(uint64_t seq, Status status, LinkSink &sink) {
+bool SendQueue::refused(uint64_t seq, Status status, PathSink &sink) {
     if (asked_.empty() || seq != asked_.front().seq || seq > left_) return false;
     // That a connection is lost its own end tells.
     finish(asked_.front(), status == XFER_EPEERLOST ? XFER_EPROTO : status, sink);
@@ -56,16 +56,16 @@ Op *SendQueue::answered(uint64_t seq, uint32_t bytes) {
 }
 
 // What was discarded on its way in did not arrive. An atomic was done, canceled or not.
-void SendQueue::got(Op &op, Status status, LinkSink &sink) {
+void SendQueue::got(Op &op, Status status, PathSink &sink) {
     finish(op, op.canceled && op.dir == Dir::get ? XFER_ECANCELED : status, sink);
 }
 
-void SendQueue::deliver_canceled(LinkSink &sink) {
+void SendQueue::deliver_canceled(PathSink &sink) {
     while (!canceled_.empty())
         finish(canceled_.front(), XFER_ECANCELED, sink);
 }
 
-void SendQueue::fail_all(Status status, LinkSink &sink) {
+void SendQueue::fail_all(Status status, PathSink &sink) {
     for (;;) {
         deliver_canceled(sink);
         if (!asked_.empty())

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operations of one link, on the side that wants them done: waiting to leave, then waiting for
-// their answers, which come in order.
+// The operations of one channel, on the side that wants them done: waiting to leave, then waiting
+// for their answers, which come in order.
 #pragma once
 
 #include "transport/transport.h"
@@ -10,6 +10,7 @@ namespace xfer::stream {
 class SendQueue {
 public:
     void start(uint32_t max_ops) { max_ops_ = max_ops; }
+    uint32_t max_ops() const { return max_ops_; }
     bool full() const { return count_ >= max_ops_; }
     bool waiting() const { return !posted_.empty(); }
 
@@ -20,18 +21,18 @@ public:
     bool withdraw(Op &op);
 
     // Answers of the peer. False: one that the protocol does not allow.
-    bool acknowledged(uint64_t seq, LinkSink &sink);
-    bool refused(uint64_t seq, Status status, LinkSink &sink);
+    bool acknowledged(uint64_t seq, PathSink &sink);
+    bool refused(uint64_t seq, Status status, PathSink &sink);
     Op *answered(uint64_t seq, uint32_t bytes);  // by data; null: not allowed
-    void got(Op &op, Status status, LinkSink &sink);
+    void got(Op &op, Status status, PathSink &sink);
 
     bool has_canceled() const { return !canceled_.empty(); }
-    void deliver_canceled(LinkSink &sink);
-    void fail_all(Status status, LinkSink &sink);
+    void deliver_canceled(PathSink &sink);
+    void fail_all(Status status, PathSink &sink);
 
 private:
-    using Ops = List<Op, InLink>;
-    void finish(Op &op, Status status, LinkSink &sink);
+    using Ops = List<Op, InPath>;
+    void finish(Op &op, Status status, PathSink &sink);
 
     Ops posted_, asked_, canceled_;
     uint32_t max_ops_ = 0, count_ = 0;

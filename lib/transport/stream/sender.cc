@@ -16,7 +16,7 @@ constexpr size_t kKeptControl = 256;  // capacity kept when none waits
 // Of one batch; the frame that reaches one of them is its last.
 constexpr size_t kBurstBytes = 1 << 20;
 constexpr size_t kBurstVectors = IOV_MAX;
-// Sent by one link before others have their turn.
+// Sent by one channel before others have their turn.
 constexpr size_t kTurnBytes = 4 << 20;
 
 // Stands in for the memory of canceled operations.

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "transport/stream/byte_stream.h"
-#include "transport/stream/link_state.h"
+#include "transport/stream/stream_state.h"
 #include "wire/limits.h"
 
 namespace xfer::stream {
@@ -16,7 +16,7 @@ class Sender {
 public:
     enum class Sent { all, blocked, more, failed };
 
-    explicit Sender(LinkState &both) : both_(both) {}
+    explicit Sender(StreamState &both) : both_(both) {}
     ~Sender() { release(); }
 
     // False: too much is waiting.
@@ -58,7 +58,7 @@ private:
     void fail_without_memory();  // nothing leaves any more
     void release();
 
-    LinkState &both_;
+    StreamState &both_;
     std::vector<uint8_t> control_;
     size_t control_at_ = 0;  // the first that has not left
     uint64_t left_ = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sockets as links use them: never blocking, never inherited, never waiting for more to send.
+// Sockets as channels use them: never blocking, never inherited, never waiting for more to send.
 #pragma once
 
 #include <sys/types.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/tcp/tcp.h"
 
-#include "transport/stream/links.h"
+#include "transport/stream/channels.h"
 #include "transport/stream/socket.h"
 #include "transport/tcp/dialable.h"
 
@@ -13,7 +13,7 @@ namespace {
 
 class TcpTransport final : public Transport {
 public:
-    TcpTransport(Loop &loop, const Log &log) : links_(loop, log) {}
+    TcpTransport(Loop &loop, const Log &log) : channels_(loop, log) {}
     std::string_view name() const override { return "tcp"; }
     bool serves(const Uri &uri) const override { return uri.scheme == "tcp"; }
 
@@ -30,20 +30,20 @@ public:
             if (!fd) return fd.error();
             auto dialable = dialable_uris(fd->get());
             if (!dialable) return dialable.error();
-            return links_.listen(std::move(*fd), std::move(*dialable), sink);
+            return channels_.listen(std::move(*fd), std::move(*dialable), sink);
         }
     }
 
-    Result<std::unique_ptr<Link>> connect(const Uri &uri, LinkSink &sink) override {
-        return links_.connect(uri, sink);
+    Result<std::unique_ptr<Channel>> connect(const Uri &uri, ChannelSink &sink) override {
+        return channels_.connect(uri, sink);
     }
 
-    std::unique_ptr<Link> adopt(DetachedLink ticket) override {
-        return links_.adopt(std::move(ticket));
+    std::unique_ptr<Channel> adopt(DetachedChannel ticket) override {
+        return channels_.adopt(std::move(ticket));
     }
 
 private:
-    stream::Links links_;
+    stream::Channels channels_;
 };
 
 }  // namespace

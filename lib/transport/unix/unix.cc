@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/unix/unix.h"
 
-#include "transport/stream/links.h"
+#include "transport/stream/channels.h"
 #include "transport/unix/path.h"
 
 namespace xfer {
@@ -22,7 +22,7 @@ private:
 
 class UnixTransport final : public Transport {
 public:
-    UnixTransport(Loop &loop, const Log &log) : links_(loop, log) {}
+    UnixTransport(Loop &loop, const Log &log) : channels_(loop, log) {}
     std::string_view name() const override { return "unix"; }
     bool serves(const Uri &uri) const override { return uri.scheme == "unix"; }
 
@@ -32,22 +32,22 @@ public:
         Result<Fd> fd = unix_path::listen(uri.path, mode, file);
         if (!fd) return fd.error();
         auto listener = std::make_unique<UnixListener>(std::move(file));
-        auto accepts = links_.listen(std::move(*fd), {to_string(uri)}, sink);
+        auto accepts = channels_.listen(std::move(*fd), {to_string(uri)}, sink);
         if (!accepts) return accepts.error();
         listener->accepts = std::move(*accepts);
         return std::unique_ptr<Listener>(std::move(listener));
     }
 
-    Result<std::unique_ptr<Link>> connect(const Uri &uri, LinkSink &sink) override {
-        return links_.connect(uri, sink);
+    Result<std::unique_ptr<Channel>> connect(const Uri &uri, ChannelSink &sink) override {
+        return channels_.connect(uri, sink);
     }
 
-    std::unique_ptr<Link> adopt(DetachedLink ticket) override {
-        return links_.adopt(std::move(ticket));
+    std::unique_ptr<Channel> adopt(DetachedChannel ticket) override {
+        return channels_.adopt(std::move(ticket));
     }
 
 private:
-    stream::Links links_;
+    stream::Channels channels_;
 };
 
 }  // namespace

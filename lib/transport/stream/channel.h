@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A link over one byte stream, from its dialing to its end. start() must be called before the peer
-// can have said more than a handshake: from inside the on_hello of its last message, or right after
-// adopt().
+// A byte stream, as the channel and the path that it is, from its dialing to its end. start() must
+// be called before the peer can have said more than a handshake: from inside the on_hello of its
+// last message, or right after adopt().
 #pragma once
 
 #include <memory>
@@ -15,37 +15,44 @@
 
 namespace xfer::stream {
 
-class StreamLink final : public Link, WatchSink, ResolveSink, Task, TimerSink {
+class StreamChannel final : public Channel, Path, WatchSink, ResolveSink, Task, TimerSink {
 public:
-    StreamLink(Loop &loop, const Log &log, Buffers &buffers);
-    ~StreamLink() override;
-    StreamLink(const StreamLink &) = delete;
-    StreamLink &operator=(const StreamLink &) = delete;
+    StreamChannel(Loop &loop, const Log &log, Buffers &buffers);
+    ~StreamChannel() override;
+    StreamChannel(const StreamChannel &) = delete;
+    StreamChannel &operator=(const StreamChannel &) = delete;
 
     void dial(const Uri &uri);
     // A connected socket; false if the loop can't watch it.
     bool carry(Fd fd, std::string remote, ConstBytes unread);
-    // What is there, and tells this link when it is ready.
+    // What is there, and tells this channel when it is ready.
     void carry(std::unique_ptr<ByteStream> carrier, std::string remote);
     WatchSink &carried() { return *this; }
     bool all_sent() const { return sender_.empty(); }  // of what was said so far
 
-    void set_sink(LinkSink &sink) override { both_.sink = &sink; }
+    void set_sink(ChannelSink &sink) override { both_.channel_sink = &sink; }
     std::string remote() const override { return remote_; }
+    Scope scope() const override { return Scope::network; }
+    Path &path() override { return *this; }
     void send_hello(ConstBytes message) override;
-    DetachedLink detach() override;
-    void start(uint32_t max_ops, uint32_t serve_ops) override;
-    void hear() override;
+    DetachedChannel detach() override;
+    void start(PathSink &sink, uint32_t max_ops, uint32_t serve_ops) override;
+    void resume() override;
     bool send(const Frame &frame, ConstBytes body) override;
+    void close(const Failure &why) override;
+    uint64_t last_heard() const override { return last_heard_; }
+
+private:
+    // The path.
+    Caps caps() const override {
+        return {scope(), both_.send_queue.max_ops(), kMaxChunk, kMaxPieces};
+    }
     bool post(Op &op) override;
     void flush() override;
     bool cancel(Op &op) override;
     bool retire(Target target, Status why) override;
     void discard(NotificationId notification) override { receiver_.discard(notification); }
-    void close(const Failure &why) override;
-    uint64_t last_heard() const override { return last_heard_; }
 
-private:
     void on_ready(uint32_t readiness) override;
     void on_resolved(Result<std::vector<std::string>> addresses) override;
     void run() override;
@@ -71,7 +78,7 @@ private:
 
     Loop &loop_;
     const Log &log_;
-    LinkState both_;
+    StreamState both_;
     Sender sender_{both_};
     Receiver receiver_{both_};
     std::unique_ptr<ByteStream> carrier_;

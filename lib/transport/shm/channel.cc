@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/shm/link.h"
+#include "transport/shm/channel.h"
 
 #include <fcntl.h>
 
@@ -35,19 +35,19 @@ bool brings_segment(ConstBytes hello) {
 
 }  // namespace
 
-ShmLink::ShmLink(Loop &loop, const Log &log, stream::Buffers &buffers, std::string remote)
+ShmChannel::ShmChannel(Loop &loop, const Log &log, stream::Buffers &buffers, std::string remote)
     : loop_(loop), log_(log), buffers_(buffers), remote_(std::move(remote)), nonce_([] {
           std::array<uint8_t, 16> nonce;
           random_bytes(nonce);
           return nonce;
       }()) {}
 
-ShmLink::~ShmLink() {
+ShmChannel::~ShmChannel() {
     loop_.disarm(claims_);
     loop_.disarm(unheard_);
 }
 
-Failure ShmLink::carry(Fd fd, bool dialed) {
+Failure ShmChannel::carry(Fd fd, bool dialed) {
     rendezvous_ = RendezvousSocket(std::move(fd));
     if (Failure why = rendezvous_.meet(); why.status != XFER_OK) return why;
     watch_ = loop_.watch(rendezvous_.fd(), *this, kReadable);
@@ -60,7 +60,7 @@ Failure ShmLink::carry(Fd fd, bool dialed) {
 
 // ---- through the rendezvous socket ----
 
-void ShmLink::on_ready(uint32_t readiness) {
+void ShmChannel::on_ready(uint32_t readiness) {
     const bool done = catch_bad_alloc([&] {
         if (readiness & kReadable) rings_ && !unread_ ? read_later() : read();
         if (readiness & kWritable) say();
@@ -71,7 +71,7 @@ void ShmLink::on_ready(uint32_t readiness) {
 // A packet is most often a wake-up for the rings. So they come first: what is in them is answered
 // before the packet is taken, which is when the loop would sleep or sees the rendezvous socket
 // again.
-void ShmLink::read_later() {
+void ShmChannel::read_later() {
     unread_ = true;
     rings_->rung();
     loop_.look_at(*this);
@@ -79,7 +79,7 @@ void ShmLink::read_later() {
 
 // Takes the wake-up, so that the rendezvous socket is silent; anything else is heard in a turn of
 // its own.
-bool ShmLink::doze() {
+bool ShmChannel::doze() {
     if (!std::exchange(unread_, false)) return true;
     int error = 0;
     if (!catch_bad_alloc([&] { error = rendezvous_.receive(heard_packet_); })) error = ENOMEM;
@@ -91,7 +91,7 @@ bool ShmLink::doze() {
     return true;
 }
 
-void ShmLink::read() {
+void ShmChannel::read() {
     unread_ = false;
     Poller::unlink();
     for (int i = 0; i < kPacketsPerTurn && watch_; ++i) {
@@ -105,7 +105,7 @@ void ShmLink::read() {
     }
 }
 
-void ShmLink::hung_up(int error) {
+void ShmChannel::hung_up(int error) {
     hung_up_ = true;
     watch_->want(0);
     gone_ = os_failure(error, remote_ + ": the rendezvous socket");
@@ -120,7 +120,7 @@ void ShmLink::hung_up(int error) {
     }
 }
 
-void ShmLink::hear(Packet &packet) {
+void ShmChannel::hear(Packet &packet) {
     if (stage_ == Stage::hello) return hear_hello(packet);
     if (stage_ != Stage::frames) return;
     if (const auto word = decode_word(packet.bytes)) return hear(*word, std::move(packet.fds));
@@ -128,7 +128,7 @@ void ShmLink::hear(Packet &packet) {
     close({XFER_EPROTO, XFER_ORIGIN_NONE, 0, remote_ + ": words that nobody says"});
 }
 
-void ShmLink::hear_hello(Packet &packet) {
+void ShmChannel::hear_hello(Packet &packet) {
     if (!is_hello(packet.bytes))
         return close({XFER_EPROTO, XFER_ORIGIN_NONE, 0, remote_ + ": words that nobody says"});
     if (!packet.fds.empty() && spoke_) {  // not from who has not been answered yet
@@ -143,7 +143,7 @@ void ShmLink::hear_hello(Packet &packet) {
     sink_->on_hello(packet.bytes);
 }
 
-void ShmLink::send_hello(ConstBytes message) {
+void ShmChannel::send_hello(ConstBytes message) {
     if (stage_ != Stage::hello) return;
     spoke_ = true;
     const bool done = catch_bad_alloc([&] {
@@ -153,7 +153,7 @@ void ShmLink::send_hello(ConstBytes message) {
     loop_.defer(*this);
 }
 
-void ShmLink::say() {
+void ShmChannel::say() {
     while (!words_.empty()) {
         std::array<int, kMaxPacketFds> fds{};
         const Packet &packet = words_.front();
@@ -169,7 +169,7 @@ void ShmLink::say() {
     if (watch_ && !hung_up_) watch_->want(kReadable);
 }
 
-DetachedLink ShmLink::detach() {
+DetachedChannel ShmChannel::detach() {
     say();
     stage_ = Stage::over;
     Task::unlink();
@@ -179,9 +179,9 @@ DetachedLink ShmLink::detach() {
 
 // ---- by the rings ----
 
-void ShmLink::join(std::unique_ptr<Segment> segment, Side side) {
+void ShmChannel::join(std::unique_ptr<Segment> segment, Side side) {
     segment_ = std::move(segment);
-    frames_ = std::make_unique<stream::StreamLink>(loop_, log_, buffers_);
+    frames_ = std::make_unique<stream::StreamChannel>(loop_, log_, buffers_);
     frames_->set_sink(*this);
     auto rings =
         std::make_unique<RingStream>(loop_, rendezvous_, *segment_, side, frames_->carried());
@@ -196,7 +196,7 @@ void ShmLink::join(std::unique_ptr<Segment> segment, Side side) {
 }
 
 // The acceptor's last words bring the segment along.
-Failure ShmLink::share() {
+Failure ShmChannel::share() {
     auto segment = Segment::make();
     if (!segment) return segment.error();
     Fd along(::fcntl((*segment)->descriptor(), F_DUPFD_CLOEXEC, 0));
@@ -207,7 +207,8 @@ Failure ShmLink::share() {
 }
 
 // Who has the last word of the handshake makes the segment: the other has it already.
-void ShmLink::start(uint32_t max_ops, uint32_t serve_ops) {
+void ShmChannel::start(PathSink &sink, uint32_t max_ops, uint32_t serve_ops) {
+    path_sink_ = &sink;
     max_ops_ = max_ops;  // if it can't start, what is posted ends with it
     if (stage_ != Stage::hello) return;
     const bool last = !words_.empty();
@@ -221,17 +222,17 @@ void ShmLink::start(uint32_t max_ops, uint32_t serve_ops) {
         if (why.status != XFER_OK) return close(why);
     }
     stage_ = Stage::frames;
-    frames_->start(max_ops, serve_ops);
+    frames_->start(*this, max_ops, serve_ops);
 }
 
-void ShmLink::hear() {
+void ShmChannel::resume() {
     if (stage_ != Stage::frames) return;
     heard_ = true;
     loop_.disarm(unheard_);
-    frames_->hear();
+    frames_->resume();
 }
 
-bool ShmLink::send(const Frame &frame, ConstBytes body) {
+bool ShmChannel::send(const Frame &frame, ConstBytes body) {
     if (stage_ == Stage::hello) {  // a bye, before there are rings
         uint8_t head[Frame::kSize];
         encode(frame, head);
@@ -240,35 +241,35 @@ bool ShmLink::send(const Frame &frame, ConstBytes body) {
     return stage_ != Stage::frames || frames_->send(frame, body);
 }
 
-void ShmLink::discard(NotificationId notification) {
-    if (frames_) frames_->discard(notification);
+void ShmChannel::discard(NotificationId notification) {
+    if (frames_) frames_->path().discard(notification);
 }
 
-uint64_t ShmLink::last_heard() const {
+uint64_t ShmChannel::last_heard() const {
     return frames_ ? std::max(last_heard_, frames_->last_heard()) : last_heard_;
 }
 
-void ShmLink::on_control(const Frame &frame, ConstBytes body) {
+void ShmChannel::on_control(const Frame &frame, ConstBytes body) {
     sink_->on_control(frame, body);
 }
 
-void ShmLink::on_done(Op &op, Status status) {
+void ShmChannel::on_done(Op &op, Status status) {
     --count_;
-    sink_->on_done(op, status);
+    path_sink_->on_done(op, status);
 }
 
-Status ShmLink::on_access(Dir dir, const Access &access, std::span<const WirePiece> pieces,
-                          std::vector<iovec> &out) {
-    return sink_->on_access(dir, access, pieces, out);
+Status ShmChannel::on_access(Dir dir, const Access &access, std::span<const WirePiece> pieces,
+                             std::vector<iovec> &out) {
+    return path_sink_->on_access(dir, access, pieces, out);
 }
 
-void ShmLink::on_served(Dir dir, uint64_t bytes) {
-    sink_->on_served(dir, bytes);
+void ShmChannel::on_served(Dir dir, uint64_t bytes) {
+    path_sink_->on_served(dir, bytes);
 }
 
 // ---- a turn, and the end ----
 
-void ShmLink::run() {
+void ShmChannel::run() {
     if (kept_ && !catch_bad_alloc([&] { read(); })) close(no_memory());
     if (stage_ != Stage::over) say();
     told();
@@ -279,7 +280,7 @@ void ShmLink::run() {
     if (stage_ == Stage::closing && !rings_) finish();
 }
 
-void ShmLink::close(const Failure &why) {
+void ShmChannel::close(const Failure &why) {
     if (stage_ == Stage::closing || stage_ == Stage::over) return;
     const bool speaks = stage_ == Stage::frames;
     stage_ = Stage::closing;
@@ -290,14 +291,14 @@ void ShmLink::close(const Failure &why) {
     loop_.defer(*this);
 }
 
-void ShmLink::on_down(const Failure &why) {
+void ShmChannel::on_closed(const Failure &why) {
     if (stage_ == Stage::frames) why_ = why;
     stage_ = Stage::closing;
     rings_ = nullptr;
     loop_.defer(*this);
 }
 
-void ShmLink::finish() {
+void ShmChannel::finish() {
     canceled_.append(posted_);
     told();
     if (!gone_quiet()) return;
@@ -306,7 +307,8 @@ void ShmLink::finish() {
     Poller::unlink();
     watch_.reset();
     rendezvous_ = RendezvousSocket(Fd());
-    sink_->on_down(why_);
+    if (path_sink_) path_sink_->on_down(why_);
+    sink_->on_closed(why_);
 }
 
 }  // namespace xfer::shm

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A link between neighbours. Its handshake goes through the rendezvous socket; the last word of it
-// comes with the segment, and from then on frames go by the rings. What the neighbour has shown is
-// copied without it.
+// A channel between neighbours. Its handshake goes through the rendezvous socket; the last word of
+// it comes with the segment, and from then on frames go by the rings. What the neighbour has shown
+// is copied without it.
 #pragma once
 
 #include <deque>
@@ -15,39 +15,50 @@
 #include "transport/shm/rendezvous.h"
 #include "transport/shm/ring_stream.h"
 #include "transport/shm/segment.h"
-#include "transport/stream/link.h"
+#include "transport/stream/channel.h"
 #include "util/log.h"
 
 namespace xfer::shm {
 
-class ShmLink final : public Link, WatchSink, LinkSink, Task, Poller, TimerSink {
+class ShmChannel final : public Channel,
+                         Path,
+                         WatchSink,
+                         ChannelSink,
+                         PathSink,
+                         Task,
+                         Poller,
+                         TimerSink {
 public:
-    ShmLink(Loop &loop, const Log &log, stream::Buffers &buffers, std::string remote);
-    ~ShmLink() override;
-    ShmLink(const ShmLink &) = delete;
-    ShmLink &operator=(const ShmLink &) = delete;
+    ShmChannel(Loop &loop, const Log &log, stream::Buffers &buffers, std::string remote);
+    ~ShmChannel() override;
+    ShmChannel(const ShmChannel &) = delete;
+    ShmChannel &operator=(const ShmChannel &) = delete;
 
     // Through a connected socket. `dialed`: its sink is to hear that it is up.
     Failure carry(Fd fd, bool dialed);
 
-    void set_sink(LinkSink &sink) override { sink_ = &sink; }
+    void set_sink(ChannelSink &sink) override { sink_ = &sink; }
     std::string remote() const override { return remote_; }
-    bool is_local() const override { return true; }
+    Scope scope() const override { return Scope::host; }
+    Path &path() override { return *this; }
     void send_hello(ConstBytes message) override;
-    DetachedLink detach() override;
-    void start(uint32_t max_ops, uint32_t serve_ops) override;
-    void hear() override;
+    DetachedChannel detach() override;
+    void start(PathSink &sink, uint32_t max_ops, uint32_t serve_ops) override;
+    void resume() override;
     bool send(const Frame &frame, ConstBytes body) override;
-    bool post(Op &op) override;
-    void flush() override;
-    bool cancel(Op &op) override;
-    bool retire(Target target, Status why) override;
-    void discard(NotificationId notification) override;
     void close(const Failure &why) override;
     uint64_t last_heard() const override;
 
 private:
     enum class Stage : uint8_t { hello, frames, closing, over };
+
+    // The path.
+    Caps caps() const override { return {scope(), max_ops_, kMaxChunk, kMaxPieces}; }
+    bool post(Op &op) override;
+    void flush() override;
+    bool cancel(Op &op) override;
+    bool retire(Target target, Status why) override;
+    void discard(NotificationId notification) override;
 
     // Of the rendezvous socket, and of our turn.
     void on_ready(uint32_t readiness) override;
@@ -64,7 +75,7 @@ private:
     Failure share();
     void finish();
 
-    // Copies and what they need; transport/shm/link_import.cc.
+    // Copies and what they need; transport/shm/channel_import.cc.
     void hear(const Word &word, std::vector<Fd> fds);
     void show(const Word &asked);
     void tell(const Word &word, Fd along = {});
@@ -88,16 +99,18 @@ private:
                      std::vector<iovec> &out) override;
     Status on_reach(const Access &, Reach &) override { return XFER_ESTALE; }
     void on_served(Dir dir, uint64_t bytes) override;
-    void on_quiet(Target target) override;
-    void on_unmapped(Target target) override { sink_->on_unmapped(target); }
+    void on_quiesced(Target target) override;
+    void on_unmapped(Target target) override { path_sink_->on_unmapped(target); }
     void on_notification_begun(NotificationId, uint64_t) override {}
-    void on_down(const Failure &why) override;
+    void on_down(const Failure &) override {}  // on_closed follows
+    void on_closed(const Failure &why) override;
 
     Loop &loop_;
     const Log &log_;
     stream::Buffers &buffers_;
     std::string remote_;
-    LinkSink *sink_ = nullptr;
+    ChannelSink *sink_ = nullptr;
+    PathSink *path_sink_ = nullptr;  // from start() on
     Stage stage_ = Stage::hello;
     RendezvousSocket rendezvous_{Fd()};
     std::unique_ptr<Watch> watch_;  // of the rendezvous socket
@@ -116,10 +129,10 @@ private:
     Failure why_;
 
     std::unique_ptr<Segment> segment_;
-    std::unique_ptr<stream::StreamLink> frames_;
+    std::unique_ptr<stream::StreamChannel> frames_;
     RingStream *rings_ = nullptr;  // until the frames end
 
-    using Ops = List<Op, InLink>;
+    using Ops = List<Op, InPath>;
     const std::array<uint8_t, 16> nonce_;  // who reads it here reaches all of our memory
     std::unique_ptr<ImportTable> imports_;
     std::unique_ptr<ExportTable> exports_;

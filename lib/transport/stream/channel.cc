@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/stream/link.h"
+#include "transport/stream/channel.h"
 
 #include <array>
 #include <cerrno>
@@ -14,20 +14,20 @@ namespace xfer::stream {
 
 namespace {
 
-constexpr int kDropsPerTurn = 64;  // of what comes for a link that ends
+constexpr int kDropsPerTurn = 64;  // of what comes for a channel that ends
 
 }  // namespace
 
-StreamLink::StreamLink(Loop &loop, const Log &log, Buffers &buffers)
+StreamChannel::StreamChannel(Loop &loop, const Log &log, Buffers &buffers)
     : loop_(loop), log_(log), both_(buffers) {}
 
-StreamLink::~StreamLink() {
+StreamChannel::~StreamChannel() {
     loop_.disarm(unread_);
 }
 
 // ---- dialing ----
 
-void StreamLink::dial(const Uri &uri) {
+void StreamChannel::dial(const Uri &uri) {
     remote_ = to_string(uri);
     dial_ = std::make_unique<Dial>();
     dial_->port = uri.port_low;
@@ -42,7 +42,7 @@ void StreamLink::dial(const Uri &uri) {
     dial_next();
 }
 
-void StreamLink::on_resolved(Result<std::vector<std::string>> addresses) {
+void StreamChannel::on_resolved(Result<std::vector<std::string>> addresses) {
     if (both_.stage != Stage::dialing) return;
     if (!addresses) return close(addresses.error());
     const bool done = catch_bad_alloc([&] {
@@ -58,7 +58,7 @@ void StreamLink::on_resolved(Result<std::vector<std::string>> addresses) {
     if (!done) give_up();
 }
 
-void StreamLink::dial_next() {
+void StreamChannel::dial_next() {
     while (dial_->next < dial_->addresses.size()) {
         Result<Fd> fd = start_connect(dial_->addresses[dial_->next++]);
         if (!fd) {
@@ -82,7 +82,7 @@ void StreamLink::dial_next() {
     close(why);
 }
 
-void StreamLink::connected() {
+void StreamChannel::connected() {
     int error = connect_error(dial_->fd.get());
     if (error == EINPROGRESS) return dial_->watch->want(kWritable);
     if (error != 0) {
@@ -96,12 +96,12 @@ void StreamLink::connected() {
           std::move(remote_));
     dial_.reset();
     in_turn_ = true;
-    both_.sink->on_up();
+    both_.channel_sink->on_up();
     in_turn_ = false;
     push();
 }
 
-bool StreamLink::carry(Fd fd, std::string remote, ConstBytes unread) {
+bool StreamChannel::carry(Fd fd, std::string remote, ConstBytes unread) {
     std::unique_ptr<Watch> watch = loop_.watch(fd.get(), *this, kReadable);
     if (!watch) return false;
     carry(std::make_unique<SocketStream>(std::move(fd), std::move(watch)), std::move(remote));
@@ -110,7 +110,7 @@ bool StreamLink::carry(Fd fd, std::string remote, ConstBytes unread) {
     return true;
 }
 
-void StreamLink::carry(std::unique_ptr<ByteStream> carrier, std::string remote) {
+void StreamChannel::carry(std::unique_ptr<ByteStream> carrier, std::string remote) {
     carrier_ = std::move(carrier);
     remote_ = std::move(remote);
     both_.stage = Stage::hello;
@@ -120,7 +120,7 @@ void StreamLink::carry(std::unique_ptr<ByteStream> carrier, std::string remote) 
 
 // ---- a turn ----
 
-void StreamLink::on_ready(uint32_t readiness) {
+void StreamChannel::on_ready(uint32_t readiness) {
     if (lingers_until_) return linger();
     const bool done = catch_bad_alloc([&] {
         if (both_.stage == Stage::dialing) return connected();
@@ -131,13 +131,13 @@ void StreamLink::on_ready(uint32_t readiness) {
 }
 
 // Some of what it was about to do is half done: nothing follows on that but the end.
-void StreamLink::give_up() {
+void StreamChannel::give_up() {
     in_turn_ = false;
     close(no_memory());
 }
 
 // False: there is more.
-bool StreamLink::read() {
+bool StreamChannel::read() {
     if (!both_.hears()) return true;
     in_turn_ = true;
     Receiver::Read read = receiver_.read(*carrier_, last_heard_, loop_.now());
@@ -152,7 +152,7 @@ bool StreamLink::read() {
 
 // The kernel tells of a reset or a timeout once: after a write that was told, a read is told of a
 // mere end.
-Failure StreamLink::why_ended() const {
+Failure StreamChannel::why_ended() const {
     const Failure &heard = receiver_.failure();
     const int error = sender_.error();
     const bool told = error == ECONNRESET || error == ETIMEDOUT;
@@ -163,7 +163,7 @@ Failure StreamLink::why_ended() const {
 }
 
 // What has come before and could not be looked at.
-void StreamLink::parse() {
+void StreamChannel::parse() {
     in_turn_ = true;
     const bool understood = receiver_.parse();
     in_turn_ = false;
@@ -173,7 +173,7 @@ void StreamLink::parse() {
 }
 
 // Sends what there is to send, and asks to be told when more can be sent.
-void StreamLink::push() {
+void StreamChannel::push() {
     if (!both_.open() || in_turn_ || sender_.failed()) return;
     const Sender::Sent sent = sender_.send(*carrier_);
     pace();
@@ -194,13 +194,13 @@ void StreamLink::push() {
 }
 
 // Who asks and does not read what it is answered is not heard until it does.
-void StreamLink::pause() {
+void StreamChannel::pause() {
     if (std::exchange(both_.paused, true)) return;
     left_ = sender_.left();
     loop_.arm(unread_, loop_.now() + kUnreadMs * kNsPerMs);
 }
 
-void StreamLink::pace() {
+void StreamChannel::pace() {
     if (!both_.paused) return;
     if (std::exchange(left_, sender_.left()) != sender_.left()) {
         last_heard_ = loop_.now();  // it reads: as good as a word
@@ -212,23 +212,23 @@ void StreamLink::pace() {
     loop_.defer(*this);  // with a look at what has come meanwhile
 }
 
-void StreamLink::on_timer(Timer &) {
+void StreamChannel::on_timer(Timer &) {
     if (lingers_until_) return linger();
     close({XFER_EPEERLOST, XFER_ORIGIN_OS, ETIMEDOUT,
            remote_ + ": the peer does not read its control channel"});
 }
 
-void StreamLink::send_soon() {
+void StreamChannel::send_soon() {
     if (!in_turn_) loop_.defer(*this);
 }
 
-void StreamLink::run() {
+void StreamChannel::run() {
     if (!catch_bad_alloc([&] { take_turn(); })) give_up();
     tell();
     if (both_.stage == Stage::closing && !lingers_until_) finish();
 }
 
-void StreamLink::take_turn() {
+void StreamChannel::take_turn() {
     if (both_.stage == Stage::dialing) return connected();
     if (both_.hears() && receiver_.has_unread()) parse();
     push();
@@ -243,23 +243,23 @@ void StreamLink::take_turn() {
 }
 
 // What could not be told at once.
-void StreamLink::tell() {
+void StreamChannel::tell() {
     if (sender_.has_quiet())
         for (const Target target : sender_.take_quiet())
-            both_.sink->on_quiet(target);
-    if (const auto target = sender_.take_unmapped()) both_.sink->on_unmapped(*target);
-    both_.send_queue.deliver_canceled(*both_.sink);
+            both_.path_sink->on_quiesced(target);
+    if (const auto target = sender_.take_unmapped()) both_.path_sink->on_unmapped(*target);
+    if (both_.path_sink) both_.send_queue.deliver_canceled(*both_.path_sink);
 }
 
 // ---- the handshake ----
 
-void StreamLink::send_hello(ConstBytes message) {
+void StreamChannel::send_hello(ConstBytes message) {
     if (both_.stage != Stage::hello) return;
     if (!catch_bad_alloc([&] { sender_.append(message); })) return give_up();
     send_soon();
 }
 
-DetachedLink StreamLink::detach() {
+DetachedChannel StreamChannel::detach() {
     XFER_CHECK(both_.stage == Stage::hello);
     std::vector<uint8_t> unread = receiver_.take_unread();
     in_turn_ = false;
@@ -269,7 +269,8 @@ DetachedLink StreamLink::detach() {
     return {carrier_->release(), std::move(unread), std::move(remote_)};
 }
 
-void StreamLink::start(uint32_t max_ops, uint32_t serve_ops) {
+void StreamChannel::start(PathSink &sink, uint32_t max_ops, uint32_t serve_ops) {
+    both_.path_sink = &sink;
     if (both_.stage != Stage::hello) return;
     both_.send_queue.start(max_ops);
     both_.responses.start(serve_ops);
@@ -277,7 +278,7 @@ void StreamLink::start(uint32_t max_ops, uint32_t serve_ops) {
     both_.receive_paused = true;
 }
 
-void StreamLink::hear() {
+void StreamChannel::resume() {
     if (!both_.open()) return;
     both_.receive_paused = false;
     send_soon();  // with a look at what has come
@@ -285,7 +286,7 @@ void StreamLink::hear() {
 
 // ---- frames and operations ----
 
-bool StreamLink::send(const Frame &frame, ConstBytes body) {
+bool StreamChannel::send(const Frame &frame, ConstBytes body) {
     if (both_.stage != Stage::frames && both_.stage != Stage::hello) return true;
     XFER_CHECK(body.size() == frame.length && body.size() <= kMaxControl);
     says_bye_ = frame.type == FrameType::bye && frame.status != XFER_EPEERLOST;
@@ -305,19 +306,19 @@ bool StreamLink::send(const Frame &frame, ConstBytes body) {
     return taken;
 }
 
-bool StreamLink::post(Op &op) {
-    // A link that is about to end takes it too, and says so with on_done.
+bool StreamChannel::post(Op &op) {
+    // A channel that is about to end takes it too, and says so with on_done.
     if ((both_.stage != Stage::frames && both_.stage != Stage::closing) || both_.send_queue.full())
         return false;
     both_.send_queue.post(op);
     return true;
 }
 
-void StreamLink::flush() {
+void StreamChannel::flush() {
     push();
 }
 
-bool StreamLink::cancel(Op &op) {
+bool StreamChannel::cancel(Op &op) {
     if (both_.send_queue.withdraw(op)) {
         loop_.defer(*this);
     } else {
@@ -327,7 +328,7 @@ bool StreamLink::cancel(Op &op) {
     return true;
 }
 
-bool StreamLink::retire(Target target, Status why) {
+bool StreamChannel::retire(Target target, Status why) {
     both_.responses.retire(target, why);
     receiver_.retire(target, why);
     const bool quiet = sender_.retire(target);
@@ -338,7 +339,7 @@ bool StreamLink::retire(Target target, Status why) {
 // ---- the end ----
 
 // We give up: the peer is told why if it broke the protocol.
-void StreamLink::break_off(const Failure &why) {
+void StreamChannel::break_off(const Failure &why) {
     if (both_.stage == Stage::frames && why.status == XFER_EPROTO) {
         Frame bye;
         bye.type = FrameType::bye;
@@ -352,7 +353,7 @@ void StreamLink::break_off(const Failure &why) {
     close(told);
 }
 
-void StreamLink::close(const Failure &why) {
+void StreamChannel::close(const Failure &why) {
     if (both_.stage == Stage::closing || both_.stage == Stage::over) return;
     // A refusal and the end are one packet: who has not proved itself costs as little as it can.
     if (both_.stage == Stage::hello && carrier_ && !says_bye_) carrier_->cork();
@@ -361,7 +362,7 @@ void StreamLink::close(const Failure &why) {
     loop_.defer(*this);
 }
 
-void StreamLink::finish() {
+void StreamChannel::finish() {
     log_.debug("{}: closed: {}", remote_, why_.message);
     dial_.reset();
     loop_.disarm(unread_);
@@ -373,7 +374,7 @@ void StreamLink::finish() {
 // What comes for a socket that was closed is answered with a reset, which drops a bye that has not
 // arrived: its peer would take a clean end for a crash. So all that was begun leaves, and the peer
 // has it or hangs up, before the socket is closed.
-void StreamLink::linger() {
+void StreamChannel::linger() {
     const auto sent = carrier_ ? sender_.send(*carrier_) : Sender::Sent::failed;
     const bool arrived = sent == Sender::Sent::all && carrier_->delivered();
     if (sent == Sender::Sent::failed || arrived || loop_.now() >= lingers_until_ || !drop_arrived())
@@ -383,7 +384,7 @@ void StreamLink::linger() {
 }
 
 // A peer that waits for us to read might not read itself. False: it has hung up.
-bool StreamLink::drop_arrived() {
+bool StreamChannel::drop_arrived() {
     std::array<uint8_t, 32 * 1024> nowhere;
     const iovec into{nowhere.data(), nowhere.size()};
     for (int i = 0; i < kDropsPerTurn; ++i) {
@@ -394,15 +395,18 @@ bool StreamLink::drop_arrived() {
     return true;
 }
 
-void StreamLink::end() {
+void StreamChannel::end() {
     loop_.disarm(unread_);
     if (carrier_) carrier_->end();
     carrier_.reset();
     sender_.abandon();
     both_.stage = Stage::over;
     tell();
-    both_.send_queue.fail_all(XFER_EPEERLOST, *both_.sink);
-    both_.sink->on_down(why_);
+    if (both_.path_sink) {
+        both_.send_queue.fail_all(XFER_EPEERLOST, *both_.path_sink);
+        both_.path_sink->on_down(why_);
+    }
+    both_.channel_sink->on_closed(why_);
 }
 
 }  // namespace xfer::stream

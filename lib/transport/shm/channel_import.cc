@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of a link that copies by itself, and lets its neighbour do so. What can't be copied, and
-// what is not known yet, goes by the rings.
+// The part of a channel that copies by itself, and lets its neighbour do so. What can't be copied,
+// and what is not known yet, goes by the rings.
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <string>
 
-#include "transport/shm/link.h"
+#include "transport/shm/channel.h"
 #include "util/memory.h"
 
 namespace xfer::shm {
@@ -31,7 +31,7 @@ Fd open_again(int fd, bool writable) {
 
 // ---- words
 
-void ShmLink::tell(const Word &word, Fd along) {
+void ShmChannel::tell(const Word &word, Fd along) {
     Packet packet;
     const ConstBytes bytes = encode(word);
     packet.bytes.assign(bytes.begin(), bytes.end());
@@ -40,7 +40,7 @@ void ShmLink::tell(const Word &word, Fd along) {
     loop_.defer(*this);
 }
 
-void ShmLink::hear(const Word &word, std::vector<Fd> fds) {
+void ShmChannel::hear(const Word &word, std::vector<Fd> fds) {
     if (stage_ != Stage::frames) return;
     switch (word.kind) {
     case Word::Kind::show:
@@ -55,7 +55,7 @@ void ShmLink::hear(const Word &word, std::vector<Fd> fds) {
     close({XFER_EPROTO, XFER_ORIGIN_NONE, 0, remote_ + ": a word that nobody says"});
 }
 
-void ShmLink::show(const Word &asked) {
+void ShmChannel::show(const Word &asked) {
     if (words_.size() > kMaxAsking + kSlots)
         return close({XFER_EPROTO, XFER_ORIGIN_NONE, 0, remote_ + ": asks and does not listen"});
     Word answer;
@@ -66,7 +66,7 @@ void ShmLink::show(const Word &asked) {
     access.generation = static_cast<uint32_t>(asked.generation);
     access.key = asked.key;
     Reach reach;
-    const Status status = sink_->on_reach(access, reach);
+    const Status status = path_sink_->on_reach(access, reach);
     const auto place = status == XFER_OK ? exports_->show({asked.region}) : std::nullopt;
     if (!place) {
         answer.status = 1;
@@ -93,7 +93,7 @@ void ShmLink::show(const Word &asked) {
 
 // ---- operations
 
-bool ShmLink::post(Op &op) {
+bool ShmChannel::post(Op &op) {
     if (count_ == max_ops_) return false;
     if (copies(op)) {
         op.sent = op.canceled = op.unmapped = false;
@@ -106,16 +106,16 @@ bool ShmLink::post(Op &op) {
 }
 
 // What was noted or copied in part counts as sent, whatever becomes of it there.
-bool ShmLink::give_to_rings(Op &op, bool seen) {
-    if (frames_ && frames_->post(op)) return op.sent = seen, true;
+bool ShmChannel::give_to_rings(Op &op, bool seen) {
+    if (frames_ && frames_->path().post(op)) return op.sent = seen, true;
     if (stage_ != Stage::closing) return false;
     op.sent = seen;
-    canceled_.push_back(op);  // it ends with the link
+    canceled_.push_back(op);  // it ends with the channel
     loop_.defer(*this);
     return true;
 }
 
-bool ShmLink::copies(Op &op) {
+bool ShmChannel::copies(Op &op) {
     if (stage_ != Stage::frames) return false;
     const ImportTable::Way way = imports_->way(op);
     if (way == ImportTable::Way::ask) {
@@ -124,13 +124,13 @@ bool ShmLink::copies(Op &op) {
     return way == ImportTable::Way::copy;
 }
 
-void ShmLink::flush() {
+void ShmChannel::flush() {
     if (!frames_) return;
-    frames_->flush();
+    frames_->path().flush();
     if (!posted_.empty()) copy_all();
 }
 
-void ShmLink::copy_all() {
+void ShmChannel::copy_all() {
     bool rings = false;
     while (Op *op = posted_.pop_front()) {
         if ((stage_ == Stage::frames && imports_->copy(*op, buffers_.pieces)) || op->unmapped) {
@@ -139,30 +139,30 @@ void ShmLink::copy_all() {
         }
         rings = true;
         if (give_to_rings(*op, op->sent)) continue;
-        canceled_.push_back(*op);  // the peer allows less than it said: it ends with the link
+        canceled_.push_back(*op);  // the peer allows less than it said: it ends with the channel
         loop_.defer(*this);
         close({XFER_EPROTO, XFER_ORIGIN_NONE, 0, remote_ + ": no room for what it allowed"});
     }
-    if (rings) frames_->flush();
+    if (rings) frames_->path().flush();
     if (!done_.empty()) loop_.defer(*this);
 }
 
-bool ShmLink::cancel(Op &op) {
+bool ShmChannel::cancel(Op &op) {
     const auto among = [&](Ops &ops) {
         for (const Op &other : ops)
             if (&other == &op) return true;
         return false;
     };
     if (among(done_)) return true;
-    if (!among(posted_)) return frames_->cancel(op);
+    if (!among(posted_)) return frames_->path().cancel(op);
     op.canceled = true;
-    op.ListNode<InLink>::unlink();
+    op.ListNode<InPath>::unlink();
     canceled_.push_back(op);
     loop_.defer(*this);
     return true;
 }
 
-void ShmLink::told() {
+void ShmChannel::told() {
     while (Op *op = canceled_.pop_front())
         on_done(*op, op->canceled ? XFER_ECANCELED : XFER_EPEERLOST);
     while (Op *op = done_.pop_front())
@@ -171,15 +171,15 @@ void ShmLink::told() {
 
 // ---- the end of a region, and of all of them
 
-bool ShmLink::retire(Target target, Status why) {
+bool ShmChannel::retire(Target target, Status why) {
     if (!frames_) return true;
-    const bool left = frames_->retire(target, why);
+    const bool left = frames_->path().retire(target, why);
     const auto region =
         target.region();  // a message is not shown, and lies in no memory of its own
     return exports_ && region ? take_back(*region, left) : left;
 }
 
-bool ShmLink::take_back(RegionId region, bool left) {
+bool ShmChannel::take_back(RegionId region, bool left) {
     const bool shown = exports_->has(region);
     const bool quiet = shown ? exports_->retire(region, !left) : left;
     const bool told = catch_bad_alloc([&] {
@@ -195,32 +195,33 @@ bool ShmLink::take_back(RegionId region, bool left) {
     return quiet;
 }
 
-void ShmLink::on_quiet(Target target) {
+void ShmChannel::on_quiesced(Target target) {
     const auto region = target.region();
-    if (!region || !exports_->has(*region)) return sink_->on_quiet(target);
+    if (!region || !exports_->has(*region)) return path_sink_->on_quiesced(target);
     exports_->left(*region);
     settle(false);
 }
 
-void ShmLink::settle(bool dead) {
-    const bool more = exports_->settle(dead, [&](RegionId region) { sink_->on_quiet(region); });
+void ShmChannel::settle(bool dead) {
+    const bool more =
+        exports_->settle(dead, [&](RegionId region) { path_sink_->on_quiesced(region); });
     if (more) look_again(false);
 }
 
-void ShmLink::look_again(bool first) {
+void ShmChannel::look_again(bool first) {
     if (first || next_look_ns_ == 0) next_look_ns_ = kFirstLookNs;
     loop_.arm(claims_, loop_.now() + next_look_ns_);
     next_look_ns_ = std::min(2 * next_look_ns_, kLastLookNs);
 }
 
-void ShmLink::on_timer(Timer &timer) {
+void ShmChannel::on_timer(Timer &timer) {
     if (&timer == &unheard_) return close(gone_);
     if (stage_ == Stage::closing && !rings_) return finish();
     settle(rendezvous_.gone());
 }
 
 // Before the end is told, nobody copies any more.
-bool ShmLink::gone_quiet() {
+bool ShmChannel::gone_quiet() {
     if (!exports_) return true;
     exports_->clear_all();
     if (exports_->claimed() && !rendezvous_.gone()) {
@@ -231,11 +232,11 @@ bool ShmLink::gone_quiet() {
     return true;
 }
 
-void ShmLink::tell_begun() {
+void ShmChannel::tell_begun() {
     if (exports_)
         exports_->unseen([&](NotificationId number, uint64_t key) {
             [[maybe_unused]] const bool told =
-                catch_bad_alloc([&] { sink_->on_notification_begun(number, key); });
+                catch_bad_alloc([&] { path_sink_->on_notification_begun(number, key); });
         });
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One end of a link. As over TCP, the bytes of a put are read from the user's memory when they
+// One end of a channel. As over TCP, the bytes of a put are read from the user's memory when they
 // leave, and those of a get are written there when they come; a canceled put goes on with zeros.
 #pragma once
 
@@ -13,43 +13,49 @@
 
 namespace xfer {
 
-class SimLink final : public Link {
+class SimChannel final : public Channel, Path {
 public:
-    SimLink(SimTransport &transport, std::string remote);
-    ~SimLink() override;
-    static void pair(SimLink &a, SimLink &b);
+    SimChannel(SimTransport &transport, std::string remote);
+    ~SimChannel() override;
+    static void pair(SimChannel &a, SimChannel &b);
 
-    void set_sink(LinkSink &sink) override;
+    void set_sink(ChannelSink &sink) override;
     std::string remote() const override { return remote_; }
-    bool is_local() const override { return remote_.starts_with("shm:"); }
+    Scope scope() const override {
+        return remote_.starts_with("shm:") ? Scope::host : Scope::network;
+    }
+    Path &path() override { return *this; }
     void send_hello(ConstBytes bytes) override;
-    DetachedLink detach() override;
-    void start(uint32_t max_ops, uint32_t serve_ops) override;
-    void hear() override;
+    DetachedChannel detach() override;
+    void start(PathSink &sink, uint32_t max_ops, uint32_t serve_ops) override;
+    void resume() override;
     bool send(const Frame &frame, ConstBytes body) override;
-    bool post(Op &op) override;
-    void flush() override;
-    bool cancel(Op &op) override;
-    bool retire(Target target, Status why) override;
-    void discard(NotificationId notification) override;
     void close(const Failure &why) override;
     uint64_t last_heard() const override { return heard_; }
 
     // The wire breaks: this end notices after a while.
     void cut();
-    // Calls on this end's loop, unless the link is gone by then.
-    void later(uint64_t delay, std::function<void(SimLink &)> call);
+    // Calls on this end's loop, unless the channel is gone by then.
+    void later(uint64_t delay, std::function<void(SimChannel &)> call);
     void move_to(SimTransport &transport) { transport_ = &transport; }
     void up();
     void be_late(uint64_t by) { late_ = by; }  // all that it says, as long as it lives
     uint64_t late() const { return late_; }
     void be_lost() { lost_ = true; }  // nothing that is sent from here arrives any more
-    void copy_to(SimLink &other) { copy_ = other.number_; }
+    void copy_to(SimChannel &other) { copy_ = other.number_; }
     uint32_t there() const { return there_; }
     uint64_t last_due() const { return last_due_; }
     SimTransport &transport() { return *transport_; }
 
 private:
+    // The path.
+    Caps caps() const override { return {scope(), max_ops_, kMaxChunk, kMaxPieces}; }
+    bool post(Op &op) override;
+    void flush() override;
+    bool cancel(Op &op) override;
+    bool retire(Target target, Status why) override;
+    void discard(NotificationId notification) override;
+
     // What leaves in its order, as the other end sees it.
     struct Head {
         enum Kind { hello, control, request, answer, end } kind = end;
@@ -108,7 +114,7 @@ private:
     void last_words(const Failure &why);
     void done(Op &op, Status status);
 
-    SimLink(SimLink &from, SimTransport &transport);  // goes on in its place
+    SimChannel(SimChannel &from, SimTransport &transport);  // goes on in its place
     void hear_waiting();
     void ended(const Failure &why);
 
@@ -117,10 +123,11 @@ private:
     const std::string remote_;
     uint64_t number_;
     uint32_t there_ = 0;  // the number of the other's process
-    SimLink *other_ = nullptr;
-    LinkSink *sink_ = nullptr;
-    uint64_t copy_ = 0;  // a link that hears our first words as well
-    List<Op, InLink> posted_, asked_, withdrawn_;
+    SimChannel *other_ = nullptr;
+    ChannelSink *sink_ = nullptr;
+    PathSink *path_sink_ = nullptr;  // from start() on
+    uint64_t copy_ = 0;              // a channel that hears our first words as well
+    List<Op, InPath> posted_, asked_, withdrawn_;
     std::deque<Leaving> queue_;
     MessageReceiver in_;
     uint32_t max_ops_ = 0, count_ = 0;

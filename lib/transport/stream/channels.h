@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The links and listeners of a transport over sockets: what they share, and how they are made.
+// The channels and listeners of a transport over sockets: what they share, and how they are made.
 #pragma once
 
 #include <memory>
@@ -11,14 +11,14 @@
 
 namespace xfer::stream {
 
-class Links {
+class Channels {
 public:
-    Links(Loop &loop, const Log &log) : loop_(loop), log_(log) {}
+    Channels(Loop &loop, const Log &log) : loop_(loop), log_(log) {}
 
     Result<std::unique_ptr<Listener>> listen(Fd fd, std::vector<std::string> dialable,
                                              AcceptSink &sink);
-    std::unique_ptr<Link> connect(const Uri &uri, LinkSink &sink);
-    std::unique_ptr<Link> adopt(DetachedLink ticket);
+    std::unique_ptr<Channel> connect(const Uri &uri, ChannelSink &sink);
+    std::unique_ptr<Channel> adopt(DetachedChannel ticket);
 
 private:
     Loop &loop_;

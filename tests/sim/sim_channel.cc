@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim_link.h"
+#include "sim_channel.h"
 
 #include <sys/eventfd.h>
 
@@ -18,16 +18,16 @@ constexpr uint64_t kHeadBytes = 64;  // what a frame takes on the wire beside it
 
 }  // namespace
 
-SimLink::SimLink(SimTransport &transport, std::string remote)
+SimChannel::SimChannel(SimTransport &transport, std::string remote)
     : transport_(&transport),
       net_(transport.net),
       remote_(std::move(remote)),
-      number_(++net_.last_link) {
-    net_.links[number_] = this;
+      number_(++net_.last_channel) {
+    net_.channels[number_] = this;
 }
 
 // The old one is destroyed later; from here on it is nobody's.
-SimLink::SimLink(SimLink &from, SimTransport &transport)
+SimChannel::SimChannel(SimChannel &from, SimTransport &transport)
     : transport_(&transport),
       net_(from.net_),
       remote_(from.remote_),
@@ -45,55 +45,55 @@ SimLink::SimLink(SimLink &from, SimTransport &transport)
       lost_(from.lost_),
       pumping_(from.pumping_),
       control_(from.control_) {
-    net_.links[number_] = this;
+    net_.channels[number_] = this;
     if (other_) other_->other_ = this;
 }
 
-SimLink::~SimLink() {
-    if (number_) net_.links.erase(number_);
+SimChannel::~SimChannel() {
+    if (number_) net_.channels.erase(number_);
     if (other_) other_->other_ = nullptr;
 }
 
 // In the place of a socket it has a descriptor that nothing comes by.
-DetachedLink SimLink::detach() {
+DetachedChannel SimChannel::detach() {
     XFER_CHECK(!closing_ && max_ops_ == 0 && posted_.empty());
-    DetachedLink ticket;
+    DetachedChannel ticket;
     ticket.fd = Fd(::eventfd(0, EFD_CLOEXEC));
     XFER_CHECK(ticket.fd);
     ticket.remote = remote_;
-    net_.detached[ticket.fd.get()].reset(new SimLink(*this, *transport_));
+    net_.detached[ticket.fd.get()].reset(new SimChannel(*this, *transport_));
     return ticket;
 }
 
-void SimLink::set_sink(LinkSink &sink) {
+void SimChannel::set_sink(ChannelSink &sink) {
     sink_ = &sink;
     hear_waiting();
-    if (untold_) later(0, [](SimLink &link) { link.ended(*link.untold_); });
+    if (untold_) later(0, [](SimChannel &channel) { channel.ended(*channel.untold_); });
 }
 
-void SimLink::pair(SimLink &a, SimLink &b) {
+void SimChannel::pair(SimChannel &a, SimChannel &b) {
     a.other_ = &b, a.there_ = b.transport_->number;
     b.other_ = &a, b.there_ = a.transport_->number;
 }
 
-void SimLink::later(uint64_t delay, std::function<void(SimLink &)> call) {
+void SimChannel::later(uint64_t delay, std::function<void(SimChannel &)> call) {
     net_.world.post(transport_->loop, delay,
                     [&net = net_, number = number_, at = transport_, call = std::move(call)] {
-                        const auto found = net.links.find(number);
-                        if (found == net.links.end()) return;
-                        SimLink &link = *found->second;
-                        link.transport_ == at ? call(link) : link.later(0, call);
+                        const auto found = net.channels.find(number);
+                        if (found == net.channels.end()) return;
+                        SimChannel &channel = *found->second;
+                        channel.transport_ == at ? call(channel) : channel.later(0, call);
                     });
 }
 
-void SimLink::up() {
+void SimChannel::up() {
     heard_ = net_.world.now();
     if (!closing_) sink_->on_up();
 }
 
 // ---- the way out
 
-void SimLink::send_hello(ConstBytes bytes) {
+void SimChannel::send_hello(ConstBytes bytes) {
     Head head;
     head.kind = Head::hello;
     head.bytes.assign(bytes.begin(), bytes.end());
@@ -104,7 +104,8 @@ void SimLink::send_hello(ConstBytes bytes) {
     pump();
 }
 
-void SimLink::start(uint32_t max_ops, uint32_t) {
+void SimChannel::start(PathSink &sink, uint32_t max_ops, uint32_t) {
+    path_sink_ = &sink;
     max_ops_ = max_ops;
     std::vector<uint64_t> &generations = transport_->process->generations[there_];
     if (control_) generations.push_back(net_.world.now());
@@ -112,23 +113,23 @@ void SimLink::start(uint32_t max_ops, uint32_t) {
     receive_paused_ = true;
 }
 
-void SimLink::hear() {
+void SimChannel::resume() {
     receive_paused_ = false;
     hear_waiting();
 }
 
-void SimLink::hear_waiting() {
+void SimChannel::hear_waiting() {
     if (unheard_.empty()) return;
-    later(0, [](SimLink &link) {
-        while (link.sink_ && !link.unheard_.empty() && !link.receive_paused_) {
-            const Part part = std::move(link.unheard_.front());
-            link.unheard_.pop_front();
-            link.take(part);
+    later(0, [](SimChannel &channel) {
+        while (channel.sink_ && !channel.unheard_.empty() && !channel.receive_paused_) {
+            const Part part = std::move(channel.unheard_.front());
+            channel.unheard_.pop_front();
+            channel.take(part);
         }
     });
 }
 
-bool SimLink::send(const Frame &frame, ConstBytes body) {
+bool SimChannel::send(const Frame &frame, ConstBytes body) {
     if (closing_) return true;
     if (max_ops_ == 0) {  // a bye, read as a frame once the other end has started
         uint8_t bytes[Frame::kSize];
@@ -146,7 +147,7 @@ bool SimLink::send(const Frame &frame, ConstBytes body) {
     return true;
 }
 
-bool SimLink::post(Op &op) {
+bool SimChannel::post(Op &op) {
     if (count_ >= max_ops_ || count_ >= net_.takes_ops) return false;
     ++count_;
     posted_.push_back(op);
@@ -154,15 +155,15 @@ bool SimLink::post(Op &op) {
 }
 
 // Each stays withdrawable until its first byte leaves.
-void SimLink::flush() {
+void SimChannel::flush() {
     pump();
 }
 
-bool SimLink::may_leave() const {
+bool SimChannel::may_leave() const {
     return !queue_.empty() || !posted_.empty();
 }
 
-void SimLink::pump() {
+void SimChannel::pump() {
     const uint64_t now = net_.world.now();
     while (!closing_ && may_leave() && now >= free_at_ && under_way_ < net_.window) {
         if (net_.chance(net_.cut_one_in)) {
@@ -174,14 +175,14 @@ void SimLink::pump() {
     }
     if (closing_ || !may_leave() || now >= free_at_ || pumping_) return;
     pumping_ = true;
-    later(free_at_ - now, [](SimLink &link) {
-        link.pumping_ = false;
-        link.pump();
+    later(free_at_ - now, [](SimChannel &channel) {
+        channel.pumping_ = false;
+        channel.pump();
     });
 }
 
 // Control words and answers go before requests, as the real sender gathers them.
-void SimLink::leave_part(uint64_t room) {
+void SimChannel::leave_part(uint64_t room) {
     if (queue_.empty()) {
         Op &op = *posted_.pop_front();
         Leaving item;
@@ -206,10 +207,10 @@ void SimLink::leave_part(uint64_t room) {
     dispatch(std::move(part));
     if (!retired) return;
     quiet_.push_back(region);
-    later(0, [](SimLink &link) { link.tell_quiet(); });
+    later(0, [](SimChannel &channel) { channel.tell_quiet(); });
 }
 
-void SimLink::begin(Leaving &item) {
+void SimChannel::begin(Leaving &item) {
     item.begun = true;
     if (!item.op) return;
     Op &op = *item.op;
@@ -235,7 +236,7 @@ void SimLink::begin(Leaving &item) {
 }
 
 // What was blanked on its way out has another sum than it left with.
-bool SimLink::spoil(const Leaving &item, std::vector<uint8_t> &payload) {
+bool SimChannel::spoil(const Leaving &item, std::vector<uint8_t> &payload) {
     if (!item.head.checked || payload.empty()) return false;
     if (item.blank || !net_.chance(net_.spoil_one_in)) return item.blank;
     payload[net_.world.random(payload.size())] ^= 0x80;
@@ -244,7 +245,7 @@ bool SimLink::spoil(const Leaving &item, std::vector<uint8_t> &payload) {
     return true;
 }
 
-void SimLink::copy_payload(Leaving &item, std::vector<uint8_t> &out, uint64_t bytes) {
+void SimChannel::copy_payload(Leaving &item, std::vector<uint8_t> &out, uint64_t bytes) {
     out.reserve(bytes);
     uint64_t skip = item.left;
     for (const iovec &range : item.ranges) {
@@ -266,7 +267,7 @@ void SimLink::copy_payload(Leaving &item, std::vector<uint8_t> &out, uint64_t by
 }
 
 // When what leaves now arrives; kNever: it does not.
-uint64_t SimLink::travel() {
+uint64_t SimChannel::travel() {
     const SimWay &way = net_.way(transport_->number, there_);
     const uint64_t now = net_.world.now();
     if (net_.silent || way.silent_until == kNever || transport_->process->dead) lost_ = true;
@@ -276,44 +277,45 @@ uint64_t SimLink::travel() {
     return last_due_ - now;
 }
 
-void SimLink::dispatch(Part part) {
+void SimChannel::dispatch(Part part) {
     const uint64_t bytes = kHeadBytes + part.payload.size();
     const uint64_t slow = net_.way(transport_->number, there_).bytes_per_second;
     const uint64_t rate = slow ? slow : net_.bytes_per_second;
     free_at_ = std::max(free_at_, net_.world.now()) + bytes * 1'000'000'000 / rate;
     under_way_ += bytes;
     if (copy_ && part.head && part.head->kind == Head::hello) {
-        const auto twin = net_.links.find(copy_);
+        const auto twin = net_.channels.find(copy_);
         copy_ = 0;
-        if (twin != net_.links.end())
-            twin->second->later(net_.delay(), [part](SimLink &to) { to.arrived(part); });
+        if (twin != net_.channels.end())
+            twin->second->later(net_.delay(), [part](SimChannel &to) { to.arrived(part); });
     }
     const uint64_t due = travel();
     if (due == kNever) return;
-    other_->later(due, [net = &net_, from = number_, part = std::move(part), bytes](SimLink &to) {
-        const auto sender = net->links.find(from);
-        if (sender != net->links.end()) sender->second->credit(bytes);
-        to.arrived(part);
-    });
+    other_->later(due,
+                  [net = &net_, from = number_, part = std::move(part), bytes](SimChannel &to) {
+                      const auto sender = net->channels.find(from);
+                      if (sender != net->channels.end()) sender->second->credit(bytes);
+                      to.arrived(part);
+                  });
 }
 
 // The peer has taken so much: there is room for more. On the sender's own loop, which may be
 // frozen.
-void SimLink::credit(uint64_t bytes) {
+void SimChannel::credit(uint64_t bytes) {
     const bool full = under_way_ >= net_.window;
     under_way_ -= bytes;
-    if (full && under_way_ < net_.window) later(0, [](SimLink &link) { link.pump(); });
+    if (full && under_way_ < net_.window) later(0, [](SimChannel &channel) { channel.pump(); });
 }
 
 // ---- the way in
 
-void SimLink::arrived(const Part &part) {
+void SimChannel::arrived(const Part &part) {
     if (closing_ || transport_->process->dead) return;
     if (!sink_ || receive_paused_ || !unheard_.empty()) return unheard_.push_back(part);
     take(part);
 }
 
-void SimLink::take(const Part &part) {
+void SimChannel::take(const Part &part) {
     if (closing_) return;
     heard_ = net_.world.now();
     if (part.head) begin_incoming(*part.head);
@@ -323,12 +325,12 @@ void SimLink::take(const Part &part) {
     if (part.last) finish_incoming();
 }
 
-void SimLink::begin_incoming(const Head &head) {
+void SimChannel::begin_incoming(const Head &head) {
     in_ = {};
     in_.head = head;
     in_.open = true;
     if (head.kind == Head::request) {
-        in_.head.status = sink_->on_access(head.dir, head.access, head.pieces, in_.ranges);
+        in_.head.status = path_sink_->on_access(head.dir, head.access, head.pieces, in_.ranges);
         in_.discard = in_.head.status != XFER_OK;
         if (!in_.discard && head.access.notification && net_.observer)
             net_.observer->announced(head.access.notification_key, transport_->number);
@@ -343,7 +345,7 @@ void SimLink::begin_incoming(const Head &head) {
     }
 }
 
-void SimLink::place(const std::vector<uint8_t> &payload) {
+void SimChannel::place(const std::vector<uint8_t> &payload) {
     size_t at = 0;
     uint64_t skip = in_.arrived;
     in_.arrived += payload.size();
@@ -367,7 +369,7 @@ void SimLink::place(const std::vector<uint8_t> &payload) {
     }
 }
 
-void SimLink::finish_incoming() {
+void SimChannel::finish_incoming() {
     const Head head = std::exchange(in_.head, {});
     in_.open = false;
     switch (head.kind) {
@@ -409,30 +411,30 @@ void SimLink::finish_incoming() {
         answer.ranges = in_.ranges;
     }
     queue_.push_back(std::move(answer));
-    if (!refused && !in_.spoiled) sink_->on_served(head.dir, bytes);
+    if (!refused && !in_.spoiled) path_sink_->on_served(head.dir, bytes);
     pump();
 }
 
-uint64_t SimLink::apply_incoming(const Head &head) {
+uint64_t SimChannel::apply_incoming(const Head &head) {
     void *word = in_.ranges[0].iov_base;
     if (net_.observer)
         net_.observer->changes(head.operation, transport_->number, there_, generation_, word);
     return apply(head.atomic, word);
 }
 
-void SimLink::done(Op &op, Status status) {
-    op.ListNode<InLink>::unlink();
+void SimChannel::done(Op &op, Status status) {
+    op.ListNode<InPath>::unlink();
     --count_;
-    sink_->on_done(op, status);
+    path_sink_->on_done(op, status);
 }
 
 // ---- the end of one, of a region's, of all
 
-bool SimLink::cancel(Op &op) {
+bool SimChannel::cancel(Op &op) {
     if (op.sent && net_.chance(net_.busy_one_in)) {
         ++net_.met["busy when canceled"];
         later(net_.world.random(kBusyMostNs),
-              [seq = op.seq](SimLink &link) { link.end_busy(seq); });
+              [seq = op.seq](SimChannel &channel) { channel.end_busy(seq); });
         return false;
     }
     op.canceled = true;
@@ -442,22 +444,22 @@ bool SimLink::cancel(Op &op) {
         if (in_.open && in_.head.kind == Head::answer && &asked_.front() == &op) in_.discard = true;
         return true;
     }
-    op.ListNode<InLink>::unlink();
+    op.ListNode<InPath>::unlink();
     withdrawn_.push_back(op);
-    later(0, [](SimLink &link) {
-        while (!link.withdrawn_.empty())
-            link.done(link.withdrawn_.front(), XFER_ECANCELED);
+    later(0, [](SimChannel &channel) {
+        while (!channel.withdrawn_.empty())
+            channel.done(channel.withdrawn_.front(), XFER_ECANCELED);
     });
     return true;
 }
 
 // What will not let go of memory is ended, as a queue pair goes to its error state.
-void SimLink::end_busy(uint64_t seq) {
+void SimChannel::end_busy(uint64_t seq) {
     for (const Op &op : asked_)
         if (op.seq == seq) return close({XFER_EPEERLOST, 0, 0, "a canceled operation goes on"});
 }
 
-bool SimLink::retire(Target target, Status why) {
+bool SimChannel::retire(Target target, Status why) {
     const uint64_t region = target.wire();
     if (in_.open && in_.head.kind == Head::request && in_.head.dir == Dir::put &&
         in_.head.access.region == region && !in_.discard) {
@@ -479,7 +481,7 @@ bool SimLink::retire(Target target, Status why) {
     return quiet;
 }
 
-void SimLink::discard(NotificationId notification) {
+void SimChannel::discard(NotificationId notification) {
     const Head &head = in_.head;
     if (!in_.open || head.kind != Head::request || in_.discard) return;
     if (head.dir != Dir::put || head.access.notification != notification.value) return;
@@ -487,30 +489,31 @@ void SimLink::discard(NotificationId notification) {
     in_.head.status = XFER_ECANCELED;
 }
 
-void SimLink::cut() {
+void SimChannel::cut() {
     if (other_) other_->other_ = nullptr;
     other_ = nullptr;
-    later(net_.delay(), [](SimLink &link) {
-        link.close({XFER_EPEERLOST, 0, 0, "the wire broke"});
+    later(net_.delay(), [](SimChannel &channel) {
+        channel.close({XFER_EPEERLOST, 0, 0, "the wire broke"});
     });
 }
 
 // At the latest before the end.
-void SimLink::tell_quiet() {
+void SimChannel::tell_quiet() {
     for (const uint64_t region : std::exchange(quiet_, {}))
-        sink_->on_quiet(Target::from_wire(region));
+        path_sink_->on_quiesced(Target::from_wire(region));
 }
 
-void SimLink::close(const Failure &why) {
+void SimChannel::close(const Failure &why) {
     if (closing_) return;
     closing_ = true;
     if (net_.linger_max == 0) return last_words(why);
     ++net_.met["lingering end"];
-    later(net_.world.random(net_.linger_max), [why](SimLink &link) { link.last_words(why); });
+    later(net_.world.random(net_.linger_max),
+          [why](SimChannel &channel) { channel.last_words(why); });
 }
 
 // What waits leaves as far as the peer takes it; what was posted and has not begun does not.
-void SimLink::last_words(const Failure &why) {
+void SimChannel::last_words(const Failure &why) {
     while (!queue_.empty() && under_way_ < net_.window) {
         if (queue_.front().op && !queue_.front().begun) break;
         const bool half = queue_.front().head.payload != 0;
@@ -524,10 +527,10 @@ void SimLink::last_words(const Failure &why) {
     end.head = std::make_shared<const Head>();
     end.last = true;
     dispatch(std::move(end));
-    later(0, [why](SimLink &link) { link.ended(why); });
+    later(0, [why](SimChannel &channel) { channel.ended(why); });
 }
 
-void SimLink::ended(const Failure &why) {
+void SimChannel::ended(const Failure &why) {
     if (!sink_) return void(untold_ = why);
     tell_quiet();
     while (!withdrawn_.empty())
@@ -537,7 +540,8 @@ void SimLink::ended(const Failure &why) {
     while (!posted_.empty())
         done(posted_.front(), XFER_EPEERLOST);
     max_ops_ = 0;
-    sink_->on_down(why);
+    if (path_sink_) path_sink_->on_down(why);
+    sink_->on_closed(why);
 }
 
 }  // namespace xfer

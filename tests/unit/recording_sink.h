@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tests of links share: a sink that writes everything down, memory that it lets the peer
-// touch, and operations to post.
+// What the tests of channels share: a sink that writes everything down, memory that it lets the
+// peer touch, and operations to post.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -19,7 +19,7 @@ namespace xfer::test {
 
 constexpr uint64_t kKey = 0x1122334455667788;
 
-class RecordingSink : public LinkSink {
+class RecordingSink : public ChannelSink, public PathSink {
 public:
     struct Done {
         Op *op;
@@ -82,7 +82,7 @@ public:
         if (dir != Dir::atomic) (dir == Dir::put ? served_put : served_get) += bytes;
         ++served;
     }
-    void on_quiet(Target target) override {
+    void on_quiesced(Target target) override {
         note();
         quiet.push_back(target.wire());
     }
@@ -94,7 +94,12 @@ public:
         note();
         unseen.push_back({notification.value, key});
     }
-    void on_down(const Failure &why) override {
+    void on_down(const Failure &) override {
+        note();
+        CHECK(!path_down);
+        path_down = true;
+    }
+    void on_closed(const Failure &why) override {
         note();
         down = why;
     }
@@ -106,6 +111,7 @@ public:
     std::vector<uint64_t> quiet, unmapped;
     std::vector<std::pair<uint64_t, uint64_t>> unseen;
     std::optional<Failure> down;
+    bool path_down = false;
     uint64_t served = 0, served_put = 0, served_get = 0, accesses = 0;
     Dir last_dir = Dir::put;
     std::map<uint64_t, std::vector<uint8_t> *> regions;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the two directions of a link share.
+// What the two directions of a channel share.
 #pragma once
 
 #include "transport/stream/buffers.h"
@@ -16,13 +16,14 @@ enum class Stage : uint8_t {
     over,     // after on_down or detach
 };
 
-struct LinkState {
-    explicit LinkState(Buffers &buffers) : buffers(buffers) {}
+struct StreamState {
+    explicit StreamState(Buffers &buffers) : buffers(buffers) {}
     bool open() const { return stage == Stage::hello || stage == Stage::frames; }
     bool hears() const { return open() && !receive_paused && !paused; }
 
     Buffers &buffers;
-    LinkSink *sink = nullptr;
+    ChannelSink *channel_sink = nullptr;
+    PathSink *path_sink = nullptr;  // from start() on
     Stage stage = Stage::dialing;
     bool receive_paused = false;  // what the peer says has to wait
     bool paused = false;          // until it has read more of what we said

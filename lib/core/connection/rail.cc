@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/connection/rail.h"
+
+#include "core/connection/connection.h"
+#include "core/engine/engine.h"
+#include "core/engine/shard.h"
+#include "core/peer/peer.h"
+#include "util/memory.h"
+
+namespace xfer {
+
+void Rail::start(Path &ready) {
+    path = &ready;
+    caps = ready.caps();
+}
+
+bool Rail::has_room() const {
+    return lane.state == Lane::State::ready && ops < caps.max_ops && bytes < window;
+}
+
+void Rail::post(Op &op) {
+    op.rail = this;
+    op.sent = op.canceled = op.unmapped = false;
+    op.moved = Moved::frames;
+    ++ops;
+    bytes += op.bytes;
+    unflushed = true;
+    if (path->post(op)) return;
+    // Its credit is what it takes, whatever was counted here.
+    caps.max_ops = ops - 1;
+    refused_.push_back(op);
+    lane.connection.shard.loop.defer(lane.connection);
+}
+
+bool Rail::cancel(Op &op) {
+    for (auto *list : {&refused_, &lost_})
+        for (const Op &other : *list)
+            if (&other == &op) return op.canceled = true;
+    return path->cancel(op);
+}
+
+void Rail::flush() {
+    unflushed = false;
+    path->flush();
+}
+
+void Rail::give_back() {
+    while (Op *op = refused_.pop_front())
+        finish(*op, op->canceled ? XFER_ECANCELED : XFER_EPEERLOST);
+    while (Op *op = lane.connection.closing() ? lost_.pop_front() : nullptr)
+        finish(*op, XFER_EPEERLOST);  // also if canceled: it may have left
+    if (lane.state == Lane::State::ready && caps.max_ops == 0)
+        lane.channel->close({XFER_EPROTO, XFER_ORIGIN_NONE, 0, "a lane that takes no operations"});
+}
+
+// What is lost with a path waits for the end of the connection, which another lane may explain.
+void Rail::on_done(Op &op, Status status) {
+    if (status == XFER_EPEERLOST && !lane.connection.closing()) return lost_.push_back(op);
+    finish(op, status);
+}
+
+void Rail::finish(Op &op, Status status) {
+    --ops;
+    bytes -= op.bytes;
+    if (status == XFER_OK) {
+        Carried &way = carried[static_cast<size_t>(op.moved)];
+        ++way.requests;
+        way.bytes += op.bytes;
+        last_moved = op.moved;
+    }
+    lane.connection.peer->flow.done(op, status);
+    lane.connection.pump_soon();
+}
+
+Status Rail::on_access(Dir dir, const Access &access, std::span<const WirePiece> pieces,
+                       std::vector<iovec> &out) {
+    Status status = XFER_ENOMEM;
+    TargetSide &target = lane.connection.target_side;
+    if (!catch_bad_alloc([&] { status = target.access(dir, access, pieces, out); })) out.clear();
+    return status;
+}
+
+Status Rail::on_reach(const Access &access, Reach &out) {
+    return lane.connection.target_side.reach(access, out);
+}
+
+void Rail::on_served(Dir dir, uint64_t moved) {
+    ++served.requests;
+    served.bytes += moved;
+    lane.connection.shard.served(lane.connection, dir, moved);
+}
+
+void Rail::on_quiesced(Target target) {
+    lane.connection.on_quiesced(target);
+}
+
+void Rail::on_unmapped(Target target) {
+    lane.connection.target_side.unmapped(target);
+}
+
+void Rail::on_notification_begun(NotificationId notification, uint64_t key) {
+    lane.connection.notify_receiver.unseen(notification, key);
+}
+
+// Its channel says so next.
+void Rail::on_down(const Failure &) {}
+
+}  // namespace xfer

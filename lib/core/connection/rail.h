@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "transport/path.h"
+#include "util/list.h"
+
+namespace xfer {
+
+class Lane;
+
+// What went by somewhere since it was opened.
+struct Carried {
+    uint64_t requests = 0, bytes = 0;
+};
+
+// A path as its connection sees it: what is posted on it and what it has room for, and what it has
+// carried.
+class Rail final : public PathSink {
+public:
+    explicit Rail(Lane &lane) : lane(lane) {}
+
+    void start(Path &ready);  // it takes operations
+    bool has_room() const;
+    void post(Op &op);
+    bool cancel(Op &op);
+    void flush();
+    void give_back();  // what the path refused, as never sent
+
+    void on_done(Op &op, Status status) override;
+    Status on_access(Dir dir, const Access &access, std::span<const WirePiece> pieces,
+                     std::vector<iovec> &out) override;
+    Status on_reach(const Access &access, Reach &out) override;
+    void on_served(Dir dir, uint64_t bytes) override;
+    void on_quiesced(Target target) override;
+    void on_unmapped(Target target) override;
+    void on_notification_begun(NotificationId notification, uint64_t key) override;
+    void on_down(const Failure &why) override;
+
+    Lane &lane;
+    Path *path = nullptr;
+    Caps caps;
+    uint32_t ops = 0;
+    uint64_t bytes = 0, window = 0;
+    bool unflushed = false;
+    std::array<Carried, kMovedWays> carried;  // what was answered of ours, by how it moved
+    Carried served;                           // what the peer asked for
+    std::optional<Moved> last_moved;
+
+private:
+    void finish(Op &op, Status status);
+
+    List<Op, InPath> refused_;  // at most one a turn: the rail has no room from then on
+    List<Op, InPath> lost_;     // with the path; they end with the connection, which knows why
+};
+
+}  // namespace xfer

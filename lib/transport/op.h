@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// One chunk of an operation, as core gives it to a path.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "transport/pieces.h"
+#include "util/list.h"
+#include "wire/frame.h"
+
+namespace xfer {
+
+// What a request must know of a region to touch it.
+struct Access {
+    uint64_t region = 0;  // as on the wire
+    uint32_t generation = 0;
+    uint64_t key = 0;
+    // Of a put whose batch notifies: numbered from 1 on its connection, 0: none.
+    uint64_t notification = 0;
+    uint64_t notification_key = 0;
+    Target target() const { return Target::from_wire(region); }
+};
+
+// How the bytes of an operation moved: as frames, or copied by its initiator within one process,
+// into memory that it has mapped, or by the kernel.
+enum class Moved : uint8_t { frames, process, mapped, kernel };
+constexpr size_t kMovedWays = 4;
+
+struct InTransfer;  // list tags of an Op
+struct InPath;
+
+// At most kMaxChunk bytes in at most kMaxPieces ranges of one region, fewer if the path takes no
+// more; or an atomic, of one piece, of which a path leaves the local side alone: what it brings
+// back stands in the op, so that no cancel need keep the path from it. Owned by core, lent to one
+// path from post() to on_done().
+struct Op : ListNode<InTransfer>, ListNode<InPath> {
+    Dir dir = Dir::put;
+    bool last = false;      // of its transfer: the answer is wanted at once
+    bool sent = false;      // the peer may have seen some of it
+    bool canceled = false;  // local memory must not be touched any more
+    bool unmapped = false;  // local memory is not there: whatever the answer, it has failed
+    Moved moved = Moved::frames;
+    bool checked = false;  // with a checksum, where the path can lose something on the way
+    uint32_t bytes = 0;
+    uint32_t pieces = 0;
+    uint32_t max_bytes = kMaxChunk, max_pieces = kMaxPieces;  // that it was cut to
+    Access remote;
+    const PieceList *list = nullptr;
+    Cursor begin, end;         // of it in the list
+    Atomic atomic;             // of an atomic: what it does,
+    uint64_t before = 0;       // and once it is done well, what was there
+    uint64_t seq = 0;          // the path's
+    void *transfer = nullptr;  // core's: null once nobody waits for the answer
+    void *rail = nullptr;      // core's
+
+    void draw(std::vector<Piece> &out) const {
+        Cursor at = begin;
+        list->draw(at, max_bytes, max_pieces, out);
+    }
+};
+
+}  // namespace xfer

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// A Path moves operations between local memory and the regions of one peer. It belongs to one loop
+// and to a Channel (transport/channel.h), which carries what the two ends have to say about it; a
+// stream of bytes is both. Thread: every method and every call of the sink is on the loop's thread.
+// No call of the sink is made from inside a method, but on_access, which is made while a request is
+// being read.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "transport/op.h"
+#include "util/status.h"
+
+namespace xfer {
+
+// How far apart the two memories are, the nearest first: in one process; on one host, where one
+// copy does; on one fabric, whose adapters copy; beyond a socket.
+enum class Scope : uint8_t { process, host, fabric, network };
+
+// What a path takes, as granted once it is ready.
+struct Caps {
+    Scope scope = Scope::network;
+    uint32_t max_ops = 0;            // posted and not done
+    uint32_t max_bytes = kMaxChunk;  // of one op
+    uint32_t max_pieces = kMaxPieces;
+};
+
+// Memory of ours that a neighbour reaches by itself until it is retired.
+struct Reach {
+    uint8_t *base = nullptr;
+    uint64_t length = 0;
+    uint32_t access = 0;
+    // A memory that can be mapped, if it lies in one: its number, its descriptor, and where in it.
+    MemoryId memory;
+    int fd = -1;
+    uint64_t offset = 0;
+};
+
+// A memory that was made with a region has its number, and ends with it.
+inline MemoryId memory_of(RegionId region) {
+    return {region.value};
+}
+
+class PathSink {
+public:
+    virtual void on_done(Op &op, Status status) = 0;  // exactly once per posted op
+    // Checks a peer's request and turns its ranges into local ones, in order; all or nothing.
+    virtual Status on_access(Dir dir, const Access &access, std::span<const WirePiece> pieces,
+                             std::vector<iovec> &out) = 0;
+    // A neighbour wants to reach a region by itself: as on_access, for all of it.
+    virtual Status on_reach(const Access &access, Reach &out) = 0;
+    // A peer's request was applied or answered.
+    virtual void on_served(Dir dir, uint64_t bytes) = 0;
+    virtual void on_quiesced(Target target) = 0;  // what retire() had to wait for has ended
+    // Memory of the region or message, which the peer reads or writes, is not mapped any more.
+    virtual void on_unmapped(Target target) = 0;
+    // Before on_down: puts of that notification were copied by the neighbour itself, or were about
+    // to be.
+    virtual void on_notification_begun(NotificationId notification, uint64_t key) = 0;
+    // Exactly once, last, after on_done of every posted op. The path has ended; its channel, if it
+    // ends with it, says so next.
+    virtual void on_down(const Failure &why) = 0;
+
+protected:
+    ~PathSink() = default;
+};
+
+class Path {
+public:
+    virtual Caps caps() const = 0;
+    virtual bool post(Op &op) = 0;  // false: full until some on_done, or it is down
+    virtual void flush() = 0;       // sends what was posted
+    // Withdraws. True: local memory is quiet now, and `canceled` says so; on_done still comes, when
+    // nothing of it can land any more: of an atomic with XFER_OK if it was done. False: it is in
+    // use, for a short time at most: the path ends that, if it must by its own end, and on_done
+    // tells it.
+    virtual bool cancel(Op &op) = 0;
+    // The region or the message has ended: nothing of it is read or written any more, and requests
+    // that were under way are refused with `why`. False: some of it is on its way out; on_quiesced
+    // follows, once, and before on_down.
+    virtual bool retire(Target target, Status why) = 0;
+    // That notification of the peer's has ended: what still comes of a put of it is thrown away.
+    virtual void discard(NotificationId notification) = 0;
+
+protected:
+    ~Path() = default;
+};
+
+}  // namespace xfer
