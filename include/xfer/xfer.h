@@ -97,7 +97,7 @@ enum {
     XFER_ESTALE = -17,       /* the ref names a region or an incarnation that is gone */
     XFER_ETIMEDOUT = -18,    /* the deadline passed, or nothing moved for the stall limit */
     XFER_ECANCELED = -19,    /* canceled by the user, or by a close */
-    XFER_EPEERLOST = -20,    /* the connection ended while the operation was under way */
+    XFER_EPEERLOST = -20,    /* the connection, or the lane that carried it, ended while the operation was under way */
     XFER_EUNREACHABLE = -21, /* no connection could be made */
     XFER_ENAME = -22,        /* the host name has no address */
     XFER_EADDRINUSE = -23,   /* the port, or every port of the range, is taken */
@@ -960,6 +960,7 @@ typedef struct xfer_engine_stats {
     uint64_t regions, grants;              /* open, now */
     uint64_t served_atomic; /* atomics of peers that were done here; those that a local peer does itself are not seen */
     xfer_op_stats_t atomic;
+    uint64_t lane_falls; /* data lanes that ended while their connection went on */
 } xfer_engine_stats_t;
 
 typedef struct xfer_ep_stats {

@@ -35,7 +35,9 @@ constexpr Entry kEntries[] = {
     XFER_ENTRY(XFER_ESTALE, "the ref names a region or an incarnation that is gone"),
     XFER_ENTRY(XFER_ETIMEDOUT, "the deadline passed, or nothing moved for the stall limit"),
     XFER_ENTRY(XFER_ECANCELED, "canceled"),
-    XFER_ENTRY(XFER_EPEERLOST, "the connection ended while the operation was under way"),
+    XFER_ENTRY(
+        XFER_EPEERLOST,
+        "the connection, or the lane that carried it, ended while the operation was under way"),
     XFER_ENTRY(XFER_EUNREACHABLE, "no connection could be made"),
     XFER_ENTRY(XFER_ENAME, "the host name has no address"),
     XFER_ENTRY(XFER_EADDRINUSE, "the port, or every port of the range, is taken"),

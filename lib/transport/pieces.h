@@ -38,6 +38,7 @@ struct Cursor {
     uint32_t segment = 0;
     uint64_t entry = 0;  // in the segment
     uint64_t done = 0;   // bytes of that entry
+    bool operator==(const Cursor &) const = default;
 };
 
 class PieceList {

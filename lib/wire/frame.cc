@@ -36,6 +36,7 @@ bool plausible(const Frame &frame) {
     case FrameType::lanes:
     case FrameType::forget:
     case FrameType::shift:
+    case FrameType::lane_closed:
         return frame.pieces == 0 && frame.length == 0 && frame.status == 0;
     case FrameType::error:
     case FrameType::bye:

@@ -43,6 +43,8 @@ enum class FrameType : uint8_t {
     withdraw = 20,  // the sender wants message seq back
     shift = 21,     // the sender's last word here: its control channel goes on by the local path
     atomic = 22,    // changes 8 bytes; answered as a get of them by what they were. flags: AtomicOp
+    lane_closed = 23,  // lane seq is closed at this end: nothing that comes by it is looked at any
+                       // more. The other end closes it, and says the same (kLanesEndAlone)
 };
 
 // Messages of one connection and direction are numbered from 1 in seq. Their receiver pulls what

@@ -23,9 +23,9 @@ constexpr size_t kKindAt = 4, kVersionMinAt = 5, kVersionMaxAt = 6, kProofLength
 constexpr size_t kLengthAt = 8, kZeroAt = 12;
 
 // Sorted.
-constexpr std::array<std::string_view, 20> kKeys = {
-    "ab",   "ask", "blob", "feat",  "held", "id",  "inc", "key", "lane", "lis",
-    "need", "non", "ops",  "retry", "seen", "seq", "sil", "st",  "tok",  "tra"};
+constexpr std::array<std::string_view, 21> kKeys = {
+    "ab",   "ask", "blob", "feat",  "gen",  "held", "id",  "inc", "key", "lane", "lis",
+    "need", "non", "ops",  "retry", "seen", "seq",  "sil", "st",  "tok", "tra"};
 static_assert(std::is_sorted(kKeys.begin(), kKeys.end()));
 
 // What a kind of message carries.
@@ -68,6 +68,7 @@ void each_field(Visitor &visit, const Parts &parts, Message &hello) {
     if (parts.questions) visit.questions("ask", hello.questions);
     if (parts.terms) visit.blob("blob", hello.terms.blob, kMaxBlob);
     if (parts.offer) visit.number("feat", hello.identity.features);
+    if (parts.identity && parts.lane) visit.optional("gen", hello.generation);
     if (parts.statement) visit.number("held", hello.statement.held);
     if (parts.identity) visit.bytes("id", hello.identity.id);
     if (parts.identity) visit.number("inc", hello.identity.incarnation);
@@ -93,6 +94,9 @@ public:
     size_t count() const { return count_; }
 
     void number(const char *key, uint64_t value, uint64_t = 0) { named(key).number(value); }
+    void optional(const char *key, uint64_t value) {
+        if (value) number(key, value);
+    }
     void status(const char *key, Status value) {
         if (value < 0)
             named(key).negative(value);
@@ -205,6 +209,11 @@ public:
         if (item->value < least || item->value > std::numeric_limits<T>::max())
             return fail(key, "is out of range");
         out = static_cast<T>(item->value);
+    }
+
+    // 0 where it does not stand.
+    void optional(const char *key, uint64_t &out) {
+        if (map_.find(key)) number(key, out, 1);
     }
 
     void status(const char *key, Status &out) {

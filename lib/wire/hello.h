@@ -56,6 +56,11 @@ struct Statement {
     uint64_t held = 0;       // the connection of yours that I hold, 0: none
 };
 
+// Features: bits of what an end understands. A lane may end without its connection, see
+// FrameType::lane_closed.
+constexpr uint64_t kLanesEndAlone = 1;
+constexpr uint64_t kFeatures = kLanesEndAlone;  // ours
+
 // hello and reply.
 struct Identity {
     EngineId id{};
@@ -63,8 +68,8 @@ struct Identity {
     Nonce nonce{};
     uint64_t sequence =
         0;  // of this connection, from 1, counted by its initiator; in a reply, echoed
-    uint64_t features = 0;  // none yet
-    bool keyed = false;     // the sender has a key and demands proof
+    uint64_t features = 0;
+    bool keyed = false;  // the sender has a key and demands proof
 };
 
 // proof and ready: told only to a peer that has proved itself.
@@ -92,6 +97,7 @@ struct Hello {
     std::vector<Question> questions;  // proof; at most kMaxQuestions
     Token token{};                    // ready: what lanes of this connection must know
     uint32_t lane = 0;                // lane, lane_ready: 1 is the first
+    uint64_t generation = 0;          // lane: how often it was there before
     Status status = 0;                // refuse; negative
     uint32_t retry_ms = 0;            // refuse: come back after so long; 0: do not
     Proof proof{};                    // reply, proof, lane; all zero without a key

@@ -223,7 +223,7 @@ AT(xfer_op_stats_t, bytes, 40);
 AT(xfer_op_stats_t, latency, 48);
 AT(xfer_op_stats_t, reserved, 368);
 
-SIZE(xfer_engine_stats_t, 3600);
+SIZE(xfer_engine_stats_t, 3608);
 AT(xfer_engine_stats_t, put, 0);
 AT(xfer_engine_stats_t, get, 424);
 AT(xfer_engine_stats_t, batch, 848);
@@ -247,6 +247,7 @@ AT(xfer_engine_stats_t, regions, 3152);
 AT(xfer_engine_stats_t, grants, 3160);
 AT(xfer_engine_stats_t, served_atomic, 3168);
 AT(xfer_engine_stats_t, atomic, 3176);
+AT(xfer_engine_stats_t, lane_falls, 3600);
 
 SIZE(xfer_ep_stats_t, 2576);
 AT(xfer_ep_stats_t, put, 0);

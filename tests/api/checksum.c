@@ -2,98 +2,14 @@
  *
  * Checksums of payloads: what is changed on its way is noticed, and only with them. A proxy between
  * the two engines flips one bit. */
-#include <netinet/in.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "fixture.h"
+#include "proxy.h"
 
-/* However the lanes share the load, one of them carries so much. */
-enum { kLength = 8 << 20, kFlipAt = (1 << 20) + 100000, kMaxPipes = 16 };
-
-/* ---- the proxy ---- */
-
-enum { kToServer, kToClient };
-
-typedef struct Pipe {
-    int from, to, way;
-    pthread_t thread;
-} Pipe;
-
-static int proxy_fd = -1;
-static uint16_t server_port;
-static _Atomic int flip_way = -1; /* where the next bit is to be flipped */
-static Pipe pipes[kMaxPipes];
-static int pipe_count;
-static pthread_t proxy_thread;
-
-/* Flips a bit far inside a long stream, where nothing but payload is. */
-static void *forward(void *argument) {
-    Pipe *pipe = argument;
-    static _Thread_local uint8_t bytes[65536];
-    uint64_t at = 0;
-    for (;;) {
-        ssize_t got = read(pipe->from, bytes, sizeof bytes);
-        if (got <= 0) break;
-        at += (uint64_t)got;
-        int way = pipe->way;
-        if (at > kFlipAt && atomic_compare_exchange_strong(&flip_way, &way, -1))
-            bytes[(size_t)got / 2] ^= 4;
-        for (ssize_t sent = 0; sent < got;) {
-            ssize_t more = send(pipe->to, bytes + sent, (size_t)(got - sent), MSG_NOSIGNAL);
-            if (more <= 0) break;
-            sent += more;
-        }
-    }
-    shutdown(pipe->to, SHUT_WR);
-    return NULL;
-}
-
-static void *accept_all(void *unused) {
-    (void)unused;
-    for (;;) {
-        int client = accept(proxy_fd, NULL, NULL);
-        if (client < 0 || pipe_count + 2 > kMaxPipes) break;
-        struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(server_port)};
-        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-        int server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        if (connect(server, (struct sockaddr *)&address, sizeof address) != 0) break;
-        pipes[pipe_count] = (Pipe){.from = client, .to = server, .way = kToServer};
-        pipes[pipe_count + 1] = (Pipe){.from = server, .to = client, .way = kToClient};
-        for (int i = 0; i < 2; i++, pipe_count++)
-            pthread_create(&pipes[pipe_count].thread, NULL, forward, &pipes[pipe_count]);
-    }
-    return NULL;
-}
-
-static void proxy_start(const char *server_uri, char *uri, size_t cap) {
-    unsigned port = 0;
-    uint16_t own = 0;
-    assert_int_equal(sscanf(server_uri, "tcp://127.0.0.1:%u", &port), 1);
-    server_port = (uint16_t)port;
-    proxy_fd = raw_listener(&own);
-    assert_true(proxy_fd >= 0);
-    snprintf(uri, cap, "tcp://127.0.0.1:%u", own);
-    pipe_count = 0;
-    flip_way = -1;
-    assert_int_equal(pthread_create(&proxy_thread, NULL, accept_all, NULL), 0);
-}
-
-/* After the engines have ended. */
-static void proxy_end(void) {
-    shutdown(proxy_fd, SHUT_RDWR);
-    pthread_join(proxy_thread, NULL);
-    close(proxy_fd);
-    for (int i = 0; i < pipe_count; i++)
-        pthread_join(pipes[i].thread, NULL);
-    for (int i = 0; i < pipe_count; i += 2) {
-        close(pipes[i].from);
-        close(pipes[i].to);
-    }
-}
+/* However the lanes share the load, one of them carries so much; and far inside a long stream
+ * nothing but payload is. */
+enum { kLength = 8 << 20, kFlipAt = (1 << 20) + 100000 };
 
 static void pair_with(Pair *pair, const Mode *mode, uint32_t flags) {
     xfer_engine_options_t server = host_options(mode);
@@ -131,9 +47,9 @@ static void test_flipped_put(void **state) {
     pair_with(&pair, *state, XFER_ENGINE_CHECKSUM);
     uint8_t *local = test_memory(kLength);
     fill(local, kLength, 3);
-    flip_way = kToServer;
+    proxy_flip(kToServer, kFlipAt);
     assert_status(put_now(pair.client, pair.ep, local, &pair.ref, 0, kLength), XFER_ECHECKSUM);
-    assert_int_equal(flip_way, -1);
+    assert_true(proxy_has_flipped());
     assert_status(put_now(pair.client, pair.ep, local, &pair.ref, 0, kLength), XFER_OK);
     assert_memory_equal(pair.memory, local, kLength);
     assert_int_equal(host_stats(pair.client).connection_ends, 0);
@@ -145,9 +61,9 @@ static void test_flipped_get(void **state) {
     pair_with(&pair, *state, XFER_ENGINE_CHECKSUM);
     uint8_t *local = test_memory(kLength);
     fill(pair.memory, kLength, 4);
-    flip_way = kToClient;
+    proxy_flip(kToClient, kFlipAt);
     assert_status(get_now(pair.client, pair.ep, local, &pair.ref, 0, kLength), XFER_ECHECKSUM);
-    assert_int_equal(flip_way, -1);
+    assert_true(proxy_has_flipped());
     assert_status(get_now(pair.client, pair.ep, local, &pair.ref, 0, kLength), XFER_OK);
     assert_memory_equal(pair.memory, local, kLength);
     pair_end(&pair);
@@ -159,7 +75,7 @@ static void test_unnoticed(void **state) {
     pair_with(&pair, *state, 0);
     uint8_t *local = test_memory(kLength);
     fill(local, kLength, 5);
-    flip_way = kToServer;
+    proxy_flip(kToServer, kFlipAt);
     assert_status(put_now(pair.client, pair.ep, local, &pair.ref, 0, kLength), XFER_OK);
     assert_int_equal(wrong_bytes(pair.memory, local), 1);
 
@@ -167,7 +83,7 @@ static void test_unnoticed(void **state) {
     assert_status(xfer_batch_open(pair.ep, NULL, &batch, NULL), XFER_OK);
     assert_status(xfer_batch_put(batch, local, &pair.ref, 0, kLength), XFER_OK);
     const xfer_submit_options_t options = {.size = sizeof options, .flags = XFER_SUBMIT_CHECKSUM};
-    flip_way = kToServer;
+    proxy_flip(kToServer, kFlipAt);
     assert_status(xfer_batch_submit(batch, 1, &options), XFER_OK);
     xfer_event_t event = wait_event(pair.client, XFER_EVENT_BATCH, 1, kPatience);
     assert_status(event.status, XFER_ECHECKSUM);

@@ -21,7 +21,8 @@ EREVOKED, ETIMEDOUT = -33, -18
 
 HELLO, REPLY, PROOF, READY, REFUSE, LANE, LANE_READY = range(1, 8)
 PUT, GET, ACK, ERROR, DATA, LOOKUP, FOUND, GONE, PING, PONG, LANES, BYE, FORGET, NOTIFY, NOTED, DRAIN = range(1, 17)
-MESSAGE, KEPT, TAKEN, WITHDRAW, SHIFT, ATOMIC = range(17, 23)
+MESSAGE, KEPT, TAKEN, WITHDRAW, SHIFT, ATOMIC, LANE_CLOSED = range(17, 24)
+LANES_END_ALONE = 1  # features
 ADD, CAS = 1, 2  # flags of an atomic: which it is
 SYNC, ENVELOPE, HELD = 1, 2, 1  # flags of a message; of kept
 ACK_WANTED, NOTIFIED, CHECKED = 1, 2, 4  # flags of a put; CHECKED also of a get and its data
@@ -325,7 +326,9 @@ def is_well_formed(type, flags, pieces, length, seq, status):
         return status == 0 and seq <= 1
     if type in (MESSAGE, KEPT, TAKEN, WITHDRAW):
         return seq > 0 and (status == 0 or type == TAKEN and status < 0)
-    return type in (DATA, LOOKUP, GONE) or type in (ACK, PING, PONG, LANES, FORGET, NOTED, SHIFT) and status == 0
+    if type in (DATA, LOOKUP, GONE):
+        return True
+    return type in (ACK, PING, PONG, LANES, FORGET, NOTED, SHIFT, LANE_CLOSED) and status == 0
 
 
 def access_of(ref, pieces, notification=None, checksum=None):
@@ -464,6 +467,7 @@ class Initiator:
     """One connection. `id`, `incarnation` and `seq` may be given, to come back as the same engine."""
 
     versions = 1, 1  # that it says it speaks
+    features = 0
 
     def __init__(self, address, key=None, id=None, incarnation=None, seq=1, expected=None):
         self.address, self.key, self.seq, self.expected = address, key, seq, expected
@@ -493,7 +497,7 @@ class Initiator:
         self.lanes = [self.lane()]
         self.control = self.heard = self.lanes[0]
         self.hello = message(HELLO, {
-            "id": self.id, "inc": self.incarnation, "non": os.urandom(16), "seq": self.seq, "feat": 0,
+            "id": self.id, "inc": self.incarnation, "non": os.urandom(16), "seq": self.seq, "feat": self.features,
             "key": self.key is not None, **self.statement, **more}, self.versions)
         self.control.say(self.hello)
         self.reply, fields, proof = self.control.hear(REPLY)

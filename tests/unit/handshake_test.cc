@@ -91,7 +91,7 @@ TEST_CASE("two that agree learn who the other is and what it takes") {
         CHECK(meeting.accepted.peer().incarnation == 1001);
         CHECK(meeting.accepted.peer().sequence == 5);
         CHECK(meeting.accepted.peer_terms().max_ops == 1);
-        CHECK(meeting.joins(meeting.dialed.lane(1)));
+        CHECK(meeting.joins(meeting.dialed.lane(1, 0)));
     }
 }
 
@@ -278,7 +278,7 @@ TEST_CASE("a handshake goes on in another object with what was said in the first
     REQUIRE(tell(moved, meeting.reply) == XFER_OK);
     CHECK(tell(meeting.accepted, moved.proof({}, {})) == XFER_OK);
     REQUIRE(tell(moved, meeting.accepted.ready({})) == XFER_OK);
-    CHECK(meeting.joins(moved.lane(1)));
+    CHECK(meeting.joins(moved.lane(1, 0)));
 }
 
 TEST_CASE("a lane proves that it comes from the other end of its connection") {
@@ -290,13 +290,13 @@ TEST_CASE("a lane proves that it comes from the other end of its connection") {
         REQUIRE(tell(meeting.dialed, meeting.reply) == XFER_OK);
         REQUIRE(tell(meeting.accepted, meeting.dialed.proof({}, {})) == XFER_OK);
         const Buffer ready = meeting.accepted.ready({});
-        CHECK(!meeting.joins(meeting.dialed.lane(1)));  // it has not heard the token
+        CHECK(!meeting.joins(meeting.dialed.lane(1, 0)));  // it has not heard the token
         REQUIRE(tell(meeting.dialed, ready) == XFER_OK);
-        const Buffer lane = meeting.dialed.lane(3);
+        const Buffer lane = meeting.dialed.lane(3, 0);
         CHECK(decode_hello(lane)->lane == 3);
         CHECK(decode_hello(lane)->identity.sequence == 5);
         CHECK(meeting.joins(lane));
-        CHECK(meeting.joins(meeting.dialed.lane(4)));
+        CHECK(meeting.joins(meeting.dialed.lane(4, 0)));
 
         Buffer bent = lane;
         flip_last(bent);
@@ -311,14 +311,14 @@ TEST_CASE("a lane proves that it comes from the other end of its connection") {
         Meeting other(key, key);
         other.bob.count = 100;  // other nonces, another token
         other.finish();
-        CHECK(!meeting.joins(other.dialed.lane(3)));
+        CHECK(!meeting.joins(other.dialed.lane(3, 0)));
     }
 }
 
 TEST_CASE("whoever knows the token but not the key joins no lane") {
     Meeting meeting(secret(7), secret(7));
     meeting.finish();
-    auto message = decode_hello(meeting.dialed.lane(1));
+    auto message = decode_hello(meeting.dialed.lane(1, 0));
     auto ready = decode_hello(meeting.ready);
     REQUIRE(message);
     REQUIRE(ready);

@@ -26,6 +26,11 @@ PathView silent() {  // the first one, when the near one speaks
 PathView data(PathView::Health health = kReady, uint64_t waiting = 0, uint32_t memory = kHost) {
     return {Scope::network, health, false, waiting, memory};
 }
+PathView full(uint64_t waiting) {
+    PathView path = data(kReady, waiting);
+    path.full = true;
+    return path;
+}
 PathView near(PathView::Health health = kReady, bool control = true) {
     return {Scope::host, health, control, 0, kHost};
 }
@@ -55,6 +60,8 @@ const std::vector<Row> kTable = {
      0,
      2,
      false},
+    {"one that has room before one that is full", {first(), full(1), data(kReady, 5)}, 0, 2, false},
+    {"all data lanes are full: frames still go alone", {first(), full(9), full(3)}, 0, 2, false},
     {"of equal ones the first", {first(), data(kReady, 3), data(kReady, 3)}, 0, 1, false},
     {"a data lane has much to do, and frames still go alone",
      {first(), data(kReady, 1 << 23)},

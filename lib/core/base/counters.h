@@ -64,7 +64,7 @@ struct ShardCounters {
     Counter queued, inflight;
     Counter errors[64];
     Counter served_put, served_get, served_atomic, refused;
-    Counter events, connects, accepts, connections, connection_ends;
+    Counter events, connects, accepts, connections, connection_ends, lane_falls;
 
 private:
     OpCounters ops_[kOpKinds];

@@ -89,6 +89,8 @@ constexpr uint64_t kRetireNs =
     1'000 * kNsPerMs;  // for a reader of a closing region to take its last chunk
 constexpr uint64_t kLastWordsNs =
     200 * kNsPerMs;  // for the control channel to tell why another lane ended
+constexpr uint64_t kSettledNs =
+    500 * kNsPerMs;  // for the peer to say that its end of a lane is closed
 
 // Of a heartbeat: how often an end looks for silence, after how much of it it asks for a sign of
 // life, and after how much the peer is lost. With the step, that is told before two heartbeats are

@@ -29,10 +29,7 @@ Connection::Connection(Shard &owner, Side initiator, uint64_t local_number, uint
       handshake_limit_(*this),
       probe_limit_(*this),
       quiet_limit_(*this),
-      offer_(*this),
-      last_words_(*this) {
-    lanes_.push_back(std::make_unique<Lane>(*this, 0));
-    control_lane_ = lanes_[0].get();
+      offer_(*this) {
     const uint64_t patience =
         side == Side::ours ? shard.engine.options().connect_ms * kNsPerMs : kStrangerNs;
     shard.loop.arm(handshake_limit_, shard.now() + patience);
@@ -44,7 +41,7 @@ Connection::~Connection() {
 }
 
 void Connection::disarm_timers() {
-    for (Timer *timer : {&handshake_limit_, &probe_limit_, &quiet_limit_, &offer_, &last_words_})
+    for (Timer *timer : {&handshake_limit_, &probe_limit_, &quiet_limit_, &offer_})
         shard.loop.disarm(*timer);
 }
 
@@ -112,7 +109,7 @@ void Connection::on_up(Lane &lane) {
         return peer->hear({Input::up, number, 0, 0, {}});
     }
     lane.state = Lane::State::joining;
-    lane.channel->send_hello(handshake.lane(lane.number));
+    lane.channel->send_hello(handshake.lane(lane.number, lane.generation));
 }
 
 void Connection::on_hello(Lane &lane, ConstBytes raw) {
@@ -135,7 +132,7 @@ void Connection::hear(Lane &lane, const Hello &message, ConstBytes raw) {
     if (lane.number != 0) {
         if (message.kind != HelloKind::lane_ready || lane.state != Lane::State::joining)
             return close({XFER_EPROTO, 0, 0, "unexpected words on a joining lane"});
-        return joined(lane);
+        return lanes.joined(lane);
     }
     if (!peer) return hear_half_open(message, raw);
     const Status status = handshake.hear(message, raw);
@@ -211,7 +208,7 @@ void Connection::say_goodbye(Status why) {
     Frame bye;
     bye.type = FrameType::bye;
     bye.status = why < 0 ? why : XFER_ECLOSED;
-    control_lane_->channel->send(bye, {});
+    lanes.control().channel->send(bye, {});
 }
 
 void Connection::close(const Failure &reason) {
@@ -221,50 +218,19 @@ void Connection::close(const Failure &reason) {
     why = reason;
     const bool said = catch_bad_alloc([&] { say_goodbye(reason.status); });
     static_cast<void>(said);  // its end says enough
-    for (auto &lane : lanes_)
-        if (lane->channel && lane->state != Lane::State::down)
-            lane->channel->close(reason);
-        else
-            lane->state = Lane::State::down;
+    lanes.close(reason);
     finish();
 }
 
 void Connection::on_lane_down(Lane &lane, const Failure &reason) {
-    const bool was_ready = lane.state == Lane::State::ready;
+    if (!closing_ && lanes.survives(lane, reason)) return;
     lane.state = Lane::State::down;
-    if (!closing_ && lane.number != 0 && !was_ready) {
-        shard.log().warn("peer {}: lane {} to {} failed: {}", short_name(handshake.peer().id),
-                         lane.number, uri, reason.message);
-        if (lane.number == kLocalLane) local_path_failed(reason);
-        return;
-    }
-    if (!closing_ && waits_for_last_words(lane, reason)) return;
     close(reason);
     finish();
 }
 
-// Lanes end in any order: what the peer says on the control channel, or the end of that, tells why,
-// and is read first, also on a lane whose answer has not been read yet. A lane that failed alone
-// ends the connection when the time is over.
-bool Connection::waits_for_last_words(const Lane &lane, const Failure &reason) {
-    const uint32_t heard = control_switched_ ? kLocalLane : 0;
-    if (!live_ || lane.number == heard || reason.status != XFER_EPEERLOST) return false;
-    const bool open = std::any_of(lanes_.begin(), lanes_.end(), [&](const auto &other) {
-        return other->number == heard && other->state != Lane::State::down;
-    });
-    if (!open) return false;
-    if (!last_words_.armed()) {
-        why = reason;
-        shard.loop.arm(last_words_, shard.now() + kLastWordsNs);
-    }
-    pump_soon();
-    return true;
-}
-
 void Connection::finish() {
-    if (!std::all_of(lanes_.begin(), lanes_.end(),
-                     [](const auto &lane) { return lane->state == Lane::State::down; }))
-        return;
+    if (!lanes.all_closed()) return;
     ended_ = true;
     disarm_timers();
     shard.loop.defer(*this);
@@ -272,8 +238,7 @@ void Connection::finish() {
 
 // Deferred: more credit, or the end of it all.
 void Connection::run() {
-    for (const auto &lane : lanes_)
-        lane->rail.give_back();
+    lanes.give_back();
     if (ended_) return peer ? peer->ended(*this) : shard.inbound.gone(*this);
     if (usable()) peer->flow.pump();
     leave_when_quiet();
@@ -285,7 +250,6 @@ void Connection::pump_soon() {
 
 void Connection::on_timer(Timer &timer) {
     if (&timer == &offer_) return offer_unanswered();
-    if (&timer == &last_words_) return close(Failure(why));
     if (&timer == &probe_limit_)
         return close(
             {XFER_EPEERLOST, XFER_ORIGIN_OS, ETIMEDOUT, "an old connection did not answer"});
@@ -308,31 +272,26 @@ Status Connection::refusal(const EngineId &owner, uint64_t incarnation) const {
 }
 
 void Connection::flush() {
-    for (auto &lane : lanes_)
-        if (lane->rail.unflushed) {
-            touch();
-            lane->rail.flush();
-        }
+    if (lanes.flush()) touch();
 }
 
 bool Connection::send(const Frame &frame, ConstBytes body) {
     if (closing_) return false;
     if (is_work(frame.type)) touch();
     bool taken = false;
-    in_turn([&] { taken = control_lane_->channel->send(frame, body); });
+    in_turn([&] { taken = lanes.control().channel->send(frame, body); });
     if (!taken)
         close({XFER_EPEERLOST, XFER_ORIGIN_OS, ETIMEDOUT,
                "the peer does not read its control channel"});
-    ++control_lane_->frames.requests;
-    control_lane_->frames.bytes += body.size();
+    ++lanes.control().frames.requests;
+    lanes.control().frames.bytes += body.size();
     return taken;
 }
 
-// Control frames belong on the control channel: the first lane until the peer has moved it. A peer
-// that sends them elsewhere broke the protocol.
+// A peer that sends control frames elsewhere broke the protocol.
 void Connection::on_control(Lane &lane, const Frame &frame, ConstBytes body) {
     if (closing_) return;
-    if (lane.number != (control_switched_ ? kLocalLane : 0))
+    if (!lanes.hears_control_on(lane))
         return close({XFER_EPROTO, 0, 0, "a control frame on a data lane"});
     switch (frame.type) {
     case FrameType::lookup:
@@ -370,9 +329,11 @@ void Connection::on_control(Lane &lane, const Frame &frame, ConstBytes body) {
     case FrameType::pong:
         return on_pong(frame);
     case FrameType::lanes:
-        return on_lanes(frame);
+        return lanes.asked(frame);
     case FrameType::shift:
-        return on_control_switch(lane);
+        return lanes.on_control_switch(lane);
+    case FrameType::lane_closed:
+        return lanes.on_lane_closed(frame);
     case FrameType::drain:
         return on_drain(frame);
     case FrameType::bye:

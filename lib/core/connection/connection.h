@@ -10,8 +10,7 @@
 
 #include "core/base/limits.h"
 #include "core/connection/handshake.h"
-#include "core/connection/lane.h"
-#include "core/connection/path_selector.h"
+#include "core/connection/lane_set.h"
 #include "core/message/message_receiver.h"
 #include "core/peer/half_open.h"
 #include "core/peer/request.h"
@@ -54,12 +53,7 @@ public:
     // for a connection of its own.
     bool takes_new() const { return usable() && !peer_drains_ && !done_said_; }
     void drain();  // tells the peer, and tells it again when nothing of ours is under way
-    Lane &control() { return *lanes_[0]; }
-    const Lane &control() const { return *lanes_[0]; }
-    // Which lane carries what; core/connection/lane_set.cc.
-    Choice route(uint64_t bytes) const;  // what of so many bytes would take
-    Rail &rail_for(uint64_t bytes);      // the same, and better ones are opened
-    void open_local_path();  // if the peer may be a neighbour; there is something to move
+    Lane &control() const { return lanes.first(); }
     void flush();
     void pump_soon();
     Status refusal(const EngineId &owner,
@@ -73,9 +67,7 @@ public:
     bool send(const Frame &frame, ConstBytes body = {});
     void retire(Region &region);
     void discard(NotificationId notification);
-    bool retire(Transfer &send);  // true: none of its bytes are on their way out
-    // Takes its channel; else why not.
-    std::string_view join_lane(Connection &half_open, const Hello &message, ConstBytes raw);
+    bool retire(Transfer &send);        // true: none of its bytes are on their way out
     uint64_t keep_alive(uint64_t now);  // heartbeat: silence, idleness; when to look again
     bool idle() const;
     bool may_go() const;  // nothing is under way here, and it can come back
@@ -93,7 +85,6 @@ public:
     void on_hello(Lane &lane, ConstBytes raw);
     void on_control(Lane &lane, const Frame &frame, ConstBytes body);
     void on_lane_down(Lane &lane, const Failure &why);
-    void on_control_switch(Lane &lane);
     void on_quiesced(Target target);
     void on_timer(Timer &timer) override;
     void run() override;
@@ -109,6 +100,7 @@ public:
     Statement proved;  // what such a one has said
     std::string uri;   // that was dialed
     Handshake handshake;
+    LaneSet lanes{*this};
     TargetSide target_side{*this};
     NotifyReceiver notify_receiver{*this};
     MessageReceiver message_receiver{*this};
@@ -118,13 +110,6 @@ public:
     bool left_idle() const { return leaving_; }
     uint64_t live_since() const { return live_since_; }
     uint64_t retry_ns() const { return retry_ns_; }
-    const std::vector<std::unique_ptr<Lane>> &lanes() const { return lanes_; }
-    bool has_local_path() const {
-        return control_lane_->channel && control_lane_->channel->scope() <= Scope::host;
-    }
-    // Of the local path: "open", "opening", or why there is none.
-    std::string_view local_path() const;
-    std::string_view why_not_local() const;
     uint64_t rtt_ns = 0;
 
 private:
@@ -134,17 +119,7 @@ private:
     void say_goodbye(Status why);
     void hear(Lane &lane, const Hello &message, ConstBytes raw);
     void hear_half_open(const Hello &message, ConstBytes raw);
-    std::string_view why_no_lane(const Connection &half_open, const Hello &message,
-                                 ConstBytes raw) const;  // empty: it may join
     void refuse(const Failure &why);
-    PathView view(const Lane &lane) const;
-    void look_for_neighbour();
-    void ask_for_lanes(uint8_t which);
-    void open_lanes();
-    void on_lanes(const Frame &ask);
-    void joined(Lane &lane);
-    void switch_control_to(Lane &lane);
-    void local_path_failed(const Failure &why);
     void note(Request &request);
     void send_forget(uint64_t seq);
     void answer(const Frame &frame, ConstBytes body);
@@ -156,13 +131,11 @@ private:
     bool is_quiescent() const;
     void set_leaving(bool leaving);
     void offer_unanswered();
-    bool waits_for_last_words(const Lane &lane, const Failure &reason);
     void finish();
     void disarm_timers();
     void leave_half_open();  // it has proved itself, or is over
 
     HalfOpenPlace half_open_{*this};
-    std::vector<std::unique_ptr<Lane>> lanes_;
     RequestList asked_;
     uint64_t last_question_ = 0;
     FixedVector<uint64_t, kMaxQuestions>
@@ -173,7 +146,6 @@ private:
     Timer probe_limit_;  // since the first newcomer asked
     Timer quiet_limit_;  // of what is on its way out of a region that has ended
     Timer offer_;        // to end it; who does not answer has nothing to say
-    Timer last_words_;   // since a lane ended that is not the control channel
     uint64_t live_since_ = 0;
     uint64_t last_use_ = 0;
     uint64_t retry_ns_ = 0;  // the peer is busy: not before so long
@@ -186,18 +158,6 @@ private:
     bool leaving_ = false;                          // we offered to end an idle connection
     bool drain_said_ = false, done_said_ = false;   // ours
     bool peer_drains_ = false, peer_done_ = false;  // the peer's
-    bool lanes_wanted_ = false, lanes_opened_ = false;
-    // How far the local path is: nobody has asked for it; it failed, or there is none; on its way;
-    // ours to speak on.
-    enum class LocalPath : uint8_t {
-        apart,
-        tried,
-        joining,
-        switched
-    } local_path_ = LocalPath::apart;
-    bool control_switched_ = false;
-    Failure local_path_failure_;
-    Lane *control_lane_;  // where we say frames: the first lane, or the local path
 };
 
 }  // namespace xfer

@@ -8,6 +8,7 @@ Identity Handshake::identity() {
     identity.id = self_.id;
     identity.incarnation = self_.incarnation;
     identity.sequence = sequence_;
+    identity.features = kFeatures;
     identity.keyed = !self_.key.empty();
     self_.random(self_.random_context, identity.nonce);
     return identity;
@@ -54,7 +55,7 @@ std::vector<uint8_t> Handshake::ready(const Statement &statement) {
     return encode_hello(message);
 }
 
-std::vector<uint8_t> Handshake::lane(uint32_t number) const {
+std::vector<uint8_t> Handshake::lane(uint32_t number, uint64_t generation) const {
     Hello message;
     message.kind = HelloKind::lane;
     message.identity.id = self_.id;
@@ -63,6 +64,7 @@ std::vector<uint8_t> Handshake::lane(uint32_t number) const {
     message.identity.keyed = !self_.key.empty();
     self_.random(self_.random_context, message.identity.nonce);
     message.lane = number;
+    message.generation = generation;
     std::vector<uint8_t> out = encode_hello(message);
     append_proof(out, prove_lane(lane_key(self_.key, hello_, reply_), token_, out));
     return out;

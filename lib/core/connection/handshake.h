@@ -46,7 +46,7 @@ public:
     std::vector<uint8_t> reply(const Statement &statement);
     std::vector<uint8_t> proof(const Statement &statement, std::vector<Question> questions);
     std::vector<uint8_t> ready(const Statement &statement);
-    std::vector<uint8_t> lane(uint32_t number) const;
+    std::vector<uint8_t> lane(uint32_t number, uint64_t generation) const;
 
     // XFER_OK if the message is the one that is due and holds; else why the connection ends.
     Status hear(const Hello &message, ConstBytes raw);

@@ -5,12 +5,24 @@
 #include <utility>
 
 #include "core/connection/connection.h"
+#include "core/engine/shard.h"
 
 namespace xfer {
+
+// One that has ended is dialed again in its place.
+void Lane::dial(Transport &transport, const Uri &address) {
+    state = State::dialing;
+    if (channel) ++generation;
+    auto made = transport.connect(address, *this);
+    if (made) return void(channel = std::move(*made));
+    state = State::down;
+    why = made.error();
+}
 
 void Lane::adopt(std::unique_ptr<Channel> made) {
     channel = std::move(made);
     channel->set_sink(*this);
+    state = State::dialing;
 }
 
 void Lane::start() {
@@ -21,6 +33,7 @@ void Lane::start() {
 
 void Lane::open() {
     state = State::ready;
+    ready_since = connection.shard.now();
     start();
     channel->resume();
 }

@@ -6,22 +6,27 @@
 
 #include "core/connection/rail.h"
 #include "transport/channel.h"
+#include "util/uri.h"
 
 namespace xfer {
 
 class Connection;
+class Transport;
 
 // A channel as its connection sees it, with the path that it brings along. Lane 0 is the control
 // channel.
 class Lane final : public ChannelSink {
 public:
-    enum class State : uint8_t { dialing, joining, ready, down };
+    // fallen: it is closed here, and what was sent by it waits for the peer to say the same.
+    enum class State : uint8_t { dialing, joining, ready, fallen, down };
 
     Lane(Connection &connection, uint32_t number) : connection(connection), number(number) {}
 
+    void dial(Transport &transport, const Uri &address);  // is_closed(): why not
     void adopt(std::unique_ptr<Channel> made);  // it is accepted, or comes from another loop
     void start();                               // enables sending
     void open();                                // and receiving
+    bool is_closed() const { return state == State::fallen || state == State::down; }
 
     void on_up() override;
     void on_hello(ConstBytes message) override;
@@ -34,6 +39,10 @@ public:
     State state = State::dialing;
     Rail rail{*this};
     Carried frames;  // control frames that were sent
+    Failure why;     // it has ended, or was not opened
+    bool peer_closed = false;
+    uint64_t ready_since = 0, falls = 0;
+    uint64_t generation = 0;  // counts how often it was dialed again: none joins twice
 };
 
 }  // namespace xfer

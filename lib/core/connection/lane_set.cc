@@ -1,28 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// The channels of a connection beside its first: data lanes, which join it, and the local lane,
-// through memory that both ends share, which takes the control channel over. Both are opened when
-// there is something to move; the local lane alone carries all of it, so that data lanes are opened
-// only where there is none.
-//
-// Frames have an order, and two channels have none between them. So each end says `shift` as its
-// last word on the old channel and goes on by the new one, and hears the new one once it has heard
-// the other's `shift`. The initiator begins: what it could not join costs nothing.
+#include "core/connection/lane_set.h"
+
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
 #include "core/connection/connection.h"
 #include "core/engine/engine.h"
 #include "core/engine/shard.h"
 #include "core/peer/peer.h"
+#include "util/memory.h"
 #include "wire/short_name.h"
 
 namespace xfer {
 
 namespace {
-
-bool is_local(const Lane &lane) {
-    return lane.channel->scope() <= Scope::host;
-}
 
 Frame word(FrameType type) {
     Frame frame;
@@ -32,57 +24,101 @@ Frame word(FrameType type) {
 
 }  // namespace
 
+LaneSet::LaneSet(Connection &connection) : connection_(connection) {
+    lanes_.push_back(std::make_unique<Lane>(connection, 0));
+    control_ = lanes_[0].get();
+}
+
+LaneSet::~LaneSet() {
+    disarm();
+}
+
+void LaneSet::disarm() {
+    connection_.shard.loop.disarm(settled_limit_);
+    connection_.shard.loop.disarm(reopen_);
+}
+
+Lane *LaneSet::find(uint64_t number) const {
+    const auto at = std::find_if(lanes_.begin(), lanes_.end(),
+                                 [&](const auto &lane) { return lane->number == number; });
+    return at == lanes_.end() ? nullptr : at->get();
+}
+
+Lane &LaneSet::add(uint32_t number) {
+    if (Lane *ended = find(number)) return *ended;
+    lanes_.push_back(std::make_unique<Lane>(connection_, number));
+    lanes_.back()->state = Lane::State::down;
+    return *lanes_.back();
+}
+
+// Control frames belong on the control channel: the first lane until the peer has moved it.
+bool LaneSet::hears_control_on(const Lane &lane) const {
+    return lane.number == (control_switched_ ? kLocalLane : 0);
+}
+
 // ---- which one carries what
 
-PathView Connection::view(const Lane &lane) const {
+PathView LaneSet::view(const Lane &lane) const {
     PathView path;
-    path.control = &lane == control_lane_;
+    path.control = &lane == control_;
     path.waiting = lane.rail.bytes;
+    path.full = !lane.rail.has_room();
     path.scope = lane.rail.caps.scope;
     // The first one has nothing to say any more when the local one speaks.
     const bool over = lane.number == 0 && !path.control;
-    if (lane.state == Lane::State::down || over)
+    if (lane.is_closed() || over)
         path.health = PathView::Health::down;
     else if (lane.state != Lane::State::ready)
         path.health = PathView::Health::opening;
     return path;
 }
 
-Choice Connection::route(uint64_t bytes) const {
+Choice LaneSet::route(uint64_t bytes) const {
     FixedVector<PathView, kMaxLanes + 2> paths;
     for (const auto &lane : lanes_)
         paths.push_back(view(*lane));
     return choose({paths.begin(), paths.size()}, {.bytes = bytes});
 }
 
-Rail &Connection::rail_for(uint64_t bytes) {
+Rail &LaneSet::rail_for(uint64_t bytes) {
     const Choice choice = route(bytes);
-    const bool may_open = usable() && shard.engine.options().lanes != XFER_NONE;
-    if (choice.open_lanes && may_open && !std::exchange(lanes_wanted_, true))
-        in_turn([this] { open_lanes(); });
-    return choice.path ? lanes_[*choice.path]->rail : control_lane_->rail;
+    const bool may_open =
+        connection_.usable() && connection_.shard.engine.options().lanes != XFER_NONE;
+    if (choice.open_lanes && may_open && !std::exchange(wanted_, true))
+        connection_.in_turn([this] { open_data_lanes(); });
+    return choice.path ? lanes_[*choice.path]->rail : control_->rail;
+}
+
+bool LaneSet::flush() {
+    bool flushed = false;
+    for (const auto &lane : lanes_)
+        if (lane->rail.unflushed) {
+            flushed = true;
+            lane->rail.flush();
+        }
+    return flushed;
 }
 
 // ---- opening them
 
 // Who lists an address of shared memory may be a neighbour. Only trying tells.
-void Connection::open_local_path() {
-    if (local_path_ != LocalPath::apart || !usable()) return;
+void LaneSet::open_local_path() {
+    if (local_path_ != LocalPath::apart || !connection_.usable()) return;
     local_path_ = LocalPath::tried;
-    if (is_local(control())) return;
+    if (is_local(first())) return;
     // It goes on as it is where there is no memory for more.
     if (!catch_bad_alloc([this] { look_for_neighbour(); })) local_path_failure_ = no_memory();
 }
 
-void Connection::look_for_neighbour() {
-    if (std::none_of(shard.transports.begin(), shard.transports.end(),
+void LaneSet::look_for_neighbour() {
+    if (std::none_of(connection_.shard.transports.begin(), connection_.shard.transports.end(),
                      [](const auto &transport) { return transport->name() == "shm"; })) {
         local_path_failure_ = {
             XFER_EUNSUPPORTED, 0, 0,
             "shm is not among our transports (option transports, XFER_TRANSPORTS)"};
         return;
     }
-    const auto &listens = handshake.peer_terms().listens;
+    const auto &listens = connection_.handshake.peer_terms().listens;
     const auto at = std::find_if(listens.begin(), listens.end(),
                                  [](const std::string &uri) { return uri.starts_with("shm:"); });
     if (at == listens.end()) {
@@ -90,86 +126,81 @@ void Connection::look_for_neighbour() {
         return;
     }
     auto address = parse_uri(*at);
-    Transport *transport = address ? shard.transport_for(*address) : nullptr;
+    Transport *transport = address ? connection_.shard.transport_for(*address) : nullptr;
     if (!transport) {
         local_path_failure_ = {XFER_EADDR, 0, 0,
                                "the peer's address of shared memory is malformed"};
         return;
     }
-    if (side == Side::theirs) return ask_for_lanes(kLocalLaneFlag);
-    lanes_.reserve(lanes_.size() + 1);
-    auto lane = std::make_unique<Lane>(*this, kLocalLane);
-    auto channel = transport->connect(*address, *lane);
-    if (!channel) {
-        local_path_failure_ = channel.error();
-        return;
-    }
-    lane->channel = std::move(*channel);
-    lanes_.push_back(std::move(lane));
-    local_path_ = LocalPath::joining;
+    if (connection_.side == Side::theirs) return ask_for_lanes(kLocalLaneFlag);
+    Lane &lane = add(kLocalLane);
+    lane.dial(*transport, *address);
+    if (lane.is_closed())
+        local_path_failure_ = lane.why;
+    else
+        local_path_ = LocalPath::joining;
 }
 
 // Only who dialed knows an address that answers; the other end asks.
-void Connection::ask_for_lanes(uint8_t which) {
+void LaneSet::ask_for_lanes(uint8_t which) {
     Frame ask = word(FrameType::lanes);
     ask.flags = which;
-    send(ask);
+    connection_.send(ask);
 }
 
-void Connection::open_lanes() {
-    if (side == Side::theirs) return ask_for_lanes(0);
-    if (is_local(control()) || std::exchange(lanes_opened_, true)) return;
-    auto address = parse_uri(control().channel->remote());
-    Transport *transport = address ? shard.transport_for(*address) : nullptr;
-    for (uint32_t i = 1; transport && i <= shard.engine.options().lanes; ++i) {
-        auto lane = std::make_unique<Lane>(*this, i);
-        auto channel = transport->connect(*address, *lane);
-        if (!channel) {
-            shard.log().warn("peer {}: lane {} to {}: {}", short_name(handshake.peer().id), i, uri,
-                             channel.error().message);
-            break;
-        }
-        lane->channel = std::move(*channel);
-        lanes_.push_back(std::move(lane));
+void LaneSet::open_data_lanes(uint32_t at_most) {
+    if (connection_.side == Side::theirs) return ask_for_lanes(0);
+    if (is_local(first())) return;
+    auto address = parse_uri(first().channel->remote());
+    Transport *transport = address ? connection_.shard.transport_for(*address) : nullptr;
+    const uint32_t last = transport ? connection_.shard.engine.options().lanes : 0;
+    for (uint32_t i = 1; i <= last && at_most > 0; ++i) {
+        Lane &lane = add(i);
+        if (lane.state != Lane::State::down) continue;
+        --at_most;
+        lane.dial(*transport, *address);
+        if (lane.is_closed()) return not_opened(lane, lane.why);
     }
 }
 
-void Connection::on_lanes(const Frame &ask) {
-    if (side == Side::theirs) return;
+void LaneSet::asked(const Frame &ask) {
+    if (connection_.side == Side::theirs) return;
     if (ask.flags & kLocalLaneFlag) return open_local_path();
-    if (std::exchange(lanes_wanted_, true) || local_path_ == LocalPath::joining ||
+    if (std::exchange(wanted_, true) || local_path_ == LocalPath::joining ||
         local_path_ == LocalPath::switched)
         return;
-    if (shard.engine.options().lanes != XFER_NONE) open_lanes();
+    if (connection_.shard.engine.options().lanes != XFER_NONE) open_data_lanes();
 }
 
 // ---- joining
 
 // Lanes arrive in any order.
-std::string_view Connection::why_no_lane(const Connection &half_open, const Hello &message,
-                                         ConstBytes raw) const {
+std::string_view LaneSet::why_not(const Connection &half_open, const Hello &message,
+                                  ConstBytes raw) const {
     const bool local = message.lane == kLocalLane;
-    if (side == Side::ours) return "this side dialed that connection, and opens its lanes";
-    if (!handshake.hear_lane(message, raw)) return "the proof of the lane does not hold";
-    if (!usable()) return "that connection is about to end";
+    if (connection_.side == Side::ours)
+        return "this side dialed that connection, and opens its lanes";
+    if (!connection_.handshake.hear_lane(message, raw))
+        return "the proof of the lane does not hold";
+    if (!connection_.usable()) return "that connection is about to end";
     if (message.lane > kMaxLanes && !local) return "no lane has that number";
     if (local != is_local(half_open.control())) return "not the transport of that lane";
-    const bool taken = std::any_of(lanes_.begin(), lanes_.end(),
-                                   [&](const auto &lane) { return lane->number == message.lane; });
-    return taken ? "that connection has a lane of that number" : "";
+    const Lane *lane = find(message.lane);
+    if (!lane) return "";
+    if (lane->state != Lane::State::down) return "that connection has a lane of that number";
+    return message.generation > lane->generation ? "" : "that lane has been there before";
 }
 
-std::string_view Connection::join_lane(Connection &half_open, const Hello &message,
-                                       ConstBytes raw) {
-    const std::string_view why_not = why_no_lane(half_open, message, raw);
-    if (!why_not.empty()) return why_not;
+std::string_view LaneSet::join(Connection &half_open, const Hello &message, ConstBytes raw) {
+    const std::string_view why = why_not(half_open, message, raw);
+    if (!why.empty()) return why;
     const bool local = message.lane == kLocalLane;
     Hello welcome;
     welcome.kind = HelloKind::lane_ready;
     welcome.lane = message.lane;
     const std::vector<uint8_t> words = encode_hello(welcome);
-    lanes_.push_back(std::make_unique<Lane>(*this, message.lane));
-    Lane &lane = *lanes_.back();
+    Lane &lane = add(message.lane);
+    lane.generation = message.generation;
     lane.adopt(std::move(half_open.control().channel));
     lane.channel->send_hello(words);
     if (local) {
@@ -179,44 +210,44 @@ std::string_view Connection::join_lane(Connection &half_open, const Hello &messa
         return {};
     }
     lane.open();
-    pump_soon();
+    connection_.pump_soon();
     return {};
 }
 
 // We dialed it, and are let in.
-void Connection::joined(Lane &lane) {
+void LaneSet::joined(Lane &lane) {
     if (lane.number == kLocalLane) {
         lane.start();
         switch_control_to(lane);
     } else {
         lane.open();
+        if (!reopen_.armed()) open_data_lanes();
     }
-    peer->flow.pump();
+    connection_.peer->flow.pump();
 }
 
-void Connection::switch_control_to(Lane &lane) {
-    send(word(FrameType::shift));
+void LaneSet::switch_control_to(Lane &lane) {
+    connection_.send(word(FrameType::shift));
     lane.state = Lane::State::ready;
-    control_lane_ = &lane;
+    control_ = &lane;
     local_path_ = LocalPath::switched;
 }
 
 // The peer's last word on the first channel.
-void Connection::on_control_switch(Lane &from) {
-    const auto local = std::find_if(lanes_.begin(), lanes_.end(), [](const auto &lane) {
-        return lane->number == kLocalLane && lane->state != Lane::State::down;
-    });
-    const bool due =
-        side == Side::ours ? local_path_ == LocalPath::switched : local_path_ == LocalPath::joining;
-    if (from.number != 0 || control_switched_ || !due || local == lanes_.end())
-        return close({XFER_EPROTO, 0, 0, "the peer moves the control channel to nowhere"});
+void LaneSet::on_control_switch(const Lane &from) {
+    Lane *local = find(kLocalLane);
+    const bool due = connection_.side == Side::ours ? local_path_ == LocalPath::switched
+                                                    : local_path_ == LocalPath::joining;
+    if (from.number != 0 || control_switched_ || !due || !local || local->is_closed())
+        return connection_.close(
+            {XFER_EPROTO, 0, 0, "the peer moves the control channel to nowhere"});
     control_switched_ = true;
-    if (side == Side::theirs) switch_control_to(**local);
-    (*local)->channel->resume();
-    peer->flow.pump();
+    if (connection_.side == Side::theirs) switch_control_to(*local);
+    local->channel->resume();
+    connection_.peer->flow.pump();
 }
 
-std::string_view Connection::local_path() const {
+std::string_view LaneSet::local_path() const {
     if (has_local_path()) return "open";
     if (local_path_ == LocalPath::joining) return "opening";
     return local_path_ == LocalPath::apart ? "not tried"
@@ -224,7 +255,7 @@ std::string_view Connection::local_path() const {
                                            : "asked for";
 }
 
-std::string_view Connection::why_not_local() const {
+std::string_view LaneSet::why_not_local() const {
     if (has_local_path() || local_path_ == LocalPath::joining) return "";
     if (local_path_ == LocalPath::apart) return "nothing has been moved yet";
     if (local_path_failure_.status) return local_path_failure_.message;
@@ -232,12 +263,127 @@ std::string_view Connection::why_not_local() const {
 }
 
 // It never came to carry anything. What wanted to move goes by other lanes.
-void Connection::local_path_failed(const Failure &why) {
+void LaneSet::local_path_failed(const Failure &why) {
     local_path_failure_ = why;
     local_path_ = LocalPath::tried;
-    if (!usable()) return;
-    if (lanes_wanted_ && side == Side::ours) open_lanes();
-    pump_soon();
+    if (!connection_.usable()) return;
+    if (wanted_ && connection_.side == Side::ours) open_data_lanes();
+    connection_.pump_soon();
+}
+
+// ---- their end
+
+void LaneSet::close(const Failure &why) {
+    disarm();
+    for (auto &lane : lanes_)
+        if (lane->channel && !lane->is_closed())
+            lane->channel->close(why);
+        else
+            lane->state = Lane::State::down;
+}
+
+bool LaneSet::all_closed() const {
+    return std::all_of(lanes_.begin(), lanes_.end(),
+                       [](const auto &lane) { return lane->is_closed(); });
+}
+
+void LaneSet::give_back() {
+    for (const auto &lane : lanes_)
+        lane->rail.give_back();
+}
+
+uint32_t LaneSet::retire(Target target, Status why) {
+    uint32_t lanes = 0;
+    for (auto &lane : lanes_)
+        if (lane->state == Lane::State::ready && !lane->rail.path->retire(target, why)) ++lanes;
+    return lanes;
+}
+
+void LaneSet::discard(NotificationId notification) {
+    for (auto &lane : lanes_)
+        if (lane->state == Lane::State::ready) lane->rail.path->discard(notification);
+}
+
+// A peer that knows no `lane_closed` ends the connection for it, and so do we, when its control
+// channel has had the time to tell why: lanes of a peer that goes end in any order.
+bool LaneSet::survives(Lane &lane, const Failure &why) {
+    const bool was_ready = lane.state == Lane::State::ready;
+    lane.state = was_ready ? Lane::State::fallen : Lane::State::down;
+    lane.why = why;
+    if (lane.number != 0 && !was_ready) return not_opened(lane, why), true;
+    const bool carries_frames = &lane == control_ || hears_control_on(lane);
+    if (!connection_.live() || carries_frames || why.status == XFER_EPROTO) return false;
+    const bool alone = connection_.handshake.peer().features & kLanesEndAlone;
+    if (!settled_limit_.armed()) {
+        fall_ = why;
+        connection_.shard.loop.arm(settled_limit_,
+                                   connection_.shard.now() + (alone ? kSettledNs : kLastWordsNs));
+    }
+    if (alone) say_closed(lane.number);
+    if (lane.peer_closed) settle(lane);
+    connection_.pump_soon();
+    return true;
+}
+
+void LaneSet::say_closed(uint64_t number) {
+    Frame frame = word(FrameType::lane_closed);
+    frame.seq = number;
+    connection_.send(frame);
+}
+
+// Of a lane that has not come to be here, the peer's end is all there was: it is answered at once.
+void LaneSet::on_lane_closed(const Frame &frame) {
+    Lane *lane = find(frame.seq);
+    const bool carries_frames = lane && (lane == control_ || hears_control_on(*lane));
+    if (!(connection_.handshake.peer().features & kLanesEndAlone) || carries_frames)
+        return connection_.close({XFER_EPROTO, 0, 0, "the peer closes the control channel alone"});
+    if (lane && lane->state == Lane::State::fallen) return settle(*lane);
+    if (!lane || lane->state != Lane::State::ready) return say_closed(frame.seq);
+    lane->peer_closed = true;
+    lane->channel->close({XFER_EPEERLOST, XFER_ORIGIN_PEER, XFER_EPEERLOST,
+                          "the peer's end of the lane has closed"});
+}
+
+// Nothing that was sent by it can land any more, here or there.
+void LaneSet::settle(Lane &lane) {
+    lane.state = Lane::State::down;
+    lane.peer_closed = false;
+    ++lane.falls;
+    connection_.shard.counters.lane_falls.add();
+    const bool waits = std::any_of(lanes_.begin(), lanes_.end(), [](const auto &other) {
+        return other->state == Lane::State::fallen;
+    });
+    if (!waits) connection_.shard.loop.disarm(settled_limit_);
+    connection_.shard.log().warn("peer {}: lane {} ended alone: {}",
+                                 short_name(connection_.handshake.peer().id), lane.number,
+                                 lane.why.message);
+    lane.rail.settle();
+    open_again_later(lane);
+    connection_.pump_soon();
+}
+
+void LaneSet::not_opened(Lane &lane, const Failure &why) {
+    connection_.shard.log().warn("peer {}: lane {} to {} failed: {}",
+                                 short_name(connection_.handshake.peer().id), lane.number,
+                                 connection_.uri, why.message);
+    if (lane.number == kLocalLane) return local_path_failed(why);
+    open_again_later(lane);
+}
+
+// One at a time, and the others when it is let in. A lane that lasts counts as a success: the next
+// pause is the first one again.
+void LaneSet::open_again_later(const Lane &lane) {
+    const uint64_t now = connection_.shard.now();
+    if (connection_.side == Side::theirs || lane.number == 0 || reopen_.armed()) return;
+    const bool lasted = lane.ready_since && now >= lane.ready_since + kLastingNs;
+    pause_ = lasted ? kBackoffFirstNs : std::clamp(2 * pause_, kBackoffFirstNs, kBackoffLastNs);
+    connection_.shard.loop.arm(reopen_, now + pause_);
+}
+
+void LaneSet::on_timer(Timer &timer) {
+    if (&timer == &settled_limit_) return connection_.close(Failure(fall_));
+    const bool local = local_path_ == LocalPath::joining || local_path_ == LocalPath::switched;
+    if (connection_.usable() && !local) connection_.in_turn([this] { open_data_lanes(1); });
 }
 
 }  // namespace xfer

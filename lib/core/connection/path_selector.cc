@@ -16,7 +16,7 @@ bool moves(const PathView &path, const PathRequest &request) {
 
 bool better(const PathView &a, const PathView &b, bool small) {
     const auto score = [small](const PathView &path) {
-        return std::tuple(path.scope, path.control != small, path.waiting);
+        return std::tuple(path.scope, path.control != small, path.full, path.waiting);
     };
     return score(a) < score(b);
 }

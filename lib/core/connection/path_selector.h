@@ -27,6 +27,7 @@ struct PathView {
     // The fabrics that its ends are attached to: those that differ do not reach each other. 0: all
     // that routers connect.
     uint64_t fabric_here = 0, fabric_there = 0;
+    bool full = false;  // it takes no more until some of that is answered
 };
 
 struct PathRequest {
@@ -39,9 +40,9 @@ struct Choice {
     bool open_lanes = false;     // it would keep frames waiting, and nothing better is on its way
 };
 
-// The nearest that moves such memory; of several, work of up to kSmall bytes takes the one that
-// frames take, where nothing long is ahead of it, and all else the one with the least to do of
-// those that frames do not.
+// The nearest that moves such memory, be it full; of several, work of up to kSmall bytes takes the
+// one that frames take, where nothing long is ahead of it, and all else one that has room, with the
+// least to do, of those that frames do not.
 Choice choose(std::span<const PathView> paths, const PathRequest &request);
 
 }  // namespace xfer

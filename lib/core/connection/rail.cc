@@ -47,13 +47,21 @@ void Rail::flush() {
 void Rail::give_back() {
     while (Op *op = refused_.pop_front())
         finish(*op, op->canceled ? XFER_ECANCELED : XFER_EPEERLOST);
-    while (Op *op = lane.connection.closing() ? lost_.pop_front() : nullptr)
-        finish(*op, XFER_EPEERLOST);  // also if canceled: it may have left
+    if (lane.connection.closing()) settle();
     if (lane.state == Lane::State::ready && caps.max_ops == 0)
         lane.channel->close({XFER_EPROTO, XFER_ORIGIN_NONE, 0, "a lane that takes no operations"});
 }
 
-// What is lost with a path waits for the end of the connection, which another lane may explain.
+void Rail::settle() {
+    while (Op *op = lost_.pop_front())
+        finish(*op, XFER_EPEERLOST);  // also if canceled: it may have left
+}
+
+// Another lane may explain the end of the connection.
+const Failure &Rail::why_lost() const {
+    return lane.connection.closing() ? lane.connection.why : why_;
+}
+
 void Rail::on_done(Op &op, Status status) {
     if (status == XFER_EPEERLOST && !lane.connection.closing()) return lost_.push_back(op);
     finish(op, status);
@@ -103,6 +111,8 @@ void Rail::on_notification_begun(NotificationId notification, uint64_t key) {
 }
 
 // Its channel says so next.
-void Rail::on_down(const Failure &) {}
+void Rail::on_down(const Failure &why) {
+    why_ = why;
+}
 
 }  // namespace xfer

@@ -23,7 +23,7 @@ struct Carried {
 // carried.
 class Rail final : public PathSink {
 public:
-    explicit Rail(Lane &lane) : lane(lane) {}
+    explicit Rail(Lane &owner) : lane(owner) {}
 
     void start(Path &ready);  // it takes operations
     bool has_room() const;
@@ -31,6 +31,8 @@ public:
     bool cancel(Op &op);
     void flush();
     void give_back();  // what the path refused, as never sent
+    void settle();     // what was lost with the path ends; it may be started again
+    const Failure &why_lost() const;
 
     void on_done(Op &op, Status status) override;
     Status on_access(Dir dir, const Access &access, std::span<const WirePiece> pieces,
@@ -56,7 +58,9 @@ private:
     void finish(Op &op, Status status);
 
     List<Op, InPath> refused_;  // at most one a turn: the rail has no room from then on
-    List<Op, InPath> lost_;     // with the path; they end with the connection, which knows why
+    // With the path: they end when the peer says that its end is closed, or with the connection.
+    List<Op, InPath> lost_;
+    Failure why_;
 };
 
 }  // namespace xfer

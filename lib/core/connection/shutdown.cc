@@ -112,9 +112,9 @@ void Connection::probe() {
 // The kernel tells of a neighbour that has died. Whether one is stopped is asked only while
 // somebody waits for it, and once after that.
 bool Connection::is_quiescent() const {
-    return has_local_path() && idle() && !leaving_ && !probe_limit_.armed() &&
+    return lanes.has_local_path() && idle() && !leaving_ && !probe_limit_.armed() &&
            quiet_awaited_ == 0 && notify_receiver.quiet() && message_receiver.quiet() &&
-           !peer->awaited() && control_lane_->channel->last_heard() > last_use_;
+           !peer->awaited() && lanes.control().channel->last_heard() > last_use_;
 }
 
 uint64_t Connection::keep_alive(uint64_t now) {
@@ -126,7 +126,7 @@ uint64_t Connection::keep_alive(uint64_t now) {
     const bool quiescent = this->is_quiescent();
     if (quiescent) rested_ = now;
     const uint64_t heard =
-        std::max({control_lane_->channel->last_heard(), shard.heartbeat.listens_since(), rested_});
+        std::max({lanes.control().channel->last_heard(), shard.heartbeat.listens_since(), rested_});
     // Who is driven by its user only when it has time says 0: it can't be judged. The others answer
     // each of our pings, so that our own patience counts as well as what the peer asks for.
     const uint64_t silence = handshake.peer_terms().silence_ms * kNsPerMs;

@@ -108,7 +108,7 @@ void write_carried(JsonWriter &out, std::string_view key, const Carried &carried
 }
 
 void write_lane(JsonWriter &out, const Lane &lane) {
-    constexpr const char *kState[] = {"dialing", "joining", "ready", "down"};
+    constexpr const char *kState[] = {"dialing", "joining", "ready", "fallen", "down"};
     Carried all;
     for (const Carried &way : lane.rail.carried) {
         all.requests += way.requests;
@@ -117,6 +117,8 @@ void write_lane(JsonWriter &out, const Lane &lane) {
     out.begin_object();
     out.add("lane", lane_name(lane.number));
     out.add("state", kState[static_cast<int>(lane.state)]);
+    out.add("falls", lane.falls);
+    out.add("why", lane.is_closed() ? lane.why.message : "");
     out.add("remote", lane.channel ? lane.channel->remote() : "");
     out.add("path", lane.rail.last_moved ? name_of(lane, *lane.rail.last_moved) : "");
     write_carried(out, "carried", all);
@@ -133,25 +135,25 @@ void write_lane(JsonWriter &out, const Lane &lane) {
 
 // The lane that work of so many bytes would take.
 std::string lane_for(const Connection &connection, uint64_t bytes) {
-    const std::optional<size_t> path = connection.route(bytes).path;
-    return path ? lane_name(connection.lanes()[*path]->number) : "";
+    const std::optional<size_t> path = connection.lanes.route(bytes).path;
+    return path ? lane_name(connection.lanes.all()[*path]->number) : "";
 }
 
 void write_connection(JsonWriter &out, const Connection &connection) {
     out.begin_object();
     out.add("initiator", connection.side == Side::ours ? "us" : "peer");
     out.add("live", connection.live());
-    out.add("control", connection.has_local_path() ? "near" : "first");
+    out.add("control", connection.lanes.has_local_path() ? "near" : "first");
     out.begin_object("local_path");
-    out.add("state", connection.local_path());
-    out.add("why_not", connection.why_not_local());
+    out.add("state", connection.lanes.local_path());
+    out.add("why_not", connection.lanes.why_not_local());
     out.end_object();
     out.add("small", lane_for(connection, 1));
     out.add("bulk", lane_for(connection, UINT64_MAX));
     out.add("sequence", connection.sequence);
     out.add("rtt_ns", connection.rtt_ns);
     out.begin_array("lanes");
-    for (const auto &lane : connection.lanes())
+    for (const auto &lane : connection.lanes.all())
         write_lane(out, *lane);
     out.end_array();
     out.end_object();
@@ -226,6 +228,7 @@ void write_counters(JsonWriter &out, Engine &engine) {
     out.add("accepts", stats.accepts);
     out.add("connections", stats.connections);
     out.add("connection_ends", stats.connection_ends);
+    out.add("lane_falls", stats.lane_falls);
     out.add("wakeups", stats.wakeups);
     out.add("regions", stats.regions);
     out.add("grants", stats.grants);

@@ -379,6 +379,7 @@ void Engine::stats(xfer_engine_stats_t &stats) const {
         stats.served_put += counters.served_put.get();
         stats.served_get += counters.served_get.get();
         stats.served_atomic += counters.served_atomic.get();
+        stats.lane_falls += counters.lane_falls.get();
         stats.refused += counters.refused.get();
         stats.queued += counters.queued.get();
         stats.inflight += counters.inflight.get();

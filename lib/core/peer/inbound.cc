@@ -105,7 +105,7 @@ void Inbound::report_refusal(const Connection &half_open) {
                                       ? "was ended by the peer before it proved that it has the "
                                         "key; it may have another one"
                                       : "was refused";
-    shard_.log().info("a connection from {} {}: {}", half_open.lanes()[0]->channel->remote(), told,
+    shard_.log().info("a connection from {} {}: {}", half_open.control().channel->remote(), told,
                       half_open.why.message);
     if (*left_out) shard_.log().info("{} more such connections were not logged", *left_out);
 }
@@ -146,7 +146,7 @@ void Inbound::admit_lane(Connection &half_open, const Hello &message, ConstBytes
     const Identity &claimed = message.identity;
     const bool known = live && live->sequence == claimed.sequence &&
                        live->handshake.peer().incarnation == claimed.incarnation;
-    const std::string_view why_not = known ? live->join_lane(half_open, message, raw)
+    const std::string_view why_not = known ? live->lanes.join(half_open, message, raw)
                                            : "a lane of a connection that is not here";
     if (!why_not.empty()) return half_open.refuse(XFER_EAUTH, why_not);
     half_open.control().state = Lane::State::down;

@@ -11,26 +11,23 @@
 namespace xfer {
 
 uint32_t Connection::lanes_that_send(Target target, Status why) {
-    uint32_t lanes = 0;
-    for (auto &lane : lanes_)
-        if (lane->state == Lane::State::ready && !lane->rail.path->retire(target, why)) ++lanes;
-    quiet_awaited_ += lanes;
-    if (lanes) shard.heartbeat.arm();
-    if (lanes && !quiet_limit_.armed()) shard.loop.arm(quiet_limit_, shard.now() + kRetireNs);
-    return lanes;
+    const uint32_t count = lanes.retire(target, why);
+    quiet_awaited_ += count;
+    if (count) shard.heartbeat.arm();
+    if (count && !quiet_limit_.armed()) shard.loop.arm(quiet_limit_, shard.now() + kRetireNs);
+    return count;
 }
 
 void Connection::retire(Region &region) {
     const Status why = region.is_grant() ? XFER_EREVOKED : XFER_ESTALE;
-    if (const uint32_t lanes = lanes_that_send(RegionId{region.id}, why))
-        shard.regions.wait_quiet(region, lanes);
+    if (const uint32_t count = lanes_that_send(RegionId{region.id}, why))
+        shard.regions.wait_quiet(region, count);
     target_side.removed(region);
 }
 
 // A chunk that is half received: the next one is refused with its first byte.
 void Connection::discard(NotificationId notification) {
-    for (auto &lane : lanes_)
-        if (lane->state == Lane::State::ready) lane->rail.path->discard(notification);
+    lanes.discard(notification);
 }
 
 bool Connection::retire(Transfer &send) {

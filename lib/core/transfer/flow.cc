@@ -126,7 +126,7 @@ void Flow::recover(Transfer &transfer, Connection &lost) {
 
 void Flow::pump() {
     if (!connection_ || !connection_->usable()) return;
-    if (!all_.empty()) connection_->open_local_path();
+    if (!all_.empty()) connection_->lanes.open_local_path();
     const bool fresh = connection_->takes_new();
     if (fresh) begin_notifications();
     if (fresh) messages.pump(*connection_);
@@ -134,8 +134,7 @@ void Flow::pump() {
         return !queue.empty() && connection_ && (fresh || queue.front().begun());
     };
     for (Queue *queue : {&small_, &bulk_})
-        while (may(*queue) &&
-               feed(queue->front(), connection_->rail_for(queue->front().list.bytes()))) {}
+        while (may(*queue) && feed(queue->front())) {}
     connection_->flush();
 }
 
@@ -145,12 +144,15 @@ bool Flow::quiet() {
     return true;
 }
 
-bool Flow::feed(Transfer &transfer, Rail &rail) {
+// Which path takes it is asked for each chunk: large transfers go by several at once, and one that
+// has ended is no part of the choice.
+bool Flow::feed(Transfer &transfer) {
     while (!transfer.drawn()) {
         if (refuse(transfer)) continue;
+        Rail &rail = connection_->lanes.rail_for(transfer.list.bytes());
         if (!rail.has_room()) return false;
-        Op *op = transfer.unsent.pop_front();
-        if (!op && !catch_bad_alloc([&] { op = &draw(transfer); }))
+        Op *op = nullptr;
+        if (!catch_bad_alloc([&] { op = &next(transfer, rail.caps); }))
             return end(transfer, XFER_ENOMEM), true;
         if (transfer.notifies && op->dir == Dir::put) {
             op->remote.notification = transfer.notification;
@@ -195,21 +197,21 @@ bool Flow::refuse(Transfer &transfer) {
     return true;
 }
 
-Op &Flow::draw(Transfer &transfer) {
+// What was cut for a path that has ended is a range, and is cut again for the one that takes it.
+Op &Flow::next(Transfer &transfer, const Caps &caps) {
     Op &op = shard_.ops.take();
-    op.dir = transfer.list.dir(transfer.next);
-    op.remote = transfer.remotes[transfer.list.remote(transfer.next)].access;
-    op.checked = op.dir != Dir::atomic && (transfer.checked || shard_.engine.options().checksum);
-    op.atomic = transfer.atomic;
-    op.list = &transfer.list;
-    op.begin = transfer.next;
-    op.transfer = &transfer;
-    auto &pieces = shard_.scratch;
-    pieces.clear();
-    op.bytes =
-        static_cast<uint32_t>(transfer.list.draw(transfer.next, kMaxChunk, kMaxPieces, pieces));
-    op.pieces = static_cast<uint32_t>(pieces.size());
-    op.end = transfer.next;
+    op.checked = transfer.checked || shard_.engine.options().checksum;
+    op.max_bytes = caps.max_bytes;
+    op.max_pieces = caps.max_pieces;
+    if (transfer.unsent.empty()) {
+        transfer.cut(op, transfer.next, shard_.scratch);
+        return op;
+    }
+    Op &range = transfer.unsent.front();
+    op.max_bytes = std::min(op.max_bytes, range.bytes);
+    transfer.cut(op, range.begin, shard_.scratch);
+    range.bytes -= op.bytes;
+    if (range.begin == range.end) shard_.ops.give(*transfer.unsent.pop_front());
     return op;
 }
 
@@ -219,8 +221,9 @@ void Flow::done(Op &op, Status status) {
     op.ListNode<InTransfer>::unlink();
     if (--transfer->inflight_count == 0) count_inflight(*transfer, false);
     if (transfer->fencing && !op.canceled && transfer->inflight_count) fence(*transfer);
-    // These can't go on elsewhere.
-    const bool begun = transfer->notifies ? transfer->answered : transfer->letter.number != 0;
+    // On another connection these can't go on.
+    const bool begun = static_cast<Rail *>(op.rail)->lane.connection.closing() &&
+                       (transfer->notifies ? transfer->answered : transfer->letter.number != 0);
     if (status == XFER_EPEERLOST && !op.sent && !transfer->stopped && !begun) {
         transfer->unsent.push_back(op);
         if (!transfer->ListNode<InQueue>::linked()) queue_of(*transfer).push_front(*transfer);

@@ -11,7 +11,6 @@
 namespace xfer {
 
 class Connection;
-class Rail;
 class Shard;
 
 class Flow {
@@ -53,9 +52,9 @@ public:
 private:
     using Queue = List<Transfer, InQueue>;
     Queue &queue_of(Transfer &transfer);
-    bool feed(Transfer &transfer, Rail &rail);  // false: the rail is full
+    bool feed(Transfer &transfer);    // false: there is no room for all of it
     bool refuse(Transfer &transfer);  // skips what is for another engine than the one connected
-    Op &draw(Transfer &transfer);
+    Op &next(Transfer &transfer, const Caps &caps);
     void fail(Transfer &transfer, Op &op, Status status);
     void stop(Transfer &transfer);
     void orphan(Transfer &transfer, Op &op);

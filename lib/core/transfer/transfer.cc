@@ -53,9 +53,23 @@ void Transfer::begin_anew() {
     closed_notification = noted = answered = false;
 }
 
+void Transfer::cut(Op &op, Cursor &from, std::vector<Piece> &scratch) {
+    op.dir = list.dir(from);
+    op.checked = op.checked && op.dir != Dir::atomic;
+    op.remote = remotes[list.remote(from)].access;
+    op.atomic = atomic;
+    op.list = &list;
+    op.begin = from;
+    op.transfer = this;
+    scratch.clear();
+    op.bytes = static_cast<uint32_t>(list.draw(from, op.max_bytes, op.max_pieces, scratch));
+    op.pieces = static_cast<uint32_t>(scratch.size());
+    op.end = from;
+}
+
 void Transfer::fail(const Op &op, Status why) {
     fail_entries(op, why);
-    if (why == XFER_EPEERLOST) return lose(static_cast<Rail *>(op.rail)->lane.connection.why);
+    if (why == XFER_EPEERLOST) return lose(static_cast<Rail *>(op.rail)->why_lost());
     if (status != XFER_OK) return;
     status = why;
     origin = op.unmapped ? XFER_ORIGIN_OS : XFER_ORIGIN_PEER;

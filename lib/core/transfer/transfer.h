@@ -102,6 +102,8 @@ public:
 
     void set_out();  // to another loop
     void begin(uint64_t now);
+    // The chunk from there on, which moves, as far as the op may be long.
+    void cut(Op &op, Cursor &from, std::vector<Piece> &scratch);
     void fail(const Op &op, Status why);  // its first failure is what it ends with
     void lose(const Failure &why);        // the connection has ended, for that reason
     void apply(const Op &op);             // an atomic was done, whatever became of it here

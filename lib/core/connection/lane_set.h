@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// The lanes of a connection: its first one, data lanes, which join it, and the local lane, through
+// memory that both ends share, which takes the control channel over. Both kinds are opened when
+// there is something to move; the local lane alone carries all of it, so that data lanes are opened
+// only where there is none.
+//
+// Frames have an order, and two channels have none between them. So each end says `shift` as its
+// last word on the old channel and goes on by the new one, and hears the new one once it has heard
+// the other's `shift`. The initiator begins: what it could not join costs nothing.
+//
+// A lane that carries no control frames ends alone (design/0047). Each end says `lane_closed` once
+// its own end is closed, and what was sent by it has ended when both have said so: nothing of it is
+// applied after that. What was not sent goes by other lanes, and the initiator opens it again,
+// after pauses that double.
+#pragma once
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "core/base/limits.h"
+#include "core/connection/lane.h"
+#include "core/connection/path_selector.h"
+#include "loop/loop.h"
+#include "wire/hello.h"
+
+namespace xfer {
+
+class Connection;
+
+class LaneSet final : TimerSink {
+public:
+    explicit LaneSet(Connection &connection);
+    ~LaneSet();
+
+    Lane &first() const { return *lanes_[0]; }
+    Lane &control() const { return *control_; }  // where frames are sent
+    const std::vector<std::unique_ptr<Lane>> &all() const { return lanes_; }
+    bool hears_control_on(const Lane &lane) const;
+
+    // ---- which one carries what
+    Choice route(uint64_t bytes) const;  // what of so many bytes would take
+    Rail &rail_for(uint64_t bytes);      // the same, and better ones are opened
+    bool flush();                        // false: there was nothing
+
+    // ---- opening them
+    void open_local_path();  // if the peer may be a neighbour; there is something to move
+    void asked(const Frame &frame);
+    // A lane of the peer's takes the channel of a half-open connection; else why not.
+    std::string_view join(Connection &half_open, const Hello &message, ConstBytes raw);
+    void joined(Lane &lane);                   // a lane of ours is let in
+    void on_control_switch(const Lane &from);  // the peer's last word on the first lane
+    bool has_local_path() const { return control_->channel && is_local(*control_); }
+    // Of the local path: "open", "opening", or why there is none.
+    std::string_view local_path() const;
+    std::string_view why_not_local() const;
+
+    // ---- their end
+    // True: the connection goes on without it, for now at least.
+    bool survives(Lane &lane, const Failure &why);
+    void on_lane_closed(const Frame &frame);     // the peer's end of one
+    uint32_t retire(Target target, Status why);  // how many are not quiet yet
+    void discard(NotificationId notification);
+    void give_back();  // what their paths refused, or lost with the connection
+    void close(const Failure &why);
+    bool all_closed() const;
+    void disarm();
+
+private:
+    static bool is_local(const Lane &lane) { return lane.channel->scope() <= Scope::host; }
+    PathView view(const Lane &lane) const;
+    Lane *find(uint64_t number) const;
+    Lane &add(uint32_t number);  // or the one that has ended
+    void look_for_neighbour();
+    void ask_for_lanes(uint8_t which);
+    void open_data_lanes(uint32_t at_most = kMaxLanes);
+    std::string_view why_not(const Connection &half_open, const Hello &message,
+                             ConstBytes raw) const;  // empty: it may join
+    void switch_control_to(Lane &lane);
+    void local_path_failed(const Failure &why);
+    void not_opened(Lane &lane, const Failure &why);
+    void say_closed(uint64_t number);
+    void settle(Lane &lane);
+    void open_again_later(const Lane &lane);
+    void on_timer(Timer &timer) override;
+
+    Connection &connection_;
+    std::vector<std::unique_ptr<Lane>> lanes_;
+    Lane *control_;
+    bool control_switched_ = false;  // the peer's
+    bool wanted_ = false;            // data lanes
+    // How far the local path is: nobody has asked for it; it failed, or there is none; on its way;
+    // ours to speak on.
+    enum class LocalPath : uint8_t {
+        apart,
+        tried,
+        joining,
+        switched
+    } local_path_ = LocalPath::apart;
+    Failure local_path_failure_;
+    Timer settled_limit_{*this};  // for the peer to say that its end of a lane is closed
+    Failure fall_;                // what the first of them ended with
+    Timer reopen_{*this};
+    uint64_t pause_ = 0;  // before that
+};
+
+}  // namespace xfer
