@@ -83,7 +83,7 @@ void Connection::send_proof(const Statement &statement, RequestList &waiting) {
         note(request);
     }
     say(handshake.proof(statement, std::move(questions)));
-    proved_ = true;
+    apply({.kind = ConnectionInput::proved});
 }
 
 void Connection::send_ready(const Statement &statement) {
@@ -91,8 +91,11 @@ void Connection::send_ready(const Statement &statement) {
 }
 
 void Connection::go_live() {
+    apply({.kind = ConnectionInput::live});
+}
+
+void Connection::begin() {
     shard.loop.disarm(handshake_limit_);
-    live_ = true;
     live_since_ = shard.now();
     touch();
     control().open();
@@ -106,7 +109,7 @@ void Connection::go_live() {
 }
 
 void Connection::on_up(Lane &lane) {
-    if (closing_) return;
+    if (closing()) return;
     if (lane.number == 0) {
         lane.state = Lane::State::joining;
         return peer->hear({Input::up, number, 0, 0, {}});
@@ -116,7 +119,7 @@ void Connection::on_up(Lane &lane) {
 }
 
 void Connection::on_hello(Lane &lane, ConstBytes raw) {
-    if (closing_) return;
+    if (closing()) return;
     auto message = decode_hello(raw);
     if (!message) return refuse(message.error());
     hear(lane, *message, raw);
@@ -180,7 +183,7 @@ void Connection::wait_for_verdict(Peer &visited, const Statement &statement) {
 }
 
 void Connection::hurry() {
-    if (side != Side::ours || proved_ || closing_ || !handshake_limit_.armed()) return;
+    if (side != Side::ours || state_.proved || closing() || !handshake_limit_.armed()) return;
     shard.loop.arm(handshake_limit_, std::min(handshake_limit_.due, shard.now() + kHurryNs));
 }
 
@@ -194,8 +197,8 @@ void Connection::refuse(Status status, std::string_view words) {
 }
 
 void Connection::refuse(const Failure &why) {
-    if (closing_) return;
-    if (side == Side::theirs && !live_) {
+    if (closing()) return;
+    if (side == Side::theirs && !live()) {
         Hello message;
         message.kind = HelloKind::refuse;
         message.status = why.status;
@@ -205,21 +208,17 @@ void Connection::refuse(const Failure &why) {
     close(why);
 }
 
-// To a peer that has our proof the connection may be live already, while its answer is on the way.
-void Connection::say_goodbye(Status why) {
-    if (!live_ && (!proved_ || why != XFER_ECLOSED)) return;
-    Frame bye;
-    bye.type = FrameType::bye;
-    bye.status = why < 0 ? why : XFER_ECLOSED;
-    control_lane_->link->send(bye, {});
+void Connection::close(const Failure &reason) {
+    apply({.kind = ConnectionInput::close}, reason);
 }
 
-void Connection::close(const Failure &reason) {
-    if (closing_) return;
-    closing_ = true;
+void Connection::close_links(const Failure &reason, Status bye) {
     leave_half_open();
     why = reason;
-    const bool said = catch_bad_alloc([&] { say_goodbye(reason.status); });
+    Frame frame;
+    frame.type = FrameType::bye;
+    frame.status = bye;
+    const bool said = !bye || catch_bad_alloc([&] { control_lane_->link->send(frame, {}); });
     static_cast<void>(said);  // its end says enough
     for (auto &lane : lanes_)
         if (lane->link && lane->state != Lane::State::down)
@@ -232,13 +231,13 @@ void Connection::close(const Failure &reason) {
 void Connection::on_lane_down(Lane &lane, const Failure &reason) {
     const bool was_ready = lane.state == Lane::State::ready;
     lane.state = Lane::State::down;
-    if (!closing_ && lane.number != 0 && !was_ready) {
+    if (!closing() && lane.number != 0 && !was_ready) {
         shard.log().warn("peer {}: lane {} to {} failed: {}", short_name(handshake.peer().id),
                          lane.number, uri, reason.message);
         if (lane.number == kLocalLane) local_path_failed(reason);
         return;
     }
-    if (!closing_ && waits_for_last_words(lane, reason)) return;
+    if (!closing() && waits_for_last_words(lane, reason)) return;
     close(reason);
     finish();
 }
@@ -248,7 +247,7 @@ void Connection::on_lane_down(Lane &lane, const Failure &reason) {
 // ends the connection when the time is over.
 bool Connection::waits_for_last_words(const Lane &lane, const Failure &reason) {
     const uint32_t heard = control_switched_ ? kLocalLane : 0;
-    if (!live_ || lane.number == heard || reason.status != XFER_EPEERLOST) return false;
+    if (!live() || lane.number == heard || reason.status != XFER_EPEERLOST) return false;
     const bool open = std::any_of(lanes_.begin(), lanes_.end(), [&](const auto &other) {
         return other->number == heard && other->state != Lane::State::down;
     });
@@ -265,7 +264,10 @@ void Connection::finish() {
     if (!std::all_of(lanes_.begin(), lanes_.end(),
                      [](const auto &lane) { return lane->state == Lane::State::down; }))
         return;
-    ended_ = true;
+    apply({.kind = ConnectionInput::lanes_down});
+}
+
+void Connection::end() {
     disarm_timers();
     shard.loop.defer(*this);
 }
@@ -274,20 +276,22 @@ void Connection::finish() {
 void Connection::run() {
     for (const auto &lane : lanes_)
         lane->give_back();
-    if (ended_) return peer ? peer->ended(*this) : shard.inbound.gone(*this);
+    if (state_.phase == ConnectionState::Phase::ended)
+        return peer ? peer->ended(*this) : shard.inbound.gone(*this);
     if (usable()) peer->flow.pump();
     leave_when_quiet();
 }
 
 void Connection::pump_soon() {
-    if (peer->flow.waiting() || peer_done_) shard.loop.defer(*this);
+    if (peer->flow.waiting() || awaits_quiet(state_)) shard.loop.defer(*this);
 }
 
 void Connection::on_timer(Timer &timer) {
     if (&timer == &offer_) return offer_unanswered();
     if (&timer == &last_words_) return close(Failure(why));
     if (&timer == &probe_limit_)
-        return close(
+        return apply(
+            {.kind = ConnectionInput::probe_timeout},
             {XFER_EPEERLOST, XFER_ORIGIN_OS, ETIMEDOUT, "an old connection did not answer"});
     if (&timer == &quiet_limit_)
         return close(
@@ -317,7 +321,7 @@ void Connection::flush() {
 }
 
 bool Connection::send(const Frame &frame, ConstBytes body) {
-    if (closing_) return false;
+    if (closing()) return false;
     if (is_work(frame.type)) touch();
     bool taken = false;
     in_turn([&] { taken = control_lane_->link->send(frame, body); });
@@ -332,7 +336,7 @@ bool Connection::send(const Frame &frame, ConstBytes body) {
 // Control frames belong on the control channel: the first lane until the peer has moved it. A peer
 // that sends them elsewhere broke the protocol.
 void Connection::on_control(Lane &lane, const Frame &frame, ConstBytes body) {
-    if (closing_) return;
+    if (closing()) return;
     if (lane.number != (control_switched_ ? kLocalLane : 0))
         return close({XFER_EPROTO, 0, 0, "a control frame on a data lane"});
     switch (frame.type) {
