@@ -128,6 +128,8 @@ void Move::perform(const Out &output) {
         return say(Word::ping);
     case Out::resume:
         return start_waiting();
+    case Out::drain:
+        return take({.kind = In::drain, .idle = idle()});
     case Out::close:
         if (output.status) me_.way.push_back(Word::bye);
         me_.way.push_back(Word::end);
@@ -416,9 +418,17 @@ const Row kRows[] = {
     {"one offers, one drains",
      {{.works = 1, .offers = 1}, {.works = 1, .drains = 1}, true},
      {836, 14, 14}},
+    {"one offers and drains",
+     {{.works = 1, .offers = 1, .drains = 1}, {.works = 1}, true},
+     {915, 18, 18}},
+    {"both offer and drain, one probes",
+     {{.works = 1, .offers = 1, .drains = 1, .probes = 1},
+      {.works = 1, .offers = 1, .drains = 1},
+      true},
+     {58220, 441, 441}},
     {"offers, and one is not answered in time",
      {{.works = 1, .offers = 2, .timeouts = 1}, {.works = 1, .offers = 1, .drains = 1}, true},
-     {10351, 117, 117}},
+     {11332, 135, 135}},
     {"both close, from the first word on",
      {{.works = 1, .offers = 1, .closes = 1}, {.works = 1, .drains = 1, .closes = 1}},
      {18686, 224, 224}},

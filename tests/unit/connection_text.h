@@ -12,7 +12,7 @@ namespace xfer {
 
 inline constexpr std::array<std::string_view, 5> kPhaseNames = {"handshake", "live", "offered",
                                                                 "closing", "ended"};
-inline constexpr std::array<std::string_view, 3> kDrainNames = {"none", "said", "done"};
+inline constexpr std::array<std::string_view, 4> kDrainNames = {"none", "wanted", "said", "done"};
 inline constexpr std::array<std::string_view, 15> kInputNames = {"proved",
                                                                  "live",
                                                                  "offer_idle_close",
@@ -28,10 +28,10 @@ inline constexpr std::array<std::string_view, 15> kInputNames = {"proved",
                                                                  "probe_timeout",
                                                                  "close",
                                                                  "lanes_down"};
-inline constexpr std::array<std::string_view, 17> kOutputNames = {
+inline constexpr std::array<std::string_view, 18> kOutputNames = {
     "begin",     "send_offer",   "send_denial", "send_drain",   "send_done",   "send_ping",
     "arm_offer", "disarm_offer", "arm_probe",   "disarm_probe", "count_offer", "uncount_offer",
-    "resume",    "put_off",      "answered",    "close",        "end"};
+    "resume",    "drain",        "put_off",     "answered",     "close",       "end"};
 static_assert(ConnectionInput::lanes_down + 1 == kInputNames.size());
 static_assert(ConnectionOutput::end + 1 == kOutputNames.size());
 

@@ -113,6 +113,7 @@ void Step::hear_denial(const Input &input) {
     state_.left_idle = false;
     state_.denied_at = input.now;
     out(Output::resume);
+    if (state_.ours == Drain::wanted || state_.ours == Drain::said) out(Output::drain);
 }
 
 // A peer that has used the connection since then lives, and is in the midst of something: its
@@ -126,7 +127,10 @@ void Step::offer_unanswered(const Input &input) {
 }
 
 void Step::drain(const Input &input) {
-    if (!is_usable(state_)) return;
+    if (!is_usable(state_)) {
+        if (state_.ours == Drain::none) state_.ours = Drain::wanted;
+        return;
+    }
     if (state_.ours < Drain::said) {
         state_.ours = Drain::said;
         out(Output::send_drain);

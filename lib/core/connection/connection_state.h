@@ -32,6 +32,7 @@ struct ConnectionState {
     };
     enum class Drain : uint8_t {
         none,
+        wanted,  // ours alone: it cannot be said before the answer to our offer
         said,
         done,  // nothing of who drains is under way
     };
@@ -88,6 +89,7 @@ struct ConnectionOutput {
         count_offer,    // one more is about to leave
         uncount_offer,  // it stays
         resume,         // what has come while we had offered
+        drain,          // the same input once more: it may be said now
         put_off,        // what waits for a name at the peer
         answered,       // the probe
         close,          // all links, behind a bye with `status` if it is not XFER_OK

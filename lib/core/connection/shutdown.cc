@@ -47,6 +47,8 @@ void Connection::perform(const ConnectionOutput &output, const Failure &reason) 
         return shard.limit.leaving(false);
     case ConnectionOutput::resume:
         return resume();
+    case ConnectionOutput::drain:
+        return drain();
     case ConnectionOutput::put_off:
         return peer->put_off(*this);
     case ConnectionOutput::answered:
