@@ -130,7 +130,7 @@ private:
     // One step of the state machine, with all that it orders. `reason`: if that ends it.
     void apply(ConnectionInput input, const Failure &reason = {});
     void perform(const ConnectionOutput &output, const Failure &reason);
-    void perform_send(const ConnectionOutput &output);
+    void send_word(FrameType type, Status status = XFER_OK, uint64_t seq = 0);
     void begin();
     void close_links(const Failure &reason, Status bye);
     void resume();

@@ -32,6 +32,16 @@ void Connection::perform(const ConnectionOutput &output, const Failure &reason) 
     switch (output.kind) {
     case ConnectionOutput::begin:
         return begin();
+    case ConnectionOutput::send_offer:
+        return send_word(FrameType::bye, XFER_EAGAIN);
+    case ConnectionOutput::send_denial:
+        return send_word(FrameType::bye, XFER_EBUSY);
+    case ConnectionOutput::send_drain:
+        return send_word(FrameType::drain);
+    case ConnectionOutput::send_done:
+        return send_word(FrameType::drain, XFER_OK, 1);
+    case ConnectionOutput::send_ping:
+        return send_word(FrameType::ping);
     case ConnectionOutput::arm_offer:
         return shard.loop.arm(offer_, output.until);
     case ConnectionOutput::disarm_offer:
@@ -57,22 +67,14 @@ void Connection::perform(const ConnectionOutput &output, const Failure &reason) 
         return close_links(reason, output.status);
     case ConnectionOutput::end:
         return end();
-    default:
-        return perform_send(output);
     }
 }
 
-void Connection::perform_send(const ConnectionOutput &output) {
+void Connection::send_word(FrameType type, Status status, uint64_t seq) {
     Frame frame;
-    frame.type = FrameType::bye;
-    if (output.kind == ConnectionOutput::send_offer) frame.status = XFER_EAGAIN;
-    if (output.kind == ConnectionOutput::send_denial) frame.status = XFER_EBUSY;
-    if (output.kind == ConnectionOutput::send_ping) frame.type = FrameType::ping;
-    if (output.kind == ConnectionOutput::send_drain) frame.type = FrameType::drain;
-    if (output.kind == ConnectionOutput::send_done) {
-        frame.type = FrameType::drain;
-        frame.seq = 1;
-    }
+    frame.type = type;
+    frame.status = status;
+    frame.seq = seq;
     send(frame);
 }
 
