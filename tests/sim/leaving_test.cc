@@ -166,6 +166,29 @@ TEST_CASE("a peer that uses the connection before it can answer an offer keeps i
     });
 }
 
+// The peer waits for a name here, and says no to every offer. One begins an offer after a second,
+// and has the answer 200 ms later: some of these drains begin in between.
+TEST_CASE("a drain that begins while the peer is asked whether it wants to stay ends in time") {
+    for (uint64_t begins = 900; begins < 1'900; begins += 50) {
+        CAPTURE(begins);
+        World world(1);
+        world.idle_ms = 1'000;
+        world.net.delay_min = world.net.delay_max = 100 * kNsPerMs;
+        Host a(world, kA), b(world, kB);
+        REQUIRE(a.lookup(a.open(kB), 1) == XFER_OK);
+        ask(b, b.open(kA), 1, true);
+        world.world.run_for(begins * kNsPerMs);
+        CHECK(a.stats().connections == 1);
+        bool drained = false;
+        a.on_other = [&](const xfer_event_t &event) {
+            if (event.kind == XFER_EVENT_DRAINED) drained = event.status == XFER_OK;
+        };
+        REQUIRE(xfer_engine_drain(a.engine, 2, nullptr) == XFER_OK);
+        CHECK(world.world.run_until([&] { return drained; }, kSecond));
+        CHECK(b.pending == 1);  // for who comes after the peer
+    }
+}
+
 TEST_CASE(
     "an idle end is not told, but for the handle that is the engine's: it goes if nobody comes") {
     with_seeds(30, [](World &world) {

@@ -80,7 +80,7 @@ void Connection::send_proof(const Statement &statement, RequestList &waiting) {
         note(request);
     }
     say(handshake.proof(statement, std::move(questions)));
-    proved_ = true;
+    apply({.kind = ConnectionInput::proved});
 }
 
 void Connection::send_ready(const Statement &statement) {
@@ -88,8 +88,11 @@ void Connection::send_ready(const Statement &statement) {
 }
 
 void Connection::go_live() {
+    apply({.kind = ConnectionInput::live});
+}
+
+void Connection::begin() {
     shard.loop.disarm(handshake_limit_);
-    live_ = true;
     live_since_ = shard.now();
     touch();
     control().open();
@@ -103,7 +106,7 @@ void Connection::go_live() {
 }
 
 void Connection::on_up(Lane &lane) {
-    if (closing_) return;
+    if (closing()) return;
     if (lane.number == 0) {
         lane.state = Lane::State::joining;
         return peer->hear({Input::up, number, 0, 0, {}});
@@ -113,7 +116,7 @@ void Connection::on_up(Lane &lane) {
 }
 
 void Connection::on_hello(Lane &lane, ConstBytes raw) {
-    if (closing_) return;
+    if (closing()) return;
     auto message = decode_hello(raw);
     if (!message) return refuse(message.error());
     hear(lane, *message, raw);
@@ -177,7 +180,7 @@ void Connection::wait_for_verdict(Peer &visited, const Statement &statement) {
 }
 
 void Connection::hurry() {
-    if (side != Side::ours || proved_ || closing_ || !handshake_limit_.armed()) return;
+    if (side != Side::ours || state_.proved || closing() || !handshake_limit_.armed()) return;
     shard.loop.arm(handshake_limit_, std::min(handshake_limit_.due, shard.now() + kHurryNs));
 }
 
@@ -191,8 +194,8 @@ void Connection::refuse(Status status, std::string_view words) {
 }
 
 void Connection::refuse(const Failure &why) {
-    if (closing_) return;
-    if (side == Side::theirs && !live_) {
+    if (closing()) return;
+    if (side == Side::theirs && !live()) {
         Hello message;
         message.kind = HelloKind::refuse;
         message.status = why.status;
@@ -202,36 +205,34 @@ void Connection::refuse(const Failure &why) {
     close(why);
 }
 
-// To a peer that has our proof the connection may be live already, while its answer is on the way.
-void Connection::say_goodbye(Status why) {
-    if (!live_ && (!proved_ || why != XFER_ECLOSED)) return;
-    Frame bye;
-    bye.type = FrameType::bye;
-    bye.status = why < 0 ? why : XFER_ECLOSED;
-    lanes.control().channel->send(bye, {});
+void Connection::close(const Failure &reason) {
+    apply({.kind = ConnectionInput::close}, reason);
 }
 
-void Connection::close(const Failure &reason) {
-    if (closing_) return;
-    closing_ = true;
+void Connection::close_lanes(const Failure &reason, Status bye) {
     leave_half_open();
     why = reason;
-    const bool said = catch_bad_alloc([&] { say_goodbye(reason.status); });
+    Frame frame;
+    frame.type = FrameType::bye;
+    frame.status = bye;
+    const bool said = !bye || catch_bad_alloc([&] { lanes.control().channel->send(frame, {}); });
     static_cast<void>(said);  // its end says enough
     lanes.close(reason);
     finish();
 }
 
 void Connection::on_lane_down(Lane &lane, const Failure &reason) {
-    if (!closing_ && lanes.survives(lane, reason)) return;
+    if (!closing() && lanes.survives(lane, reason)) return;
     lane.state = Lane::State::down;
     close(reason);
     finish();
 }
 
 void Connection::finish() {
-    if (!lanes.all_closed()) return;
-    ended_ = true;
+    if (lanes.all_closed()) apply({.kind = ConnectionInput::lanes_down});
+}
+
+void Connection::end() {
     disarm_timers();
     shard.loop.defer(*this);
 }
@@ -239,19 +240,21 @@ void Connection::finish() {
 // Deferred: more credit, or the end of it all.
 void Connection::run() {
     lanes.give_back();
-    if (ended_) return peer ? peer->ended(*this) : shard.inbound.gone(*this);
+    if (state_.phase == ConnectionState::Phase::ended)
+        return peer ? peer->ended(*this) : shard.inbound.gone(*this);
     if (usable()) peer->flow.pump();
     leave_when_quiet();
 }
 
 void Connection::pump_soon() {
-    if (peer->flow.waiting() || peer_done_) shard.loop.defer(*this);
+    if (peer->flow.waiting() || awaits_quiet(state_)) shard.loop.defer(*this);
 }
 
 void Connection::on_timer(Timer &timer) {
     if (&timer == &offer_) return offer_unanswered();
     if (&timer == &probe_limit_)
-        return close(
+        return apply(
+            {.kind = ConnectionInput::probe_timeout},
             {XFER_EPEERLOST, XFER_ORIGIN_OS, ETIMEDOUT, "an old connection did not answer"});
     if (&timer == &quiet_limit_)
         return close(
@@ -276,7 +279,7 @@ void Connection::flush() {
 }
 
 bool Connection::send(const Frame &frame, ConstBytes body) {
-    if (closing_) return false;
+    if (closing()) return false;
     if (is_work(frame.type)) touch();
     bool taken = false;
     in_turn([&] { taken = lanes.control().channel->send(frame, body); });
@@ -290,7 +293,7 @@ bool Connection::send(const Frame &frame, ConstBytes body) {
 
 // A peer that sends control frames elsewhere broke the protocol.
 void Connection::on_control(Lane &lane, const Frame &frame, ConstBytes body) {
-    if (closing_) return;
+    if (closing()) return;
     if (!lanes.hears_control_on(lane))
         return close({XFER_EPROTO, 0, 0, "a control frame on a data lane"});
     switch (frame.type) {

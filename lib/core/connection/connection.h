@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/base/limits.h"
+#include "core/connection/connection_state.h"
 #include "core/connection/handshake.h"
 #include "core/connection/lane_set.h"
 #include "core/message/message_receiver.h"
@@ -48,10 +49,8 @@ public:
     void wait_for_verdict(Peer &visited, const Statement &statement);
 
     // ---- once it is live
-    bool usable() const { return live_ && !closing_ && !leaving_; }
-    // Not once an end drains, nor once we have said that we are done: what comes to us later waits
-    // for a connection of its own.
-    bool takes_new() const { return usable() && !peer_drains_ && !done_said_; }
+    bool usable() const { return is_usable(state_); }
+    bool takes_new() const { return xfer::takes_new(state_); }
     void drain();  // tells the peer, and tells it again when nothing of ours is under way
     Lane &control() const { return lanes.first(); }
     void flush();
@@ -105,9 +104,9 @@ public:
     NotifyReceiver notify_receiver{*this};
     MessageReceiver message_receiver{*this};
     Failure why;  // it ended
-    bool live() const { return live_; }
-    bool closing() const { return closing_; }
-    bool left_idle() const { return leaving_; }
+    bool live() const { return state_.lived; }
+    bool closing() const { return is_closing(state_); }
+    bool left_idle() const { return state_.left_idle; }
     uint64_t live_since() const { return live_since_; }
     uint64_t retry_ns() const { return retry_ns_; }
     uint64_t rtt_ns = 0;
@@ -116,7 +115,14 @@ private:
     friend class Inbound;
     friend class Peer;
     void say(ConstBytes words);
-    void say_goodbye(Status why);
+    // One step of the state machine, with all that it orders. `reason`: if that ends it.
+    void apply(ConnectionInput input, const Failure &reason = {});
+    void perform(const ConnectionOutput &output, const Failure &reason);
+    void send_word(FrameType type, Status status = XFER_OK, uint64_t seq = 0);
+    void begin();
+    void close_lanes(const Failure &reason, Status bye);
+    void resume();
+    void end();
     void hear(Lane &lane, const Hello &message, ConstBytes raw);
     void hear_half_open(const Hello &message, ConstBytes raw);
     void refuse(const Failure &why);
@@ -129,7 +135,6 @@ private:
     void on_drain(const Frame &frame);
     void leave_when_quiet();
     bool is_quiescent() const;
-    void set_leaving(bool leaving);
     void offer_unanswered();
     void finish();
     void disarm_timers();
@@ -149,15 +154,9 @@ private:
     uint64_t live_since_ = 0;
     uint64_t last_use_ = 0;
     uint64_t retry_ns_ = 0;  // the peer is busy: not before so long
-    uint64_t offered_ = 0;   // when we last offered to end it
-    uint64_t denied_ = 0;    // when the peer did not let it end
     uint64_t pinged_ = 0;
     uint64_t rested_ = 0;  // silence until then was agreed on
-    bool live_ = false, closing_ = false, ended_ = false;
-    bool proved_ = false;                           // we have said our proof
-    bool leaving_ = false;                          // we offered to end an idle connection
-    bool drain_said_ = false, done_said_ = false;   // ours
-    bool peer_drains_ = false, peer_done_ = false;  // the peer's
+    ConnectionState state_;
 };
 
 }  // namespace xfer

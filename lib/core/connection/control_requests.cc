@@ -78,7 +78,7 @@ void Connection::take_back(RequestList &into) {
 // back only when frames may follow.
 void Connection::forget(Request &request) {
     if (request.type() != XFER_EVENT_LOOKUP) return;
-    if (live_) return send_forget(request.seq);
+    if (live()) return send_forget(request.seq);
     forgotten_.push_back(request.seq);
 }
 
@@ -114,10 +114,7 @@ void Connection::answer_to_message(const Frame &frame) {
 }
 
 void Connection::on_pong(const Frame &frame) {
-    if (probe_limit_.armed()) {
-        shard.loop.disarm(probe_limit_);
-        peer->hear({Input::answered, number, 0, 0, {}});
-    }
+    apply({.kind = ConnectionInput::pong});
     for (Request &request : asked_)
         if (request.seq == frame.seq && request.type() == XFER_EVENT_PROBE) {
             rtt_ns = shard.loop.clock() - request.asked;

@@ -3,7 +3,6 @@
 // uses, the drain.
 #include <algorithm>
 #include <cerrno>
-#include <utility>
 
 #include "core/connection/connection.h"
 #include "core/engine/engine.h"
@@ -12,85 +11,123 @@
 
 namespace xfer {
 
-// An offer to end an idle connection, the answer to ours, or the peer's last words.
-void Connection::on_leave(const Frame &frame) {
-    if (frame.status == XFER_EBUSY) {
-        set_leaving(false);
-        denied_ = shard.now();
-        shard.loop.disarm(offer_);
-        touch();
-        peer->ask_waiting();
-        return peer->flow.pump();
-    }
-    if (frame.status != XFER_EAGAIN)
-        return close({frame.status, XFER_ORIGIN_PEER, frame.status, "the peer said goodbye"});
-    if (idle() && peer->reachable()) {
-        set_leaving(true);
-        return close({XFER_ECLOSED, 0, 0, "idle"});
-    }
-    Frame no;
-    no.type = FrameType::bye;
-    no.status = XFER_EBUSY;
-    send(no);
+namespace {
+
+Failure went_idle() {
+    return {XFER_ECLOSED, 0, 0, "idle"};
 }
 
-void Connection::drain() {
-    if (!usable()) return;
-    Frame frame;
-    frame.type = FrameType::drain;
-    if (!drain_said_) {
-        drain_said_ = true;
-        send(frame);
+}  // namespace
+
+void Connection::apply(ConnectionInput input, const Failure &reason) {
+    input.status = reason.status;
+    const auto [state, outputs] = step(state_, input);
+    state_ = state;
+    for (const ConnectionOutput &output : outputs)
+        perform(output, reason);
+}
+
+// What is ordered may end the connection before all of it is done: what follows then says nothing.
+void Connection::perform(const ConnectionOutput &output, const Failure &reason) {
+    switch (output.kind) {
+    case ConnectionOutput::begin:
+        return begin();
+    case ConnectionOutput::send_offer:
+        return send_word(FrameType::bye, XFER_EAGAIN);
+    case ConnectionOutput::send_denial:
+        return send_word(FrameType::bye, XFER_EBUSY);
+    case ConnectionOutput::send_drain:
+        return send_word(FrameType::drain);
+    case ConnectionOutput::send_done:
+        return send_word(FrameType::drain, XFER_OK, 1);
+    case ConnectionOutput::send_ping:
+        return send_word(FrameType::ping);
+    case ConnectionOutput::arm_offer:
+        return shard.loop.arm(offer_, output.until);
+    case ConnectionOutput::disarm_offer:
+        return shard.loop.disarm(offer_);
+    case ConnectionOutput::arm_probe:
+        shard.heartbeat.arm();
+        return shard.loop.arm(probe_limit_, output.until);
+    case ConnectionOutput::disarm_probe:
+        return shard.loop.disarm(probe_limit_);
+    case ConnectionOutput::count_offer:
+        return shard.limit.leaving(true);
+    case ConnectionOutput::uncount_offer:
+        return shard.limit.leaving(false);
+    case ConnectionOutput::resume:
+        return resume();
+    case ConnectionOutput::drain:
+        return drain();
+    case ConnectionOutput::put_off:
+        return peer->put_off(*this);
+    case ConnectionOutput::answered:
+        return peer->hear({Input::answered, number, 0, 0, {}});
+    case ConnectionOutput::close:
+        return close_lanes(reason, output.status);
+    case ConnectionOutput::end:
+        return end();
     }
-    if (done_said_ || !idle()) return;
-    done_said_ = true;
-    frame.seq = 1;
+}
+
+void Connection::send_word(FrameType type, Status status, uint64_t seq) {
+    Frame frame;
+    frame.type = type;
+    frame.status = status;
+    frame.seq = seq;
     send(frame);
 }
 
-// What has begun goes on; all else waits for who comes after the peer.
+// An offer to end an idle connection, the answer to ours, or the peer's last words.
+void Connection::on_leave(const Frame &frame) {
+    if (frame.status == XFER_EBUSY)
+        return apply({.kind = ConnectionInput::idle_close_denied, .now = shard.now()});
+    if (frame.status != XFER_EAGAIN)
+        return close({frame.status, XFER_ORIGIN_PEER, frame.status, "the peer said goodbye"});
+    apply({.kind = ConnectionInput::idle_close_offered, .idle = idle() && peer->reachable()},
+          went_idle());
+}
+
+void Connection::resume() {
+    touch();
+    peer->ask_waiting();
+    peer->flow.pump();
+}
+
+void Connection::drain() {
+    apply({.kind = ConnectionInput::drain, .idle = idle()});
+}
+
 void Connection::on_drain(const Frame &frame) {
-    peer_drains_ = true;
-    if (frame.seq) peer_done_ = true;
-    peer->put_off(*this);
+    apply({.kind = frame.seq ? ConnectionInput::peer_done : ConnectionInput::peer_drain});
     leave_when_quiet();
 }
 
 void Connection::leave_when_quiet() {
-    if (!peer_done_ || closing_ || !asked_.empty() || !peer->flow.quiet()) return;
-    close({XFER_ECLOSED, XFER_ORIGIN_PEER, XFER_ECLOSED, "the peer drains"});
+    if (!awaits_quiet(state_) || !asked_.empty() || !peer->flow.quiet()) return;
+    apply({.kind = ConnectionInput::quiesced},
+          {XFER_ECLOSED, XFER_ORIGIN_PEER, XFER_ECLOSED, "the peer drains"});
 }
 
 bool Connection::idle() const {
-    return live_ && !peer->flow.busy() && const_cast<RequestList &>(asked_).empty();
+    return live() && !peer->flow.busy() && const_cast<RequestList &>(asked_).empty();
 }
 
 bool Connection::may_go() const {
-    return usable() && idle() && quiet_awaited_ == 0 && !probe_limit_.armed() &&
-           peer->reachable() && shard.now() >= denied_ + kBusyMs * kNsPerMs;
-}
-
-void Connection::set_leaving(bool leaving) {
-    if (std::exchange(leaving_, leaving) != leaving) shard.limit.leaving(leaving);
+    return xfer::may_go(state_, shard.now()) && idle() && quiet_awaited_ == 0 && peer->reachable();
 }
 
 void Connection::offer_end() {
-    set_leaving(true);
-    offered_ = shard.now();
-    shard.loop.arm(offer_, offered_ + kProbeNs);
-    Frame offer;
-    offer.type = FrameType::bye;
-    offer.status = XFER_EAGAIN;
-    send(offer);
+    apply({.kind = ConnectionInput::offer_idle_close, .now = shard.now()});
 }
 
-// A peer that has used the connection since then lives, and is in the midst of something: its
-// answer is on its way, and it has as long as any silent peer.
 void Connection::offer_unanswered() {
     const uint64_t heartbeat = shard.engine.options().heartbeat_ms * kNsPerMs;
-    const uint64_t limit = last_use_ > offered_ ? last_use_ + lost_after(heartbeat) : 0;
-    if (shard.now() < limit) return shard.loop.arm(offer_, limit);
-    close({XFER_ECLOSED, 0, 0, "idle"});
+    apply({.kind = ConnectionInput::offer_timeout,
+           .now = shard.now(),
+           .last_use = last_use_,
+           .patience = lost_after(heartbeat)},
+          went_idle());
 }
 
 void Connection::touch() {
@@ -99,30 +136,24 @@ void Connection::touch() {
     if (peer) peer->used();
 }
 
-// The limit counts from the first newcomer: more of them extend no silent connection's life.
 void Connection::probe() {
-    if (probe_limit_.armed()) return;
-    shard.heartbeat.arm();
-    shard.loop.arm(probe_limit_, shard.now() + kProbeNs);
-    Frame ping;
-    ping.type = FrameType::ping;
-    send(ping);
+    apply({.kind = ConnectionInput::probe, .now = shard.now()});
 }
 
 // The kernel tells of a neighbour that has died. Whether one is stopped is asked only while
 // somebody waits for it, and once after that.
 bool Connection::is_quiescent() const {
-    return lanes.has_local_path() && idle() && !leaving_ && !probe_limit_.armed() &&
-           quiet_awaited_ == 0 && notify_receiver.quiet() && message_receiver.quiet() &&
-           !peer->awaited() && lanes.control().channel->last_heard() > last_use_;
+    return lanes.has_local_path() && idle() && usable() && !state_.probing && quiet_awaited_ == 0 &&
+           notify_receiver.quiet() && message_receiver.quiet() && !peer->awaited() &&
+           lanes.control().channel->last_heard() > last_use_;
 }
 
 uint64_t Connection::keep_alive(uint64_t now) {
-    if (closing_ || !live_) return kNever;
+    if (!is_open(state_)) return kNever;
     const auto &options = shard.engine.options();
     const uint64_t heartbeat = options.heartbeat_ms * kNsPerMs;
     const uint64_t idle_end =
-        side == Side::ours && !leaving_ ? last_use_ + options.idle_ms * kNsPerMs : kNever;
+        side == Side::ours && usable() ? last_use_ + options.idle_ms * kNsPerMs : kNever;
     const bool quiescent = this->is_quiescent();
     if (quiescent) rested_ = now;
     const uint64_t heard =
