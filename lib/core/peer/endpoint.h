@@ -14,6 +14,7 @@
 #include "core/base/event.h"
 #include "core/base/handle.h"
 #include "core/base/mailbox.h"
+#include "core/message/cross_shard.h"
 #include "core/transfer/first_failure.h"
 #include "core/transfer/submit_order.h"
 #include "util/ref.h"
@@ -25,35 +26,8 @@ class Engine;
 class Endpoint;
 class Notice;
 class Peer;
-class Receive;
 struct InPeer;
-struct InPosted;
 struct Lingering;
-
-// Of its receives, which wait on the engine's first loop (core/message/cross_shard.cc). Its close,
-// on its way there, and back with them:
-class EndReceives final : public Message {
-public:
-    explicit EndReceives(Endpoint &owner) : ep_(owner) {}
-    void arrive(Shard &shard) override;
-    void all(Shard &shard);
-    Shard *home = nullptr;
-    List<Receive, InPosted> receives;
-
-private:
-    Endpoint &ep_;
-};
-
-// On another loop it became known who its peer is.
-class IdentityKnown final : public Message {
-public:
-    explicit IdentityKnown(Endpoint &owner) : ep_(owner) {}
-    void arrive(Shard &shard) override;
-    std::atomic<bool> posted{false};
-
-private:
-    Endpoint &ep_;
-};
 
 class Endpoint final : public Handle,
                        public RefCounted<Endpoint>,

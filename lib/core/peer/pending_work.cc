@@ -38,7 +38,7 @@ void Peer::attach(Endpoint &ep) {
     ep.state.store(live_ ? XFER_EP_READY : XFER_EP_IDLE);
     if (live_) {
         ep.set_identity(live_->handshake.peer());
-        shard.identity_known(ep);
+        shard.messages.identity_known(ep);
     }
     if (!ep.inbound) admission.dialed();
 }
