@@ -63,7 +63,7 @@ public:
     uint64_t kinds() const { return uint64_t{1} << XFER_MEM_HOST; }  // of memory that it moves
     Status kind_of(const void *address, uint64_t length,
                    uint32_t &kind) const;  // XFER_EMEMKIND if nobody serves it
-    bool forked() const;
+    bool forked() const { return all_forks_.load(std::memory_order_relaxed) != forks_; }
     bool closing() const { return closing_.load(); }
     bool refuses() const { return closing() || draining_.on(); }  // new work
 
@@ -141,6 +141,7 @@ private:
     };
 
     Engine(Options options, const Seams &seams);
+    static uint32_t forks_so_far();
     Failure start();
     Failure add_loop();
     Failure open_dispatcher();
@@ -156,9 +157,13 @@ private:
     void end_regions(Shard &last);
     void join_threads();
 
+    // Counted by who comes out of them. Asking the system who we are, at every call, would cost as
+    // much as a small operation does.
+    static inline std::atomic<uint32_t> all_forks_{0};
+
     Options options_;
     const Seams seams_;
-    const uint32_t forks_;
+    const uint32_t forks_;  // before it was opened
     const std::chrono::steady_clock::time_point opened_ = std::chrono::steady_clock::now();
     Name identity_;
     Self self_;

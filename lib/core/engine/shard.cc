@@ -247,7 +247,7 @@ void Shard::run() {
     while (Endpoint *ep = lingering.pop_front())
         finish_close(*ep);
     outbox.end_quiet();
-    limit.look_for_room();
+    if (engine.slots().waiters.load()) limit.look_for_room();
     check_drained();
     outbox.deliver();
     check_ended();

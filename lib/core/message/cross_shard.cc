@@ -179,7 +179,6 @@ void CrossShard::end_receives(Endpoint &ep) {
 }
 
 void CrossShard::identity_known(Endpoint &ep) {
-    if (ep.receives.load() == 0) return;
     if (is_first()) return shard_.engine.receive_queue().identity_known(ep);
     if (ep.identity_known.posted.exchange(true)) return;  // it sees what is known when it arrives
     ep.retain();

@@ -98,7 +98,7 @@ public:
     void pull(Receive &receive);
 
     // ---- of this loop's endpoints, to the first loop
-    void identity_known(Endpoint &ep);  // who its peer is
+    void identity_known(Endpoint &ep);  // who its peer is, and receives name it
     void end_receives(Endpoint &ep);
 
 private:

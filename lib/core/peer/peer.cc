@@ -285,7 +285,7 @@ void Peer::go_live(Connection &connection) {
         const bool unheard = !ep.down_event;
         const uint32_t successor = succession(ep, identity.id);
         introduce(ep);
-        shard.messages.identity_known(ep);
+        if (ep.receives.load()) shard.messages.identity_known(ep);
         ep.state.store(XFER_EP_READY);
         ep.connections.add();
         if (unheard || !silent) tell_up(ep, successor ? successor : flags);
