@@ -55,8 +55,7 @@ Engine::Engine(Options options, const Seams &seams)
 
 // After a failed open, threads may run and loops be alive; after a join there is nothing of them.
 Engine::~Engine() {
-    while (Transfer *single = free_singles_.pop_front())
-        delete static_cast<Single *>(single);
+    singles_.clear();
     join_threads();
     shards_.clear();
     UvLoop::abandon(std::move(callers_loop_));
