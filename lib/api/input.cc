@@ -99,9 +99,8 @@ Status invalid(Failure &why, std::string_view text) {
     return refuse(why, XFER_EINVAL, text);
 }
 
-Status check_flags(const char *field, uint32_t flags, uint32_t known, Failure &why) {
-    if (!(flags & ~known)) return XFER_OK;
-    return invalid(why, fmt::format("{} has unknown bits: {:#x}", field, flags & ~known));
+Status unknown_flags(const char *field, uint32_t unknown, Failure &why) {
+    return invalid(why, fmt::format("{} has unknown bits: {:#x}", field, unknown));
 }
 
 Status check_name(const char *field, const char *name, Failure &why) {

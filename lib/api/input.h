@@ -57,8 +57,11 @@ Status copy_input(const T *from, T &to, Failure &why) {
 Status refuse(Failure &why, Status status, std::string_view text);
 // XFER_EINVAL with `text`.
 Status invalid(Failure &why, std::string_view text);
+Status unknown_flags(const char *field, uint32_t unknown, Failure &why);
 // XFER_EINVAL if `flags`, the field of that name, has others than the known ones.
-Status check_flags(const char *field, uint32_t flags, uint32_t known, Failure &why);
+inline Status check_flags(const char *field, uint32_t flags, uint32_t known, Failure &why) {
+    return flags & ~known ? unknown_flags(field, flags & ~known, why) : XFER_OK;
+}
 // A region's name: 1 to 255 bytes of UTF-8.
 Status check_name(const char *field, const char *name, Failure &why);
 

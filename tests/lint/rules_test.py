@@ -6,6 +6,7 @@ from pathlib import Path
 
 import floors
 import pages
+import path_length
 import size
 import words
 
@@ -133,6 +134,26 @@ class Pages(unittest.TestCase):
         for target, faults in [("words.py", 0), ("words.py#a", 0), ("gone.py", 1), ("https://example.org", 0), ("#a", 0)]:
             text = f"see [it]({target})\n```\n[x](gone.py)\n```\n"
             self.assertEqual(len(list(pages.link_faults(here.parent, Path("a.md"), text))), faults, target)
+
+
+class PathLength(unittest.TestCase):
+    def test_runs_are_told_apart(self):
+        self.assertEqual(list(path_length.runs("put 2\n0x10\n0x12\nopen 1\n0x20\n")),
+                         [("put", [0x10, 0x12]), ("open", [0x20])])
+
+    def test_an_address_has_its_function(self):
+        functions = path_length.symbols("0020 0008 t b(int) [clone .cold]\n0010 0004 T a()\n0030 0004 W inline\n")
+        self.assertEqual(functions, [(0x10, 0x14, "a()"), (0x20, 0x28, "b(int) [clone .cold]")])
+        self.assertEqual(path_length.entered([0x10, 0x13, 0x14, 0x1F, 0x30], functions), {functions[0]})
+
+    def test_what_is_inlined_belongs_to_who_calls_it(self):
+        told = "0x0000000000000010\n/x/lib/util/list.h:3\n/x/lib/util/uri.cc:9 (discriminator 2)\n0x20\n??:?\n"
+        self.assertEqual(path_length.outermost(told), {0x10: "/x/lib/util/uri.cc", 0x20: "??"})
+
+    def test_files_are_those_of_the_library(self):
+        files = {1: "/x/build/gcc/../../lib/util/uri.cc", 2: "/usr/lib/gcc/other.cc", 3: "??"}
+        held = [(1, 2, "parse"), (2, 3, "other"), (3, 4, "none")]
+        self.assertEqual(path_length.sources(held, files, {"lib/util/uri.cc"}), {"lib/util/uri.cc": {"parse"}})
 
 
 if __name__ == "__main__":

@@ -29,11 +29,6 @@ Shard &Engine::home(const EngineId &id) {
     return *shards_[load<uint64_t>(id.data()) % shards_.size()];
 }
 
-Status Engine::kind_of(const void *address, uint64_t length, uint32_t &kind) const {
-    kind = device_->kind_of(address, length);
-    return kinds() >> kind & 1 ? XFER_OK : XFER_EMEMKIND;
-}
-
 Status Engine::listen(const Uri &uri, const xfer_listen_options_t &options, size_t room,
                       std::string &bound, Failure &why) {
     ListenTerms terms{options.user, {}, true};
@@ -206,24 +201,6 @@ void Engine::end_regions(Shard &last) {
 
 // ---- operations
 
-Single *Engine::take_single() {
-    {
-        std::lock_guard lock(singles_mutex_);
-        if (Transfer *single = free_singles_.pop_front()) return static_cast<Single *>(single);
-    }
-    return new Single(*this);
-}
-
-void Engine::give_single(Single &single) {
-    Endpoint *ep = single.ep;
-    single.clear();
-    {
-        std::lock_guard lock(singles_mutex_);
-        free_singles_.push_front(single);
-    }
-    ep->release();
-}
-
 bool Engine::peek(const Posted &wanted, xfer_message_info_t &info) {
     std::optional<EngineLoop::Inside> inside;
     if (!loops_.empty()) inside.emplace(*loops_[0]);
@@ -257,20 +234,6 @@ bool Engine::post_from(size_t index, Message &message) {
 void Engine::close_silently(Endpoint &ep) {
     ep.retain();
     if (!ep.shard.load()->post(ep.close)) ep.release();
-}
-
-// ---- events
-
-bool Engine::dispatches_on(const Shard &) const {
-    return dispatcher_.mode() == EventDispatcher::Mode::with_io;
-}
-
-void Engine::dispatch(EventNode &node) {
-    dispatcher_.dispatch(node);
-}
-
-void Engine::hand_over(EventList &events, uint64_t count) {
-    dispatcher_.hand_over(events, count);
 }
 
 // ---- the end

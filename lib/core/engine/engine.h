@@ -16,6 +16,7 @@
 #include "core/engine/event_dispatcher.h"
 #include "core/engine/options.h"
 #include "core/engine/shard.h"
+#include "core/engine/single_pool.h"
 #include "core/message/receive_queue.h"
 #include "core/peer/budget.h"
 #include "core/transfer/cancel_request.h"
@@ -61,9 +62,12 @@ public:
     Budget &slots() { return slots_; }
     Budget &undecided() { return undecided_; }  // peers that the application is asked about
     uint64_t kinds() const { return uint64_t{1} << XFER_MEM_HOST; }  // of memory that it moves
-    Status kind_of(const void *address, uint64_t length,
-                   uint32_t &kind) const;  // XFER_EMEMKIND if nobody serves it
-    bool forked() const;
+    // XFER_EMEMKIND if nobody serves it.
+    Status kind_of(const void *address, uint64_t length, uint32_t &kind) const {
+        kind = device_->kind_of(address, length);
+        return kinds() >> kind & 1 ? XFER_OK : XFER_EMEMKIND;
+    }
+    bool forked() const { return all_forks_.load(std::memory_order_relaxed) != forks_; }
     bool closing() const { return closing_.load(); }
     bool refuses() const { return closing() || draining_.on(); }  // new work
 
@@ -80,8 +84,16 @@ public:
     Status revoke(Region &parent, const RemoteRegion &ref);
     Status end_region(Region &region);
     void end_lease(Region &grant);
-    Single *take_single();
-    void give_single(Single &single);
+    Single *take_single() {
+        Single *single = singles_.take();
+        return single ? single : new Single(*this);
+    }
+    void give_single(Single &single) {
+        Endpoint *ep = single.ep;
+        single.clear();
+        singles_.give(single);
+        ep->release();
+    }
     void close_silently(Endpoint &ep);
     // To the first loop from there on that has not ended; false: there is none.
     bool post_from(size_t index, Message &message);
@@ -125,9 +137,9 @@ public:
     OwnLoop *turned() const { return turned_; }
 
     // ---- the loops
-    bool dispatches_on(const Shard &shard) const;
-    void dispatch(EventNode &node);
-    void hand_over(EventList &events, uint64_t count);
+    bool dispatches() const { return dispatcher_.mode() == EventDispatcher::Mode::with_io; }
+    void dispatch(EventNode &node) { dispatcher_.dispatch(node); }
+    void hand_over(EventList &events, uint64_t count) { dispatcher_.hand_over(events, count); }
     void shard_ended(Shard &shard);
 
 private:
@@ -141,6 +153,7 @@ private:
     };
 
     Engine(Options options, const Seams &seams);
+    static uint32_t forks_so_far();
     Failure start();
     Failure add_loop();
     Failure open_dispatcher();
@@ -156,9 +169,13 @@ private:
     void end_regions(Shard &last);
     void join_threads();
 
+    // Counted by who comes out of them. Asking the system who we are, at every call, would cost as
+    // much as a small operation does.
+    static inline std::atomic<uint32_t> all_forks_{0};
+
     Options options_;
     const Seams seams_;
-    const uint32_t forks_;
+    const uint32_t forks_;  // before it was opened
     const std::chrono::steady_clock::time_point opened_ = std::chrono::steady_clock::now();
     Name identity_;
     Self self_;
@@ -190,9 +207,7 @@ private:
     ReceiveQueue receive_queue_{*this};
     CancelRequests cancel_requests_{*this};
     std::atomic<uint32_t> receives_{0};
-
-    std::mutex singles_mutex_;
-    List<Transfer, InQueue> free_singles_;  // they link without memory that could lack
+    SinglePool singles_;
 };
 
 }  // namespace xfer

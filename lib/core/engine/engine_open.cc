@@ -13,19 +13,11 @@
 
 namespace xfer {
 
-namespace {
-
-// Counted by who comes out of them. Asking the system who we are, at every call, would cost as much
-// as a small operation does.
-std::atomic<uint32_t> forks = 0;
-
-uint32_t forks_so_far() {
-    static const int counted = ::pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1); });
+uint32_t Engine::forks_so_far() {
+    static const int counted = ::pthread_atfork(nullptr, nullptr, [] { all_forks_.fetch_add(1); });
     XFER_CHECK(counted == 0);
-    return forks.load();
+    return all_forks_.load();
 }
-
-}  // namespace
 
 Engine::Engine(Options options, const Seams &seams)
     : Handle(Magic::engine),
@@ -63,8 +55,7 @@ Engine::Engine(Options options, const Seams &seams)
 
 // After a failed open, threads may run and loops be alive; after a join there is nothing of them.
 Engine::~Engine() {
-    while (Transfer *single = free_singles_.pop_front())
-        delete static_cast<Single *>(single);
+    singles_.clear();
     join_threads();
     shards_.clear();
     UvLoop::abandon(std::move(callers_loop_));
@@ -151,10 +142,6 @@ Failure Engine::start() {
     if (dispatcher_.mode() == EventDispatcher::Mode::turns) turned_ = own_loops_[0].get();
     dispatcher_.start();
     return {};
-}
-
-bool Engine::forked() const {
-    return forks.load(std::memory_order_relaxed) != forks_;
 }
 
 }  // namespace xfer

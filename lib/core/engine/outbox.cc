@@ -56,7 +56,7 @@ void Outbox::end_quiet() {
 }
 
 void Outbox::hand_over() {
-    if (events_.empty() || shard_.engine.dispatches_on(shard_)) return;
+    if (events_.empty() || shard_.engine.dispatches()) return;
     shard_.engine.hand_over(events_, count_);
     count_ = 0;
 }

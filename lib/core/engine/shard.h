@@ -19,6 +19,7 @@
 #include "core/engine/outbox.h"
 #include "core/message/cross_shard.h"
 #include "core/peer/connection_limit.h"
+#include "core/peer/connection_migration.h"
 #include "core/peer/heartbeat.h"
 #include "core/peer/inbound.h"
 #include "core/peer/peer_table.h"
@@ -26,10 +27,6 @@
 #include "util/log.h"
 
 namespace xfer {
-
-struct Migration;
-class Receive;
-struct Arrival;
 
 class Shard final : public WakeSink, public TimerSink, public Task {
 public:
@@ -63,6 +60,8 @@ public:
     ConnectionLimit limit{*this};
     Heartbeat heartbeat{*this};
     Outbox outbox{*this};
+    ConnectionMigration migration{*this};
+    CrossShard messages{*this};
     OpPool ops;
 
     // ---- the loop: calls of the user, as messages
@@ -72,6 +71,7 @@ public:
     CancelIndex &cancel_index() { return cancel_index_; }
     void open(Endpoint &ep);
     void close(Endpoint &ep);
+    void close(Peer &peer, const Failure &why);  // with its endpoints
     void begin_close();
     void release_handles();  // those that nobody can use any more: the engine's CLOSED was told
     void begin_drain(uint64_t limit);  // in nanoseconds from now, 0: none
@@ -90,28 +90,12 @@ public:
     void finish(Transfer &transfer);  // it has ended: tells it, on the loop of its endpoint
     void operation_ended(Endpoint &ep);
     void explain_timeout(Transfer &transfer);
+    void less_busy(Endpoint &ep);  // what counted there has ended
+    void arrived();                // what came from another loop, and held a drain meanwhile
 
-    // For a connection of ours that turned out to be another peer's: what its move takes, and the
-    // move, which needs no more.
-    std::unique_ptr<Migration> pack(Connection &connection, const Identity &identity,
-                                    ConstBytes reply, List<Endpoint, InPeer> &eps);
-    void migrate(Connection &connection, std::unique_ptr<Migration> move, ConstBytes reply);
-    void migrate_half_open(Connection &half_open, Shard &home, ConstBytes heard);
-    void arrive(Migration &move);
     void defer_delete(Connection &connection);  // destroyed when no callback of its channels runs
     void connected(Connection &connection);
     void disconnected(Connection &connection);
-
-    // Messages; core/message/cross_shard.cc.
-    void message_arrived(const Arrival &arrival);
-    void message_withdrawn(uint64_t connection, uint64_t number);
-    std::unique_ptr<MessagesLost> prepare_lost(uint64_t connection);  // null: nothing crosses
-    void messages_lost(uint64_t connection, std::unique_ptr<MessagesLost> prepared);
-    void answer_message(uint64_t connection, uint64_t number, const MessageAnswer &answer);
-    void pull(Receive &receive);
-    void lose(Receive &receive);        // the connection of its message has ended, or is about to
-    void identity_known(Endpoint &ep);  // who its peer is
-    void closed_receives(Endpoint &ep);
 
     std::vector<std::unique_ptr<Transport>> transports;
 
@@ -123,19 +107,12 @@ private:
     bool arrive_now(Message &message);
     void drain_mailbox();
     void refuse_now(Transfer &transfer);
-    void end_receives(Endpoint &ep);
     void finish_close(Endpoint &ep);
-    void close(Peer &peer, const Failure &why);  // with its endpoints
     void check_ended();
     void check_drained();
-    void arrived();
-    void post_migration(Shard &home, std::unique_ptr<Migration> move, Peer *from = nullptr);
-    void receive(Migration &move);
-    std::unique_ptr<Connection> unpack(Migration &move);
 
     Mailbox mailbox_;
     OwningList<Connection, InHolder> deferred_deletes_;
-    std::vector<Ref<Endpoint>> moving_;    // room for those that leave with a connection
     List<Endpoint, Lingering> lingering_;  // closed but for operations on their way here
     List<Endpoint, Lingering> lent_;       // closed, of PEER events without a PEER_DOWN
     uint64_t last_number_ = 0;

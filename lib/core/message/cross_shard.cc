@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How messages cross between the loop of their connection and the first one, where receives wait
-// (core/message/receive_queue.h). Where both are one, nothing is posted.
+#include "core/message/cross_shard.h"
+
 #include "core/connection/connection.h"
 #include "core/engine/engine.h"
 #include "core/engine/shard.h"
@@ -51,7 +51,7 @@ void post(Shard &to, std::unique_ptr<Crossing> message) {
 
 }  // namespace
 
-// ---- crossing
+// ---- what travels
 
 void Answers::post(const MessageAnswer &answer) {
     Node &node = answer.kept ? kept_ : taken_;
@@ -61,94 +61,13 @@ void Answers::post(const MessageAnswer &answer) {
 }
 
 void Answers::Node::arrive(Shard &shard) {
-    shard.answer_message(answers.connection_, answers.number_, answer);
+    shard.messages.answer(answers.connection_, answers.number_, answer);
     answers.release();  // may destroy this
 }
 
 void MessagesLost::arrive(Shard &shard) {
     shard.engine.receive_queue().lost(from_, connection_);
     delete this;
-}
-
-void Shard::message_arrived(const Arrival &arrival) {
-    Shard &first = engine.first_shard();
-    if (&first == this) return engine.receive_queue().arrive(arrival);
-    std::unique_ptr<ArrivalMessage> message;
-    if (catch_bad_alloc([&] { message = std::make_unique<ArrivalMessage>(*this, arrival); }))
-        return xfer::post(first, std::move(message));
-    answer_message(arrival.connection, arrival.number, {false, false, XFER_ENOMEM});
-}
-
-void Shard::message_withdrawn(uint64_t connection, uint64_t number) {
-    Shard &first = engine.first_shard();
-    if (&first == this) return engine.receive_queue().withdraw(*this, connection, number);
-    xfer::post(first, std::make_unique<WithdrawMessage>(*this, connection, number));
-}
-
-std::unique_ptr<MessagesLost> Shard::prepare_lost(uint64_t connection) {
-    if (&engine.first_shard() == this) return nullptr;
-    return std::make_unique<MessagesLost>(*this, connection);
-}
-
-void Shard::messages_lost(uint64_t connection, std::unique_ptr<MessagesLost> prepared) {
-    Shard &first = engine.first_shard();
-    if (&first == this) return engine.receive_queue().lost(*this, connection);
-    xfer::post(first, std::move(prepared));
-}
-
-void Shard::answer_message(uint64_t connection, uint64_t number, const MessageAnswer &answer) {
-    Connection *live = connections.find(connection);
-    if (!live) return;
-    if (answer.kept)
-        live->message_receiver.kept(number, answer.held);
-    else
-        live->message_receiver.taken(number, answer.status);
-}
-
-// The receive has its message, and the bytes are still with the sender.
-void Shard::pull(Receive &receive) {
-    Connection *live = connections.find(receive.letter.connection);
-    if (!live || !live->usable()) return lose(receive);
-    Endpoint *ep = receive.named.get();
-    if (!ep && !catch_bad_alloc([&] { ep = &live->peer->unnamed(); })) {
-        live->message_receiver.taken(receive.letter.number, XFER_ENOMEM);
-        return receive.end(*this, XFER_ENOMEM);
-    }
-    if (closing_ || ep->closing || ep->peer != live->peer) {
-        live->message_receiver.taken(receive.letter.number, XFER_ECANCELED);
-        return receive.end(*this, XFER_ECANCELED);
-    }
-    receive.role = Transfer::Role::pulls;
-    receive.ep = ep;
-    ep->retain();
-    ep->outstanding.fetch_add(1);
-    if (receive.named) ep->receives.fetch_sub(1);  // counted as an operation from here on
-    live->peer->submit(receive);
-}
-
-void Shard::lose(Receive &receive) {
-    const ConnectionTable::End end = connections.end_of(receive.letter.connection);
-    receive.event.origin = end.origin;
-    receive.event.native_code = end.native;
-    receive.end(*this, XFER_EPEERLOST);
-}
-
-// ---- endpoints
-
-void Shard::end_receives(Endpoint &ep) {
-    if (!ep.had_receives.load()) return;
-    Shard &first = engine.first_shard();
-    EndReceives &end = ep.end_receives;
-    if (&first == this) {
-        engine.receive_queue().take(ep, end.receives);
-        return end.all(*this);
-    }
-    end.home = this;
-    ep.retain();
-    ++ep.busy;
-    if (first.post(end)) return;
-    --ep.busy;  // that loop has ended them
-    ep.release();
 }
 
 void EndReceives::all(Shard &shard) {
@@ -163,27 +82,107 @@ void EndReceives::arrive(Shard &shard) {
         if (home->post(*this)) return;
     }
     all(shard);
-    if (&shard == home) shard.closed_receives(ep_);
+    if (&shard == home) shard.less_busy(ep_);
     ep_.release();  // may destroy this
-}
-
-void Shard::closed_receives(Endpoint &ep) {
-    if (--ep.busy == 0 && ep.closing) finish_close(ep);
-}
-
-void Shard::identity_known(Endpoint &ep) {
-    if (ep.receives.load() == 0) return;
-    Shard &first = engine.first_shard();
-    if (&first == this) return engine.receive_queue().identity_known(ep);
-    if (ep.identity_known.posted.exchange(true)) return;  // it sees what is known when it arrives
-    ep.retain();
-    if (!first.post(ep.identity_known)) ep.release();
 }
 
 void IdentityKnown::arrive(Shard &shard) {
     posted.store(false);
     shard.engine.receive_queue().identity_known(ep_);
     ep_.release();  // may destroy this
+}
+
+// ---- to the first loop
+
+bool CrossShard::is_first() const {
+    return &shard_.engine.first_shard() == &shard_;
+}
+
+void CrossShard::arrived(const Arrival &arrival) {
+    if (is_first()) return shard_.engine.receive_queue().arrive(arrival);
+    std::unique_ptr<ArrivalMessage> message;
+    if (catch_bad_alloc([&] { message = std::make_unique<ArrivalMessage>(shard_, arrival); }))
+        return post(shard_.engine.first_shard(), std::move(message));
+    answer(arrival.connection, arrival.number, {false, false, XFER_ENOMEM});
+}
+
+void CrossShard::withdrawn(uint64_t connection, uint64_t number) {
+    if (is_first()) return shard_.engine.receive_queue().withdraw(shard_, connection, number);
+    post(shard_.engine.first_shard(),
+         std::make_unique<WithdrawMessage>(shard_, connection, number));
+}
+
+std::unique_ptr<MessagesLost> CrossShard::prepare_lost(uint64_t connection) {
+    if (is_first()) return nullptr;
+    return std::make_unique<MessagesLost>(shard_, connection);
+}
+
+void CrossShard::lost(uint64_t connection, std::unique_ptr<MessagesLost> prepared) {
+    if (is_first()) return shard_.engine.receive_queue().lost(shard_, connection);
+    post(shard_.engine.first_shard(), std::move(prepared));
+}
+
+// ---- back
+
+void CrossShard::answer(uint64_t connection, uint64_t number, const MessageAnswer &answer) {
+    Connection *live = shard_.connections.find(connection);
+    if (!live) return;
+    if (answer.kept)
+        live->message_receiver.kept(number, answer.held);
+    else
+        live->message_receiver.taken(number, answer.status);
+}
+
+// The receive has its message, and the bytes are still with the sender.
+void CrossShard::pull(Receive &receive) {
+    Connection *live = shard_.connections.find(receive.letter.connection);
+    if (!live || !live->usable()) return lose(receive);
+    Endpoint *ep = receive.named.get();
+    if (!ep && !catch_bad_alloc([&] { ep = &live->peer->unnamed(); })) {
+        live->message_receiver.taken(receive.letter.number, XFER_ENOMEM);
+        return receive.end(shard_, XFER_ENOMEM);
+    }
+    if (shard_.closing() || ep->closing || ep->peer != live->peer) {
+        live->message_receiver.taken(receive.letter.number, XFER_ECANCELED);
+        return receive.end(shard_, XFER_ECANCELED);
+    }
+    receive.role = Transfer::Role::pulls;
+    receive.ep = ep;
+    ep->retain();
+    ep->outstanding.fetch_add(1);
+    if (receive.named) ep->receives.fetch_sub(1);  // counted as an operation from here on
+    live->peer->submit(receive);
+}
+
+void CrossShard::lose(Receive &receive) {
+    const ConnectionTable::End end = shard_.connections.end_of(receive.letter.connection);
+    receive.event.origin = end.origin;
+    receive.event.native_code = end.native;
+    receive.end(shard_, XFER_EPEERLOST);
+}
+
+// ---- endpoints
+
+void CrossShard::end_receives(Endpoint &ep) {
+    if (!ep.had_receives.load()) return;
+    EndReceives &end = ep.end_receives;
+    if (is_first()) {
+        shard_.engine.receive_queue().take(ep, end.receives);
+        return end.all(shard_);
+    }
+    end.home = &shard_;
+    ep.retain();
+    ++ep.busy;
+    if (shard_.engine.first_shard().post(end)) return;
+    --ep.busy;  // that loop has ended them
+    ep.release();
+}
+
+void CrossShard::identity_known(Endpoint &ep) {
+    if (is_first()) return shard_.engine.receive_queue().identity_known(ep);
+    if (ep.identity_known.posted.exchange(true)) return;  // it sees what is known when it arrives
+    ep.retain();
+    if (!shard_.engine.first_shard().post(ep.identity_known)) ep.release();
 }
 
 }  // namespace xfer

@@ -4,15 +4,22 @@
 // so that an answer and an end need no memory.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <memory>
 
 #include "core/base/mailbox.h"
+#include "util/list.h"
 #include "util/ref.h"
 #include "util/status.h"
 
 namespace xfer {
 
+class Endpoint;
+class Receive;
 class Shard;
+struct Arrival;
+struct InPosted;
 
 // What a peer is told of a message that it has sent.
 struct MessageAnswer {
@@ -49,6 +56,56 @@ public:
 private:
     const Shard &from_;
     const uint64_t connection_;
+};
+
+// The close of an endpoint, on its way to its receives, and back with them.
+class EndReceives final : public Message {
+public:
+    explicit EndReceives(Endpoint &owner) : ep_(owner) {}
+    void arrive(Shard &shard) override;
+    void all(Shard &shard);
+    Shard *home = nullptr;
+    List<Receive, InPosted> receives;
+
+private:
+    Endpoint &ep_;
+};
+
+// On another loop it became known who an endpoint's peer is.
+class IdentityKnown final : public Message {
+public:
+    explicit IdentityKnown(Endpoint &owner) : ep_(owner) {}
+    void arrive(Shard &shard) override;
+    std::atomic<bool> posted{false};
+
+private:
+    Endpoint &ep_;
+};
+
+// One loop's side of it. On the first loop, nothing is posted.
+class CrossShard {
+public:
+    explicit CrossShard(Shard &shard) : shard_(shard) {}
+
+    // ---- of this loop's connections, to the first loop
+    void arrived(const Arrival &arrival);
+    void withdrawn(uint64_t connection, uint64_t number);
+    std::unique_ptr<MessagesLost> prepare_lost(uint64_t connection);  // null: nothing crosses
+    void lost(uint64_t connection, std::unique_ptr<MessagesLost> prepared);
+
+    // ---- back
+    void answer(uint64_t connection, uint64_t number, const MessageAnswer &answer);
+    void pull(Receive &receive);
+
+    // ---- of this loop's endpoints, to the first loop
+    void identity_known(Endpoint &ep);  // who its peer is, and receives name it
+    void end_receives(Endpoint &ep);
+
+private:
+    bool is_first() const;
+    void lose(Receive &receive);  // the connection of its message has ended, or is about to
+
+    Shard &shard_;
 };
 
 }  // namespace xfer

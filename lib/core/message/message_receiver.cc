@@ -21,7 +21,7 @@ bool MessageReceiver::admit(const Frame &message, uint64_t payload) {
 }
 
 void MessageReceiver::hear(const Frame &message, ConstBytes body) {
-    if (last_ == 0) lost_ = connection_.shard.prepare_lost(connection_.number);
+    if (last_ == 0) lost_ = connection_.shard.messages.prepare_lost(connection_.number);
     Arrival arrival;
     arrival.whole = !(message.flags & kEnvelope);
     arrival.checked = (message.flags & kChecked) != 0;
@@ -44,16 +44,16 @@ void MessageReceiver::hear(const Frame &message, ConstBytes body) {
     arrival.tag = message.region;
     arrival.sync = (message.flags & kSync) != 0;
     if (Endpoint *ep = connection_.peer->event_endpoint()) arrival.source = Ref(*ep);
-    shard.message_arrived(arrival);
+    shard.messages.arrived(arrival);
 }
 
 void MessageReceiver::withdraw(const Frame &frame) {
     if (!open_.contains(frame.seq)) return;  // it was taken meanwhile
-    connection_.shard.message_withdrawn(connection_.number, frame.seq);
+    connection_.shard.messages.withdrawn(connection_.number, frame.seq);
 }
 
 void MessageReceiver::lost() {
-    if (last_) connection_.shard.messages_lost(connection_.number, std::move(lost_));
+    if (last_) connection_.shard.messages.lost(connection_.number, std::move(lost_));
 }
 
 void MessageReceiver::answer(FrameType type, uint64_t number, uint8_t flags, Status status) {

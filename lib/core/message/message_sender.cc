@@ -30,7 +30,7 @@ bool MessageSender::room(const Transfer &transfer) const {
            (unanswered_ == 0 || unanswered_ + bytes <= kMessageWindow);
 }
 
-void MessageSender::pump(Connection &connection) {
+void MessageSender::send_waiting(Connection &connection) {
     while (!queue_.empty() && connection.usable() && room(queue_.front())) {
         Transfer &transfer = queue_.front();
         if (catch_bad_alloc([&] { make_room(transfer); }))

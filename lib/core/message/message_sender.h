@@ -21,7 +21,9 @@ public:
 
     void enqueue(Transfer &transfer) { queue_.push_back(transfer); }
     bool waiting() const { return !queue_.empty(); }
-    void pump(Connection &connection);
+    void pump(Connection &connection) {
+        if (waiting()) send_waiting(connection);
+    }
     void kept(Connection &connection, const Frame &frame);
     void taken(Connection &connection, const Frame &frame);
     // The peer pulls one.
@@ -39,6 +41,7 @@ private:
         uint32_t payload;     // bytes that went along
         uint32_t unanswered;  // bytes that the peer may not have looked at yet
     };
+    void send_waiting(Connection &connection);
     bool room(const Transfer &transfer) const;
     bool is_eager(const Transfer &transfer) const;
     void make_room(const Transfer &transfer);  // all that begin() takes

@@ -38,7 +38,7 @@ void Receive::arrive(Shard &shard) {
     if (over)
         shard.finish(*this);
     else if (letter.connection)
-        shard.pull(*this);
+        shard.messages.pull(*this);
     else
         engine.receive_queue().post(*this);
 }
@@ -237,7 +237,7 @@ void ReceiveQueue::deliver(Receive &receive, const Arrival &arrival) {
             receive.end(shard(), XFER_ENOMEM);
             return taken(arrival, XFER_ENOMEM);
         }
-        if (arrival.shard == &shard()) return arrival.shard->pull(receive);
+        if (arrival.shard == &shard()) return arrival.shard->messages.pull(receive);
         if (!arrival.shard->post(receive)) receive.end(shard(), XFER_ECANCELED);
         return;
     }
@@ -268,7 +268,7 @@ void ReceiveQueue::keep(const Arrival &arrival) {
 
 void ReceiveQueue::answer(const Arrival &arrival, const MessageAnswer &answer) {
     if (arrival.answers) return arrival.answers->post(answer);
-    shard().answer_message(arrival.connection, arrival.number, answer);
+    shard().messages.answer(arrival.connection, arrival.number, answer);
 }
 
 void ReceiveQueue::taken(const Arrival &arrival, Status status) {

@@ -64,10 +64,6 @@ void Admission::decide(Endpoint &ep, Status verdict) {
     if (&ep == ep_ && !decided_) let_in();
 }
 
-void Admission::dialed() {
-    if (ep_ && !decided_) let_in();
-}
-
 void Admission::let_in() {
     decided_ = true;
     admitted_ = incarnation_;
@@ -96,9 +92,7 @@ void Admission::refuse_waiting(Status verdict) {
     }
 }
 
-void Admission::up(uint64_t incarnation) {
-    admitted_ = incarnation;
-    if (!ep_ || !decided_ || incarnation != incarnation_) return;
+void Admission::hand_over() {
     down_event_.reset();
     peer_.attach(*std::exchange(ep_, nullptr));
 }

@@ -25,8 +25,13 @@ public:
     void ask(Connection &half_open, const Statement &statement);
     // By the handle of the question, or of a peer that is in.
     void decide(Endpoint &ep, Status verdict);
-    void dialed();                  // the application wants this peer itself
-    void up(uint64_t incarnation);  // it has a connection, from which its handle is like all others
+    void dialed() {  // the application wants this peer itself
+        if (ep_ && !decided_) let_in();
+    }
+    void up(uint64_t incarnation) {  // it has a connection
+        admitted_ = incarnation;
+        if (ep_ && decided_ && incarnation == incarnation_) hand_over();
+    }
     void down(uint64_t incarnation);  // the user was told so: it is asked again
     void lost(Connection &connection);
     void closed(Endpoint &ep);  // which is not in its peer's list yet
@@ -37,6 +42,7 @@ public:
 private:
     bool begin(Connection &half_open);
     void let_in();
+    void hand_over();  // from here on its handle is like all others
     void turn_away(Status verdict);
     void refuse_waiting(Status verdict);
     void end(const Failure &why);

@@ -73,7 +73,7 @@ void ConnectionLimit::room_made() {
 }
 
 void ConnectionLimit::look_for_room() {
-    if (shard_.engine.slots().waiters.load()) offer_ends(std::max(waiting_, 1u));
+    offer_ends(std::max(waiting_, 1u));
 }
 
 void ConnectionLimit::wake_other_loops() {
@@ -88,7 +88,7 @@ void ConnectionLimit::wake() {
 void ConnectionLimit::Wake::arrive(Shard &shard) {
     posted.store(false);
     shard.limit.dial_next();
-    shard.limit.look_for_room();
+    if (shard.engine.slots().waiters.load()) shard.limit.look_for_room();
     shard.heartbeat.arm();
 }
 

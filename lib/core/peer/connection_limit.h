@@ -24,9 +24,10 @@ public:
 
     void dial_when_free(Peer &peer);
     void dial_ended(Peer &peer);
-    void room_made();      // a connection has ended
-    void make_room();      // for one more than waits, since a peer came and found none
-    void look_for_room();  // an operation has ended: its connection may be the one to go
+    void room_made();  // a connection has ended
+    void make_room();  // for one more than waits, since a peer came and found none
+    // Somebody waits, and an operation has ended: its connection may be the one to go.
+    void look_for_room();
     void leaving(bool begins) { begins ? ++leaving_ : --leaving_; }
     void connected(Peer &peer) { store_.insert(peer); }
     void disconnected(Peer &peer) { store_.remove(peer); }

@@ -15,6 +15,7 @@ Endpoint::Endpoint(Engine &owner, std::vector<std::string> addresses, uint64_t w
       engine(owner),
       uri(addresses.empty() ? "" : addresses.front()),
       user(word),
+      max_operations_(owner.options().max_operations),
       address_(uri),
       listed_(std::move(addresses)) {
     engine.retain();
@@ -25,33 +26,11 @@ Endpoint::~Endpoint() {
     engine.release();
 }
 
-bool Endpoint::admit(OpKind kind) {
-    counters.make_place(kind);
-    return admit(engine.options().max_operations);
+Shard &Endpoint::first_shard() const {
+    return engine.first_shard();
 }
 
-bool Endpoint::admit_request() {
-    return admit(engine.options().max_operations);
-}
-
-bool Endpoint::admit_flush() {
-    return admit(2 * engine.options().max_operations);
-}
-
-Shard &Endpoint::entry(bool ordered, bool &passes) const {
-    Shard *home = shard.load();
-    passes = ordered && moved.load();
-    return passes ? engine.first_shard() : *home;
-}
-
-bool Endpoint::admit(uint32_t limit) {
-    if (outstanding.fetch_add(1) < limit) {
-        // The loop sets the one and then looks at the other, as we do: an operation that got in is
-        // waited for by the end.
-        if (!ended.load()) return true;
-        outstanding.fetch_sub(1);
-        return false;
-    }
+bool Endpoint::take_room(uint32_t limit) {
     room_wanted.store(true);
     // Room may have come between the two: then this caller takes its own wish back, or the loop has
     // taken it.

@@ -14,6 +14,7 @@
 #include "core/base/event.h"
 #include "core/base/handle.h"
 #include "core/base/mailbox.h"
+#include "core/message/cross_shard.h"
 #include "core/transfer/first_failure.h"
 #include "core/transfer/submit_order.h"
 #include "util/ref.h"
@@ -25,35 +26,8 @@ class Engine;
 class Endpoint;
 class Notice;
 class Peer;
-class Receive;
 struct InPeer;
-struct InPosted;
 struct Lingering;
-
-// Of its receives, which wait on the engine's first loop (core/message/cross_shard.cc). Its close,
-// on its way there, and back with them:
-class EndReceives final : public Message {
-public:
-    explicit EndReceives(Endpoint &owner) : ep_(owner) {}
-    void arrive(Shard &shard) override;
-    void all(Shard &shard);
-    Shard *home = nullptr;
-    List<Receive, InPosted> receives;
-
-private:
-    Endpoint &ep_;
-};
-
-// On another loop it became known who its peer is.
-class IdentityKnown final : public Message {
-public:
-    explicit IdentityKnown(Endpoint &owner) : ep_(owner) {}
-    void arrive(Shard &shard) override;
-    std::atomic<bool> posted{false};
-
-private:
-    Endpoint &ep_;
-};
 
 class Endpoint final : public Handle,
                        public RefCounted<Endpoint>,
@@ -89,12 +63,19 @@ public:
     Counter connections, rtt_ns;
 
     // Counts one operation; false: see refusal(). Throws std::bad_alloc, and has not counted it.
-    bool admit(OpKind kind);
-    bool admit_request();
-    bool admit_flush();  // also where operations are refused
+    bool admit(OpKind kind) {
+        counters.make_place(kind);
+        return admit(max_operations_);
+    }
+    bool admit_request() { return admit(max_operations_); }
+    bool admit_flush() { return admit(2 * max_operations_); }  // also where operations are refused
     // Where an operation enters. An ordered one of an endpoint that has moved goes through every
     // loop, behind what was posted there before it moved; `passes` says so.
-    Shard &entry(bool ordered, bool &passes) const;
+    Shard &entry(bool ordered, bool &passes) const {
+        Shard *home = shard.load();
+        passes = ordered && moved.load();
+        return passes ? first_shard() : *home;
+    }
     // XFER_EAGAIN: a ROOM event will follow.
     Status refusal() const { return ended.load() ? XFER_ECLOSED : XFER_EAGAIN; }
     void set_info(const Identity &identity, const std::vector<uint8_t> &blob,
@@ -150,8 +131,18 @@ public:
     IdentityKnown identity_known{*this};
 
 private:
-    bool admit(uint32_t limit);
+    bool admit(uint32_t limit) {
+        if (outstanding.fetch_add(1) >= limit) return take_room(limit);
+        // The loop sets the one and then looks at the other, as we do: an operation that got in is
+        // waited for by the end.
+        if (!ended.load()) return true;
+        outstanding.fetch_sub(1);
+        return false;
+    }
+    bool take_room(uint32_t limit);  // it was counted, and is one too many
+    Shard &first_shard() const;
 
+    const uint32_t max_operations_;
     mutable std::mutex info_mutex_;
     Identity identity_;
     std::vector<uint8_t> blob_;

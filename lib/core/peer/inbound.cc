@@ -113,7 +113,7 @@ void Inbound::report_refusal(const Connection &half_open) {
 void Inbound::admit(Connection &half_open, const Hello &proof, ConstBytes raw) {
     const Identity &identity = half_open.handshake.peer();
     Shard &home = shard_.engine.home(identity.id);
-    if (&home != &shard_) return shard_.migrate_half_open(half_open, home, raw);
+    if (&home != &shard_) return shard_.migration.move_half_open(half_open, home, raw);
     if (identity.id == shard_.engine.identity().id) return half_open.refuse(XFER_EPROTO);
     Peer &peer = shard_.peers.at(identity.id);
     if (!peer.admission.open_to(identity.incarnation)) {
@@ -140,7 +140,7 @@ void Inbound::let_in(Peer &peer, Connection &half_open) {
 
 void Inbound::admit_lane(Connection &half_open, const Hello &message, ConstBytes raw) {
     Shard &home = shard_.engine.home(message.identity.id);
-    if (&home != &shard_) return shard_.migrate_half_open(half_open, home, raw);
+    if (&home != &shard_) return shard_.migration.move_half_open(half_open, home, raw);
     Peer *peer = shard_.peers.find(message.identity.id);
     Connection *live = peer ? peer->live() : nullptr;
     const Identity &claimed = message.identity;

@@ -6,7 +6,7 @@
 
 #include "core/engine/engine.h"
 #include "core/engine/shard.h"
-#include "core/peer/migration.h"
+#include "core/peer/connection_migration.h"
 #include "core/peer/successor.h"
 #include "util/memory.h"
 #include "wire/short_name.h"
@@ -172,7 +172,7 @@ bool Peer::follows(const Endpoint &ep, const std::string &uri) {
 bool Peer::resolve_identity(Connection &connection, const Identity &identity, ConstBytes raw) {
     if (id == identity.id) return true;
     // All that a move takes is made before anything moves.
-    std::unique_ptr<Migration> move = shard.pack(connection, identity, raw, eps_);
+    std::unique_ptr<MigrationMessage> move = shard.migration.pack(connection, identity, raw, eps_);
     const std::string at = connection.uri;
     const Failure other{XFER_EIDENTITY, 0, 0, "another engine answered than the one expected"};
     bool stays = false;  // somebody with this address, which is one of several
@@ -203,7 +203,7 @@ bool Peer::resolve_identity(Connection &connection, const Identity &identity, Co
     for ([[maybe_unused]] Connection &each : connections_)
         ++held;
     if (held == 1) move->pending_work.slot = std::exchange(slot_, false);
-    shard.migrate(connection, std::move(move), raw);
+    shard.migration.move_dialed(connection, std::move(move), raw);
     if (stays) attempt_failed(at, other, 0);
     if (wanted()) schedule_dial();  // those that meant other addresses
     shard.peers.review(*this);
@@ -285,7 +285,7 @@ void Peer::go_live(Connection &connection) {
         const bool unheard = !ep.down_event;
         const uint32_t successor = succession(ep, identity.id);
         introduce(ep);
-        shard.identity_known(ep);
+        if (ep.receives.load()) shard.messages.identity_known(ep);
         ep.state.store(XFER_EP_READY);
         ep.connections.add();
         if (unheard || !silent) tell_up(ep, successor ? successor : flags);

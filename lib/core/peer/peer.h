@@ -51,7 +51,10 @@ public:
     void attach(Endpoint &ep);
     void remove(Endpoint &ep);
     void add_addresses(const Endpoint &ep, std::list<Address> &made);  // which ep lists
-    void submit(Transfer &transfer);
+    void submit(Transfer &transfer) {
+        flow.submit(transfer);
+        live_ ? flow.pump() : schedule_dial();
+    }
     void submit(Request &request);
     void finish(Request &request, Status status, uint32_t origin = 0);
     void end_all(Endpoint &ep, Status why);

@@ -38,7 +38,7 @@ void Peer::attach(Endpoint &ep) {
     ep.state.store(live_ ? XFER_EP_READY : XFER_EP_IDLE);
     if (live_) {
         ep.set_identity(live_->handshake.peer());
-        shard.identity_known(ep);
+        if (ep.receives.load()) shard.messages.identity_known(ep);
     }
     if (!ep.inbound) admission.dialed();
 }
@@ -66,14 +66,6 @@ void Peer::add_addresses(const Endpoint &ep, std::list<Address> &made) {
     for (Connection &attempt : connections_)
         if (any) attempt.hurry();
     schedule_dial();
-}
-
-void Peer::submit(Transfer &transfer) {
-    flow.submit(transfer);
-    if (live_)
-        flow.pump();
-    else
-        schedule_dial();
 }
 
 void Peer::submit(Request &request) {
