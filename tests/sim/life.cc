@@ -86,6 +86,9 @@ void Life::open_engine() {
 }
 
 Life::~Life() {
+    xfer_engine_stats_t stats;
+    xfer_engine_stats(engine, &stats, sizeof stats);
+    if (stats.lane_falls) all.net.met["lane ended alone"] += stats.lane_falls;
     if (xfer_engine_join(engine, XFER_NONE) != XFER_OK)
         all.model.violated(name() + " can't be joined");
     for (const Batch &batch : batches)

@@ -24,6 +24,7 @@ Scenario::Scenario(uint64_t seed, bool trace, bool plain)
     net.cut_one_in = swarm.cut_one_in, net.refuse_one_in = swarm.refuse_one_in;
     net.late_one_in = swarm.late_one_in, net.double_one_in = swarm.double_one_in;
     net.spoil_one_in = swarm.spoil_one_in;
+    net.cut_lane_one_in = swarm.cut_lane_one_in, net.narrow = swarm.narrow;
     net.neighbours = swarm.near;
     net.late_max = 8 * kSecond;
     net.part_max = swarm.part_max, net.window = swarm.window;
@@ -209,7 +210,7 @@ void Scenario::calm() {
     note([] { return "calm"; });
     net.ways.clear();
     net.cut_one_in = net.refuse_one_in = net.late_one_in = net.double_one_in = 0;
-    net.spoil_one_in = 0;
+    net.spoil_one_in = net.cut_lane_one_in = 0;
     net.delay_max = 200'000;
     net.bytes_per_second = 1'000'000'000;
     for (auto &node : nodes_)

@@ -163,11 +163,24 @@ bool SimChannel::may_leave() const {
     return !queue_.empty() || !posted_.empty();
 }
 
+Caps SimChannel::caps() const {
+    Caps caps{scope(), max_ops_, kMaxChunk, kMaxPieces};
+    if (!net_.narrow) return caps;
+    caps.max_bytes = kMaxChunk >> number_ % 9;
+    caps.max_pieces = 1 + static_cast<uint32_t>(number_ * 7 % 64);
+    return caps;
+}
+
 void SimChannel::pump() {
     const uint64_t now = net_.world.now();
     while (!closing_ && may_leave() && now >= free_at_ && under_way_ < net_.window) {
         if (net_.chance(net_.cut_one_in)) {
             ++net_.met["cut"];
+            if (other_) other_->cut();
+            return cut();
+        }
+        if (!control_ && net_.chance(net_.cut_lane_one_in)) {
+            ++net_.met["data lane cut"];
             if (other_) other_->cut();
             return cut();
         }

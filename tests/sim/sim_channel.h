@@ -49,7 +49,7 @@ public:
 
 private:
     // The path.
-    Caps caps() const override { return {scope(), max_ops_, kMaxChunk, kMaxPieces}; }
+    Caps caps() const override;
     bool post(Op &op) override;
     void flush() override;
     bool cancel(Op &op) override;

@@ -72,11 +72,13 @@ public:
 
     // What may go wrong, from now on.
     uint64_t delay_min = 20'000, delay_max = 200'000;  // ns, one way
-    uint64_t cut_one_in = 0;     // a channel breaks instead of carrying a part; 0: never
-    uint64_t refuse_one_in = 0;  // a dial fails; 0: never
-    uint64_t late_one_in = 0;    // all that a dialed channel carries takes up to late_max longer
-    uint64_t late_max = 0;       // ns
-    uint64_t spoil_one_in = 0;   // of a part with a checksum a byte changes; 0: never
+    uint64_t cut_one_in = 0;       // a channel breaks instead of carrying a part; 0: never
+    uint64_t cut_lane_one_in = 0;  // the same, of a data lane alone
+    bool narrow = false;           // channels take chunks of different lengths, some short ones
+    uint64_t refuse_one_in = 0;    // a dial fails; 0: never
+    uint64_t late_one_in = 0;      // all that a dialed channel carries takes up to late_max longer
+    uint64_t late_max = 0;         // ns
+    uint64_t spoil_one_in = 0;     // of a part with a checksum a byte changes; 0: never
     uint64_t double_one_in = 0;  // a second channel arrives for one dial, with the same first words
     std::set<std::string> closed;  // URIs at which every dial is refused
     bool neighbours = false;       // engines also meet as if they were on one host

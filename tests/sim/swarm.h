@@ -100,6 +100,8 @@ struct Swarm {
     uint64_t spoil_one_in = 0;
     uint64_t part_max = 0, window = 0, bytes_per_second = 0;
     uint64_t linger_max = 0, busy_one_in = 0;
+    uint64_t cut_lane_one_in = 0;
+    bool narrow = false;
 
     bool bulk = false;             // operations of more than a chunk
     uint32_t deadline_one_in = 0;  // operations with a deadline; 0: none

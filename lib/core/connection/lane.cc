@@ -13,6 +13,7 @@ namespace xfer {
 void Lane::dial(Transport &transport, const Uri &address) {
     state = State::dialing;
     if (channel) ++generation;
+    ready_since = 0;
     auto made = transport.connect(address, *this);
     if (made) return void(channel = std::move(*made));
     state = State::down;
