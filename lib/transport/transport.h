@@ -44,6 +44,7 @@ public:
     virtual ~Transport() = default;  // after its last channel and listener
     virtual std::string_view name() const = 0;
     virtual bool serves(const Uri &uri) const = 0;
+    virtual Scope scope(const Uri &) const { return Scope::network; }  // how far what is there is
     // `mode`: of the file of a UNIX socket; no other transport has one.
     virtual Result<std::unique_ptr<Listener>> listen(const Uri &uri, uint32_t mode,
                                                      AcceptSink &sink) = 0;

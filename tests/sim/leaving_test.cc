@@ -237,6 +237,33 @@ TEST_CASE("who comes back after an idle end is told to a handle that is new") {
     });
 }
 
+// Its lanes end in any order: the local one, by which frames are said already, before the first
+// one, by which its goodbye comes.
+TEST_CASE("who leaves while its neighbour moves the control channel is not taken for lost") {
+    for (uint64_t after = 0; after < 2'000'000; after += 5'000) {
+        for (const bool dialed : {false, true}) {
+            CAPTURE(after);
+            CAPTURE(dialed);
+            World world(1 + after);
+            world.net.neighbours = true;
+            Host a(world, kA), b(world, kB);
+            Host &leaves = dialed ? a : b, &stays = dialed ? b : a;
+            Status down = XFER_OK;
+            stays.on_other = [&](const xfer_event_t &event) {
+                if (event.kind == XFER_EVENT_PEER_DOWN) down = event.status;
+            };
+            xfer_ep_t *ep = a.open(kB);
+            REQUIRE(a.lookup(ep, 1) == XFER_OK);
+            a.expect(2);
+            REQUIRE(xfer_put(ep, a.memory.data(), &a.ref, 0, 8, 2, nullptr) == XFER_OK);
+            world.world.run_for(after);
+            leaves.end();
+            CHECK(world.world.run_until([&] { return stays.downs == 1; }, 10 * kSecond));
+            CHECK(down == XFER_ECLOSED);
+        }
+    }
+}
+
 // Our bound is reached, somebody waits for a place, and who is idle here is at work over there: it
 // says no, and is asked again after a while only, however often a use of it ends.
 TEST_CASE("who refused to go is left alone for a while") {

@@ -324,7 +324,11 @@ void SimChannel::credit(uint64_t bytes) {
 
 void SimChannel::arrived(const Part &part) {
     if (closing_ || transport_->process->dead) return;
-    if (!sink_ || receive_paused_ || !unheard_.empty()) return unheard_.push_back(part);
+    // A neighbour's end is told by the kernel, whether anybody reads or not.
+    const bool hung_up =
+        sink_ && scope() == Scope::host && part.head && part.head->kind == Head::end;
+    const bool waits = !sink_ || receive_paused_ || !unheard_.empty();
+    if (waits && !(hung_up && unheard_.empty())) return unheard_.push_back(part);
     take(part);
 }
 

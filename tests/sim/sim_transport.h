@@ -137,6 +137,9 @@ public:
     bool serves(const Uri &uri) const override {
         return uri.scheme == "tcp" || (uri.scheme == "shm" && net.neighbours);
     }
+    Scope scope(const Uri &uri) const override {
+        return uri.scheme == "shm" ? Scope::host : Scope::network;
+    }
     Result<std::unique_ptr<Listener>> listen(const Uri &uri, uint32_t mode,
                                              AcceptSink &sink) override;
     Result<std::unique_ptr<Channel>> connect(const Uri &uri, ChannelSink &sink) override;

@@ -56,6 +56,12 @@ bool LaneSet::hears_control_on(const Lane &lane) const {
     return lane.number == (control_switched_ ? kLocalLane : 0);
 }
 
+bool LaneSet::is_heard() const {
+    return std::any_of(lanes_.begin(), lanes_.end(), [this](const auto &lane) {
+        return hears_control_on(*lane) && !lane->is_closed();
+    });
+}
+
 // ---- which one carries what
 
 PathView LaneSet::view(const Lane &lane) const {
@@ -111,25 +117,21 @@ void LaneSet::open_local_path() {
 }
 
 void LaneSet::look_for_neighbour() {
-    if (std::none_of(connection_.shard.transports.begin(), connection_.shard.transports.end(),
-                     [](const auto &transport) { return transport->name() == "shm"; })) {
-        local_path_failure_ = {
-            XFER_EUNSUPPORTED, 0, 0,
-            "shm is not among our transports (option transports, XFER_TRANSPORTS)"};
-        return;
+    Transport *transport = nullptr;
+    Result<Uri> address = Failure{XFER_EADDR, 0, 0, {}};
+    bool served = true;  // whatever the peer lists, by a transport of ours
+    for (const std::string &uri : connection_.handshake.peer_terms().listens) {
+        address = parse_uri(uri);
+        transport = address ? connection_.shard.transport_for(*address) : nullptr;
+        if (transport && transport->scope(*address) <= Scope::host) break;
+        served = served && transport;
+        transport = nullptr;
     }
-    const auto &listens = connection_.handshake.peer_terms().listens;
-    const auto at = std::find_if(listens.begin(), listens.end(),
-                                 [](const std::string &uri) { return uri.starts_with("shm:"); });
-    if (at == listens.end()) {
-        local_path_failure_ = {XFER_EUNSUPPORTED, 0, 0, "the peer offers no shared memory"};
-        return;
-    }
-    auto address = parse_uri(*at);
-    Transport *transport = address ? connection_.shard.transport_for(*address) : nullptr;
     if (!transport) {
-        local_path_failure_ = {XFER_EADDR, 0, 0,
-                               "the peer's address of shared memory is malformed"};
+        local_path_failure_ = {XFER_EUNSUPPORTED, 0, 0,
+                               served ? "the peer offers no shared memory"
+                                      : "none of our transports serves what the peer offers "
+                                        "(option transports, XFER_TRANSPORTS)"};
         return;
     }
     if (connection_.side == Side::theirs) return ask_for_lanes(kLocalLaneFlag);
@@ -304,16 +306,17 @@ void LaneSet::discard(NotificationId notification) {
         if (lane->state == Lane::State::ready) lane->rail.path->discard(notification);
 }
 
-// A peer that knows no `lane_closed` ends the connection for it, and so do we, when its control
-// channel has had the time to tell why: lanes of a peer that goes end in any order.
+// Lanes of a peer that goes end in any order, and what it says where its control frames are heard
+// tells why. So one that can't end alone ends the connection when the time for that is over: where
+// we say frames ourselves, or with a peer that knows no `lane_closed`.
 bool LaneSet::survives(Lane &lane, const Failure &why) {
     const bool was_ready = lane.state == Lane::State::ready;
     lane.state = was_ready ? Lane::State::fallen : Lane::State::down;
     lane.why = why;
     if (lane.number != 0 && !was_ready) return not_opened(lane, why), true;
-    const bool carries_frames = &lane == control_ || hears_control_on(lane);
-    if (!connection_.live() || carries_frames || why.status == XFER_EPROTO) return false;
-    const bool alone = connection_.handshake.peer().features & kLanesEndAlone;
+    const bool alone = &lane != control_ && connection_.handshake.peer().features & kLanesEndAlone;
+    const bool waits = alone ? why.status != XFER_EPROTO : why.status == XFER_EPEERLOST;
+    if (!connection_.live() || !waits || hears_control_on(lane) || !is_heard()) return false;
     if (!settled_limit_.armed()) {
         fall_ = why;
         connection_.shard.loop.arm(settled_limit_,

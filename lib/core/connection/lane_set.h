@@ -68,6 +68,7 @@ public:
 
 private:
     static bool is_local(const Lane &lane) { return lane.channel->scope() <= Scope::host; }
+    bool is_heard() const;  // control frames may still come
     PathView view(const Lane &lane) const;
     Lane *find(uint64_t number) const;
     Lane &add(uint32_t number);  // or the one that has ended

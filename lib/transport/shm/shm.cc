@@ -24,6 +24,7 @@ public:
     ShmTransport(Loop &loop, const Log &log) : loop_(loop), log_(log) {}
     std::string_view name() const override { return "shm"; }
     bool serves(const Uri &uri) const override { return uri.scheme == "shm"; }
+    Scope scope(const Uri &) const override { return Scope::host; }
 
     Result<std::unique_ptr<Listener>> listen(const Uri &uri, uint32_t, AcceptSink &sink) override {
         Result<Fd> fd = shm::listen_at(in_kernel(uri));
