@@ -25,7 +25,7 @@ from collections import defaultdict
 import tree
 
 # What is entered today; the aim is 15 and 12. Who shortens a path lowers its limit.
-LIMITS = {"put": 30, "open": 48}
+LIMITS = {"put": 26, "open": 48}
 SKIPPED = 77
 
 

@@ -9,11 +9,6 @@
 
 namespace xfer {
 
-void Rail::start(Path &ready) {
-    path = &ready;
-    caps = ready.caps();
-}
-
 bool Rail::has_room() const {
     return lane.state == Lane::State::ready && ops < caps.max_ops && bytes < window;
 }

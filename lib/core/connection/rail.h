@@ -25,7 +25,10 @@ class Rail final : public PathSink {
 public:
     explicit Rail(Lane &owner) : lane(owner) {}
 
-    void start(Path &ready);  // it takes operations
+    void start(Path &ready) {  // it takes operations
+        path = &ready;
+        caps = ready.caps();
+    }
     bool has_room() const;
     void post(Op &op);
     bool cancel(Op &op);

@@ -19,65 +19,6 @@ Failure went_idle() {
 
 }  // namespace
 
-void Connection::apply(ConnectionInput input, const Failure &reason) {
-    input.status = reason.status;
-    const auto [state, outputs] = step(state_, input);
-    state_ = state;
-    for (const ConnectionOutput &output : outputs)
-        perform(output, reason);
-}
-
-// What is ordered may end the connection before all of it is done: what follows then says nothing.
-void Connection::perform(const ConnectionOutput &output, const Failure &reason) {
-    switch (output.kind) {
-    case ConnectionOutput::begin:
-        return begin();
-    case ConnectionOutput::send_offer:
-        return send_word(FrameType::bye, XFER_EAGAIN);
-    case ConnectionOutput::send_denial:
-        return send_word(FrameType::bye, XFER_EBUSY);
-    case ConnectionOutput::send_drain:
-        return send_word(FrameType::drain);
-    case ConnectionOutput::send_done:
-        return send_word(FrameType::drain, XFER_OK, 1);
-    case ConnectionOutput::send_ping:
-        return send_word(FrameType::ping);
-    case ConnectionOutput::arm_offer:
-        return shard.loop.arm(offer_, output.until);
-    case ConnectionOutput::disarm_offer:
-        return shard.loop.disarm(offer_);
-    case ConnectionOutput::arm_probe:
-        shard.heartbeat.arm();
-        return shard.loop.arm(probe_limit_, output.until);
-    case ConnectionOutput::disarm_probe:
-        return shard.loop.disarm(probe_limit_);
-    case ConnectionOutput::count_offer:
-        return shard.limit.leaving(true);
-    case ConnectionOutput::uncount_offer:
-        return shard.limit.leaving(false);
-    case ConnectionOutput::resume:
-        return resume();
-    case ConnectionOutput::drain:
-        return drain();
-    case ConnectionOutput::put_off:
-        return peer->put_off(*this);
-    case ConnectionOutput::answered:
-        return peer->hear({Input::answered, number, 0, 0, {}});
-    case ConnectionOutput::close:
-        return close_lanes(reason, output.status);
-    case ConnectionOutput::end:
-        return end();
-    }
-}
-
-void Connection::send_word(FrameType type, Status status, uint64_t seq) {
-    Frame frame;
-    frame.type = type;
-    frame.status = status;
-    frame.seq = seq;
-    send(frame);
-}
-
 // An offer to end an idle connection, the answer to ours, or the peer's last words.
 void Connection::on_leave(const Frame &frame) {
     if (frame.status == XFER_EBUSY)
@@ -128,12 +69,6 @@ void Connection::offer_unanswered() {
            .last_use = last_use_,
            .patience = lost_after(heartbeat)},
           went_idle());
-}
-
-void Connection::touch() {
-    last_use_ = shard.now();
-    shard.heartbeat.arm();
-    if (peer) peer->used();
 }
 
 void Connection::probe() {

@@ -9,7 +9,7 @@
 namespace xfer {
 
 // Nobody was listened for while all rested.
-void Heartbeat::arm() {
+void Heartbeat::look_soon() {
     asked_ = true;
     const uint64_t due = shard_.now() + step();
     if (shard_.closing() || (timer_.armed() && timer_.due <= due)) return;

@@ -14,7 +14,9 @@ public:
     explicit Heartbeat(Shard &shard) : shard_(shard), timer_(*this) {}
 
     // Somebody is waited for: peers are looked at, if they were not.
-    void arm();
+    void arm() {
+        if (!asked_ || !timer_.armed()) look_soon();
+    }
     void stop();  // the shard closes
     uint64_t step() const;
     // Since when the loop could hear peers without a pause.
@@ -22,6 +24,7 @@ public:
     void on_timer(Timer &timer) override;
 
 private:
+    void look_soon();
     uint64_t interval() const;
 
     Shard &shard_;

@@ -3,16 +3,6 @@
 
 namespace xfer {
 
-void CancelIndex::add(Cancelable &operation) {
-    by_user_.insert(operation);
-    all_.push_back(operation);
-}
-
-void CancelIndex::remove(Cancelable &operation) {
-    operation.TreeNode<ByUser>::unlink();
-    operation.ListNode<InCancelable>::unlink();
-}
-
 // Collected first: an end calls out, and ends or begins others. What ends by another's end leaves
 // the list by itself.
 void CancelIndex::cancel(const CancelScope &scope) {

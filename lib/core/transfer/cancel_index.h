@@ -38,8 +38,14 @@ protected:
 // Of one loop.
 class CancelIndex {
 public:
-    void add(Cancelable &operation);
-    static void remove(Cancelable &operation);  // also of one that is in none
+    void add(Cancelable &operation) {
+        by_user_.insert(operation);
+        all_.push_back(operation);
+    }
+    static void remove(Cancelable &operation) {  // also of one that is in none
+        operation.TreeNode<ByUser>::unlink();
+        operation.ListNode<InCancelable>::unlink();
+    }
     void cancel(const CancelScope &scope);
 
 private:

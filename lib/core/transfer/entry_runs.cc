@@ -8,11 +8,6 @@
 
 namespace xfer {
 
-void EntryRuns::clear() {
-    runs_.clear();
-    sorted_ = false;
-}
-
 void EntryRuns::add(uint64_t first, uint64_t last, Status status) {
     sorted_ = false;
     if (!runs_.empty()) {

@@ -15,7 +15,10 @@ class EntryRuns {
 public:
     EntryRuns() { runs_.reserve(1); }
 
-    void clear();
+    void clear() {
+        runs_.clear();
+        sorted_ = false;
+    }
     void add(uint64_t first, uint64_t last, Status status);
     void assign(uint64_t first, uint64_t last, Status status);  // in place of all; never fails
     bool empty() const { return runs_.empty(); }
