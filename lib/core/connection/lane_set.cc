@@ -116,27 +116,33 @@ void LaneSet::open_local_path() {
     if (!catch_bad_alloc([this] { look_for_neighbour(); })) local_path_failure_ = no_memory();
 }
 
-void LaneSet::look_for_neighbour() {
-    Transport *transport = nullptr;
-    Result<Uri> address = Failure{XFER_EADDR, 0, 0, {}};
-    bool served = true;  // whatever the peer lists, by a transport of ours
-    for (const std::string &uri : connection_.handshake.peer_terms().listens) {
-        address = parse_uri(uri);
-        transport = address ? connection_.shard.transport_for(*address) : nullptr;
-        if (transport && transport->scope(*address) <= Scope::host) break;
-        served = served && transport;
-        transport = nullptr;
+// The first of these addresses that one copy reaches, by a transport of ours.
+Transport *LaneSet::shared_memory(const std::vector<std::string> &listens, Uri &address) const {
+    for (const std::string &text : listens) {
+        auto uri = parse_uri(text);
+        Transport *transport = uri ? connection_.shard.transport_for(*uri) : nullptr;
+        if (!transport || transport->scope(*uri) > Scope::host) continue;
+        address = *uri;
+        return transport;
     }
+    return nullptr;
+}
+
+void LaneSet::look_for_neighbour() {
+    Uri address;
+    Transport *transport = shared_memory(connection_.handshake.peer_terms().listens, address);
     if (!transport) {
+        const Terms own = connection_.shard.engine.self().terms();
         local_path_failure_ = {XFER_EUNSUPPORTED, 0, 0,
-                               served ? "the peer offers no shared memory"
-                                      : "none of our transports serves what the peer offers "
-                                        "(option transports, XFER_TRANSPORTS)"};
+                               shared_memory(own.listens, address)
+                                   ? "the peer offers no shared memory"
+                                   : "no transport of ours shares memory (option transports, "
+                                     "XFER_TRANSPORTS)"};
         return;
     }
     if (connection_.side == Side::theirs) return ask_for_lanes(kLocalLaneFlag);
     Lane &lane = add(kLocalLane);
-    lane.dial(*transport, *address);
+    lane.dial(*transport, address);
     if (lane.is_closed())
         local_path_failure_ = lane.why;
     else

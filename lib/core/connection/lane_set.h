@@ -72,6 +72,7 @@ private:
     PathView view(const Lane &lane) const;
     Lane *find(uint64_t number) const;
     Lane &add(uint32_t number);  // or the one that has ended
+    Transport *shared_memory(const std::vector<std::string> &listens, Uri &address) const;
     void look_for_neighbour();
     void ask_for_lanes(uint8_t which);
     void open_data_lanes(uint32_t at_most = kMaxLanes);
