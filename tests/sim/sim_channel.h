@@ -41,6 +41,7 @@ public:
     void up();
     void be_late(uint64_t by) { late_ = by; }  // all that it says, as long as it lives
     uint64_t late() const { return late_; }
+    bool is_data_lane() const { return !control_; }
     void be_lost() { lost_ = true; }  // nothing that is sent from here arrives any more
     void copy_to(SimChannel &other) { copy_ = other.number_; }
     uint32_t there() const { return there_; }

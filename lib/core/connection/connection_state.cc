@@ -4,15 +4,15 @@
 namespace xfer {
 namespace {
 
-using State = ConnectionState;
-using Input = ConnectionInput;
-using Output = ConnectionOutput;
-using Phase = State::Phase;
-using Drain = State::Drain;
-
-class Step {
+class ConnectionStep {
 public:
-    explicit Step(State &state) : state_(state) {}
+    using State = ConnectionState;
+    using Input = ConnectionInput;
+    using Output = ConnectionOutput;
+    using Phase = State::Phase;
+    using Drain = State::Drain;
+
+    explicit ConnectionStep(State &state) : state_(state) {}
     void take(const Input &input);
     ConnectionOutputs outputs;
 
@@ -34,7 +34,7 @@ private:
     State &state_;
 };
 
-void Step::take(const Input &input) {
+void ConnectionStep::take(const Input &input) {
     if (input.kind == Input::lanes_down) {
         if (state_.phase != Phase::closing) return;
         state_.phase = Phase::ended;
@@ -47,7 +47,7 @@ void Step::take(const Input &input) {
     if (input.kind == Input::live) go_live();
 }
 
-void Step::take_open(const Input &input) {
+void ConnectionStep::take_open(const Input &input) {
     switch (input.kind) {
     case Input::offer_idle_close:
         return offer(input);
@@ -78,18 +78,18 @@ void Step::take_open(const Input &input) {
     }
 }
 
-void Step::go_live() {
+void ConnectionStep::go_live() {
     state_.phase = Phase::live;
     state_.lived = true;
     out(Output::begin);
 }
 
-void Step::leave_idle() {
+void ConnectionStep::leave_idle() {
     if (!state_.left_idle) out(Output::count_offer);
     state_.left_idle = true;
 }
 
-void Step::offer(const Input &input) {
+void ConnectionStep::offer(const Input &input) {
     if (state_.phase == Phase::offered) return;
     state_.phase = Phase::offered;
     state_.offered_at = input.now;
@@ -98,13 +98,13 @@ void Step::offer(const Input &input) {
     out(Output::send_offer);
 }
 
-void Step::hear_offer(const Input &input) {
+void ConnectionStep::hear_offer(const Input &input) {
     if (!input.idle) return out(Output::send_denial);
     leave_idle();
     close(input.status);
 }
 
-void Step::hear_denial(const Input &input) {
+void ConnectionStep::hear_denial(const Input &input) {
     if (state_.phase == Phase::offered) {
         out(Output::uncount_offer);
         out(Output::disarm_offer);
@@ -118,7 +118,7 @@ void Step::hear_denial(const Input &input) {
 
 // A peer that has used the connection since then lives, and is in the midst of something: its
 // answer is on its way, and it has as long as any silent peer.
-void Step::offer_unanswered(const Input &input) {
+void ConnectionStep::offer_unanswered(const Input &input) {
     if (state_.phase != Phase::offered) return;
     const bool used = input.last_use > state_.offered_at;
     const uint64_t limit = used ? input.last_use + input.patience : 0;
@@ -126,7 +126,7 @@ void Step::offer_unanswered(const Input &input) {
     close(input.status);
 }
 
-void Step::drain(const Input &input) {
+void ConnectionStep::drain(const Input &input) {
     if (!is_usable(state_)) {
         if (state_.ours == Drain::none) state_.ours = Drain::wanted;
         return;
@@ -141,20 +141,20 @@ void Step::drain(const Input &input) {
 }
 
 // What has begun goes on; all else waits for who comes after the peer.
-void Step::hear_drain(Drain word) {
+void ConnectionStep::hear_drain(Drain word) {
     if (state_.theirs < word) state_.theirs = word;
     out(Output::put_off);
 }
 
 // The limit counts from the first newcomer: more of them extend no silent connection's life.
-void Step::probe(const Input &input) {
+void ConnectionStep::probe(const Input &input) {
     if (state_.probing) return;
     state_.probing = true;
     out(Output::arm_probe, input.now + kProbeNs);
     out(Output::send_ping);
 }
 
-void Step::hear_pong() {
+void ConnectionStep::hear_pong() {
     if (!state_.probing) return;
     state_.probing = false;
     out(Output::disarm_probe);
@@ -162,7 +162,7 @@ void Step::hear_pong() {
 }
 
 // To a peer that has our proof the connection may be live already, while its answer is on the way.
-void Step::close(Status why) {
+void ConnectionStep::close(Status why) {
     const bool told = state_.lived || (state_.proved && why == XFER_ECLOSED);
     const Status bye = why < 0 ? why : XFER_ECLOSED;
     state_.phase = Phase::closing;
@@ -171,8 +171,9 @@ void Step::close(Status why) {
 
 }  // namespace
 
-std::pair<State, ConnectionOutputs> step(State state, const Input &input) {
-    Step step(state);
+std::pair<ConnectionState, ConnectionOutputs> step(ConnectionState state,
+                                                   const ConnectionInput &input) {
+    ConnectionStep step(state);
     step.take(input);
     return {state, step.outputs};
 }

@@ -363,9 +363,12 @@ void LaneSet::settle(Lane &lane) {
         return other->state == Lane::State::fallen;
     });
     if (!waits) connection_.shard.loop.disarm(settled_limit_);
-    connection_.shard.log().warn("peer {}: lane {} ended alone: {}",
-                                 short_name(connection_.handshake.peer().id), lane.number,
-                                 lane.why.message);
+    const auto peer = short_name(connection_.handshake.peer().id);
+    constexpr const char *kLine = "peer {}: lane {} ended alone: {}";
+    if (connection_.side == Side::ours)
+        connection_.shard.log().warn(kLine, peer, lane.number, lane.why.message);
+    else  // a peer could make as many of these lines as it likes
+        connection_.shard.log().debug(kLine, peer, lane.number, lane.why.message);
     lane.rail.settle();
     open_again_later(lane);
     connection_.pump_soon();
@@ -392,7 +395,10 @@ void LaneSet::open_again_later(const Lane &lane) {
 void LaneSet::on_timer(Timer &timer) {
     if (&timer == &settled_limit_) return connection_.close(Failure(fall_));
     const bool local = local_path_ == LocalPath::joining || local_path_ == LocalPath::switched;
-    if (connection_.usable() && !local) connection_.in_turn([this] { open_data_lanes(1); });
+    if (connection_.closing() || local) return;
+    if (connection_.usable()) return connection_.in_turn([this] { open_data_lanes(1); });
+    // We have offered to end it, and it may go on.
+    connection_.shard.loop.arm(reopen_, connection_.shard.now() + pause_);
 }
 
 }  // namespace xfer

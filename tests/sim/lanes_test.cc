@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Data lanes that end alone, at moments that chance seldom meets.
+#include "sim_channel.h"
+#include "sim_host.h"
+
+using namespace xfer;
+
+namespace {
+
+size_t ready_lanes(Host &host) {
+    std::string text(50'000, '\0');
+    uint64_t needed = 0;
+    REQUIRE(xfer_engine_describe(host.engine, text.data(), text.size(), &needed) == XFER_OK);
+    size_t count = 0;
+    for (size_t at = 0; (at = text.find("\"ready\"", at)) != std::string::npos; ++at)
+        ++count;
+    return count;
+}
+
+void cut_data_lanes(World &world) {
+    std::vector<SimChannel *> lanes;
+    for (auto &[number, channel] : world.net.channels)
+        if (channel->is_data_lane()) lanes.push_back(channel);
+    for (SimChannel *lane : lanes)
+        lane->cut();
+}
+
+}  // namespace
+
+// One end offers to end the idle connection after a second, and hears 400 ms later that the other,
+// where a name is waited for, is at work: some of these lanes are due to be opened in between.
+TEST_CASE("a lane that ends alone is opened again, whenever it ends") {
+    for (uint64_t at = 0; at < 2'000; at += 20) {
+        CAPTURE(at);
+        World world(1);
+        world.idle_ms = 1'000;
+        world.net.delay_min = world.net.delay_max = 200 * kNsPerMs;
+        Host a(world, kA), b(world, kB);
+        xfer_ep_t *ep = a.open(kB);
+        REQUIRE(a.lookup(ep, 1) == XFER_OK);
+        xfer_op_options_t waits{};
+        waits.size = sizeof waits;
+        waits.flags = XFER_FLAG_WAIT;
+        b.expect(1);
+        REQUIRE(xfer_ep_lookup(b.open(kA), "later", 1, &waits, nullptr) == XFER_OK);
+        const std::vector<uint8_t> data(700'000, 5);
+        REQUIRE(a.put(ep, data.data(), 0, data.size(), 2) == XFER_OK);
+        REQUIRE(world.world.run_until([&] { return ready_lanes(a) == 2; }, kSecond));
+        world.world.run_for(at * kNsPerMs);
+        cut_data_lanes(world);
+        world.world.run_for(10 * kSecond);
+        CHECK(a.stats().lane_falls == 1);
+        CHECK(b.stats().lane_falls == 1);
+        CHECK(ready_lanes(a) == 2);
+        CHECK(ready_lanes(b) == 2);
+        CHECK(a.stats().connection_ends == 0);
+        CHECK(a.put(ep, data.data(), 0, data.size(), 3) == XFER_OK);
+    }
+}
