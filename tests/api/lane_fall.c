@@ -208,7 +208,8 @@ static void test_notification(void **state) {
     assert_completion(&event);
     xfer_event_t told = wait_event(pair.server, XFER_EVENT_NOTIFY, ANY_USER, kPatience);
     assert_int_equal(told.tag, 7);
-    assert_true(told.status < 0);
+    assert_status(told.status, XFER_EPEERLOST);
+    assert_int_equal(told.origin, XFER_ORIGIN_PEER);
     proxy_release(kData);
     fill(local, kLength, 3);
     options.notify_key = 8;

@@ -57,3 +57,29 @@ TEST_CASE("a lane that ends alone is opened again, whenever it ends") {
         CHECK(a.put(ep, data.data(), 0, data.size(), 3) == XFER_OK);
     }
 }
+
+// Each lane has its own time to be settled, in which the peer answers.
+TEST_CASE("lanes that fall one after the other leave the connection") {
+    World world(1);
+    world.lanes = 4;
+    world.net.delay_min = world.net.delay_max = 120 * kNsPerMs;
+    Host a(world, kA), b(world, kB);
+    xfer_ep_t *ep = a.open(kB);
+    REQUIRE(a.lookup(ep, 1) == XFER_OK);
+    const std::vector<uint8_t> data(700'000, 5);
+    REQUIRE(a.put(ep, data.data(), 0, data.size(), 2) == XFER_OK);
+    REQUIRE(world.world.run_until([&] { return ready_lanes(a) == 5; }, 5 * kSecond));
+    for (int i = 0; i < 20; ++i) {
+        for (auto &[number, channel] : world.net.channels)
+            if (channel->is_data_lane() && number % 4 == static_cast<uint64_t>(i % 4)) {
+                channel->cut();
+                break;
+            }
+        world.world.run_for(180 * kNsPerMs);
+    }
+    CHECK(a.stats().lane_falls > 4);
+    CHECK(a.stats().connection_ends == 0);
+    world.world.run_for(10 * kSecond);
+    CHECK(ready_lanes(a) == 5);
+    CHECK(a.put(ep, data.data(), 0, data.size(), 3) == XFER_OK);
+}

@@ -11,13 +11,16 @@ namespace xfer {
 
 // One that has ended is dialed again in its place.
 void Lane::dial(Transport &transport, const Uri &address) {
-    state = State::dialing;
+    auto made = transport.connect(address, *this);  // where memory lacks it stays down
     if (channel) ++generation;
     ready_since = 0;
-    auto made = transport.connect(address, *this);
-    if (made) return void(channel = std::move(*made));
-    state = State::down;
-    why = made.error();
+    if (!made) {
+        state = State::down;
+        why = made.error();
+        return;
+    }
+    channel = std::move(*made);
+    state = State::dialing;
 }
 
 void Lane::adopt(std::unique_ptr<Channel> made) {
@@ -35,6 +38,7 @@ void Lane::start() {
 void Lane::open() {
     state = State::ready;
     ready_since = connection.shard.now();
+    reported = false;
     start();
     channel->resume();
 }

@@ -162,10 +162,10 @@ void LaneSet::open_data_lanes(uint32_t at_most) {
     auto address = parse_uri(first().channel->remote());
     Transport *transport = address ? connection_.shard.transport_for(*address) : nullptr;
     const uint32_t last = transport ? connection_.shard.engine.options().lanes : 0;
-    for (uint32_t i = 1; i <= last && at_most > 0; ++i) {
-        Lane &lane = add(i);
+    for (uint32_t k = 0; k < last && at_most > 0; ++k) {
+        Lane &lane = add((tried_ + k) % last + 1);
         if (lane.state != Lane::State::down) continue;
-        --at_most;
+        if (--at_most == 0) tried_ = lane.number;
         lane.dial(*transport, *address);
         if (lane.is_closed()) return not_opened(lane, lane.why);
     }
@@ -274,8 +274,11 @@ std::string_view LaneSet::why_not_local() const {
 void LaneSet::local_path_failed(const Failure &why) {
     local_path_failure_ = why;
     local_path_ = LocalPath::tried;
-    if (!connection_.usable()) return;
-    if (wanted_ && connection_.side == Side::ours) open_data_lanes();
+    if (connection_.closing()) return;
+    if (wanted_ && connection_.usable() && connection_.side == Side::ours)
+        connection_.in_turn([this] { open_data_lanes(); });
+    else if (wanted_ && connection_.side == Side::ours)
+        connection_.shard.loop.arm(reopen_, connection_.shard.now() + kBackoffFirstNs);
     connection_.pump_soon();
 }
 
@@ -303,13 +306,13 @@ void LaneSet::give_back() {
 uint32_t LaneSet::retire(Target target, Status why) {
     uint32_t lanes = 0;
     for (auto &lane : lanes_)
-        if (lane->state == Lane::State::ready && !lane->rail.path->retire(target, why)) ++lanes;
+        if (lane->rail.path && !lane->rail.path->retire(target, why)) ++lanes;
     return lanes;
 }
 
 void LaneSet::discard(NotificationId notification) {
     for (auto &lane : lanes_)
-        if (lane->state == Lane::State::ready) lane->rail.path->discard(notification);
+        if (lane->rail.path) lane->rail.path->discard(notification);
 }
 
 // Lanes of a peer that goes end in any order, and what it says where its control frames are heard
@@ -323,11 +326,15 @@ bool LaneSet::survives(Lane &lane, const Failure &why) {
     const bool alone = &lane != control_ && connection_.handshake.peer().features & kLanesEndAlone;
     const bool waits = alone ? why.status != XFER_EPROTO : why.status == XFER_EPEERLOST;
     if (!connection_.live() || !waits || hears_control_on(lane) || !is_heard()) return false;
-    if (!settled_limit_.armed()) {
-        fall_ = why;
-        connection_.shard.loop.arm(settled_limit_,
-                                   connection_.shard.now() + (alone ? kSettledNs : kLastWordsNs));
-    }
+    // A peer that can't be judged by silence is driven when its user has time.
+    const auto &options = connection_.shard.engine.options();
+    const bool judged = connection_.handshake.peer_terms().silence_ms != 0;
+    const uint64_t patience = !alone   ? kLastWordsNs
+                              : judged ? kSettledNs
+                                       : lost_after(options.heartbeat_ms * kNsPerMs);
+    lane.fell_at = connection_.shard.now();
+    lane.settled_limit = lane.fell_at + patience;
+    arm_settled_limit();
     if (alone) say_closed(lane.number);
     if (lane.peer_closed) settle(lane);
     connection_.pump_soon();
@@ -340,17 +347,42 @@ void LaneSet::say_closed(uint64_t number) {
     connection_.send(frame);
 }
 
-// Of a lane that has not come to be here, the peer's end is all there was: it is answered at once.
+// Each lane has a limit of its own: they may fall one after the other.
+void LaneSet::arm_settled_limit() {
+    uint64_t first = kNever;
+    for (const auto &lane : lanes_)
+        if (lane->state == Lane::State::fallen) first = std::min(first, lane->settled_limit);
+    if (first == kNever)
+        connection_.shard.loop.disarm(settled_limit_);
+    else
+        connection_.shard.loop.arm(settled_limit_, first);
+}
+
+// A loop that was kept from its work has not read what came meanwhile.
+void LaneSet::not_settled() {
+    const uint64_t now = connection_.shard.now();
+    const bool late = now > settled_limit_.due + kLastWordsNs / 4;
+    for (auto &lane : lanes_) {
+        if (lane->state != Lane::State::fallen || now < lane->settled_limit) continue;
+        if (!late) return connection_.close(Failure(lane->why));
+        lane->settled_limit = now + kLastWordsNs;
+    }
+    arm_settled_limit();
+}
+
+// Of a lane that has not come to be here, the peer's end is all there was: nothing that comes by it
+// is looked at, and it is answered at once.
 void LaneSet::on_lane_closed(const Frame &frame) {
     Lane *lane = find(frame.seq);
     const bool carries_frames = lane && (lane == control_ || hears_control_on(*lane));
     if (!(connection_.handshake.peer().features & kLanesEndAlone) || carries_frames)
         return connection_.close({XFER_EPROTO, 0, 0, "the peer closes the control channel alone"});
     if (lane && lane->state == Lane::State::fallen) return settle(*lane);
-    if (!lane || lane->state != Lane::State::ready) return say_closed(frame.seq);
-    lane->peer_closed = true;
-    lane->channel->close({XFER_EPEERLOST, XFER_ORIGIN_PEER, XFER_EPEERLOST,
-                          "the peer's end of the lane has closed"});
+    if (lane && lane->state == Lane::State::ready) lane->peer_closed = true;
+    if (lane && lane->state != Lane::State::down)
+        lane->channel->close({XFER_EPEERLOST, XFER_ORIGIN_PEER, XFER_EPEERLOST,
+                              "the peer's end of the lane has closed"});
+    if (!lane || !lane->peer_closed) say_closed(frame.seq);
 }
 
 // Nothing that was sent by it can land any more, here or there.
@@ -359,10 +391,7 @@ void LaneSet::settle(Lane &lane) {
     lane.peer_closed = false;
     ++lane.falls;
     connection_.shard.counters.lane_falls.add();
-    const bool waits = std::any_of(lanes_.begin(), lanes_.end(), [](const auto &other) {
-        return other->state == Lane::State::fallen;
-    });
-    if (!waits) connection_.shard.loop.disarm(settled_limit_);
+    arm_settled_limit();
     const auto peer = short_name(connection_.handshake.peer().id);
     constexpr const char *kLine = "peer {}: lane {} ended alone: {}";
     if (connection_.side == Side::ours)
@@ -375,9 +404,10 @@ void LaneSet::settle(Lane &lane) {
 }
 
 void LaneSet::not_opened(Lane &lane, const Failure &why) {
-    connection_.shard.log().warn("peer {}: lane {} to {} failed: {}",
-                                 short_name(connection_.handshake.peer().id), lane.number,
-                                 connection_.uri, why.message);
+    if (!std::exchange(lane.reported, true))
+        connection_.shard.log().warn("peer {}: lane {} to {} failed: {}",
+                                     short_name(connection_.handshake.peer().id), lane.number,
+                                     connection_.uri, why.message);
     if (lane.number == kLocalLane) return local_path_failed(why);
     open_again_later(lane);
 }
@@ -387,13 +417,13 @@ void LaneSet::not_opened(Lane &lane, const Failure &why) {
 void LaneSet::open_again_later(const Lane &lane) {
     const uint64_t now = connection_.shard.now();
     if (connection_.side == Side::theirs || lane.number == 0 || reopen_.armed()) return;
-    const bool lasted = lane.ready_since && now >= lane.ready_since + kLastingNs;
+    const bool lasted = lane.ready_since && lane.fell_at >= lane.ready_since + kLastingNs;
     pause_ = lasted ? kBackoffFirstNs : std::clamp(2 * pause_, kBackoffFirstNs, kBackoffLastNs);
     connection_.shard.loop.arm(reopen_, now + pause_);
 }
 
 void LaneSet::on_timer(Timer &timer) {
-    if (&timer == &settled_limit_) return connection_.close(Failure(fall_));
+    if (&timer == &settled_limit_) return not_settled();
     const bool local = local_path_ == LocalPath::joining || local_path_ == LocalPath::switched;
     if (connection_.closing() || local) return;
     if (connection_.usable()) return connection_.in_turn([this] { open_data_lanes(1); });

@@ -83,6 +83,8 @@ private:
     void not_opened(Lane &lane, const Failure &why);
     void say_closed(uint64_t number);
     void settle(Lane &lane);
+    void arm_settled_limit();
+    void not_settled();
     void open_again_later(const Lane &lane);
     void on_timer(Timer &timer) override;
 
@@ -100,10 +102,10 @@ private:
         switched
     } local_path_ = LocalPath::apart;
     Failure local_path_failure_;
-    Timer settled_limit_{*this};  // for the peer to say that its end of a lane is closed
-    Failure fall_;                // what the first of them ended with
+    Timer settled_limit_{*this};  // the first of those of the lanes
     Timer reopen_{*this};
     uint64_t pause_ = 0;  // before that
+    uint32_t tried_ = 0;  // the last data lane that was dialed alone
 };
 
 }  // namespace xfer

@@ -108,6 +108,8 @@ void Rail::on_notification_begun(NotificationId notification, uint64_t key) {
 // Its channel says so next.
 void Rail::on_down(const Failure &why) {
     why_ = why;
+    path = nullptr;
+    unflushed = false;
 }
 
 }  // namespace xfer

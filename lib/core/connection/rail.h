@@ -48,7 +48,7 @@ public:
     void on_down(const Failure &why) override;
 
     Lane &lane;
-    Path *path = nullptr;
+    Path *path = nullptr;  // from start to on_down
     Caps caps;
     uint32_t ops = 0;
     uint64_t bytes = 0, window = 0;

@@ -124,7 +124,10 @@ void NotifyReceiver::raise(std::unique_ptr<Notification> notification, Status st
     if (!catch_bad_alloc([&] { ep = somebody(); }) || !ep)
         return had_->one();  // nobody is there to be told: we close, or lack memory
     notification->address(*ep, status);
-    if (status == XFER_EPEERLOST) {
+    // Else the peer said so: it has lost a lane, and with it what it had sent by that.
+    if (status == XFER_EPEERLOST && !connection_.closing()) {
+        notification->event.origin = XFER_ORIGIN_PEER;
+    } else if (status == XFER_EPEERLOST) {
         notification->event.origin = connection_.why.origin;
         notification->event.native_code = connection_.why.native;
     }
