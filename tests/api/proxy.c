@@ -85,9 +85,9 @@ static void *accept_all(void *unused) {
         pipe->held = 0;
         pipe->ways[0] = (Way){.pipe = pipe, .from = client, .to = server, .way = kToServer};
         pipe->ways[1] = (Way){.pipe = pipe, .from = server, .to = client, .way = kToClient};
+        count++; /* first: its lane may be there as soon as bytes pass */
         for (int i = 0; i < 2; i++)
             pthread_create(&pipe->ways[i].thread, NULL, forward, &pipe->ways[i]);
-        count++;
     }
     return NULL;
 }
