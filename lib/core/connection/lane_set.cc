@@ -161,7 +161,8 @@ void LaneSet::open_data_lanes(uint32_t at_most) {
     if (is_local(first())) return;
     auto address = parse_uri(first().channel->remote());
     Transport *transport = address ? connection_.shard.transport_for(*address) : nullptr;
-    const uint32_t last = transport ? connection_.shard.engine.options().lanes : 0;
+    const uint32_t lanes = connection_.shard.engine.options().lanes;
+    const uint32_t last = transport && lanes != XFER_NONE ? lanes : 0;
     for (uint32_t k = 0; k < last && at_most > 0; ++k) {
         Lane &lane = add((tried_ + k) % last + 1);
         if (lane.state != Lane::State::down) continue;
