@@ -15,22 +15,7 @@ static void pair_with(Pair *pair, const Mode *mode, uint32_t flags) {
     xfer_engine_options_t server = host_options(mode);
     xfer_engine_options_t client = server;
     client.flags = flags;
-    char uri[64];
-    *pair = (Pair){.length = kLength, .memory = test_memory(kLength)};
-    pair->server = host_open_with(mode, &server);
-    pair->client = host_open_with(mode, &client);
-    host_listen(pair->server, "tcp://127.0.0.1:0");
-    pair->region =
-        open_region(pair->server, "memory", XFER_READ | XFER_WRITE, pair->memory, kLength);
-    proxy_start(pair->server->uri, uri, sizeof uri);
-    pair->ep = open_ep(pair->client, uri);
-    pair->ref = look_up(pair->client, pair->ep, "memory");
-}
-
-static void pair_end(Pair *pair) {
-    host_end(pair->client);
-    host_end(pair->server);
-    proxy_end();
+    proxy_pair_open(pair, &server, &client, mode, kLength);
 }
 
 /* ---- tests ---- */
@@ -53,7 +38,7 @@ static void test_flipped_put(void **state) {
     assert_status(put_now(pair.client, pair.ep, local, &pair.ref, 0, kLength), XFER_OK);
     assert_memory_equal(pair.memory, local, kLength);
     assert_int_equal(host_stats(pair.client).connection_ends, 0);
-    pair_end(&pair);
+    proxy_pair_end(&pair);
 }
 
 static void test_flipped_get(void **state) {
@@ -66,7 +51,7 @@ static void test_flipped_get(void **state) {
     assert_true(proxy_has_flipped());
     assert_status(get_now(pair.client, pair.ep, local, &pair.ref, 0, kLength), XFER_OK);
     assert_memory_equal(pair.memory, local, kLength);
-    pair_end(&pair);
+    proxy_pair_end(&pair);
 }
 
 /* The proxy does flip: without checksums nobody notices. And a batch may ask for them alone. */
@@ -90,7 +75,7 @@ static void test_unnoticed(void **state) {
     assert_completion(&event);
     assert_status(submit_now(pair.client, batch), XFER_OK);
     assert_memory_equal(pair.memory, local, kLength);
-    pair_end(&pair);
+    proxy_pair_end(&pair);
 }
 
 /* Every size and shape still arrives, in both directions. */

@@ -12,22 +12,7 @@ enum { kLength = 16 << 20, kPart = 1 << 20, kData = 1 /* the pipe of the first d
 static void pair_by_proxy(Pair *pair, const Mode *mode, uint32_t lanes) {
     xfer_engine_options_t options = host_options(mode);
     options.lanes = lanes;
-    char uri[64];
-    *pair = (Pair){.length = kLength, .memory = test_memory(kLength)};
-    pair->server = host_open_with(mode, &options);
-    pair->client = host_open_with(mode, &options);
-    host_listen(pair->server, "tcp://127.0.0.1:0");
-    pair->region =
-        open_region(pair->server, "memory", XFER_READ | XFER_WRITE, pair->memory, kLength);
-    proxy_start(pair->server->uri, uri, sizeof uri);
-    pair->ep = open_ep(pair->client, uri);
-    pair->ref = look_up(pair->client, pair->ep, "memory");
-}
-
-static void pair_end(Pair *pair) {
-    host_end(pair->client);
-    host_end(pair->server);
-    proxy_end();
+    proxy_pair_open(pair, &options, &options, mode, kLength);
 }
 
 /* The state follows the name, on a line of its own. */
@@ -95,7 +80,7 @@ static void test_idle(void **state) {
         assert_int_equal(proxy_count(), kData + 1 + round);
     }
     assert_one_connection(&pair);
-    pair_end(&pair);
+    proxy_pair_end(&pair);
 }
 
 /* What has left ends with what may have become of it, and nothing of it lands after its event,
@@ -139,7 +124,7 @@ static void test_sent_and_unsent(void **state) {
     assert_true(lost < kPuts);
     assert_one_connection(&pair);
     wait_lanes(&pair, 1);
-    pair_end(&pair);
+    proxy_pair_end(&pair);
 }
 
 /* Lanes end all the time, at either end, and each operation still ends as it may. */
@@ -183,7 +168,7 @@ static void test_again_and_again(void **state) {
     assert_true(whole > 0);
     assert_true(host_stats(pair.client).lane_falls > 0);
     assert_one_connection(&pair);
-    pair_end(&pair);
+    proxy_pair_end(&pair);
 }
 
 /* A notification belongs to its connection: one whose data was lost fails, at both ends, and the
@@ -220,7 +205,7 @@ static void test_notification(void **state) {
     assert_status(told.status, XFER_OK);
     assert_memory_equal(pair.memory, local, kLength);
     assert_one_connection(&pair);
-    pair_end(&pair);
+    proxy_pair_end(&pair);
 }
 
 /* The owner's end of a lane carries the bytes of a get. */
@@ -241,7 +226,7 @@ static void test_get(void **state) {
     assert_status(get_now(pair.client, pair.ep, local, &pair.ref, 0, kLength), XFER_OK);
     assert_memory_equal(pair.memory, local, kLength);
     assert_one_connection(&pair);
-    pair_end(&pair);
+    proxy_pair_end(&pair);
 }
 
 /* One that can't be opened is tried again, and bulk goes by the first lane meanwhile. */
@@ -259,7 +244,7 @@ static void test_refused_at_first(void **state) {
     assert_int_equal(proxy_count(), 2);
     assert_int_equal(host_stats(pair.client).lane_falls, 0); /* it was none yet */
     assert_one_connection(&pair);
-    pair_end(&pair);
+    proxy_pair_end(&pair);
 }
 
 /* A deadline and a cancel still end what waits for the word of the peer. */
@@ -288,7 +273,7 @@ static void test_canceled(void **state) {
         wait_lanes(&pair, 1);
     }
     assert_one_connection(&pair);
-    pair_end(&pair);
+    proxy_pair_end(&pair);
 }
 
 static const struct CMUnitTest tests[] = {

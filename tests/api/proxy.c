@@ -8,8 +8,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "fixture.h"
-
 enum { kMaxPipes = 64, kChunk = 65536 };
 
 typedef struct Way {
@@ -155,4 +153,24 @@ void proxy_cut(int pipe) {
 
 void proxy_refuse(int connections) {
     refusing = connections;
+}
+
+void proxy_pair_open(Pair *pair, const xfer_engine_options_t *server,
+                     const xfer_engine_options_t *client, const Mode *mode, uint64_t length) {
+    char uri[64];
+    *pair = (Pair){.length = length, .memory = test_memory(length)};
+    pair->server = host_open_with(mode, server);
+    pair->client = host_open_with(mode, client);
+    host_listen(pair->server, "tcp://127.0.0.1:0");
+    pair->region =
+        open_region(pair->server, "memory", XFER_READ | XFER_WRITE, pair->memory, length);
+    proxy_start(pair->server->uri, uri, sizeof uri);
+    pair->ep = open_ep(pair->client, uri);
+    pair->ref = look_up(pair->client, pair->ep, "memory");
+}
+
+void proxy_pair_end(Pair *pair) {
+    host_end(pair->client);
+    host_end(pair->server);
+    proxy_end();
 }

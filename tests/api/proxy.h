@@ -10,12 +10,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "fixture.h"
+
 enum { kToServer, kToClient };
 
 /* Pipes to the engine at `server_uri`; `uri`: where the proxy can be dialed. */
 void proxy_start(const char *server_uri, char *uri, size_t cap);
 /* After the engines have ended. */
 void proxy_end(void);
+
+/* As pair_open_with, with the proxy between the two; and the end of all three. */
+void proxy_pair_open(Pair *pair, const xfer_engine_options_t *server,
+                     const xfer_engine_options_t *client, const Mode *mode, uint64_t length);
+void proxy_pair_end(Pair *pair);
 
 /* One bit changes, once, past `at` bytes of the first pipe that carries so many that way. */
 void proxy_flip(int way, uint64_t at);
