@@ -27,6 +27,8 @@ struct Access {
 enum class Moved : uint8_t { frames, process, mapped, kernel };
 constexpr size_t kMovedWays = 4;
 
+class Import;
+
 struct InTransfer;  // list tags of an Op
 struct InPath;
 
@@ -46,6 +48,7 @@ struct Op : ListNode<InTransfer>, ListNode<InPath> {
     uint32_t pieces = 0;
     uint32_t max_bytes = kMaxChunk, max_pieces = kMaxPieces;  // that it was cut to
     Access remote;
+    const Import *import = nullptr;  // of a path that is one-sided: by which it is done alone
     const PieceList *list = nullptr;
     Cursor begin, end;         // of it in the list
     Atomic atomic;             // of an atomic: what it does,

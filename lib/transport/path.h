@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "transport/one_sided.h"
 #include "transport/op.h"
 #include "util/status.h"
 
@@ -29,30 +30,12 @@ struct Caps {
     uint32_t max_pieces = kMaxPieces;
 };
 
-// Memory of ours that a neighbour reaches by itself until it is retired.
-struct Reach {
-    uint8_t *base = nullptr;
-    uint64_t length = 0;
-    uint32_t access = 0;
-    // A memory that can be mapped, if it lies in one: its number, its descriptor, and where in it.
-    MemoryId memory;
-    int fd = -1;
-    uint64_t offset = 0;
-};
-
-// A memory that was made with a region has its number, and ends with it.
-inline MemoryId memory_of(RegionId region) {
-    return {region.value};
-}
-
 class PathSink {
 public:
     virtual void on_done(Op &op, Status status) = 0;  // exactly once per posted op
     // Checks a peer's request and turns its ranges into local ones, in order; all or nothing.
     virtual Status on_access(Dir dir, const Access &access, std::span<const WirePiece> pieces,
                              std::vector<iovec> &out) = 0;
-    // A neighbour wants to reach a region by itself: as on_access, for all of it.
-    virtual Status on_reach(const Access &access, Reach &out) = 0;
     // A peer's request was applied or answered.
     virtual void on_served(Dir dir, uint64_t bytes) = 0;
     virtual void on_quiesced(Target target) = 0;  // what retire() had to wait for has ended
@@ -72,8 +55,9 @@ protected:
 class Path {
 public:
     virtual Caps caps() const = 0;
-    virtual bool post(Op &op) = 0;  // false: full until some on_done, or it is down
-    virtual void flush() = 0;       // sends what was posted
+    virtual OneSided *one_sided() = 0;  // null: the owner serves each request
+    virtual bool post(Op &op) = 0;      // false: full until some on_done, or it is down
+    virtual void flush() = 0;           // sends what was posted
     // Withdraws. True: local memory is quiet now, and `canceled` says so; on_done still comes, when
     // nothing of it can land any more: of an atomic with XFER_OK if it was done. False: it is in
     // use, for a short time at most: the path ends that, if it must by its own end, and on_done

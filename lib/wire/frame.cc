@@ -55,7 +55,7 @@ bool plausible(const Frame &frame) {
                     : frame.length >= (frame.flags & kChecked ? kChecksumBytes : 0) &&
                           frame.length <= kMaxControl);
     case FrameType::kept:
-    case FrameType::withdraw:
+    case FrameType::cancel:
         return frame.pieces == 0 && frame.length == 0 && frame.status == 0 && frame.seq != 0;
     case FrameType::taken:
         return frame.pieces == 0 && frame.length == 0 && frame.status <= 0 && frame.seq != 0;
@@ -65,6 +65,13 @@ bool plausible(const Frame &frame) {
         return frame.pieces == 0 && frame.status <= 0 && frame.length <= kMaxControl;
     case FrameType::gone:
         return frame.pieces == 0 && frame.length == sizeof(xfer_ref_t);
+    case FrameType::request_export:
+        return frame.pieces == 0 && frame.length == 8 && frame.status == 0;
+    case FrameType::exported:
+        return frame.pieces == 0 && frame.status <= 0 &&
+               frame.length <= (frame.status == 0 ? kMaxExportKey : 0);
+    case FrameType::withdraw:
+        return frame.pieces == 0 && frame.length == 0 && frame.status == 0;
     case FrameType::atomic:
         return frame.pieces == 0 && frame.length == kAtomicBody && is_atomic_op(frame.flags);
     }

@@ -36,15 +36,20 @@ enum class FrameType : uint8_t {
     noted = 15,   // notification seq is held, 0: none; region: how many the application has had
     drain = 16,   // begin nothing new on this connection; seq 1: and I have nothing under way, so
                   // end it when you have nothing either
-    message = 17,   // region: its tag; payload: its bytes, or with kEnvelope its length. kSync: the
-                    // sender waits until it is received
-    kept = 18,      // message seq waits for its receive; kHeld: its bytes are here
-    taken = 19,     // message seq was received, or with a status thrown away
-    withdraw = 20,  // the sender wants message seq back
-    shift = 21,     // the sender's last word here: its control channel goes on by the local path
-    atomic = 22,    // changes 8 bytes; answered as a get of them by what they were. flags: AtomicOp
+    message = 17,  // region: its tag; payload: its bytes, or with kEnvelope its length. kSync: the
+                   // sender waits until it is received
+    kept = 18,     // message seq waits for its receive; kHeld: its bytes are here
+    taken = 19,    // message seq was received, or with a status thrown away
+    cancel = 20,   // the sender wants message seq back
+    shift = 21,    // the sender's last word here: its control channel goes on by the local path
+    atomic = 22,   // changes 8 bytes; answered as a get of them by what they were. flags: AtomicOp
     lane_closed = 23,  // lane seq is closed at this end: nothing that comes by it is looked at any
                        // more. The other end closes it, and says the same (kLanesEndAlone)
+    // Of lanes by which an initiator reaches regions by itself; seq is the lane.
+    request_export = 24,  // asks for a region: region, generation; payload: its key
+    exported = 25,  // answers it: region, status; payload: what reaches it, as the lane's transport
+                    // has it
+    withdraw = 26,  // a region that was exported has ended: region
 };
 
 // Messages of one connection and direction are numbered from 1 in seq. Their receiver pulls what

@@ -12,7 +12,7 @@ import initiator as wire
 import local
 from initiator import EPEERLOST, Frame, Initiator
 from lab import SOON, Skipped, check, same, vector
-from local import CLAIM, NOTED, READ, SHOW, SLEEPS, SLOT_COUNT, SLOTS, SPAN, WAITS, WRITTEN, control_packet
+from local import CLAIM, DESCRIPTOR, LOCAL_LANE, NOTED, READ, SLEEPS, SLOT_COUNT, SLOTS, SPAN, WAITS, WRITTEN
 
 NOBODY = 65534
 NOTIFIED = 4713  # the key of a notification
@@ -28,12 +28,12 @@ def near(lab):
     return connection, local.join(connection)
 
 
-def shows(lab):
-    """(connection, lane, what was shown of a region of mapped memory that is new)."""
+def exports(lab):
+    """(connection, lane, the import of a region of mapped memory that is new)."""
     lab.server.say("map")
     lab.server.wait("mapped")
     connection, lane = near(lab)
-    return connection, lane, lane.show(connection.lookup(b"mapped"))
+    return connection, lane, lane.import_region(connection.lookup(b"mapped"))
 
 
 def is_up(connection):
@@ -63,10 +63,10 @@ def killed(child):
 def claims(connection, notifies):
     """The mapped region is claimed, as by who is about to put to it, with a notification or not; the local lane."""
     lane = local.join(connection)
-    shown = lane.show(connection.lookup(b"mapped"))
+    region = lane.import_region(connection.lookup(b"mapped"))
     if notifies:
         lane.note(1, NOTIFIED)
-    lane.mine[CLAIM] = shown.stamp
+    lane.mine[CLAIM] = region.stamp
     return lane
 
 
@@ -196,13 +196,13 @@ def flags_of_sleepers_that_change_at_will(lab):
 # Claims, slots and stamps.
 
 @vector
-def leases_on_memory_that_is_shown(lab):
+def leases_on_memory_that_is_exported(lab):
     lab.server.say("map read")
     lab.server.wait("mapped")
     connection, lane = near(lab)
-    see, taken = lane.see, []
+    hear, taken = lane.hear_descriptor, []
 
-    def take_leases(ref, fields, fds):
+    def take_leases(packet, fds):
         for fd in fds:
             held = os.dup(fd)
             lab.opened.append(lambda: os.close(held))
@@ -212,15 +212,15 @@ def leases_on_memory_that_is_shown(lab):
                     taken.append(kind)
                 except OSError as why:
                     same(why.errno, errno.EAGAIN, "why a lease is refused")
-        return see(ref, fields, fds)
-    lane.see = take_leases
+        hear(packet, fds)
+    lane.hear_descriptor = take_leases
     handler = signal.signal(signal.SIGIO, signal.SIG_IGN)  # told when somebody opens the file; it is kept
     try:
-        lane.show(connection.lookup(b"mapped"))
+        lane.import_region(connection.lookup(b"mapped"))
         print(f"{len(taken)} leases are granted", flush=True)
         other, others_lane = near(lab)
         ref = other.lookup(b"mapped")
-        check(others_lane.show(ref), "the region is not shown to another peer")
+        check(others_lane.import_region(ref), "the region is not exported to another peer")
         same(other.get(ref, [(0, 4096)]), bytes(4096), "what another peer gets")
         lab.member.goes_on()
         lab.server.say("unmap")
@@ -232,8 +232,8 @@ def leases_on_memory_that_is_shown(lab):
 
 @vector
 def a_claim_that_is_never_lowered(lab):
-    connection, lane, shown = shows(lab)
-    lane.mine[CLAIM] = shown.stamp
+    connection, lane, region = exports(lab)
+    lane.mine[CLAIM] = region.stamp
     lab.server.say("unmap")
     for _ in range(20):
         is_up(connection)
@@ -291,14 +291,14 @@ def a_peer_that_is_restarted_while_its_earlier_life_ends_a_copy_late(lab):
 
 @vector
 def claims_of_what_is_over_or_was_never_there(lab):
-    connection, lane, shown = shows(lab)
+    connection, lane, region = exports(lab)
     lab.server.say("unmap")
     closes(lab)
-    for claim in (shown.stamp, shown.stamp + 7, 1 << 63, (1 << 64) - 1):
+    for claim in (region.stamp, region.stamp + 7, 1 << 63, (1 << 64) - 1):
         lab.server.say("map")
         lab.server.wait("mapped")
-        again = lane.show(connection.lookup(b"mapped"))
-        check(again.stamp > shown.stamp, "a stamp has come back")
+        again = lane.import_region(connection.lookup(b"mapped"))
+        check(again.stamp > region.stamp, "a stamp has come back")
         lane.mine[CLAIM] = claim
         lab.server.say("unmap")
         closes(lab)
@@ -308,7 +308,7 @@ def claims_of_what_is_over_or_was_never_there(lab):
 @vector
 def slots_of_the_owner_that_are_written_over(lab):
     for value in (0, 1, (1 << 64) - 1):
-        connection, lane, shown = shows(lab)
+        connection, lane, region = exports(lab)
         for slot in range(SLOT_COUNT):
             lane.theirs[SLOTS + 8 * slot] = value
         lab.server.say("unmap")
@@ -358,10 +358,8 @@ def memory(size, seals):
 @vector
 def descriptors_that_nobody_asked_for(lab):
     connection, lane = near(lab)
-    ref = connection.lookup(b"desk")
-    for _, fd in descriptors():
-        show = control_packet(SHOW, region=ref.region, generation=ref.generation, key=ref.key)
-        for packet in (show, local.WAKE_UP):
+    for number, (_, fd) in enumerate(descriptors()):
+        for packet in (DESCRIPTOR.pack(number), local.WAKE_UP):
             socket.send_fds(lane.socket, [packet], [fd])
         other = lab.connect()
         joining = local.LocalLane(next(uri for uri in other.listens if uri.startswith("shm://")))
@@ -382,8 +380,7 @@ def more_descriptors_than_are_taken(lab):
 
 @vector
 def packets_that_nobody_says(lab):
-    for packet in (b"\2", b"12", bytes(95), bytes(97), bytes(8192), bytes(8193), control_packet(0), control_packet(5),
-                   control_packet((1 << 64) - 1), wire.message(wire.HELLO, {})):
+    for packet in (b"\2", b"12", bytes(7), bytes(9), bytes(96), bytes(8192), bytes(8193), wire.message(wire.HELLO, {})):
         connection, lane = near(lab)
         lane.socket.send(packet)
         lab.ended(connection)
@@ -392,7 +389,7 @@ def packets_that_nobody_says(lab):
 @vector
 def packets_before_the_lane_is_ready(lab):
     uri = next(uri for uri in lab.connect().listens if uri.startswith("shm://"))
-    for packet in (local.WAKE_UP, control_packet(SHOW), bytes(16), bytes(8193), b"XFER"):
+    for packet in (local.WAKE_UP, DESCRIPTOR.pack(1), bytes(16), bytes(8193), b"XFER"):
         lane = local.LocalLane(uri)
         lab.opened.append(lane.socket.close)
         lane.socket.send(packet)
@@ -400,25 +397,61 @@ def packets_before_the_lane_is_ready(lab):
 
 
 @vector
-def words_that_are_not_due(lab):
+def frames_about_regions_that_are_not_due(lab):
     connection, lane = near(lab)
-    for kind in (local.SHOWN, local.HIDE, local.DROP):
-        for number in (0, 1, 1 << 63, (1 << 64) - 1):
-            lane.socket.send(control_packet(kind, region=number, slot=number, stamp=number, base=number, length=number,
-                                            access=number, mapping=number, offset=number))
+    for lane_number in (LOCAL_LANE, 0, 1, 77, (1 << 64) - 1):
+        for region in (0, 1, 1 << 63, (1 << 64) - 1):
+            for body in (b"", bytes(56), b"\xff" * 56, b"\xff" * wire.MAX_EXPORT_KEY):
+                lane.send(Frame(wire.EXPORTED, lane_number, region=region, body=body).pack())
+            lane.send(Frame(wire.EXPORTED, lane_number, region=region, status=EPEERLOST).pack())
+            lane.send(Frame(wire.WITHDRAW, lane_number, region=region).pack())
     is_up(connection)
+    for malformed in (Frame(wire.REQUEST_EXPORT, LOCAL_LANE, body=bytes(7)),
+                      Frame(wire.REQUEST_EXPORT, LOCAL_LANE, body=bytes(8), status=EPEERLOST),
+                      Frame(wire.EXPORTED, LOCAL_LANE, body=bytes(wire.MAX_EXPORT_KEY + 1)),
+                      Frame(wire.EXPORTED, LOCAL_LANE, body=bytes(1), status=EPEERLOST),
+                      Frame(wire.WITHDRAW, LOCAL_LANE, body=bytes(1))):
+        connection, lane = near(lab)
+        lane.send(malformed.pack())
+        lab.ended(connection)
+
+
+@vector
+def questions_about_lanes_that_export_nothing(lab):
+    """Each is answered, and with nothing that could be used."""
+    connection, lane = near(lab)
+    ref, answers = connection.lookup(b"desk"), []
+    lane.hear_export = answers.append
+    numbers = (0, 1, 16, 77, (1 << 64) - 1)
+    for number in numbers:
+        lane.send(local.request_export(number, ref))
+    while len(answers) < len(numbers):
+        connection.turn()
+    same([(answer.seq, answer.body) for answer in answers], [(number, b"") for number in numbers], "the answers")
+    check(all(answer.status < 0 for answer in answers), "a lane of sockets has exported a region")
+    by_sockets = lab.connect()
+    by_sockets.control.send(local.request_export(0, ref))
+    is_up(by_sockets)
+
+
+@vector
+def questions_with_other_keys_than_the_region_has(lab):
+    connection, lane = near(lab)
+    ref = connection.lookup(b"desk")
+    for wrong in (ref._replace(key=ref.key ^ 1), ref._replace(generation=ref.generation + 1),
+                  ref._replace(region=ref.region + 1000), ref._replace(region=ref.region | 1 << 63)):
+        check(lane.import_region(wrong) is None, "a region is exported to who does not have its key")
+    check(lane.import_region(ref), "the region is not exported to who has its key")
 
 
 @vector
 def a_flood_of_questions_whose_answers_nobody_reads(lab):
-    _, lane = near(lab)
-    lane.socket.settimeout(SOON)
-    try:
-        for number in range(4 * SLOT_COUNT):
-            lane.socket.send(control_packet(SHOW, region=number))
-    except ConnectionError:
-        return
-    check(False, "the server takes any number of questions")
+    connection, lane = near(lab)
+    ref, number = connection.lookup(b"desk"), 0
+    while not lane.over:  # no more is read of who does not read, and when that lasts it is left
+        lane.send(local.request_export(LOCAL_LANE, ref._replace(region=number)))
+        number += 1
+        check(number < 16 * SLOT_COUNT, "the server takes any number of questions")
 
 
 @vector

@@ -5,14 +5,13 @@ import fcntl
 import os
 import socket
 import struct
-import termios
 import time
 
 import initiator as wire
 import local
 from acceptor import LENGTH, LIMIT, OK, Acceptor, visit
 from lab import SOON, check, same, vector
-from local import SHOW, SHOWN, SLOTS, control_packet
+from local import DESCRIPTOR, SLOTS, region_key
 
 MAPPING = 11  # of memory that may be written
 SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
@@ -23,24 +22,21 @@ WILD = (1, local.SLOT_COUNT, 1 << 32, 1 << 63, (1 << 64) - 1)
 class OwnerLane(local.LocalLane):
     """The acceptor's end of a local lane."""
 
-    def __init__(self, sock, segment, show):
-        self.socket, self.show = sock, show
+    def __init__(self, sock, segment):
+        self.socket = sock
         self.read_bytes = self.written_bytes = 0
         self.mine, self.theirs = segment.part(1), segment.part(0)
-        self.over = self.asked = False
+        self.over = False
 
-    def hear_control(self, packet, fds):
-        fields = local.CONTROL_PACKET.unpack(packet)
-        if fields[0] == SHOW:
-            self.asked = True
-            self.show(fields[1])
+    def hear_descriptor(self, packet, fds):
+        """The client exports nothing."""
 
-    def say(self, packet, fds=()):
-        socket.send_fds(self.socket, [packet], list(fds))
+    def bring(self, mapping, fd):
+        socket.send_fds(self.socket, [DESCRIPTOR.pack(mapping)], [fd])
 
 
 class LocalOwner(Acceptor):
-    """Shows the vault as mapped memory. Each step is a method that a vector may replace."""
+    """Exports the vault as mapped memory. Each step is a method that a vector may replace."""
 
     lane = None
 
@@ -71,7 +67,7 @@ class LocalOwner(Acceptor):
         socket.send_fds(self.sock, [data], fds)
         for fd in set(fds):
             os.close(fd)
-        self.lane = OwnerLane(self.sock, segment, self.show)
+        self.lane, self.asked = OwnerLane(self.sock, segment), False
 
     def segment(self):
         """(segment, the descriptors to be sent)."""
@@ -81,26 +77,34 @@ class LocalOwner(Acceptor):
     def read(self):
         return self.lane.read()
 
+    def serve(self, frame):
+        if frame.type != wire.REQUEST_EXPORT:
+            return super().serve(frame)
+        self.asked, self.number = True, frame.seq
+        return self.export(frame.region)
+
     def give(self, frame, data):
-        """Not before the client has what it is shown: the put that follows is to be copied."""
-        while not self.lane.asked:
-            self.lane.hear_packet()
-        while unread(self.sock) and not self.over.is_set():
-            time.sleep(0.001)
+        """Behind the answer to the question: the put that follows is to be copied."""
+        while not self.asked:
+            self.serve(self.read())
         super().give(frame, data)
 
-    def show(self, region):
-        self.shown(region)
+    def export(self, region):
+        self.exported(region)
 
-    def shown(self, region, fd=None, stamp=1, **changes):
+    def exported(self, region, fd=None, stamp=1, **changes):
         """Answers a question; the vault lies at the beginning of its mapping."""
         fields = {"slot": 0, "stamp": stamp, "base": 0, "length": LENGTH, "access": 3, "mapping": MAPPING, "offset": 0,
                   **changes}
         if fields["slot"] < local.SLOT_COUNT:
             self.lane.mine[SLOTS + 8 * fields["slot"]] = stamp
         fd = self.vault() if fd is None else fd
-        self.lane.say(control_packet(SHOWN, region=region, **fields), [fd])
+        self.lane.bring(MAPPING, fd)
+        self.tells(wire.EXPORTED, region, body=region_key(**fields))
         os.close(fd)
+
+    def tells(self, type, region, **fields):
+        self.send(type, self.number, region=region, **fields)
 
     def vault(self, seals=SEALS, length=LENGTH, mode=None):
         """A descriptor of memory with the vault's bytes."""
@@ -112,11 +116,6 @@ class LocalOwner(Acceptor):
         again = os.open(f"/proc/self/fd/{fd}", mode)
         os.close(fd)
         return again
-
-
-def unread(sock):
-    """Whether there is a packet that the other end has not read."""
-    return struct.unpack("i", fcntl.ioctl(sock, termios.TIOCOUTQ, bytes(4)))[0] > 0
 
 
 def owner(lab, **steps):
@@ -142,7 +141,7 @@ def owner_attack(function):
 
 
 def works(lab, **steps):
-    """What the owner shows may be nonsense: everything goes by the rings, and well."""
+    """What the owner exports may be nonsense: everything goes by the rings, and well."""
     visit(lab, owner(lab, **steps), 3000)
 
 
@@ -196,76 +195,90 @@ def descriptors_that_are_no_segment(lab):
 
 @owner_attack
 def memory_that_is_not_to_be_mapped(lab):
-    works(lab, show=lambda self, region: self.shown(region, self.vault(seals=0)))
-    works(lab, show=lambda self, region: self.shown(region, self.vault(length=5000)))
-    works(lab, show=lambda self, region: self.shown(region, self.vault(mode=os.O_RDONLY)))  # access says write
+    works(lab, export=lambda self, region: self.exported(region, self.vault(seals=0)))
+    works(lab, export=lambda self, region: self.exported(region, self.vault(length=5000)))
+    works(lab, export=lambda self, region: self.exported(region, self.vault(mode=os.O_RDONLY)))  # access says write
     for path, flags in (("/", os.O_DIRECTORY), ("/", os.O_PATH), ("/dev/null", os.O_RDWR), ("/dev/zero", os.O_RDWR)):
-        works(lab, show=lambda self, region, path=path, flags=flags: self.shown(region, os.open(path, flags)))
+        works(lab, export=lambda self, region, path=path, flags=flags: self.exported(region, os.open(path, flags)))
 
 
 @owner_attack
-def memory_that_is_cut_short_once_it_was_shown(lab):
-    def show(self, region):
+def memory_that_is_cut_short_once_it_was_exported(lab):
+    def export(self, region):
         fd = self.vault(seals=0)
         again = os.dup(fd)
-        self.shown(region, fd)
-        while unread(self.sock):
-            time.sleep(0.001)
+        self.exported(region, fd)
         os.ftruncate(again, 0)
         os.close(again)
-    works(lab, show=show)
+    works(lab, export=export)
 
 
 @owner_attack
 def memory_that_is_mapped_for_reading(lab):
-    works(lab, show=lambda self, region: self.shown(region, self.vault(mode=os.O_RDONLY), access=1))
+    works(lab, export=lambda self, region: self.exported(region, self.vault(mode=os.O_RDONLY), access=1))
 
 
 @owner_attack
-def fields_of_shown_that_are_wild(lab):
+def fields_of_keys_that_are_wild(lab):
     for field in ("slot", "stamp", "base", "offset", "access", "mapping"):
         for value in WILD:
             if field == "slot" and value == 1 or field == "mapping":
                 continue  # as good as any
             if field == "offset" and value <= 1 << 12 or field == "access" and value & 3:
                 continue  # the memory there is the owner's to say
-            works(lab, show=lambda self, region, field=field, value=value: self.shown(region, **{field: value}))
+            works(lab, export=lambda self, region, field=field, value=value: self.exported(region, **{field: value}))
     for value in WILD:
-        works(lab, show=lambda self, region, value=value: self.shown(region, mapping=value))
-    works(lab, show=lambda self, region: self.shown(region, length=(1 << 64) - 1, offset=1))
+        works(lab, export=lambda self, region, value=value: self.exported(region, mapping=value))
+    works(lab, export=lambda self, region: self.exported(region, length=(1 << 64) - 1, offset=1))
 
 
 @owner_attack
 def a_slot_that_is_cleared_at_once(lab):
-    def show(self, region):
-        self.shown(region)
+    def export(self, region):
+        self.exported(region)
         self.lane.mine[SLOTS] = 0
-    works(lab, show=show)
+    works(lab, export=export)
+
+
+@owner_attack
+def keys_of_any_length(lab):
+    for length in (0, 1, 55, 57, wire.MAX_EXPORT_KEY):
+        works(lab, export=lambda self, region, length=length: self.tells(wire.EXPORTED, region, body=bytes(length)))
 
 
 @owner_attack
 def answers_twice_and_of_what_nobody_asked(lab):
-    def show(self, region):
-        for kind in (local.SHOWN, local.HIDE, local.DROP):
-            for number in (0, region + 1, 1 << 63, (1 << 64) - 1):
-                self.lane.say(control_packet(kind, region=number, mapping=number, slot=number, stamp=number))
-        self.shown(region)
-        self.shown(region, stamp=2, slot=1, offset=1 << 40)
-    works(lab, show=show)
+    def export(self, region):
+        for number in (0, region + 1, 1 << 63, (1 << 64) - 1):
+            self.tells(wire.EXPORTED, number, body=region_key(slot=number % 4096, stamp=number, mapping=number))
+            self.tells(wire.WITHDRAW, number)
+        self.exported(region)
+        self.exported(region, stamp=2, slot=1, offset=1 << 40)
+    works(lab, export=export)
 
 
 @owner_attack
 def regions_and_mappings_that_end_at_once(lab):
-    def show(self, region):
-        self.shown(region)
-        self.lane.say(control_packet(local.DROP, mapping=MAPPING))
-        self.lane.say(control_packet(local.HIDE, region=region))
-    works(lab, show=show)
+    def export(self, region):
+        self.exported(region)
+        self.tells(wire.WITHDRAW, MAPPING >> 1)
+        self.tells(wire.WITHDRAW, region)
+    works(lab, export=export)
+
+
+@owner_attack
+def regions_that_are_not_exported_now_and_never(lab):
+    def refuses(status):
+        def export(self, region):
+            self.tells(wire.EXPORTED, region, status=status)
+        return export
+    for status in (wire.EAGAIN, wire.ESTALE, -99):
+        works(lab, export=refuses(status))
 
 
 @owner_attack
 def questions_that_are_never_answered(lab):
-    works(lab, show=lambda self, region: None)
+    works(lab, export=lambda self, region: None)
 
 
 @owner_attack
@@ -274,4 +287,4 @@ def rings_that_hold_nonsense(lab):
         self.lane.mine[local.WRITTEN] = self.lane.written_bytes + local.RING_BYTES + 1
         self.lane.wake()
         self.over.wait(1)
-    visit(lab, owner(lab, give=give, show=lambda self, region: None), LIMIT, OK, NO_LANE, NO_LANE)
+    visit(lab, owner(lab, give=give, export=lambda self, region: None), LIMIT, OK, NO_LANE, NO_LANE)

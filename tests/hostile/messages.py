@@ -6,7 +6,7 @@ import struct
 import time
 
 import initiator as wire
-from initiator import ENVELOPE, HELD, KEPT, MESSAGE, SYNC, TAKEN, WITHDRAW, Frame
+from initiator import CANCEL, ENVELOPE, HELD, KEPT, MESSAGE, SYNC, TAKEN, Frame
 from lab import check, same, vector
 
 TAG = int.from_bytes(b"tag", "little")
@@ -154,13 +154,13 @@ def a_message_with_a_wrong_checksum(lab):
 
 @vector
 def withdrawals_of_what_is_not_there_is_held_or_was_taken(lab):
-    connection = lab.survives(Frame(WITHDRAW, 1), Frame(WITHDRAW, 77))
-    connection.lanes[0].send(envelope(1).pack() + Frame(WITHDRAW, 1).pack() * 3)
+    connection = lab.survives(Frame(CANCEL, 1), Frame(CANCEL, 77))
+    connection.lanes[0].send(envelope(1).pack() + Frame(CANCEL, 1).pack() * 3)
     answered(connection, KEPT, 1)
     answered(connection, TAKEN, 1, status=wire.ECANCELED)
-    connection.lanes[0].send(message(2).pack() + Frame(WITHDRAW, 2).pack())
+    connection.lanes[0].send(message(2).pack() + Frame(CANCEL, 2).pack())
     answered(connection, KEPT, 2, HELD)
-    connection.lanes[0].send(message(3, flags=SYNC).pack() + Frame(WITHDRAW, 3).pack())
+    connection.lanes[0].send(message(3, flags=SYNC).pack() + Frame(CANCEL, 3).pack())
     answered(connection, KEPT, 3, HELD)
     answered(connection, TAKEN, 3, status=wire.ECANCELED)
     lab.server.say(f"recv {TAG} 100")

@@ -14,6 +14,8 @@ import subprocess
 import sys
 import threading
 
+import local
+
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 PATIENCE = 30  # seconds
@@ -44,7 +46,7 @@ def git(*arguments, **more):
 
 
 def releases():
-    """[(version, commit)], oldest first."""
+    """[(version, commit, version of the segment)], oldest first."""
     lines = [line.split() for line in (HERE / "released").read_text(encoding="utf-8").splitlines()]
     return [tuple(line) for line in lines if line and line[0] != "#"]
 
@@ -112,7 +114,19 @@ def meet(server_peer, client_peer, at):
         server.process.kill()
 
 
-def test(version, folder, earlier, today):
+def meet_apart(server_peer, client_peer):
+    """Neighbours whose segments differ: by shared memory alone they do not meet, and are told why."""
+    server = Server(server_peer, SHM)
+    try:
+        call = subprocess.run([client_peer, "call", server.uri], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              text=True, timeout=PATIENCE)
+        if call.returncode == 0 or "connect: XFER_EVERSION" not in call.stdout:
+            raise AssertionError(f"neighbours of other versions: {call.returncode}, {call.stdout}")
+    finally:
+        server.process.kill()
+
+
+def test(version, segment, folder, earlier, today):
     """`earlier` and `today` are (headers, library)."""
     mixed = (("today's program", today, today), (version, earlier, earlier),
              (f"a program of {version} with today's library", earlier, today),
@@ -122,13 +136,19 @@ def test(version, folder, earlier, today):
         print(f"structs that are longer: {name}", flush=True)
         later = program("later.c", folder / f"later{number}", built_with, library)
         subprocess.run([later], check=True, timeout=PATIENCE)
-        peers.append((name, program("peer.c", folder / f"peer{number}", built_with, library)))
-    (_, ours), *others = peers
+        same_segment = library == today[1] or segment == local.VERSION
+        peers.append((name, program("peer.c", folder / f"peer{number}", built_with, library), same_segment))
+    (_, ours, _), *others = peers
     for way, at, transports in WAYS:
         os.environ["XFER_TRANSPORTS"] = transports
         print(f"{way}: today's, with itself", flush=True)
         meet(ours, ours, at)
-        for name, other in others:
+        for name, other, same_segment in others:
+            if at == SHM and not same_segment:
+                print(f"{way}: not with {name}", flush=True)
+                meet_apart(other, ours)
+                meet_apart(ours, other)
+                continue
             print(f"{way}: {name}, as server", flush=True)
             meet(other, ours, at)
             print(f"{way}: {name}, as client", flush=True)
@@ -137,9 +157,9 @@ def test(version, folder, earlier, today):
 
 def main():
     library, folder = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
-    for version, commit in releases():
+    for version, commit, segment in releases():
         earlier = build(version, commit, folder / version)
-        test(version, folder / version, earlier, (ROOT / "include", library))
+        test(version, int(segment), folder / version, earlier, (ROOT / "include", library))
 
 
 if __name__ == "__main__":

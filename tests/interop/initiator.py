@@ -21,7 +21,7 @@ EREVOKED, ETIMEDOUT = -33, -18
 
 HELLO, REPLY, PROOF, READY, REFUSE, LANE, LANE_READY = range(1, 8)
 PUT, GET, ACK, ERROR, DATA, LOOKUP, FOUND, GONE, PING, PONG, LANES, BYE, FORGET, NOTIFY, NOTED, DRAIN = range(1, 17)
-MESSAGE, KEPT, TAKEN, WITHDRAW, SHIFT, ATOMIC, LANE_CLOSED = range(17, 24)
+MESSAGE, KEPT, TAKEN, CANCEL, SHIFT, ATOMIC, LANE_CLOSED, REQUEST_EXPORT, EXPORTED, WITHDRAW = range(17, 27)
 LANES_END_ALONE = 1  # features
 ADD, CAS = 1, 2  # flags of an atomic: which it is
 SYNC, ENVELOPE, HELD = 1, 2, 1  # flags of a message; of kept
@@ -29,6 +29,7 @@ ACK_WANTED, NOTIFIED, CHECKED = 1, 2, 4  # flags of a put; CHECKED also of a get
 WAIT = 1  # flag of a lookup
 
 MAX_MESSAGE, MAX_PAYLOAD, MAX_PIECES, MAX_DEPTH, MAX_BEGUN, MAX_TOLD = 8192, 262144, 512, 4, 256, 1024
+MAX_EXPORT_KEY = 128
 REF = 96  # bytes
 PATIENCE = 10  # seconds without a byte that is due; only so that nothing waits for ever
 
@@ -315,20 +316,21 @@ def is_well_formed(type, flags, pieces, length, seq, status):
     least, most = {DATA: (checksum, MAX_PAYLOAD + checksum),
                    MESSAGE: (8, 8) if flags & ENVELOPE else (checksum, 4096), LOOKUP: (1, 255), GONE: (REF, REF),
                    FOUND: (0 if status else REF, REF + 1024),
-                   NOTIFY: (0, 0 if status else MAX_TOLD)}.get(type, (0, 0))
+                   NOTIFY: (0, 0 if status else MAX_TOLD), REQUEST_EXPORT: (8, 8),
+                   EXPORTED: (0, 0 if status else MAX_EXPORT_KEY)}.get(type, (0, 0))
     if pieces or not least <= length <= most:
         return False
     if type in (ERROR, BYE):
         return status < 0
-    if type in (FOUND, NOTIFY):
-        return status <= 0 and (type == FOUND or seq > 0)
+    if type in (FOUND, NOTIFY, EXPORTED):
+        return status <= 0 and (type != NOTIFY or seq > 0)
     if type == DRAIN:
         return status == 0 and seq <= 1
-    if type in (MESSAGE, KEPT, TAKEN, WITHDRAW):
+    if type in (MESSAGE, KEPT, TAKEN, CANCEL):
         return seq > 0 and (status == 0 or type == TAKEN and status < 0)
     if type in (DATA, LOOKUP, GONE):
         return True
-    return type in (ACK, PING, PONG, LANES, FORGET, NOTED, SHIFT, LANE_CLOSED) and status == 0
+    return type in (ACK, PING, PONG, LANES, FORGET, NOTED, SHIFT, LANE_CLOSED, REQUEST_EXPORT, WITHDRAW) and status == 0
 
 
 def access_of(ref, pieces, notification=None, checksum=None):
@@ -447,6 +449,9 @@ class Lane:
         if not is_well_formed(type, flags, pieces, length, seq, status):
             return None
         return Frame(type, seq, flags, pieces, region, generation, status, self.take(length))
+
+    def hear_export(self, frame):
+        """What the owner says of regions that are reached without it: by no lane of this kind."""
 
     def answer(self, frame):
         """Notes the answer to requests of ours; False if it was not due."""
@@ -627,6 +632,10 @@ class Initiator:
         elif frame.type == NOTED:
             self.had = frame.region
             self.begun.discard(frame.seq)  # 0 only tells how many the application has had
+        elif frame.type == REQUEST_EXPORT:  # there are no regions here
+            self.control.send(Frame(EXPORTED, frame.seq, region=frame.region, status=ESTALE).pack())
+        elif frame.type in (EXPORTED, WITHDRAW):
+            lane.hear_export(frame)
         elif frame.type == MESSAGE:  # nobody receives here
             self.control.send(Frame(KEPT, frame.seq).pack())
         elif frame.type == KEPT:

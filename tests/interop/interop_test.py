@@ -613,39 +613,39 @@ class Cases(Dialing):
     def test_copies_of_mapped_memory(self):
         connection, lane = self.near()
         ref, data = connection.lookup(b"mapped"), os.urandom(MIB)
-        shown = lane.show(ref)
-        self.assertIsNotNone(shown.here)
+        region = lane.import_region(ref)
+        self.assertIsNotNone(region.here)
         self.assertEqual(lane.copy(ref, 0, data), data)
         self.assertEqual(connection.get(ref, [(0, MIB)]), data)  # the owner sees it
         self.assertEqual(lane.copy(ref, 5, length=100), data[5:105])
         self.assertIsNone(lane.copy(ref, MIB, b"x"))
-        self.assertEqual(lane.show(ref).stamp, shown.stamp)
+        self.assertEqual(lane.import_region(ref).stamp, region.stamp)
 
     def test_copies_by_the_kernel(self):
         connection, lane = self.near()
         ref, data = connection.lookup(b"memory"), os.urandom(MIB)
-        self.assertIsNone(lane.show(ref).here)
+        self.assertIsNone(lane.import_region(ref).here)
         if not lane.reaches():
             self.skipTest("the kernel lets nobody at the memory of others")
         self.assertEqual(lane.copy(ref, MIB, data), data)
         self.assertEqual(connection.get(ref, [(MIB, MIB)]), data)
         self.assertEqual(lane.copy(ref, MIB + 7, length=9), data[7:16])
 
-    def test_regions_that_are_not_shown(self):
+    def test_regions_that_are_not_exported(self):
         connection, lane = self.near()
         ref = connection.lookup(b"memory")
         for other in (ref._replace(generation=ref.generation + 1), ref._replace(key=ref.key ^ 1),
                       ref._replace(region=99)):
-            self.assertIsNone(lane.show(other))
+            self.assertIsNone(lane.import_region(other))
             self.assertIsNone(lane.copy(other, 0, b"late"))
             self.refused(wire.ESTALE, connection.put, other, [(0, 4)], b"late", lane=1, kind=Failed)
-        lane.show(connection.lookup(b"readonly"))
+        lane.import_region(connection.lookup(b"readonly"))
         self.assertIsNone(lane.copy(connection.lookup(b"readonly"), 0, b"late"))
 
     def test_atomics_by_the_local_lane(self):
         connection, lane = self.near()
         ref = connection.lookup(b"words")
-        self.assertIsNone(lane.show(ref).here)  # it lies in no memory that could be mapped
+        self.assertIsNone(lane.import_region(ref).here)  # it lies in no memory that could be mapped
         before = connection.atomic(wire.ADD, ref, 40, 3, lane=1)
         self.assertEqual(connection.atomic(wire.CAS, ref, 40, before, before + 3, lane=1), before + 3)
         self.refused(wire.EINVAL, connection.atomic, wire.ADD, ref, 41, 1, lane=1, kind=Failed)
@@ -660,7 +660,7 @@ class Cases(Dialing):
     def test_notification_of_copies(self):
         connection, lane = self.near()
         ref = connection.lookup(b"mapped")
-        lane.show(ref)
+        lane.import_region(ref)
         notification = connection.begin_notification(40)
         lane.copy(ref, 0, b"data", notification=notification)
         connection.notify(notification)
@@ -726,18 +726,18 @@ class Cases(Dialing):
     def test_that_a_region_waits_for_who_copies(self):
         connection, lane = self.near()
         ref = connection.lookup(b"mapped")
-        shown = lane.show(ref)
-        with lane.claimed(shown) as there:
+        region = lane.import_region(ref)
+        with lane.claimed(region) as there:
             self.assertTrue(there)
             self.server.say(b"unmap")
-            while ref.region in lane.shown:  # until it is hidden
-                lane.hear_packet()
+            while ref.region in lane.imports:  # until it is withdrawn
+                connection.turn()
             for _ in range(20):
                 self.is_up_by(lane, connection)
             self.assertTrue(self.server.lines.empty())
-            shown.here[0] = 1  # which is nobody else's yet
+            region.here[0] = 1  # which is nobody else's yet
         self.assertEqual(self.server.lines.get(timeout=SOON), ["closed"])
-        with lane.claimed(shown) as there:
+        with lane.claimed(region) as there:
             self.assertFalse(there)
         self.refused(wire.ESTALE, connection.put, ref, [(0, 4)], b"late", lane=1, kind=Failed)
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The local lane, written from "The local lane" of lib/wire/README.md: a rendezvous socket, two rings in a shared
-segment, and copies to and from regions that the owner shows.
+segment, and copies to and from regions that the owner exports.
 
 It relies on x86-64 and on CPython: an item of a memoryview of 8 or 4 bytes is moved by one load or store, which the
 processor does not reorder but for a store before a load of something else; fence() forbids that.
@@ -20,15 +20,15 @@ import initiator as wire
 from initiator import EPEERLOST, EPROTO, PATIENCE, Ended, Lane
 
 LOCAL_LANE = 255
-SEGMENT, MAGIC, VERSION = 721728, 0x3167657372656678, 3
+SEGMENT, MAGIC, VERSION = 721728, 0x3167657372656678, 4
 SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 PARTS, PART = 64, 360832  # where the parts begin, and the length of one
 WRITTEN, READ, SLEEPS, WAITS, CLAIM, NONCE_AT, NONCE, SLOTS, NOTED, RING = (
     0, 64, 128, 192, 256, 320, 328, 384, 33152, 98688)
 RING_BYTES, SLOT_COUNT, SPAN = 262144, 4096, 4096
 MAX_PACKET, WAKE_UP = 8192, b"\1"
-SHOW, SHOWN, HIDE, DROP = range(1, 5)
-CONTROL_PACKET = struct.Struct("=12Q")
+DESCRIPTOR = struct.Struct("=Q")  # the packet that a descriptor comes with: of which mapping it is
+KEY = struct.Struct("=7Q")  # of a region
 READABLE, WRITABLE, CHANGEABLE = 1, 2, 6  # the last: by puts or atomics
 
 _barrier = threading.Lock()
@@ -40,13 +40,11 @@ def fence():
         pass
 
 
-FIELDS = ("kind", "region", "generation", "key", "status", "slot", "stamp", "base", "length", "access", "mapping",
-          "offset")
+FIELDS = ("slot", "stamp", "base", "length", "access", "mapping", "offset")
 
 
-def control_packet(kind, **fields):
-    fields["kind"] = kind
-    return CONTROL_PACKET.pack(*(fields.get(name, 0) for name in FIELDS))
+def region_key(**fields):
+    return KEY.pack(*(fields.get(name, 0) for name in FIELDS))
 
 
 class Segment:
@@ -119,17 +117,19 @@ class Part:
         self.segment.memory[self.start + at:self.start + at + len(data)] = data
 
 
-class Shown:
-    """A region that its owner shows: where it lies here, if its mapping came, and in the owner's process."""
+class Import:
+    """A region that its owner exports: where it lies here, if its mapping came, and in the owner's process."""
 
-    def __init__(self, fields, here):
-        _, self.region, self.generation, self.key, _, self.slot, self.stamp, self.base, self.length, self.access, _, \
-            self.offset = fields
+    def __init__(self, ref, key, here):
+        self.generation, self.key = ref.generation, ref.key
+        self.slot, self.stamp, self.base, self.length, self.access, _, self.offset = key
         self.here = here
 
 
 class LocalLane(Lane):
-    """A lane through shared memory. Whoever owns no regions answers no show."""
+    """A lane through shared memory, and its number; `connection` is whose it is, once it is up."""
+
+    number, connection = LOCAL_LANE, None
 
     def __init__(self, uri):
         super().__init__(uri.removeprefix("shm://"))
@@ -139,7 +139,7 @@ class LocalLane(Lane):
             raise Ended(EPEERLOST)
         self.read_bytes = self.written_bytes = 0  # our own indices, which we never read back
         self.mine = self.theirs = None
-        self.asked, self.shown, self.mappings = {}, {}, {}
+        self.asked, self.imports, self.mappings = {}, {}, {}
         self.over = False  # the socket has ended
 
     def dial(self, name):
@@ -265,7 +265,7 @@ class LocalLane(Lane):
 
     due = waiting
 
-    # Regions that are shown.
+    # Regions that are exported.
 
     def hear_packet(self):
         """The next packet of the socket."""
@@ -279,76 +279,75 @@ class LocalLane(Lane):
             if not packet:
                 self.over = True
             elif packet != WAKE_UP:
-                self.hear_control(packet, fds)
+                self.hear_descriptor(packet, fds)
         finally:
             for fd in fds:
                 os.close(fd)
 
-    def hear_control(self, packet, fds):
-        if len(packet) != CONTROL_PACKET.size:
+    def hear_descriptor(self, packet, fds):
+        if len(packet) != DESCRIPTOR.size:
             raise Ended(EPROTO)
-        fields = CONTROL_PACKET.unpack(packet)
-        kind, region, mapping = fields[0], fields[1], fields[10]
-        if kind == SHOWN and region in self.asked:
-            ref = self.asked.pop(region)
-            self.shown[region] = self.see(ref, fields, fds)
-        elif kind == SHOW:
-            self.socket.send(control_packet(SHOWN, region=region, status=1))  # there are no regions here
-        elif kind == HIDE:
-            self.shown.pop(region, None)
-        elif kind == DROP:
-            self.mappings.pop(mapping, None)  # regions that lie in it keep it
-        elif kind not in (SHOWN, HIDE, DROP):
-            raise Ended(EPROTO)
-
-    def see(self, ref, fields, fds):
-        """What a shown tells of a region; None: it is not to be reached."""
-        mapping, offset, length, access = fields[10], fields[11], fields[8], fields[9]
+        mapping, = DESCRIPTOR.unpack(packet)
         if mapping and len(fds) == 1:
             self.mappings[mapping] = map_memory(fds[0])
-        if fields[4] or fields[5] >= SLOT_COUNT or not fields[6]:
+
+    def hear_export(self, frame):
+        if frame.seq != self.number:
+            return
+        if frame.type == wire.EXPORTED and frame.region in self.asked:
+            self.imports[frame.region] = self.see(self.asked.pop(frame.region), frame)
+        elif frame.type == wire.WITHDRAW:
+            self.imports.pop(frame.region, None)
+            for writable in (0, 1):  # of an allocation that was made with it; regions that lie there keep it
+                self.mappings.pop(2 * frame.region + writable, None)
+
+    def see(self, ref, frame):
+        """What an exported tells of a region; None: it is not to be reached."""
+        if frame.status or len(frame.body) != KEY.size:
+            return None
+        while not self.over and select.select([self.socket], [], [], 0)[0]:
+            self.hear_packet()  # a descriptor was sent before the key that names it
+        key = KEY.unpack(frame.body)
+        slot, stamp, _, length, access, mapping, offset = key
+        if slot >= SLOT_COUNT or not stamp:
             return None
         here, writable = self.mappings.get(mapping) or (None, False)
         if here is not None and (offset + length > len(here) or access & CHANGEABLE and not writable):
             here = None
-        shown = Shown(fields, here)
-        shown.generation, shown.key = ref.generation, ref.key
-        return shown
+        return Import(ref, key, here)
 
-    def show(self, ref):
-        """Asks for a region, and waits for the answer: a Shown, or None."""
+    def import_region(self, ref):
+        """Asks for a region, and waits for the answer: an Import, or None."""
         self.asked[ref.region] = ref
-        self.socket.send(control_packet(SHOW, region=ref.region, generation=ref.generation, key=ref.key))
+        self.connection.control.send(request_export(self.number, ref))
         while ref.region in self.asked:
-            if self.over:
-                raise Ended(EPEERLOST)
-            self.hear_packet()
-        return self.shown[ref.region]
+            self.connection.turn()
+        return self.imports[ref.region]
 
     @contextmanager
-    def claimed(self, shown):
+    def claimed(self, region):
         """Claims a region for a copy; gives whether it is still there."""
-        self.mine[CLAIM] = shown.stamp
+        self.mine[CLAIM] = region.stamp
         fence()
         try:
-            yield self.theirs[SLOTS + 8 * shown.slot] == shown.stamp
+            yield self.theirs[SLOTS + 8 * region.slot] == region.stamp
         finally:
             self.mine[CLAIM] = 0
 
     def copy(self, ref, offset, data=None, length=0, notification=None):
         """Puts `data`, or gets `length` bytes, without the owner: the bytes. None: it has to go by a request."""
-        shown = self.shown.get(ref.region)
+        region = self.imports.get(ref.region)
         length = length if data is None else len(data)
         access = READABLE if data is None else WRITABLE
-        if not shown or (shown.generation, shown.key) != (ref.generation, ref.key) or not shown.access & access \
-                or offset + length > shown.length:
+        if not region or (region.generation, region.key) != (ref.generation, ref.key) or not region.access & access \
+                or offset + length > region.length:
             return None
         if notification and data is not None:
             self.note(*notification)
-        with self.claimed(shown) as there:
-            if there and shown.here is not None:
-                return copy_mapped(shown.here, shown.offset + offset, data, length)
-            return copy_by_kernel(self.pid, shown.base + offset, data, length) if there else None
+        with self.claimed(region) as there:
+            if there and region.here is not None:
+                return copy_mapped(region.here, region.offset + offset, data, length)
+            return copy_by_kernel(self.pid, region.base + offset, data, length) if there else None
 
     def note(self, number, key):
         """Tells the owner of a notification before its first copy; the key first."""
@@ -359,6 +358,11 @@ class LocalLane(Lane):
     def reaches(self):
         """Whether the kernel lets us at the owner's memory: tried where only it knows what stands."""
         return copy_by_kernel(self.pid, self.theirs[NONCE_AT], None, 16) == self.theirs.bytes(NONCE, 16)
+
+
+def request_export(lane, ref):
+    return wire.Frame(wire.REQUEST_EXPORT, lane, region=ref.region, generation=ref.generation,
+                      body=struct.pack("<Q", ref.key)).pack()
 
 
 def map_memory(fd):
@@ -411,6 +415,7 @@ def join(connection):
     while connection.heard is not lane:
         connection.turn()
     connection.lanes.append(lane)
+    lane.connection = connection
     return lane
 
 
@@ -418,4 +423,6 @@ class LocalInitiator(wire.Initiator):
     """One whose lane 0 is the local one: it dials a shm:// address."""
 
     def lane(self):
-        return LocalLane(self.address)
+        lane = LocalLane(self.address)
+        lane.number, lane.connection = 0, self
+        return lane

@@ -51,6 +51,7 @@ public:
 private:
     // The path.
     Caps caps() const override;
+    OneSided *one_sided() override { return nullptr; }
     bool post(Op &op) override;
     void flush() override;
     bool cancel(Op &op) override;

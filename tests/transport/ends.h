@@ -25,6 +25,7 @@ public:
 
     RecordingSink here;
     std::unique_ptr<Channel> channel;
+    std::unique_ptr<Import> imported;  // of the region, where it is reached without its owner
     std::vector<uint8_t> memory = std::vector<uint8_t>(8 << 20);
 
     void fill_memory(const std::vector<uint8_t> &bytes) {  // where it is
@@ -44,6 +45,7 @@ public:
         return result;
     }
     void post(Op &op) {
+        op.import = op.remote.region == kRegion && op.remote.key == kKey ? imported.get() : nullptr;
         REQUIRE(inside([&] { return channel->path().post(op); }));
     }
     void flush() {
@@ -79,8 +81,8 @@ protected:
     std::unique_ptr<Channel> accepted_;
 };
 
-// By XFER_TEST_TRANSPORT: loopback, tcp, unix, shm, shm-shown (what was asked for can be copied
-// without the owner), sim; tcp if it is not set.
+// By XFER_TEST_TRANSPORT: loopback, tcp, unix, shm, shm-shown (the region is
+// imported, and copied without its owner), sim; tcp if it is not set.
 std::unique_ptr<Ends> make_ends();
 bool is_loopback();
 

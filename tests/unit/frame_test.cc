@@ -181,7 +181,7 @@ TEST_CASE("the other types at and past their bounds") {
     CHECK(sendable(FrameType::message, 0, 8, 0, kEnvelope));
     CHECK(sendable(FrameType::message, 0, 8, 0, kEnvelope | kChecked));
     CHECK(kMaxInline + kChecksumBytes == kMaxControl);
-    for (FrameType type : {FrameType::kept, FrameType::taken, FrameType::withdraw}) {
+    for (FrameType type : {FrameType::kept, FrameType::taken, FrameType::cancel}) {
         CAPTURE(static_cast<int>(type));
         CHECK(sendable(type, 0, 0));
         CHECK(sendable(type, 0, 0, -1) == (type == FrameType::taken));
@@ -190,6 +190,23 @@ TEST_CASE("the other types at and past their bounds") {
         CHECK_FALSE(sendable(type, 0, 1));
         CHECK_FALSE(sendable(type, 0, 0, 0, 0, 0));
     }
+
+    CHECK(sendable(FrameType::request_export, 0, 8));
+    CHECK_FALSE(sendable(FrameType::request_export, 0, 7));
+    CHECK_FALSE(sendable(FrameType::request_export, 0, 9));
+    CHECK_FALSE(sendable(FrameType::request_export, 1, 8));
+    CHECK_FALSE(sendable(FrameType::request_export, 0, 8, -1));
+    CHECK(sendable(FrameType::exported, 0, 0));
+    CHECK(sendable(FrameType::exported, 0, kMaxExportKey));
+    CHECK_FALSE(sendable(FrameType::exported, 0, kMaxExportKey + 1));
+    CHECK(sendable(FrameType::exported, 0, 0, XFER_ESTALE));
+    CHECK_FALSE(sendable(FrameType::exported, 0, 1, XFER_ESTALE));
+    CHECK_FALSE(sendable(FrameType::exported, 0, 0, 1));
+    CHECK_FALSE(sendable(FrameType::exported, 1, 0));
+    CHECK(sendable(FrameType::withdraw, 0, 0));
+    CHECK_FALSE(sendable(FrameType::withdraw, 0, 1));
+    CHECK_FALSE(sendable(FrameType::withdraw, 1, 0));
+    CHECK_FALSE(sendable(FrameType::withdraw, 0, 0, -1));
 
     CHECK_FALSE(sendable(FrameType::lookup, 0, 0));
     CHECK(sendable(FrameType::lookup, 0, 1));
@@ -214,7 +231,7 @@ TEST_CASE("the other types at and past their bounds") {
 TEST_CASE("unknown types are refused") {
     for (int type = 0; type < 256; type++) {
         const bool atomic = type == static_cast<int>(FrameType::atomic);  // has another length
-        const bool known = type >= 1 && type <= 23 && !atomic;
+        const bool known = type >= 1 && type <= 26 && !atomic;
         bool any = false;
         for (uint32_t pieces : {0u, 1u}) {
             for (uint32_t length : {0u, 1u, 8u, access_length(1), uint32_t{sizeof(xfer_ref_t)}}) {

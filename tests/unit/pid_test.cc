@@ -14,15 +14,15 @@
 #include <cstring>
 
 #include "recording_sink.h"
-#include "transport/shm/import_table.h"
+#include "transport/shm/importer.h"
 #include "transport/shm/rendezvous.h"
 
 using namespace xfer;
 using namespace xfer::test;
 using shm::End;
-using shm::ImportTable;
+using shm::Importer;
+using shm::RegionKey;
 using shm::RendezvousSocket;
-using shm::Word;
 
 namespace {
 
@@ -97,20 +97,18 @@ TEST_CASE("who got the pid of a dead neighbour is left alone") {
     CHECK(door.pid() == neighbour);
 
     Ends ends;
-    ImportTable reached(door, *ends.mine, *ends.theirs);
+    Importer reached(door, *ends.mine, *ends.theirs);
+    const auto region = reached.import({.slot = 0,
+                                        .stamp = 1,
+                                        .base = reinterpret_cast<uint64_t>(target),
+                                        .length = sizeof target,
+                                        .access = XFER_READ | XFER_WRITE});
+    REQUIRE(region);
     std::vector<Piece> pieces;
     std::vector<uint8_t> local(16, 0xee);
     TestOp put(Dir::put, kRegion, {{address(local.data()), 0, 16}});
-    REQUIRE(reached.way(put) == ImportTable::Way::ask);
-    Word shown = reached.question(put);
-    shown.kind = Word::Kind::shown;
-    shown.slot = 0;
-    shown.stamp = 1;
-    shown.base = reinterpret_cast<uint64_t>(target);
-    shown.length = sizeof target;
-    shown.access = XFER_READ | XFER_WRITE;
-    reached.hear(shown, {});
-    REQUIRE(reached.way(put) == ImportTable::Way::copy);
+    put.import = region.get();
+    REQUIRE(reached.can(put));
     CHECK(reached.copy(put, pieces));
     CHECK(target_of(neighbour)[15] == 0xee);
 

@@ -67,15 +67,13 @@ public:
         last_dir = dir;
         return XFER_OK;
     }
-    Status on_reach(const Access &access, Reach &out) override {
-        CHECK(!down);
-        auto found = regions.find(access.region);
-        if (found == regions.end() || access.key != kKey) return XFER_ESTALE;
-        out = reach;
-        out.base = found->second->data();
-        out.length = found->second->size();
-        out.access = reach_access;
-        return XFER_OK;
+    // What the owner's core would find to be exported.
+    ExportedMemory memory_of(uint64_t region) const {
+        ExportedMemory memory = lies_in;
+        memory.base = regions.at(region)->data();
+        memory.length = regions.at(region)->size();
+        memory.access = export_access;
+        return memory;
     }
     void on_served(Dir dir, uint64_t bytes) override {
         CHECK(!down);
@@ -115,8 +113,8 @@ public:
     uint64_t served = 0, served_put = 0, served_get = 0, accesses = 0;
     Dir last_dir = Dir::put;
     std::map<uint64_t, std::vector<uint8_t> *> regions;
-    Reach reach;  // but for base, length and access
-    uint32_t reach_access = XFER_READ | XFER_WRITE | XFER_ATOMIC;
+    ExportedMemory lies_in;  // but for base, length and access
+    uint32_t export_access = XFER_READ | XFER_WRITE | XFER_ATOMIC;
     std::function<void()> hello_hook, control_hook;
     std::function<void(Op &, Status)> done_hook;
     bool in_method = false;  // no call may come while this is set
@@ -127,6 +125,14 @@ private:
         CHECK(!down);
     }
 };
+
+// What the cores of both ends do for a region: the owner exports it, the initiator imports it.
+inline std::unique_ptr<Import> share(Path &owner, const RecordingSink &sink, Path &initiator,
+                                     uint64_t region) {
+    auto key = owner.one_sided()->export_region({region}, sink.memory_of(region));
+    REQUIRE(key);
+    return initiator.one_sided()->import({(*key).begin(), (*key).size()});
+}
 
 // An operation with the list that it moves.
 struct TestOp : Op {

@@ -18,17 +18,17 @@
 #include <functional>
 
 #include "recording_sink.h"
+#include "transport/shm/region_key.h"
 #include "transport/shm/rendezvous.h"
 #include "transport/shm/segment.h"
-#include "transport/shm/words.h"
 #include "wire/hello.h"
 
 using namespace xfer;
 using namespace xfer::test;
 using shm::Packet;
+using shm::RegionKey;
 using shm::RendezvousSocket;
 using shm::Segment;
-using shm::Word;
 
 namespace {
 
@@ -99,25 +99,25 @@ struct Neighbours {
         channel->start(here, 64, 64);
         channel->resume();
     }
+    // With what was imported, as core would.
+    bool post(TestOp &op) {
+        op.import = op.remote.region == kRegion && op.remote.key == kKey ? imported.get() : nullptr;
+        return channel->path().post(op);
+    }
     // Runs the operation; its status.
     Status now(TestOp &op) {
         const size_t before = here.done.size();
-        REQUIRE(channel->path().post(op));
+        REQUIRE(post(op));
         channel->path().flush();
         REQUIRE(until([&] { return here.done.size() > before; }));
         return here.done.back().status;
     }
-    // A first operation asks for the region; from the answer on they are copied.
+    // What names the region is copied from here on.
     void get_near() {
-        std::vector<uint8_t> local(16);
-        TestOp first(Dir::get, kRegion, {{address(local.data()), 0, 16}});
-        REQUIRE(now(first) == XFER_OK);
-        turn_some(*loop);
-        const uint64_t asked = there.accesses;
-        TestOp second(Dir::get, kRegion, {{address(local.data()), 0, 16}});
-        REQUIRE(now(second) == XFER_OK);
-        REQUIRE(there.accesses == asked);  // nobody there was asked
+        imported = share(accepted().path(), there, channel->path(), kRegion);
+        REQUIRE(imported);
     }
+    std::unique_ptr<Import> imported;
 };
 
 Fd from_child(const std::function<Result<Fd>()> &make, uid_t user) {
@@ -174,21 +174,13 @@ struct Raw : Neighbours {
         REQUIRE(taken);
         segment = std::move(*taken);
     }
-    void say(const Word &word) { REQUIRE(door->send(encode(word)) == 0); }
-    Word heard() {
-        Packet packet;
-        int error = EAGAIN;
-        do
-            REQUIRE(until([&] { return (error = door->receive(packet)) != EAGAIN; }));
-        while (error == 0 && packet.is_bell());
-        REQUIRE(error == 0);
-        auto word = shm::decode_word(packet.bytes);
-        REQUIRE(word);
-        return *word;
-    }
-    Word show(uint64_t region = kRegion, uint64_t key = kKey) {
-        say({.kind = Word::Kind::show, .region = region, .generation = 1, .key = key});
-        return heard();
+    OneSided &owner() { return *accepted().path().one_sided(); }
+    RegionKey exported() {
+        auto key = owner().export_region({kRegion}, there.memory_of(kRegion));
+        REQUIRE(key);
+        auto decoded = shm::decode_region_key({(*key).begin(), (*key).size()});
+        REQUIRE(decoded);
+        return *decoded;
     }
     bool ends() {
         return until([&] { return there.down.has_value(); });
@@ -230,26 +222,18 @@ struct RawOwner {
         while (packet.is_bell());
         return packet;
     }
-    void say(const Word &word, std::span<const int> fds = {}) {
-        REQUIRE(door->send(encode(word), fds) == 0);
-        turn_some(*loop);
+    void sends(uint64_t mapping, const Fd &memory) {
+        const ConstBytes bytes{reinterpret_cast<const uint8_t *>(&mapping), sizeof mapping};
+        REQUIRE(door->send(bytes, std::array{memory.get()}) == 0);
     }
-    // The first operation asks, and waits in the rings.
-    void shows(TestOp &first, const Fd &memory, uint64_t mapping, uint64_t length) {
-        REQUIRE(channel->path().post(first));
-        channel->path().flush();
-        const auto asked = shm::decode_word(hears().bytes);
-        REQUIRE(asked);
-        REQUIRE(asked->kind == Word::Kind::show);
+    std::unique_ptr<Import> imports(uint64_t mapping, uint64_t length) {
         segment->end(shm::Side::acceptor).slots[1].store(77);
-        say({.kind = Word::Kind::shown,
-             .region = asked->region,
-             .slot = 1,
-             .stamp = 77,
-             .length = length,
-             .access = XFER_READ | XFER_WRITE,
-             .mapping = mapping},
-            std::array{memory.get()});
+        const ExportKey key = encode(RegionKey{.slot = 1,
+                                               .stamp = 77,
+                                               .length = length,
+                                               .access = XFER_READ | XFER_WRITE,
+                                               .mapping = mapping});
+        return channel->path().one_sided()->import({key.begin(), key.size()});
     }
 };
 
@@ -295,7 +279,7 @@ TEST_CASE("who is deaf hears later, all of it and in order") {
         CHECK(pair.there.controls[i].frame.seq == i + 1);
 }
 
-TEST_CASE("once a region is shown, its owner is not asked any more") {
+TEST_CASE("once a region is imported, its owner is not asked any more") {
     Neighbours pair;
     pair.meet();
     pair.get_near();
@@ -344,7 +328,7 @@ TEST_CASE("an atomic that was posted when the region ended is refused, and not d
     n.meet();
     n.get_near();
     TestAtomic late(AtomicOp::add, 8, 3);
-    REQUIRE(n.channel->path().post(late));
+    REQUIRE(n.post(late));
     n.there.regions.clear();
     CHECK(n.accepted().path().retire(RegionId{kRegion}, XFER_ESTALE));
     n.channel->path().flush();
@@ -364,7 +348,8 @@ TEST_CASE("a region that has ended is not touched, and what comes later is refus
     for (int i = 0; i < 3; ++i) {  // before its end is heard of, and after
         TestOp put(Dir::put, kRegion, {{address(local.data()), 0, 1'000}});
         CHECK(pair.now(put) == XFER_ESTALE);
-        turn_some(*pair.loop);
+        pair.channel->path().one_sided()->withdrawn({kRegion});
+        pair.channel->path().one_sided()->drop(std::move(pair.imported));
     }
     CHECK(std::count(pair.memory.begin(), pair.memory.end(), 0) == 8 << 20);
 }
@@ -375,7 +360,7 @@ TEST_CASE("a put that was posted when the region ended is refused") {
     pair.get_near();
     std::vector<uint8_t> local = pattern(1'000, 1);
     TestOp put(Dir::put, kRegion, {{address(local.data()), 0, 1'000}});
-    REQUIRE(pair.channel->path().post(put));
+    REQUIRE(pair.post(put));
     CHECK(pair.accepted().path().retire(RegionId{kRegion}, XFER_ESTALE));
     pair.there.regions.clear();
     pair.channel->path().flush();
@@ -385,13 +370,30 @@ TEST_CASE("a put that was posted when the region ended is refused") {
     CHECK(pair.memory[0] == 0);
 }
 
+TEST_CASE("a put that was posted when its import is dropped goes as a request") {
+    Neighbours pair;
+    pair.meet();
+    pair.get_near();
+    std::vector<uint8_t> local = pattern(1'000, 1);
+    TestOp put(Dir::put, kRegion, {{address(local.data()), 0, 1'000}});
+    REQUIRE(pair.post(put));
+    pair.channel->path().one_sided()->drop(std::move(pair.imported));
+    CHECK(!put.import);
+    const uint64_t asked = pair.there.accesses;
+    pair.channel->path().flush();
+    REQUIRE(pair.until([&] { return !pair.here.done.empty(); }));
+    CHECK(pair.here.done.back().status == XFER_OK);
+    CHECK(pair.there.accesses == asked + 1);
+    CHECK(std::equal(local.begin(), local.end(), pair.memory.begin()));
+}
+
 TEST_CASE("a canceled operation that was not copied is not copied any more") {
     Neighbours pair;
     pair.meet();
     pair.get_near();
     std::vector<uint8_t> local = pattern(1'000, 1);
     TestOp put(Dir::put, kRegion, {{address(local.data()), 0, 1'000}});
-    REQUIRE(pair.channel->path().post(put));
+    REQUIRE(pair.post(put));
     CHECK(pair.channel->path().cancel(put));
     pair.channel->path().flush();
     const size_t before = pair.here.done.size();
@@ -434,11 +436,11 @@ TEST_CASE("what was noted counts as sent, though it takes the rings and never le
     pair.get_near();
     std::vector<uint8_t> local(1 << 20);
     TestOp fills(Dir::put, kRegion + 1, {{address(local.data()), 0, 1 << 20}});
-    REQUIRE(pair.channel->path().post(fills));
+    REQUIRE(pair.post(fills));
     pair.channel->path().flush();  // the ring is full now: nobody reads before the loop turns
     TestOp notified(Dir::put, kRegion, {{address(local.data()), 0, 16}});
     notified.remote.notification = 1;
-    REQUIRE(pair.channel->path().post(notified));
+    REQUIRE(pair.post(notified));
     CHECK(pair.accepted().path().retire(RegionId{kRegion}, XFER_ESTALE));
     pair.channel->path().flush();
     CHECK(notified.sent);
@@ -454,7 +456,7 @@ TEST_CASE("what is posted on a channel that could not start ends with it") {
     pair.channel->start(pair.here, 64, 64);  // no rings have come
     std::vector<uint8_t> local(16);
     TestOp op(Dir::put, kRegion, {{address(local.data()), 0, 16}});
-    REQUIRE(pair.channel->path().post(op));
+    REQUIRE(pair.post(op));
     pair.channel->path().flush();
     REQUIRE(pair.until([&] { return pair.here.down.has_value(); }));
     REQUIRE(pair.here.done.size() == 1);
@@ -470,8 +472,8 @@ TEST_CASE("every operation ends with the channel, and both ends are told") {
     TestOp near(Dir::put, kRegion, {{address(local.data()), 0, 1'000}});
     TestOp far(Dir::put, kRegion + 1, {{address(local.data()), 0, 1'000}});
     const size_t before = pair.here.done.size();
-    REQUIRE(pair.channel->path().post(near));
-    REQUIRE(pair.channel->path().post(far));
+    REQUIRE(pair.post(near));
+    REQUIRE(pair.post(far));
     pair.channel->close({XFER_ECLOSED, 0, 0, "enough"});
     REQUIRE(pair.until([&] { return pair.here.down && pair.there.down; }));
     CHECK(pair.here.done.size() == before + 2);
@@ -509,35 +511,75 @@ TEST_CASE("memory that a neighbour made can be mapped, and only as far as it was
         CAPTURE(writable);
         Raw raw(true);
         Fd made = memfd(1 << 20, F_SEAL_SHRINK | F_SEAL_GROW);
-        raw.there.reach.memory = {3};
-        raw.there.reach.fd = made.get();
-        raw.there.reach.offset = 4096;
-        raw.there.reach_access = XFER_READ | (writable ? uint32_t{XFER_WRITE} : 0u);
+        raw.there.lies_in = {.memory = {3}, .fd = made.get(), .offset = 4096};
+        raw.there.export_access = XFER_READ | (writable ? uint32_t{XFER_WRITE} : 0u);
         raw.join();
-        raw.say({.kind = Word::Kind::show, .region = kRegion, .generation = 1, .key = kKey});
+        const RegionKey key = raw.exported();
+        CHECK(key.mapping == (3u << 1 | (writable ? 1u : 0u)));
+        CHECK(key.offset == 4096);
         Packet packet;
-        REQUIRE(raw.until([&] { return raw.door->receive(packet) == 0; }));
+        REQUIRE(raw.door->receive(packet) == 0);  // it was sent before the key is
         REQUIRE(packet.fds.size() == 1);
-        const auto word = shm::decode_word(packet.bytes);
-        REQUIRE(word);
-        CHECK(word->mapping == (3u << 1 | (writable ? 1u : 0u)));
-        CHECK(word->offset == 4096);
+        CHECK(shm::decode_mapping(packet.bytes)->value == key.mapping);
         void *at =
             ::mmap(nullptr, 1 << 20, PROT_READ | PROT_WRITE, MAP_SHARED, packet.fds[0].get(), 0);
         CHECK((at != MAP_FAILED) == writable);
         if (at != MAP_FAILED) ::munmap(at, 1 << 20);
         // The second time it has it already.
-        raw.say({.kind = Word::Kind::show, .region = kRegion, .generation = 1, .key = kKey});
-        REQUIRE(raw.until([&] { return raw.door->receive(packet) == 0; }));
-        CHECK(packet.fds.empty());
+        CHECK(raw.exported().mapping == key.mapping);
+        CHECK(raw.door->receive(packet) == EAGAIN);
+    }
+}
+
+TEST_CASE("a region is not exported while its descriptor can't leave") {
+    Raw raw(true);
+    Fd made = memfd(1 << 20, F_SEAL_SHRINK | F_SEAL_GROW);
+    raw.join();
+    raw.there.lies_in.fd = made.get();
+    std::optional<Status> refused;
+    for (uint64_t memory = 100; !refused && memory < 10'000; ++memory) {
+        raw.there.lies_in.memory = {memory};
+        auto key = raw.owner().export_region({kRegion}, raw.there.memory_of(kRegion));
+        if (!key) refused = key.error().status;
+    }
+    REQUIRE(refused);
+    CHECK(*refused == XFER_EAGAIN);
+    Packet packet;
+    while (raw.door->receive(packet) == 0) {}
+    const RegionKey key = raw.exported();
+    REQUIRE(raw.door->receive(packet) == 0);
+    CHECK(shm::decode_mapping(packet.bytes)->value == key.mapping);
+}
+
+TEST_CASE("a key finds its descriptor, though the socket was not read yet") {
+    constexpr uint64_t kSize = 1 << 20, kMapping = 15;
+    RawOwner owner;
+    Fd memory = memfd(kSize, F_SEAL_SHRINK | F_SEAL_GROW);
+    owner.door->ring();
+    owner.sends(kMapping + 2, memory);
+    owner.sends(kMapping, memory);
+    SUBCASE("and something else waits behind it") {
+        uint8_t bye[Frame::kSize];
+        Frame frame;
+        frame.type = FrameType::bye;
+        frame.status = XFER_ECLOSED;
+        encode(frame, bye);
+        REQUIRE(owner.door->send(bye) == 0);
+        CHECK(owner.imports(kMapping, kSize));
+        CHECK(owner.here.controls.empty());
+        CHECK(turn_until(*owner.loop, [&] { return owner.here.controls.size() == 1; }));
+    }
+    SUBCASE("alone") {
+        CHECK(owner.imports(kMapping, kSize));
+        turn_some(*owner.loop);
+        CHECK_FALSE(owner.here.down);
     }
 }
 
 TEST_CASE("an end waits for who copies, and no longer") {
     Raw raw;
     raw.join();
-    const Word shown = raw.show();
-    REQUIRE(shown.status == 0);
+    const RegionKey shown = raw.exported();
     auto &hazard = raw.segment->end(shm::Side::initiator).hazard;
     hazard.store(shown.stamp);
     CHECK_FALSE(raw.accepted().path().retire(RegionId{kRegion}, XFER_ESTALE));
@@ -554,7 +596,7 @@ TEST_CASE("the end of the channel waits for who copies, or for its death") {
         CAPTURE(dies);
         Raw raw;
         raw.join();
-        const Word shown = raw.show();
+        const RegionKey shown = raw.exported();
         auto &hazard = raw.segment->end(shm::Side::initiator).hazard;
         hazard.store(shown.stamp);
         raw.accepted().close({XFER_ECLOSED, 0, 0, "enough"});
@@ -571,14 +613,12 @@ TEST_CASE("the end of the channel waits for who copies, or for its death") {
 TEST_CASE("stamps do not return") {
     Raw raw;
     raw.join();
-    const Word first = raw.show();
+    const RegionKey first = raw.exported();
+    CHECK(raw.exported().stamp == first.stamp);  // until it ends
     CHECK(raw.accepted().path().retire(RegionId{kRegion}, XFER_ESTALE));
-    CHECK(raw.heard().kind == Word::Kind::hide);
-    const Word second = raw.show();
+    const RegionKey second = raw.exported();
     CHECK(second.slot == first.slot);
     CHECK(second.stamp > first.stamp);
-    CHECK(raw.show(kRegion, kKey + 1).status != 0);
-    CHECK(raw.show(kRegion + 1).status != 0);
 }
 
 TEST_CASE("a neighbour that says nonsense is left, and nothing worse") {
@@ -598,16 +638,16 @@ TEST_CASE("a neighbour that says nonsense is left, and nothing worse") {
         CHECK(raw.door->send(std::vector<uint8_t>(shm::kMaxPacket + 1)) == 0);
         CHECK(raw.ends());
     }
-    SUBCASE("a word that there is not") {
+    SUBCASE("a packet of a length that there is not") {
         Raw raw;
         raw.join();
-        raw.say({.kind = static_cast<Word::Kind>(99)});
+        CHECK(raw.door->send(std::vector<uint8_t>(96)) == 0);
         CHECK(raw.ends());
     }
-    SUBCASE("words cut short") {
+    SUBCASE("a packet cut short") {
         Raw raw;
         raw.join();
-        CHECK(raw.door->send(std::vector<uint8_t>(sizeof(Word) - 1)) == 0);
+        CHECK(raw.door->send(std::vector<uint8_t>(sizeof(uint64_t) - 1)) == 0);
         CHECK(raw.ends());
     }
     SUBCASE("an index past the ring") {
@@ -626,15 +666,38 @@ TEST_CASE("a neighbour that says nonsense is left, and nothing worse") {
         raw.accepted().send(ping, {});
         CHECK(raw.ends());
     }
-    SUBCASE("answers that nobody asked for") {
+    SUBCASE("a descriptor's packet without one") {
         Raw raw;
         raw.join();
-        raw.say({.kind = Word::Kind::shown, .region = 5, .slot = UINT64_MAX, .length = UINT64_MAX});
-        raw.say({.kind = Word::Kind::hide, .region = 5});
-        raw.say({.kind = Word::Kind::drop, .mapping = 5});
+        CHECK(raw.door->send(std::vector<uint8_t>(sizeof(uint64_t))) == 0);
         turn_some(*raw.loop);
         CHECK_FALSE(raw.there.down);
     }
+}
+
+TEST_CASE("a key that is wild reaches nothing") {
+    constexpr uint64_t kSize = 1 << 20, kMapping = 15;
+    RawOwner owner;
+    Fd memory = memfd(kSize, F_SEAL_SHRINK | F_SEAL_GROW);
+    owner.sends(kMapping, memory);
+    OneSided &path = *owner.channel->path().one_sided();
+    const auto imports = [&](RegionKey key) {
+        const ExportKey bytes = encode(key);
+        return path.import({bytes.begin(), bytes.size()}) != nullptr;
+    };
+    const RegionKey good{.slot = 1,
+                         .stamp = 77,
+                         .length = kSize,
+                         .access = XFER_READ | XFER_WRITE,
+                         .mapping = kMapping};
+    CHECK(imports(good));
+    RegionKey wild = good;
+    wild.slot = shm::kSlots;
+    CHECK_FALSE(imports(wild));
+    const std::vector<uint8_t> bytes(kMaxExportKey);
+    for (size_t length = 0; length < bytes.size(); ++length)
+        if (length != sizeof(RegionKey)) CHECK_FALSE(path.import({bytes.data(), length}));
+    CHECK_FALSE(owner.here.down);
 }
 
 TEST_CASE("who has not been answered yet brings no memory along") {
@@ -752,19 +815,19 @@ TEST_CASE("a segment that a neighbour made up is not mapped") {
 TEST_CASE("the end of a message leaves the region of its number alone") {
     Raw raw(true);
     Fd made = memfd(1 << 20, F_SEAL_SHRINK | F_SEAL_GROW);
-    raw.there.reach.memory = memory_of({kRegion});
-    raw.there.reach.fd = made.get();
+    raw.there.lies_in = {.memory = memory_of({kRegion}), .fd = made.get()};
     raw.join();
-    CHECK(raw.show().mapping != 0);
+    const RegionKey key = raw.exported();
+    CHECK(key.mapping != 0);
+    Packet packet;
+    REQUIRE(raw.door->receive(packet) == 0);
     CHECK(raw.accepted().path().retire(MessageId{kRegion}, XFER_ESTALE));
-    const Word again = raw.show();  // nothing was said before
-    CHECK(again.kind == Word::Kind::shown);
-    CHECK(again.status == 0);
+    const RegionKey again = raw.exported();
+    CHECK(again.stamp == key.stamp);
+    CHECK(raw.door->receive(packet) == EAGAIN);  // its descriptor is known
     CHECK(raw.accepted().path().retire(RegionId{kRegion}, XFER_ESTALE));
-    CHECK(raw.heard().kind == Word::Kind::hide);
-    const Word dropped = raw.heard();
-    CHECK(dropped.kind == Word::Kind::drop);
-    CHECK(dropped.mapping == again.mapping);
+    CHECK(raw.exported().stamp > key.stamp);
+    CHECK(raw.door->receive(packet) == 0);  // and has come anew
 }
 
 TEST_CASE("memory stays mapped as long as a region points into it, whatever its owner says") {
@@ -777,10 +840,13 @@ TEST_CASE("memory stays mapped as long as a region points into it, whatever its 
     RawOwner owner;
     Fd memory = memfd(kSize, F_SEAL_SHRINK | F_SEAL_GROW);
     std::vector<uint8_t> local = pattern(4'096, 3), found(local.size());
-    TestOp first(Dir::put, kRegion, {{address(local.data()), 0, 16}});
-    owner.shows(first, memory, kMapping, kSize);
+    owner.sends(kMapping, memory);
+    std::unique_ptr<Import> imported = owner.imports(kMapping, kSize);
+    REQUIRE(imported);
+    OneSided &path = *owner.channel->path().one_sided();
     const auto put = [&](uint64_t offset) {
         TestOp op(Dir::put, kRegion, {{address(local.data()), offset, local.size()}});
+        op.import = imported.get();
         const size_t before = owner.here.done.size();
         REQUIRE(owner.channel->path().post(op));
         owner.channel->path().flush();
@@ -791,10 +857,10 @@ TEST_CASE("memory stays mapped as long as a region points into it, whatever its 
         CHECK(found == local);
     };
     put(0);
-    owner.say({.kind = Word::Kind::drop, .mapping = kMapping});
+    path.withdrawn({kMapping >> 1});  // of which it was made
     put(8'192);
     CHECK(mapped());
-    owner.say({.kind = Word::Kind::hide, .region = kRegion});
+    path.drop(std::move(imported));
     CHECK_FALSE(mapped());
     owner.channel->close({XFER_ECLOSED, 0, 0, "enough"});
     owner.door.reset();
@@ -864,7 +930,7 @@ TEST_CASE("a flood of wake-ups holds up nobody else") {
     turn_some(*pair.loop);
 }
 
-TEST_CASE("descriptors that nobody asked for are closed") {
+TEST_CASE("descriptors that no key names are few, and end with the channel") {
     const auto open_files = [] {
         const std::filesystem::directory_iterator all("/proc/self/fd");
         return std::distance(begin(all), end(all));
@@ -874,15 +940,19 @@ TEST_CASE("descriptors that nobody asked for are closed") {
     turn_some(*raw.loop);
     const auto before = open_files();
     Fd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
-    for (int i = 0; i < 100; ++i) {
-        const Word word{.kind = Word::Kind::shown, .region = 5, .mapping = 6};
-        REQUIRE(raw.door->send(encode(word), std::array{null.get()}) == 0);
+    for (uint64_t mapping = 0; mapping < 200; ++mapping) {
+        const ConstBytes bytes{reinterpret_cast<const uint8_t *>(&mapping), sizeof mapping};
+        REQUIRE(raw.door->send(bytes, std::array{null.get()}) == 0);
         turn_some(*raw.loop, 1);
     }
     null.reset();
     turn_some(*raw.loop);
-    CHECK(open_files() <= before);
+    CHECK(open_files() <= before + 64);
     CHECK_FALSE(raw.there.down);
+    raw.door.reset();
+    REQUIRE(raw.ends());
+    raw.accepting.channels.clear();
+    CHECK(open_files() < before);
 }
 
 TEST_CASE("holes punched into the rings end the channel, and nothing worse") {
@@ -910,7 +980,7 @@ TEST_CASE("holes punched into the rings end the channel, and nothing worse") {
 TEST_CASE("who copies for ever is looked at less and less often") {
     Raw raw;
     raw.join();
-    const Word shown = raw.show();
+    const RegionKey shown = raw.exported();
     raw.segment->end(shm::Side::initiator).hazard.store(shown.stamp);
     CHECK_FALSE(raw.accepted().path().retire(RegionId{kRegion}, XFER_ESTALE));
     // In 300 ms: some ten looks and the thirty turns that nothing ends; never doubled, one look

@@ -41,6 +41,10 @@ constexpr uint64_t kLaneWindow = 8u << 20;   // unanswered bytes
 constexpr uint64_t kLocalWindow = 2u << 20;  // of the local path: what is small waits behind it
 constexpr uint64_t kSmall = 64 * 1024;       // batches up to this stay on the control channel
 
+// A path by which regions are reached without their owner.
+constexpr uint32_t kMaxImports = 4'096;
+constexpr uint32_t kMaxExportsAsked = 64;  // questions that wait for an answer
+
 constexpr uint64_t kMaxCopy = 4'096;  // bytes of an operation that are copied when it begins
 
 // Messages.

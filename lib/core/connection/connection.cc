@@ -15,7 +15,7 @@ namespace {
 
 // Of the user's; what merely keeps the connection, or answers the peer, is not.
 bool is_work(FrameType type) {
-    return type == FrameType::notify || type == FrameType::message || type == FrameType::withdraw;
+    return type == FrameType::notify || type == FrameType::message || type == FrameType::cancel;
 }
 
 }  // namespace
@@ -384,7 +384,7 @@ void Connection::on_control(Lane &lane, const Frame &frame, ConstBytes body) {
     case FrameType::message:
         touch();
         return message_receiver.hear(frame, body);
-    case FrameType::withdraw:
+    case FrameType::cancel:
         return message_receiver.withdraw(frame);
     case FrameType::kept:
     case FrameType::taken:
@@ -404,6 +404,10 @@ void Connection::on_control(Lane &lane, const Frame &frame, ConstBytes body) {
         return lanes.on_control_switch(lane);
     case FrameType::lane_closed:
         return lanes.on_lane_closed(frame);
+    case FrameType::request_export:
+    case FrameType::exported:
+    case FrameType::withdraw:
+        return lanes.on_export(frame, body);
     case FrameType::drain:
         return on_drain(frame);
     case FrameType::bye:

@@ -307,8 +307,20 @@ void LaneSet::give_back() {
 uint32_t LaneSet::retire(Target target, Status why) {
     uint32_t lanes = 0;
     for (auto &lane : lanes_)
-        if (lane->rail.path && !lane->rail.path->retire(target, why)) ++lanes;
+        if (!lane->rail.retire(target, why)) ++lanes;
     return lanes;
+}
+
+// A lane may have ended meanwhile: who asks goes on without.
+void LaneSet::on_export(const Frame &frame, ConstBytes body) {
+    Lane *lane = find(frame.seq);
+    if (lane && lane->rail.is_one_sided()) return lane->rail.on_export(frame, body);
+    if (frame.type != FrameType::request_export) return;
+    Frame answer = word(FrameType::exported);
+    answer.seq = frame.seq;
+    answer.region = frame.region;
+    answer.status = XFER_EUNSUPPORTED;
+    connection_.send(answer);
 }
 
 void LaneSet::discard(NotificationId notification) {

@@ -58,8 +58,9 @@ public:
     // ---- their end
     // True: the connection goes on without it, for now at least.
     bool survives(Lane &lane, const Failure &why);
-    void on_lane_closed(const Frame &frame);     // the peer's end of one
-    uint32_t retire(Target target, Status why);  // how many are not quiet yet
+    void on_lane_closed(const Frame &frame);              // the peer's end of one
+    void on_export(const Frame &frame, ConstBytes body);  // of regions that are reached by one
+    uint32_t retire(Target target, Status why);           // how many are not quiet yet
     void discard(NotificationId notification);
     void give_back();  // what their paths refused, or lost with the connection
     void close(const Failure &why);

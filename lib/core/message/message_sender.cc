@@ -121,7 +121,7 @@ bool MessageSender::still(Connection &connection, Transfer &transfer) {
 
 void MessageSender::withdraw(Connection &connection, Transfer &transfer) {
     Frame frame;
-    frame.type = FrameType::withdraw;
+    frame.type = FrameType::cancel;
     frame.seq = transfer.letter.number;
     connection.send(frame);
     if (still(connection, transfer)) flow_.fence(transfer);

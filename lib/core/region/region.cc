@@ -40,7 +40,7 @@ Status Region::check(Dir dir, const Access &asked, std::span<const WirePiece> pi
 }
 
 // A memory is known by the region that was made of it.
-Status Region::reach(const Access &asked, Reach &out) const {
+Status Region::find_export(const Access &asked, ExportedMemory &out) const {
     if (asked.generation != generation || asked.key != key) return XFER_ESTALE;
     out.base = base;
     out.length = length;

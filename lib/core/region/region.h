@@ -82,7 +82,7 @@ public:
     // Whether a peer may do this; fills `out` only if so.
     Status check(Dir dir, const Access &access, std::span<const WirePiece> pieces,
                  std::vector<iovec> &out) const;
-    Status reach(const Access &access, Reach &out) const;
+    Status find_export(const Access &access, ExportedMemory &out) const;
     RemoteRegion describe() const;  // what its ref says
     // False: the application has unmapped it. The system is asked once in each turn of a loop.
     bool is_there(uint64_t now);

@@ -31,10 +31,10 @@ Status TargetSide::access(Dir dir, const Access &asked, std::span<const WirePiec
     return status;
 }
 
-Status TargetSide::reach(const Access &asked, Reach &out) {
+Status TargetSide::find_export(const Access &asked, ExportedMemory &out) {
     const auto id = asked.target().region();
     Region *region = id ? connection_.shard.regions.find(*id) : nullptr;
-    return region ? region->reach(asked, out) : XFER_ESTALE;
+    return region ? region->find_export(asked, out) : XFER_ESTALE;
 }
 
 Status TargetSide::pull(Dir dir, const Access &asked, std::span<const WirePiece> pieces,

@@ -18,7 +18,7 @@ class TargetSide {
 public:
     explicit TargetSide(Connection &connection) : connection_(connection) {}
 
-    Status reach(const Access &access, Reach &out);
+    Status find_export(const Access &access, ExportedMemory &out);  // as access, for all of it
     Status access(Dir dir, const Access &access, std::span<const WirePiece> pieces,
                   std::vector<iovec> &out);
     void unmapped(Target target);  // what the peer asked for is not there

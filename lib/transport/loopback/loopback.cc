@@ -43,6 +43,7 @@ public:
 
 private:
     Caps caps() const override { return {scope(), max_ops_, kMaxChunk, kMaxPieces}; }
+    OneSided *one_sided() override { return nullptr; }
     bool post(Op &op) override;
     void flush() override { loop_.defer(*this); }
     bool cancel(Op &op) override;

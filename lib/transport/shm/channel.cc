@@ -80,7 +80,7 @@ void ShmChannel::read_later() {
 // Takes the wake-up, so that the rendezvous socket is silent; anything else is heard in a turn of
 // its own.
 bool ShmChannel::doze() {
-    if (!std::exchange(unread_, false)) return true;
+    if (!std::exchange(unread_, false) || kept_) return true;
     int error = 0;
     if (!catch_bad_alloc([&] { error = rendezvous_.receive(heard_packet_); })) error = ENOMEM;
     if (error != EAGAIN && (error || !heard_packet_.is_bell())) {
@@ -123,7 +123,7 @@ void ShmChannel::hung_up(int error) {
 void ShmChannel::hear(Packet &packet) {
     if (stage_ == Stage::hello) return hear_hello(packet);
     if (stage_ != Stage::frames) return;
-    if (const auto word = decode_word(packet.bytes)) return hear(*word, std::move(packet.fds));
+    if (hear_descriptor(packet)) return;
     if (const auto bye = decode_bye(packet.bytes)) return sink_->on_control(*bye, {});
     close({XFER_EPROTO, XFER_ORIGIN_NONE, 0, remote_ + ": words that nobody says"});
 }
@@ -191,8 +191,8 @@ void ShmChannel::join(std::unique_ptr<Segment> segment, Side side) {
     End &mine = segment_->end(side), &theirs = segment_->end(other(side));
     mine.nonce = nonce_;
     mine.nonce_at.store(reinterpret_cast<uint64_t>(nonce_.data()));
-    imports_ = std::make_unique<ImportTable>(rendezvous_, mine, theirs);
-    exports_ = std::make_unique<ExportTable>(mine, theirs);
+    importer_ = std::make_unique<Importer>(rendezvous_, mine, theirs);
+    slots_ = std::make_unique<SlotTable>(mine, theirs);
 }
 
 // The acceptor's last words bring the segment along.
@@ -271,6 +271,7 @@ void ShmChannel::on_served(Dir dir, uint64_t bytes) {
 
 void ShmChannel::run() {
     if (kept_ && !catch_bad_alloc([&] { read(); })) close(no_memory());
+    if (std::exchange(woken_, false) && rings_) rings_->rung();
     if (stage_ != Stage::over) say();
     told();
     if (dialed_ && stage_ == Stage::hello) {

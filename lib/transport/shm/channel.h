@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A channel between neighbours. Its handshake goes through the rendezvous socket; the last word of
-// it comes with the segment, and from then on frames go by the rings. What the neighbour has shown
-// is copied without it.
+// it comes with the segment, and from then on frames go by the rings. Its path copies to and from
+// regions that were imported; other operations go by the rings, too.
 #pragma once
 
 #include <deque>
@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "transport/shm/export_table.h"
-#include "transport/shm/import_table.h"
+#include "transport/shm/importer.h"
 #include "transport/shm/rendezvous.h"
 #include "transport/shm/ring_stream.h"
 #include "transport/shm/segment.h"
+#include "transport/shm/slot_table.h"
 #include "transport/stream/channel.h"
 #include "util/log.h"
 
@@ -22,6 +22,7 @@ namespace xfer::shm {
 
 class ShmChannel final : public Channel,
                          Path,
+                         OneSided,
                          WatchSink,
                          ChannelSink,
                          PathSink,
@@ -54,11 +55,16 @@ private:
 
     // The path.
     Caps caps() const override { return {scope(), max_ops_, kMaxChunk, kMaxPieces}; }
+    OneSided *one_sided() override { return this; }
     bool post(Op &op) override;
     void flush() override;
     bool cancel(Op &op) override;
     bool retire(Target target, Status why) override;
     void discard(NotificationId notification) override;
+    Result<ExportKey> export_region(RegionId region, const ExportedMemory &memory) override;
+    std::unique_ptr<Import> import(ConstBytes key) override;
+    void drop(std::unique_ptr<Import> import) override;
+    void withdrawn(RegionId region) override;
 
     // Of the rendezvous socket, and of our turn.
     void on_ready(uint32_t readiness) override;
@@ -75,11 +81,10 @@ private:
     Failure share();
     void finish();
 
-    // Copies and what they need; transport/shm/channel_import.cc.
-    void hear(const Word &word, std::vector<Fd> fds);
-    void show(const Word &asked);
-    void tell(const Word &word, Fd along = {});
-    bool copies(Op &op);
+    // Copies and what they need; transport/shm/channel_copy.cc.
+    bool hear_descriptor(Packet &packet);  // false: it is none
+    void read_descriptors();
+    int send_descriptor(MappingId mapping, int fd);
     void copy_all();
     bool give_to_rings(Op &op, bool seen);
     void told();
@@ -97,7 +102,6 @@ private:
     void on_done(Op &op, Status status) override;
     Status on_access(Dir dir, const Access &access, std::span<const WirePiece> pieces,
                      std::vector<iovec> &out) override;
-    Status on_reach(const Access &, Reach &) override { return XFER_ESTALE; }
     void on_served(Dir dir, uint64_t bytes) override;
     void on_quiesced(Target target) override;
     void on_unmapped(Target target) override { path_sink_->on_unmapped(target); }
@@ -123,6 +127,7 @@ private:
     bool unread_ =
         false;  // packets may wait in the rendezvous socket, and the rings are read first
     std::optional<int> kept_;  // what receiving heard_packet_ said, which is not heard yet
+    bool woken_ = false;       // the rings are to be looked at, in a turn of ours
     Failure gone_;             // how
     Timer unheard_{*this};     // it left words for who does not listen yet
     uint64_t last_heard_ = 0;
@@ -134,8 +139,8 @@ private:
 
     using Ops = List<Op, InPath>;
     const std::array<uint8_t, 16> nonce_;  // who reads it here reaches all of our memory
-    std::unique_ptr<ImportTable> imports_;
-    std::unique_ptr<ExportTable> exports_;
+    std::unique_ptr<Importer> importer_;
+    std::unique_ptr<SlotTable> slots_;
     Ops posted_, done_, canceled_;      // that are copied
     uint32_t max_ops_ = 0, count_ = 0;  // posted and not told, copied or not
     Timer claims_{*this};               // looks again at who copies still

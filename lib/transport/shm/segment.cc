@@ -14,7 +14,7 @@ namespace xfer::shm {
 namespace {
 
 constexpr uint64_t kMagic = 0x31676573'72656678;  // "xfersegt1", in part
-constexpr uint32_t kVersion = 3;
+constexpr uint32_t kVersion = 4;
 constexpr int kSeals = F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL;
 
 Failure nonsense(const char *what) {

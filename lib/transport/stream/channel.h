@@ -47,6 +47,7 @@ private:
     Caps caps() const override {
         return {scope(), both_.send_queue.max_ops(), kMaxChunk, kMaxPieces};
     }
+    OneSided *one_sided() override { return nullptr; }
     bool post(Op &op) override;
     void flush() override;
     bool cancel(Op &op) override;

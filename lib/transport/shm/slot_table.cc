@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/shm/export_table.h"
+#include "transport/shm/slot_table.h"
 
 #include "transport/shm/hazard.h"
 
 namespace xfer::shm {
 
-ExportTable::ExportTable(End &mine, End &theirs) : mine_(mine), theirs_(theirs) {}
+SlotTable::SlotTable(End &mine, End &theirs) : mine_(mine), theirs_(theirs) {}
 
-std::optional<ExportTable::Place> ExportTable::show(RegionId region) {
+std::optional<SlotTable::Place> SlotTable::give(RegionId region) {
     if (const auto at = regions_.find(region); at != regions_.end()) {
         if (at->second.cleared) return std::nullopt;
         return at->second.place;
@@ -25,25 +25,26 @@ std::optional<ExportTable::Place> ExportTable::show(RegionId region) {
     return place;
 }
 
-void ExportTable::clear(Region &shown) {
-    if (shown.cleared) return;
-    shown.cleared = true;
-    shown.claimed = shm::retire(mine_.slots[shown.place.slot], theirs_.hazard, shown.place.stamp);
-    free_.push_back(shown.place.slot);
+void SlotTable::clear(Region &exported) {
+    if (exported.cleared) return;
+    exported.cleared = true;
+    exported.claimed =
+        shm::retire(mine_.slots[exported.place.slot], theirs_.hazard, exported.place.stamp);
+    free_.push_back(exported.place.slot);
 }
 
-void ExportTable::clear_all() {
-    for (auto &[region, shown] : regions_)
-        clear(shown);
+void SlotTable::clear_all() {
+    for (auto &[region, exported] : regions_)
+        clear(exported);
 }
 
-bool ExportTable::retire(RegionId region, bool leaving) {
+bool SlotTable::retire(RegionId region, bool leaving) {
     const auto at = regions_.find(region);
-    Region &shown = at->second;
-    clear(shown);
-    shown.retired = true;
-    shown.leaving = leaving;
-    if (leaving || shown.claimed) return false;
+    Region &exported = at->second;
+    clear(exported);
+    exported.retired = true;
+    exported.leaving = leaving;
+    if (leaving || exported.claimed) return false;
     regions_.erase(at);
     return true;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one end has shown to its neighbour, to be reached without asking, and how that ends.
+// The slots of the regions that one end has exported to its neighbour, and how they are taken back.
 #pragma once
 
 #include <atomic>
@@ -8,21 +8,22 @@
 #include <set>
 #include <vector>
 
+#include "transport/shm/region_key.h"
 #include "transport/shm/segment.h"
-#include "transport/shm/words.h"
 
 namespace xfer::shm {
 
-class ExportTable {
+class SlotTable {
 public:
     struct Place {
         uint32_t slot;
         uint64_t stamp;
     };
     // `mine`: who has the table; `theirs`: who claims.
-    ExportTable(End &mine, End &theirs);
+    SlotTable(End &mine, End &theirs);
 
-    std::optional<Place> show(RegionId region);  // none: the table is full
+    // The same again while the region lives. None: the table is full, or the region ends.
+    std::optional<Place> give(RegionId region);
     bool has(RegionId region) const { return regions_.contains(region); }
     // The region ends. True: nobody reaches it any more, and it is forgotten; else settle() tells
     // when. `leaving`: the rings still take something of it, until left().
@@ -38,9 +39,9 @@ public:
         bool more = false;
         for (auto at = regions_.begin(); at != regions_.end();) {
             const auto here = at++;
-            const Region &shown = here->second;
-            if (!shown.retired) continue;
-            if (!dead && (shown.leaving || hazard == shown.place.stamp)) {
+            const Region &exported = here->second;
+            if (!exported.retired) continue;
+            if (!dead && (exported.leaving || hazard == exported.place.stamp)) {
                 more = true;
                 continue;
             }
@@ -66,7 +67,7 @@ private:
         Place place;
         bool cleared = false, claimed = false, retired = false, leaving = false;
     };
-    void clear(Region &shown);
+    void clear(Region &exported);
     End &mine_, &theirs_;
     std::map<RegionId, Region> regions_;
     std::vector<uint32_t> free_;

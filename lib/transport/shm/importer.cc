@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/shm/import_table.h"
+#include "transport/shm/importer.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -21,7 +21,7 @@ namespace xfer::shm {
 
 namespace {
 
-constexpr uint32_t kMaxAsked = 64;  // questions that wait for an answer
+constexpr size_t kMaxDescriptors = 64;  // that have come before the keys which name them
 
 // Work of so many bytes, more than a last-level cache holds, is copied past the caches, in pieces
 // that are worth it. (lib/design/0013-same-host.md has the measurements.)
@@ -44,7 +44,7 @@ void copy_piece(uint8_t *to, const uint8_t *from, uint64_t length, bool large) {
 }  // namespace
 
 // A memfd of the neighbour's, mapped as far as we were let.
-class ImportTable::Mapping : public RefCounted<Mapping> {
+class Importer::Mapping : public RefCounted<Mapping> {
 public:
     explicit Mapping(const Fd &fd) {
         const uint64_t size = sealed_size(fd);
@@ -62,7 +62,7 @@ public:
     ~Mapping() {
         if (data_) ::munmap(data_, size_);
     }
-    uint8_t *find(const Word &region) const {
+    uint8_t *find(const RegionKey &region) const {
         const bool inside = region.offset <= size_ && region.length <= size_ - region.offset;
         const bool allowed = writable_ || !(region.access & kChanges);
         return data_ && inside && allowed ? data_ + region.offset : nullptr;
@@ -74,95 +74,73 @@ private:
     bool writable_ = false;
 };
 
-ImportTable::ImportTable(const RendezvousSocket &door, End &mine, End &theirs)
-    : rendezvous_(door), mine_(mine), theirs_(theirs) {
+// An import: the region's key, and where it lies here if that is in reach.
+struct Importer::Region final : Import {
+    explicit Region(const RegionKey &from) : key(from) {}
+    Moved way() const {
+        if (!here) return Moved::kernel;
+        return mapping ? Moved::mapped : Moved::process;
+    }
+    const RegionKey key;  // base: in the neighbour's process
+    uint8_t *here = nullptr;
+    Ref<Mapping> mapping;  // in which that is: it stays as long as this is here
+};
+
+const Importer::Region &Importer::region_of(const Op &op) {
+    return *static_cast<const Region *>(op.import);
+}
+
+Importer::Importer(const RendezvousSocket &rendezvous, End &mine, End &theirs)
+    : rendezvous_(rendezvous), mine_(mine), theirs_(theirs) {
     local_.reserve(kMaxPieces);  // so that no copy lacks memory
     remote_.reserve(kMaxPieces);
 }
 
-ImportTable::~ImportTable() = default;
+Importer::~Importer() = default;
 
-// ---- what was shown
+// ---- keys, and the descriptors of what they lie in
 
-ImportTable::Way ImportTable::way(const Op &op) {
-    const auto id = op.remote.target().region();
-    if (!id) return Way::rings;  // of a message, pulled once
-    auto at = regions_.find(*id);
-    // That it was not shown to who had another key says nothing.
-    if (at != regions_.end() && at->second.state == Region::State::beyond &&
-        at->second.key != op.remote.key)
-        regions_.erase(std::exchange(at, regions_.end()));
-    if (at == regions_.end()) {
-        if (regions_.size() >= kSlots) forget_beyond();
-        return asked_ < kMaxAsked && regions_.size() < kSlots ? Way::ask : Way::rings;
+void Importer::take(MappingId mapping, Fd descriptor) {
+    const bool room = descriptors_.size() < kMaxDescriptors || descriptors_.contains(mapping);
+    if (mapping && room) descriptors_[mapping] = std::move(descriptor);
+}
+
+std::unique_ptr<Import> Importer::import(const RegionKey &key) {
+    const MappingId mapping{key.mapping};
+    if (const auto came = descriptors_.find(mapping); came != descriptors_.end()) {
+        if (mappings_.size() < kSlots || mappings_.contains(mapping))
+            mappings_[mapping] = Ref<Mapping>::adopt(new Mapping(came->second));
+        descriptors_.erase(came);
     }
-    const Region &region = at->second;
-    return region.state == Region::State::shown && fits(op, region) ? Way::copy : Way::rings;
-}
-
-// What does not fit is refused by its owner, who knows best why. The kernel copies, but knows no
-// atomics.
-bool ImportTable::fits(const Op &op, const Region &region) const {
-    return region.generation == op.remote.generation && region.key == op.remote.key &&
-           region.access & access_for(op.dir) && (op.dir != Dir::atomic || region.here);
-}
-
-Word ImportTable::question(const Op &op) {
-    Region &region = regions_[{op.remote.region}];
-    region.generation = op.remote.generation;
-    region.key = op.remote.key;
-    ++asked_;
-    Word word;
-    word.kind = Word::Kind::show;
-    word.region = op.remote.region;
-    word.generation = op.remote.generation;
-    word.key = op.remote.key;
-    return word;
-}
-
-void ImportTable::hear(const Word &shown, std::vector<Fd> fds) {
-    const auto at = regions_.find({shown.region});
-    if (at == regions_.end() || at->second.state != Region::State::asked) return;
-    --asked_;
-    const MappingId mapping{shown.mapping};
-    if (mapping && fds.size() == 1 && (mappings_.size() < kSlots || mappings_.contains(mapping)))
-        mappings_[mapping] = Ref<Mapping>::adopt(new Mapping(fds[0]));
-    Region &region = at->second;
-    region.state = Region::State::beyond;
-    if (shown.status != 0 || shown.slot >= kSlots) return;
-    region.slot = static_cast<uint32_t>(shown.slot);
-    region.stamp = shown.stamp;
-    region.base = shown.base;
-    region.length = shown.length;
-    region.access = shown.access;
+    if (key.slot >= kSlots || key.stamp == 0) return nullptr;
+    auto region = std::make_unique<Region>(key);
     if (rendezvous_.pid() == ::getpid()) {
-        region.here = reinterpret_cast<uint8_t *>(shown.base);
+        region->here = reinterpret_cast<uint8_t *>(key.base);
     } else if (const auto there = mappings_.find(mapping); there != mappings_.end()) {
-        region.mapping = there->second;
-        region.here = region.mapping->find(shown);
+        region->here = there->second->find(key);
+        if (region->here) region->mapping = there->second;
     }
-    if (region.here || reaches()) region.state = Region::State::shown;
+    if (!region->here && !reaches()) return nullptr;
+    return region;
 }
 
-void ImportTable::hide(RegionId region) {
-    const auto at = regions_.find(region);
-    if (at == regions_.end()) return;
-    if (at->second.state == Region::State::asked) --asked_;
-    regions_.erase(at);
+// Regions that lie in it and are imported still keep it mapped: they point there.
+void Importer::drop(MemoryId memory) {
+    for (const bool writable : {false, true}) {
+        descriptors_.erase(mapping_of(memory, writable));
+        mappings_.erase(mapping_of(memory, writable));
+    }
 }
 
-// Regions that lie in it and were not hidden keep it mapped: they point there.
-void ImportTable::drop(MappingId mapping) {
-    mappings_.erase(mapping);
-}
-
-void ImportTable::forget_beyond() {
-    std::erase_if(regions_,
-                  [](const auto &at) { return at.second.state == Region::State::beyond; });
+// What is not allowed is refused by its owner, who knows best why. The kernel copies, but knows no
+// atomics.
+bool Importer::can(const Op &op) const {
+    const Region &region = region_of(op);
+    return region.key.access & access_for(op.dir) && (op.dir != Dir::atomic || region.here);
 }
 
 // Whether the kernel lets us at the neighbour's memory: tried where it has put what only it knows.
-bool ImportTable::reaches() {
+bool Importer::reaches() {
     if (kernel_ != Kernel::untried) return kernel_ == Kernel::works;
     kernel_ = Kernel::forbids;
     std::array<uint8_t, 16> found{}, right = theirs_.nonce;
@@ -178,7 +156,7 @@ bool ImportTable::reaches() {
 
 // Before the first byte, so that an owner whose neighbour dies with half a batch copied knows of
 // it. The key first: who dies in between leaves the number of one that is over.
-bool ImportTable::note(const Op &op) {
+bool Importer::note(const Op &op) {
     const uint64_t number = op.dir == Dir::put ? op.remote.notification : 0;
     Noted &noted = mine_.noted[number % kNotificationSpan];
     if (!number || noted.number.load(std::memory_order_relaxed) == number) return number;
@@ -187,38 +165,27 @@ bool ImportTable::note(const Op &op) {
     return true;
 }
 
-bool ImportTable::copy(Op &op, std::vector<Piece> &pieces) {
-    const auto at = regions_.find({op.remote.region});
-    if (at == regions_.end()) return false;
-    const Region &region = at->second;
-    if (!fits(op, region)) return false;
+bool Importer::copy(Op &op, std::vector<Piece> &pieces) {
+    const Region &region = region_of(op);
     pieces.clear();
     op.draw(pieces);
     for (const Piece &piece : pieces)
-        if (piece.offset > region.length || piece.length > region.length - piece.offset)
+        if (piece.offset > region.key.length || piece.length > region.key.length - piece.offset)
             return false;
     // A neighbour may say that a region begins anywhere.
     if (op.dir == Dir::atomic &&
         !is_aligned(reinterpret_cast<uint64_t>(region.here) + pieces[0].offset))
         return false;
     op.sent |= note(op);
-    bool done = publish(mine_.hazard, theirs_.slots[region.slot], region.stamp);
+    bool done = publish(mine_.hazard, theirs_.slots[region.key.slot], region.key.stamp);
     op.sent |= done;
-    if (done)
-        done = region.here ? copy_here(op, region, pieces) : copy_there(op, region, pieces);
-    else
-        regions_.erase(at);
-    if (done) op.moved = way_of(region);
+    if (done) done = region.here ? copy_here(op, region, pieces) : copy_there(op, region, pieces);
+    if (done) op.moved = region.way();
     clear(mine_.hazard);
     return done;
 }
 
-Moved ImportTable::way_of(const Region &region) const {
-    if (!region.here) return Moved::kernel;
-    return region.mapping ? Moved::mapped : Moved::process;
-}
-
-bool ImportTable::copy_here(Op &op, const Region &region, const std::vector<Piece> &pieces) {
+bool Importer::copy_here(Op &op, const Region &region, const std::vector<Piece> &pieces) {
     if (op.dir == Dir::atomic) {
         op.before = apply(op.atomic, region.here + pieces[0].offset);
         return true;
@@ -236,12 +203,12 @@ bool ImportTable::copy_here(Op &op, const Region &region, const std::vector<Piec
     return true;
 }
 
-bool ImportTable::copy_there(Op &op, const Region &region, const std::vector<Piece> &pieces) {
+bool Importer::copy_there(Op &op, const Region &region, const std::vector<Piece> &pieces) {
     local_.clear();
     remote_.clear();
     for (const Piece &piece : pieces) {
         local_.push_back({reinterpret_cast<void *>(piece.local), piece.length});
-        remote_.push_back({reinterpret_cast<void *>(region.base + piece.offset), piece.length});
+        remote_.push_back({reinterpret_cast<void *>(region.key.base + piece.offset), piece.length});
     }
     // A number is a process's own for as long as it has not ended and been waited for.
     if (!rendezvous_.there()) return false;
