@@ -45,7 +45,8 @@ static void ignore(const xfer_event_t *event, uint64_t user) {
     (void)user;
 }
 
-/* Serves memory that its engine made. */
+/* Serves memory that its engine made, until it is told to close the region, and on until its input
+ * ends. Its second line is the ref of a grant of all of it. */
 static int serve_made(const char *argument) {
     (void)argument;
     xfer_engine_options_t options = {.size = sizeof options, .on_event = ignore};
@@ -59,11 +60,18 @@ static int serve_made(const char *argument) {
         xfer_region_alloc(engine, &named, kMade, &memory, &region, NULL) != XFER_OK ||
         xfer_engine_listen(engine, "tcp://127.0.0.1:0", NULL, bound, sizeof bound, NULL) != XFER_OK)
         return 3;
+    xfer_grant_options_t part = {
+        .size = sizeof part, .access = XFER_READ | XFER_WRITE, .length = kMade};
+    xfer_ref_t ref;
+    if (xfer_region_grant(region, &part, &ref, NULL) != XFER_OK) return 3;
     printf("%s\n", bound);
+    for (size_t i = 0; i < sizeof ref.bytes; i++)
+        printf("%02x", ref.bytes[i]);
+    printf("\n");
     fflush(stdout);
     char ignored;
-    while (read(STDIN_FILENO, &ignored, 1) > 0) {}
-    xfer_region_close(region);
+    while (read(STDIN_FILENO, &ignored, 1) > 0)
+        xfer_region_close(region);
     return xfer_engine_join(engine, XFER_NONE) == XFER_OK ? 0 : 4;
 }
 
@@ -303,6 +311,51 @@ static void test_killed_neighbours_leave_nothing(void **state) {
     assert_int_equal(in_dev_shm(), shm);
 }
 
+/* Memory of a neighbour's engine that is mapped here. */
+static int mapped_regions(void) {
+    FILE *maps = fopen("/proc/self/maps", "r");
+    char line[512];
+    int count = 0;
+    assert_non_null(maps);
+    while (fgets(line, sizeof line, maps))
+        count += strstr(line, "/memfd:xfer") != NULL;
+    fclose(maps);
+    return count;
+}
+
+/* Also where the peer has only ever seen a part of it. */
+static void test_memory_that_ended_is_not_kept(void **state) {
+    for (int of_grant = 0; of_grant < 2; of_grant++) {
+        Peer peer;
+        made_peer(&peer, "made");
+        char hex[256];
+        peer_read_line(&peer, hex, sizeof hex);
+        Host *host = host_open(*state);
+        xfer_ep_t *ep = open_ep(host, peer.uri);
+        xfer_ref_t ref;
+        if (of_grant)
+            for (size_t i = 0; i < sizeof ref.bytes; i++)
+                assert_int_equal(sscanf(hex + 2 * i, "%2hhx", &ref.bytes[i]), 1);
+        else
+            ref = look_up(host, ep, "memory");
+        warm(host, ep, &ref);
+        assert_int_equal(mapped_regions(), 1);
+        assert_int_equal(write(peer.in, "x", 1), 1);
+        const uint64_t end = now_ms() + kPatience;
+        while (mapped_regions() != 0) {
+            assert_true(now_ms() < end);
+            turn(1);
+        }
+        uint8_t *local = test_memory(64);
+        assert_status(put_now(host, ep, local, &ref, 0, 64),
+                      of_grant ? XFER_EREVOKED : XFER_ESTALE);
+        host_end(host);
+        assert_int_equal(close(peer.in), 0);
+        peer.in = -1;
+        assert_int_equal(peer_wait(&peer), 0);
+    }
+}
+
 /* More than caches hold, which is copied past them. */
 static void test_large(void **state) {
     const uint64_t length = (48 << 20) + 77;
@@ -447,6 +500,7 @@ static const struct CMUnitTest tests[] = {
     EACH_MODE(test_revoked_is_left_alone),
     EACH_DISPATCH(test_large),
     EACH_DISPATCH(test_killed_neighbours_leave_nothing),
+    EACH_MODE(test_memory_that_ended_is_not_kept),
     EACH_MODE(test_at_rest),
 };
 
