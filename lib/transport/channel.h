@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "transport/path.h"
+#include "transport/one_sided.h"
 #include "util/fd.h"
 #include "util/status.h"
 #include "wire/frame.h"
@@ -40,7 +40,10 @@ public:
     virtual void set_sink(ChannelSink &sink) = 0;
     virtual std::string remote() const = 0;  // the other end, as a URI
     virtual Scope scope() const = 0;         // how far that is
-    virtual Path &path() = 0;                // of use once it was started
+    // Of use once it was started: the path that goes by its frames, and another one that needs no
+    // help of the owner, which is started by itself; null: there is none.
+    virtual Path &path() = 0;
+    virtual OneSidedPath *one_sided() = 0;
 
     virtual void send_hello(ConstBytes message) = 0;
     virtual DetachedChannel detach() = 0;  // before start(): stops without on_closed

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of a path by which an initiator reaches regions of its peer by itself: memory that both
-// have mapped, a copy by the kernel, an adapter that needs a key. The owner's core exports a region
-// and sends the key over the channel; the initiator's imports it, and lends it to each op; the
-// owner withdraws it when the region ends (core/region/import_table.h). Thread: as Path.
+// A path by which an initiator reaches regions of its peer by itself: memory that both have mapped,
+// a copy by the kernel, an adapter that needs a key. The owner's core exports a region and sends
+// the key over the channel; the initiator's imports it, and lends it to each op; the owner
+// withdraws it when the region ends (core/region/import_table.h). What can't be done so goes as a
+// request, by another path. Thread: as Path.
 #pragma once
 
 #include <memory>
 
+#include "transport/path.h"
 #include "util/fixed_vector.h"
 #include "util/status.h"
 #include "wire/bytes.h"
@@ -38,23 +40,38 @@ using ExportKey = FixedVector<uint8_t, kMaxExportKey>;
 // A region of the peer's that an op of this path may reach.
 class Import {
 public:
+    Import(uint64_t allowed, bool knows_atomics) : access(allowed), atomics(knows_atomics) {}
     virtual ~Import() = default;
+    const uint64_t access;
+    const bool atomics;
 };
 
-class OneSided {
+class OneSidedSink {
 public:
+    // In place of on_done: the path can't do it after all, and another may. `sent` stays as it is.
+    virtual void on_declined(Op &op) = 0;
+
+protected:
+    ~OneSidedSink() = default;
+};
+
+// Each op that is posted has an import, which allows it.
+class OneSidedPath : public Path {
+public:
+    virtual void start(PathSink &sink, OneSidedSink &declined, uint32_t max_ops) = 0;
+
     // The owner. The key is good until the region is retired; asked again, it is the same one.
     // XFER_EAGAIN: not now.
     virtual Result<ExportKey> export_region(RegionId region, const ExportedMemory &memory) = 0;
     // The initiator, of a key from the peer, whatever that may say. Null: it can't be reached so.
     virtual std::unique_ptr<Import> import(ConstBytes key) = 0;
-    // No op is posted with it any more; those that were are done without, or before this returns.
+    // No op is posted with it any more; those that were are done before this returns, or declined.
     virtual void drop(std::unique_ptr<Import> import) = 0;
     // The peer says that this region has ended, and so has an allocation that was made with it.
     virtual void withdrawn(RegionId region) = 0;
 
 protected:
-    ~OneSided() = default;
+    ~OneSidedPath() = default;
 };
 
 }  // namespace xfer

@@ -12,7 +12,6 @@
 #include <span>
 #include <vector>
 
-#include "transport/one_sided.h"
 #include "transport/op.h"
 #include "util/status.h"
 
@@ -55,9 +54,8 @@ protected:
 class Path {
 public:
     virtual Caps caps() const = 0;
-    virtual OneSided *one_sided() = 0;  // null: the owner serves each request
-    virtual bool post(Op &op) = 0;      // false: full until some on_done, or it is down
-    virtual void flush() = 0;           // sends what was posted
+    virtual bool post(Op &op) = 0;  // false: full until some on_done, or it is down
+    virtual void flush() = 0;       // sends what was posted
     // Withdraws. True: local memory is quiet now, and `canceled` says so; on_done still comes, when
     // nothing of it can land any more: of an atomic with XFER_OK if it was done. False: it is in
     // use, for a short time at most: the path ends that, if it must by its own end, and on_done

@@ -25,6 +25,7 @@ public:
         return remote_.starts_with("shm:") ? Scope::host : Scope::network;
     }
     Path &path() override { return *this; }
+    OneSidedPath *one_sided() override { return nullptr; }
     void send_hello(ConstBytes bytes) override;
     DetachedChannel detach() override;
     void start(PathSink &sink, uint32_t max_ops, uint32_t serve_ops) override;
@@ -51,7 +52,6 @@ public:
 private:
     // The path.
     Caps caps() const override;
-    OneSided *one_sided() override { return nullptr; }
     bool post(Op &op) override;
     void flush() override;
     bool cancel(Op &op) override;

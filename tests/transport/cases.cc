@@ -132,7 +132,7 @@ TEST_CASE("an atomic that is canceled is done and says so, or is not done") {
             }
         }
         for (TestAtomic &op : ops)
-            if (!ends->is_done(op)) ends->inside([&] { return ends->channel->path().cancel(op); });
+            if (!ends->is_done(op)) ends->inside([&] { return ends->cancel(op); });
         REQUIRE(ends->all_done(ops.size()));
         for (const TestAtomic &op : ops) {
             CHECK(ends->times_done(op) == 1);
@@ -179,7 +179,7 @@ TEST_CASE(
         if (dir == Dir::get) ends->fill_memory(pattern(8 << 20, 9));
         chunks.post(*ends);
         TestOp more(dir, kRegion, {{address(chunks.local.data()), 0, 1}});
-        REQUIRE(!ends->channel->path().post(more));
+        REQUIRE(!ends->takes(more));
         REQUIRE(ends->all_done(64));
         for (const TestOp &op : chunks.ops) {
             CHECK(ends->times_done(op) == 1);
@@ -222,7 +222,7 @@ TEST_CASE("what is canceled before it was flushed does not happen") {
     TestOp second(Dir::put, kRegion, {{address(data.data()), 5000, 5000}});
     ends->post(first);
     ends->post(second);
-    CHECK(ends->inside([&] { return ends->channel->path().cancel(first); }));
+    CHECK(ends->inside([&] { return ends->cancel(first); }));
     ends->flush();
     REQUIRE(ends->all_done(2));
     CHECK(ends->status_of(first) == XFER_ECANCELED);
@@ -246,8 +246,7 @@ TEST_CASE("of what is canceled at any moment, local memory is quiet, and it ends
             std::vector<bool> rewritten(8);
             for (size_t i = 0; i < 8; ++i) {
                 if (ends->is_done(chunks.ops[i])) continue;
-                rewritten[i] =
-                    ends->inside([&] { return ends->channel->path().cancel(chunks.ops[i]); });
+                rewritten[i] = ends->inside([&] { return ends->cancel(chunks.ops[i]); });
                 if (rewritten[i]) rewrite(i);
             }
             REQUIRE(ends->all_done(8));
@@ -332,7 +331,7 @@ TEST_CASE("close ends every operation once, then the channel, and its local memo
         ends->pass(20);
         CHECK(!has_rewritten(ends->memory.data(), puts.local.size()));
         TestOp late(Dir::put, kRegion, {{address(puts.local.data()), 0, 100}});
-        CHECK(!ends->channel->path().post(late));
+        CHECK(!ends->takes(late));
     }
 }
 
@@ -342,7 +341,7 @@ TEST_CASE("a channel may be closed from inside the end of an operation") {
     ends->here.done_hook = [&](Op &op, Status) {
         if (&op != &chunks.ops[2]) return;
         ends->channel->close({XFER_ECLOSED, 0, 0, "enough"});
-        ends->channel->path().cancel(chunks.ops[63]);
+        ends->cancel(chunks.ops[63]);
     };
     chunks.post(*ends);
     REQUIRE(ends->until([&] { return ends->here.down.has_value(); }));

@@ -33,7 +33,7 @@ public:
     Loopback() {
         channel = make_loopback_channel(*loop_);
         channel->set_sink(here);
-        channel->start(here, 64, 64);
+        start(*channel, here);
         channel->resume();
         lend();
     }
@@ -86,8 +86,7 @@ public:
         REQUIRE(dialed);
         channel = std::move(*dialed);
         meet();
-        if (way() == "shm-shown")
-            imported = share(accepted_->path(), there_, channel->path(), kRegion);
+        if (way() == "shm-shown") imported = share(*accepted_, there_, *channel, kRegion);
     }
     ~OnKernel() override {
         part();
@@ -154,10 +153,10 @@ void Ends::meet() {
     channel->send_hello(some_hello());
     REQUIRE(until([&] { return there_.hellos.size() == 1; }));
     accepted_->send_hello(some_hello());
-    accepted_->start(there_, 64, 64);
+    start(*accepted_, there_);
     accepted_->resume();
     REQUIRE(until([&] { return here.hellos.size() == 1; }));
-    channel->start(here, 64, 64);
+    start(*channel, here);
     channel->resume();
     lend();
 }

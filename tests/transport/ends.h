@@ -44,12 +44,16 @@ public:
         here.in_method = there().in_method = false;
         return result;
     }
-    void post(Op &op) {
+    bool takes(Op &op) {  // false: its path is full, or has ended
         op.import = op.remote.region == kRegion && op.remote.key == kKey ? imported.get() : nullptr;
-        REQUIRE(inside([&] { return channel->path().post(op); }));
+        return path_of(*channel, op).post(op);
     }
+    void post(Op &op) {
+        REQUIRE(inside([&] { return takes(op); }));
+    }
+    bool cancel(Op &op) { return path_of(*channel, op).cancel(op); }
     void flush() {
-        inside([&] { return channel->path().flush(), true; });
+        inside([&] { return test::flush(*channel), true; });
     }
     bool all_done(size_t count) {
         return until([&] { return here.done.size() >= count; });
@@ -69,8 +73,7 @@ public:
     // The owner ends the region, and waits until it is quiet.
     void end_region() {
         there().regions.erase(kRegion);
-        const bool quiet =
-            inside([&] { return back().path().retire(RegionId{kRegion}, XFER_ESTALE); });
+        const bool quiet = inside([&] { return retire(back(), RegionId{kRegion}, XFER_ESTALE); });
         if (!quiet) REQUIRE(until([&] { return !there().quiet.empty(); }));
     }
 

@@ -14,7 +14,7 @@ constexpr RegionId kRegion{7};
 const Access kAccess{7, 1, 100};
 
 struct Counted final : Import {
-    explicit Counted(int &count) : alive(count) { ++alive; }
+    explicit Counted(int &count) : Import(XFER_READ, false), alive(count) { ++alive; }
     ~Counted() override { --alive; }
     int &alive;
 };

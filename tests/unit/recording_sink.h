@@ -19,7 +19,7 @@ namespace xfer::test {
 
 constexpr uint64_t kKey = 0x1122334455667788;
 
-class RecordingSink : public ChannelSink, public PathSink {
+class RecordingSink : public ChannelSink, public PathSink, public OneSidedSink {
 public:
     struct Done {
         Op *op;
@@ -67,6 +67,11 @@ public:
         last_dir = dir;
         return XFER_OK;
     }
+    void on_declined(Op &op) override {
+        note();
+        REQUIRE(declined_hook);
+        declined_hook(op);
+    }
     // What the owner's core would find to be exported.
     ExportedMemory memory_of(uint64_t region) const {
         ExportedMemory memory = lies_in;
@@ -94,8 +99,7 @@ public:
     }
     void on_down(const Failure &) override {
         note();
-        CHECK(!path_down);
-        path_down = true;
+        ++paths_down;
     }
     void on_closed(const Failure &why) override {
         note();
@@ -109,7 +113,7 @@ public:
     std::vector<uint64_t> quiet, unmapped;
     std::vector<std::pair<uint64_t, uint64_t>> unseen;
     std::optional<Failure> down;
-    bool path_down = false;
+    int paths_down = 0;
     uint64_t served = 0, served_put = 0, served_get = 0, accesses = 0;
     Dir last_dir = Dir::put;
     std::map<uint64_t, std::vector<uint8_t> *> regions;
@@ -117,6 +121,7 @@ public:
     uint32_t export_access = XFER_READ | XFER_WRITE | XFER_ATOMIC;
     std::function<void()> hello_hook, control_hook;
     std::function<void(Op &, Status)> done_hook;
+    std::function<void(Op &)> declined_hook;
     bool in_method = false;  // no call may come while this is set
 
 private:
@@ -126,8 +131,32 @@ private:
     }
 };
 
+// What the core of an end does with a channel that may have a path without the owner's help.
+inline void start(Channel &channel, RecordingSink &sink) {
+    channel.start(sink, 64, 64);
+    OneSidedPath *path = channel.one_sided();
+    if (!path) return;
+    path->start(sink, sink, 64);
+    sink.declined_hook = [&channel](Op &op) {
+        op.import = nullptr;
+        REQUIRE(channel.path().post(op));
+        channel.path().flush();
+    };
+}
+inline Path &path_of(Channel &channel, const Op &op) {
+    return op.import ? *channel.one_sided() : channel.path();
+}
+inline void flush(Channel &channel) {
+    channel.path().flush();
+    if (channel.one_sided()) channel.one_sided()->flush();
+}
+// False: not quiet yet.
+inline bool retire(Channel &channel, Target target, Status why) {
+    const bool quiet = channel.path().retire(target, why);
+    return (!channel.one_sided() || channel.one_sided()->retire(target, why)) && quiet;
+}
 // What the cores of both ends do for a region: the owner exports it, the initiator imports it.
-inline std::unique_ptr<Import> share(Path &owner, const RecordingSink &sink, Path &initiator,
+inline std::unique_ptr<Import> share(Channel &owner, const RecordingSink &sink, Channel &initiator,
                                      uint64_t region) {
     auto key = owner.one_sided()->export_region({region}, sink.memory_of(region));
     REQUIRE(key);

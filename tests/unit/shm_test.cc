@@ -93,28 +93,28 @@ struct Neighbours {
         channel->send_hello(words());
         REQUIRE(until([&] { return there.hellos.size() == 1; }));
         accepted().send_hello(words());
-        accepted().start(there, 64, 64);
+        start(accepted(), there);
         accepted().resume();
         REQUIRE(until([&] { return here.hellos.size() == 1; }));
-        channel->start(here, 64, 64);
+        start(*channel, here);
         channel->resume();
     }
     // With what was imported, as core would.
     bool post(TestOp &op) {
         op.import = op.remote.region == kRegion && op.remote.key == kKey ? imported.get() : nullptr;
-        return channel->path().post(op);
+        return path_of(*channel, op).post(op);
     }
     // Runs the operation; its status.
     Status now(TestOp &op) {
         const size_t before = here.done.size();
         REQUIRE(post(op));
-        channel->path().flush();
+        flush(*channel);
         REQUIRE(until([&] { return here.done.size() > before; }));
         return here.done.back().status;
     }
     // What names the region is copied from here on.
     void get_near() {
-        imported = share(accepted().path(), there, channel->path(), kRegion);
+        imported = share(accepted(), there, *channel, kRegion);
         REQUIRE(imported);
     }
     std::unique_ptr<Import> imported;
@@ -165,7 +165,7 @@ struct Raw : Neighbours {
         REQUIRE(door->send(words()) == 0);
         REQUIRE(until([&] { return there.hellos.size() == 1; }));
         accepted().send_hello(words());
-        accepted().start(there, 64, 64);
+        start(accepted(), there);
         accepted().resume();
         turn_some(*loop);
         Packet packet;
@@ -174,7 +174,7 @@ struct Raw : Neighbours {
         REQUIRE(taken);
         segment = std::move(*taken);
     }
-    OneSided &owner() { return *accepted().path().one_sided(); }
+    OneSidedPath &owner() { return *accepted().one_sided(); }
     RegionKey exported() {
         auto key = owner().export_region({kRegion}, there.memory_of(kRegion));
         REQUIRE(key);
@@ -212,7 +212,7 @@ struct RawOwner {
         REQUIRE(door->send(words(last), std::array{segment->descriptor()}) == 0);
         REQUIRE(turn_until(*loop, [&] { return here.hellos.size() == 1 || here.down; }));
         if (!starts) return;
-        channel->start(here, 64, 64);
+        start(*channel, here);
         channel->resume();
     }
     Packet hears() {
@@ -233,7 +233,7 @@ struct RawOwner {
                                                .length = length,
                                                .access = XFER_READ | XFER_WRITE,
                                                .mapping = mapping});
-        return channel->path().one_sided()->import({key.begin(), key.size()});
+        return channel->one_sided()->import({key.begin(), key.size()});
     }
 };
 
@@ -264,9 +264,9 @@ TEST_CASE("who is deaf hears later, all of it and in order") {
     pair.channel->send_hello(words());
     REQUIRE(pair.until([&] { return pair.there.hellos.size() == 1; }));
     pair.accepted().send_hello(words());
-    pair.accepted().start(pair.there, 64, 64);
+    start(pair.accepted(), pair.there);
     REQUIRE(pair.until([&] { return pair.here.hellos.size() == 1; }));
-    pair.channel->start(pair.here, 64, 64);
+    start(*pair.channel, pair.here);
     Frame ping;
     ping.type = FrameType::ping;
     for (ping.seq = 1; ping.seq <= 100; ++ping.seq)
@@ -330,8 +330,8 @@ TEST_CASE("an atomic that was posted when the region ended is refused, and not d
     TestAtomic late(AtomicOp::add, 8, 3);
     REQUIRE(n.post(late));
     n.there.regions.clear();
-    CHECK(n.accepted().path().retire(RegionId{kRegion}, XFER_ESTALE));
-    n.channel->path().flush();
+    CHECK(retire(n.accepted(), RegionId{kRegion}, XFER_ESTALE));
+    flush(*n.channel);
     REQUIRE(n.until([&] { return !n.here.done.empty() && n.here.done.back().op == &late; }));
     CHECK(n.here.done.back().status == XFER_ESTALE);
     CHECK(!late.canceled);
@@ -342,14 +342,14 @@ TEST_CASE("a region that has ended is not touched, and what comes later is refus
     Neighbours pair;
     pair.meet();
     pair.get_near();
-    CHECK(pair.accepted().path().retire(RegionId{kRegion}, XFER_ESTALE));
+    CHECK(retire(pair.accepted(), RegionId{kRegion}, XFER_ESTALE));
     pair.there.regions.clear();
     std::vector<uint8_t> local = pattern(1'000, 1);
     for (int i = 0; i < 3; ++i) {  // before its end is heard of, and after
         TestOp put(Dir::put, kRegion, {{address(local.data()), 0, 1'000}});
         CHECK(pair.now(put) == XFER_ESTALE);
-        pair.channel->path().one_sided()->withdrawn({kRegion});
-        pair.channel->path().one_sided()->drop(std::move(pair.imported));
+        pair.channel->one_sided()->withdrawn({kRegion});
+        pair.channel->one_sided()->drop(std::move(pair.imported));
     }
     CHECK(std::count(pair.memory.begin(), pair.memory.end(), 0) == 8 << 20);
 }
@@ -361,9 +361,9 @@ TEST_CASE("a put that was posted when the region ended is refused") {
     std::vector<uint8_t> local = pattern(1'000, 1);
     TestOp put(Dir::put, kRegion, {{address(local.data()), 0, 1'000}});
     REQUIRE(pair.post(put));
-    CHECK(pair.accepted().path().retire(RegionId{kRegion}, XFER_ESTALE));
+    CHECK(retire(pair.accepted(), RegionId{kRegion}, XFER_ESTALE));
     pair.there.regions.clear();
-    pair.channel->path().flush();
+    flush(*pair.channel);
     const size_t before = pair.here.done.size();
     REQUIRE(pair.until([&] { return pair.here.done.size() > before; }));
     CHECK(pair.here.done.back().status == XFER_ESTALE);
@@ -377,10 +377,10 @@ TEST_CASE("a put that was posted when its import is dropped goes as a request") 
     std::vector<uint8_t> local = pattern(1'000, 1);
     TestOp put(Dir::put, kRegion, {{address(local.data()), 0, 1'000}});
     REQUIRE(pair.post(put));
-    pair.channel->path().one_sided()->drop(std::move(pair.imported));
+    pair.channel->one_sided()->drop(std::move(pair.imported));
     CHECK(!put.import);
     const uint64_t asked = pair.there.accesses;
-    pair.channel->path().flush();
+    flush(*pair.channel);
     REQUIRE(pair.until([&] { return !pair.here.done.empty(); }));
     CHECK(pair.here.done.back().status == XFER_OK);
     CHECK(pair.there.accesses == asked + 1);
@@ -394,8 +394,8 @@ TEST_CASE("a canceled operation that was not copied is not copied any more") {
     std::vector<uint8_t> local = pattern(1'000, 1);
     TestOp put(Dir::put, kRegion, {{address(local.data()), 0, 1'000}});
     REQUIRE(pair.post(put));
-    CHECK(pair.channel->path().cancel(put));
-    pair.channel->path().flush();
+    CHECK(path_of(*pair.channel, put).cancel(put));
+    flush(*pair.channel);
     const size_t before = pair.here.done.size();
     REQUIRE(pair.until([&] { return pair.here.done.size() > before; }));
     CHECK(pair.here.done.back().status == XFER_ECANCELED);
@@ -437,12 +437,12 @@ TEST_CASE("what was noted counts as sent, though it takes the rings and never le
     std::vector<uint8_t> local(1 << 20);
     TestOp fills(Dir::put, kRegion + 1, {{address(local.data()), 0, 1 << 20}});
     REQUIRE(pair.post(fills));
-    pair.channel->path().flush();  // the ring is full now: nobody reads before the loop turns
+    flush(*pair.channel);  // the ring is full now: nobody reads before the loop turns
     TestOp notified(Dir::put, kRegion, {{address(local.data()), 0, 16}});
     notified.remote.notification = 1;
     REQUIRE(pair.post(notified));
-    CHECK(pair.accepted().path().retire(RegionId{kRegion}, XFER_ESTALE));
-    pair.channel->path().flush();
+    CHECK(retire(pair.accepted(), RegionId{kRegion}, XFER_ESTALE));
+    flush(*pair.channel);
     CHECK(notified.sent);
     const size_t before = pair.here.done.size();
     pair.channel->close({XFER_EPEERLOST, 0, 0, "enough"});
@@ -450,18 +450,18 @@ TEST_CASE("what was noted counts as sent, though it takes the rings and never le
     CHECK(notified.sent);
 }
 
-TEST_CASE("what is posted on a channel that could not start ends with it") {
+TEST_CASE("a channel that could not start takes no operations, and its path ends before it") {
     Neighbours pair;
     pair.dial();
-    pair.channel->start(pair.here, 64, 64);  // no rings have come
+    start(*pair.channel, pair.here);  // no rings have come
     std::vector<uint8_t> local(16);
     TestOp op(Dir::put, kRegion, {{address(local.data()), 0, 16}});
-    REQUIRE(pair.post(op));
-    pair.channel->path().flush();
+    CHECK_FALSE(pair.post(op));
+    flush(*pair.channel);
+    CHECK(retire(*pair.channel, RegionId{kRegion}, XFER_ESTALE));
     REQUIRE(pair.until([&] { return pair.here.down.has_value(); }));
-    REQUIRE(pair.here.done.size() == 1);
-    CHECK(pair.here.done[0].status == XFER_EPEERLOST);
-    CHECK(!op.sent);
+    CHECK(pair.here.done.empty());
+    CHECK(pair.here.paths_down == 1);
 }
 
 TEST_CASE("every operation ends with the channel, and both ends are told") {
@@ -479,6 +479,8 @@ TEST_CASE("every operation ends with the channel, and both ends are told") {
     CHECK(pair.here.done.size() == before + 2);
     CHECK(pair.here.down->status == XFER_ECLOSED);
     CHECK(pair.there.down->status == XFER_EPEERLOST);
+    CHECK(pair.here.paths_down == 2);
+    CHECK(pair.there.paths_down == 2);
 }
 
 TEST_CASE("a copy past the caches is a copy, wherever it begins and ends") {
@@ -582,7 +584,7 @@ TEST_CASE("an end waits for who copies, and no longer") {
     const RegionKey shown = raw.exported();
     auto &hazard = raw.segment->end(shm::Side::initiator).hazard;
     hazard.store(shown.stamp);
-    CHECK_FALSE(raw.accepted().path().retire(RegionId{kRegion}, XFER_ESTALE));
+    CHECK_FALSE(retire(raw.accepted(), RegionId{kRegion}, XFER_ESTALE));
     CHECK(raw.segment->end(shm::Side::acceptor).slots[shown.slot].load() == 0);
     turn_some(*raw.loop, 20);
     CHECK(raw.there.quiet.empty());
@@ -615,7 +617,7 @@ TEST_CASE("stamps do not return") {
     raw.join();
     const RegionKey first = raw.exported();
     CHECK(raw.exported().stamp == first.stamp);  // until it ends
-    CHECK(raw.accepted().path().retire(RegionId{kRegion}, XFER_ESTALE));
+    CHECK(retire(raw.accepted(), RegionId{kRegion}, XFER_ESTALE));
     const RegionKey second = raw.exported();
     CHECK(second.slot == first.slot);
     CHECK(second.stamp > first.stamp);
@@ -680,7 +682,7 @@ TEST_CASE("a key that is wild reaches nothing") {
     RawOwner owner;
     Fd memory = memfd(kSize, F_SEAL_SHRINK | F_SEAL_GROW);
     owner.sends(kMapping, memory);
-    OneSided &path = *owner.channel->path().one_sided();
+    OneSidedPath &path = *owner.channel->one_sided();
     const auto imports = [&](RegionKey key) {
         const ExportKey bytes = encode(key);
         return path.import({bytes.begin(), bytes.size()}) != nullptr;
@@ -708,7 +710,7 @@ TEST_CASE("who has not been answered yet brings no memory along") {
     REQUIRE(raw.until([&] { return raw.there.hellos.size() == 1; }));
     raw.accepted().send_hello(words());
     SUBCASE("it is given rings of ours") {
-        raw.accepted().start(raw.there, 64, 64);
+        start(raw.accepted(), raw.there);
         turn_some(*raw.loop);
         Packet packet;
         REQUIRE(raw.door->receive(packet) == 0);
@@ -720,7 +722,7 @@ TEST_CASE("who has not been answered yet brings no memory along") {
         REQUIRE(raw.door->send(words(), std::array{(*made)->descriptor()}) == 0);
         REQUIRE(raw.until([&] { return raw.there.hellos.size() == 2; }));
         raw.accepted().send_hello(words());
-        raw.accepted().start(raw.there, 64, 64);
+        start(raw.accepted(), raw.there);
         CHECK(raw.ends());
     }
 }
@@ -755,7 +757,7 @@ TEST_CASE("who hangs up before anybody listened is gone") {
     REQUIRE(raw.door->send(words()) == 0);
     REQUIRE(raw.until([&] { return raw.there.hellos.size() == 1; }));
     raw.accepted().send_hello(words());
-    raw.accepted().start(raw.there, 64, 64);
+    start(raw.accepted(), raw.there);
     turn_some(*raw.loop);
     CHECK_FALSE(raw.there.down);
     raw.door.reset();
@@ -821,11 +823,11 @@ TEST_CASE("the end of a message leaves the region of its number alone") {
     CHECK(key.mapping != 0);
     Packet packet;
     REQUIRE(raw.door->receive(packet) == 0);
-    CHECK(raw.accepted().path().retire(MessageId{kRegion}, XFER_ESTALE));
+    CHECK(retire(raw.accepted(), MessageId{kRegion}, XFER_ESTALE));
     const RegionKey again = raw.exported();
     CHECK(again.stamp == key.stamp);
     CHECK(raw.door->receive(packet) == EAGAIN);  // its descriptor is known
-    CHECK(raw.accepted().path().retire(RegionId{kRegion}, XFER_ESTALE));
+    CHECK(retire(raw.accepted(), RegionId{kRegion}, XFER_ESTALE));
     CHECK(raw.exported().stamp > key.stamp);
     CHECK(raw.door->receive(packet) == 0);  // and has come anew
 }
@@ -843,13 +845,13 @@ TEST_CASE("memory stays mapped as long as a region points into it, whatever its 
     owner.sends(kMapping, memory);
     std::unique_ptr<Import> imported = owner.imports(kMapping, kSize);
     REQUIRE(imported);
-    OneSided &path = *owner.channel->path().one_sided();
+    OneSidedPath &path = *owner.channel->one_sided();
     const auto put = [&](uint64_t offset) {
         TestOp op(Dir::put, kRegion, {{address(local.data()), offset, local.size()}});
         op.import = imported.get();
         const size_t before = owner.here.done.size();
-        REQUIRE(owner.channel->path().post(op));
-        owner.channel->path().flush();
+        REQUIRE(path_of(*owner.channel, op).post(op));
+        flush(*owner.channel);
         REQUIRE(turn_until(*owner.loop, [&] { return owner.here.done.size() > before; }));
         CHECK(owner.here.done.back().status == XFER_OK);
         REQUIRE(::pread(memory.get(), found.data(), found.size(), static_cast<off_t>(offset)) ==
@@ -874,7 +876,7 @@ TEST_CASE("what is handed over is memory alone, which nobody can cut or make wai
     REQUIRE(raw.door->send(words()) == 0);
     REQUIRE(raw.until([&] { return raw.there.hellos.size() == 1; }));
     raw.accepted().send_hello(words());
-    raw.accepted().start(raw.there, 64, 64);
+    start(raw.accepted(), raw.there);
     turn_some(*raw.loop);
     Packet packet;
     REQUIRE(raw.door->receive(packet) == 0);
@@ -917,7 +919,7 @@ TEST_CASE("a flood of wake-ups holds up nobody else") {
     Channel &flooded = *pair.accepting.channels[1];
     REQUIRE(pair.until([&] { return pair.there.hellos.size() == 2; }));
     flooded.send_hello(words());
-    flooded.start(pair.there, 64, 64);
+    start(flooded, pair.there);
     Frame ping;
     ping.type = FrameType::ping;
     for (size_t i = 1; i <= 50; ++i) {
@@ -960,7 +962,7 @@ TEST_CASE("holes punched into the rings end the channel, and nothing worse") {
     REQUIRE(raw.door->send(words()) == 0);
     REQUIRE(raw.until([&] { return raw.there.hellos.size() == 1; }));
     raw.accepted().send_hello(words());
-    raw.accepted().start(raw.there, 64, 64);
+    start(raw.accepted(), raw.there);
     raw.accepted().resume();
     turn_some(*raw.loop);
     Packet packet;
@@ -982,7 +984,7 @@ TEST_CASE("who copies for ever is looked at less and less often") {
     raw.join();
     const RegionKey shown = raw.exported();
     raw.segment->end(shm::Side::initiator).hazard.store(shown.stamp);
-    CHECK_FALSE(raw.accepted().path().retire(RegionId{kRegion}, XFER_ESTALE));
+    CHECK_FALSE(retire(raw.accepted(), RegionId{kRegion}, XFER_ESTALE));
     // In 300 ms: some ten looks and the thirty turns that nothing ends; never doubled, one look
     // each time that the timer can fire, which is hundreds.
     int turns = 0;

@@ -353,8 +353,7 @@ bool Connection::send(const Frame &frame, ConstBytes body) {
     if (!taken)
         close({XFER_EPEERLOST, XFER_ORIGIN_OS, ETIMEDOUT,
                "the peer does not read its control channel"});
-    ++lanes.control().frames.requests;
-    lanes.control().frames.bytes += body.size();
+    lanes.control().frames.add(body.size());
     return taken;
 }
 

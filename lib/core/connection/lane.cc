@@ -31,8 +31,44 @@ void Lane::adopt(std::unique_ptr<Channel> made) {
 
 void Lane::start() {
     rail.window = number == kLocalLane ? kLocalWindow : kLaneWindow;
-    channel->start(rail, std::min(connection.handshake.peer_terms().max_ops, kLaneOps), kLaneOps);
+    const uint32_t max_ops = std::min(connection.handshake.peer_terms().max_ops, kLaneOps);
+    channel->start(rail, max_ops, kLaneOps);
     rail.start(channel->path());
+    if (OneSidedPath *path = channel->one_sided()) {
+        one_sided.window = kLocalWindow;
+        one_sided.start(*path, max_ops);
+    }
+}
+
+void Lane::post(Op &op) {
+    op.sent = op.canceled = op.unmapped = false;
+    op.moved = Moved::frames;
+    op.import = one_sided.path ? one_sided.import_for(op) : nullptr;
+    op.import ? one_sided.post(op) : rail.post(op);
+}
+
+bool Lane::flush() {
+    const bool flushed = rail.unflushed || one_sided.unflushed;
+    if (rail.unflushed) rail.flush();
+    if (one_sided.unflushed) one_sided.flush();
+    return flushed;
+}
+
+void Lane::give_back() {
+    one_sided.repost();
+    rail.give_back();
+    one_sided.give_back();
+}
+
+void Lane::settle() {
+    one_sided.repost();
+    rail.settle();
+    one_sided.settle();
+}
+
+uint32_t Lane::retire(Target target, Status why) {
+    const bool served = rail.path && !rail.path->retire(target, why);
+    return served + !one_sided.retire(target, why);
 }
 
 void Lane::open() {

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
+#include "core/connection/one_sided_rail.h"
 #include "core/connection/rail.h"
 #include "transport/channel.h"
 #include "util/uri.h"
@@ -13,7 +16,7 @@ namespace xfer {
 class Connection;
 class Transport;
 
-// A channel as its connection sees it, with the path that it brings along. Lane 0 is the control
+// A channel as its connection sees it, with the paths that it brings along. Lane 0 is the control
 // channel.
 class Lane final : public ChannelSink {
 public:
@@ -26,6 +29,13 @@ public:
     void adopt(std::unique_ptr<Channel> made);  // it is accepted, or comes from another loop
     void start();                               // enables sending
     void open();                                // and receiving
+    // ---- operations: those that can go by its one-sided path, and others as requests
+    bool has_room() const { return rail.has_room() && (!one_sided.path || one_sided.has_room()); }
+    void post(Op &op);
+    bool flush();      // false: there was nothing
+    void give_back();  // what its paths refused, or declined, or lost with the connection
+    void settle();     // what was lost with its paths ends; it may be started again
+    uint32_t retire(Target target, Status why);  // how many of its paths are not quiet yet
     bool is_closed() const { return state == State::fallen || state == State::down; }
 
     void on_up() override;
@@ -38,6 +48,9 @@ public:
     std::unique_ptr<Channel> channel;
     State state = State::dialing;
     Rail rail{*this};
+    OneSidedRail one_sided{*this, rail};
+    std::array<Carried, kMovedWays> carried;  // what was answered of ours, by how it moved
+    std::optional<Moved> last_moved;
     Carried frames;  // control frames that were sent
     Failure why;     // it has ended, or was not opened
     bool peer_closed = false;

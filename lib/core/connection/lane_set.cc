@@ -67,8 +67,8 @@ bool LaneSet::is_heard() const {
 PathView LaneSet::view(const Lane &lane) const {
     PathView path;
     path.control = &lane == control_;
-    path.waiting = lane.rail.bytes;
-    path.full = !lane.rail.has_room();
+    path.waiting = lane.rail.bytes + lane.one_sided.bytes;
+    path.full = !lane.has_room();
     path.scope = lane.rail.caps.scope;
     // The first one has nothing to say any more when the local one speaks.
     const bool over = lane.number == 0 && !path.control;
@@ -86,22 +86,22 @@ Choice LaneSet::route(uint64_t bytes) const {
     return choose({paths.begin(), paths.size()}, {.bytes = bytes});
 }
 
-Rail &LaneSet::rail_for(uint64_t bytes) {
+Lane &LaneSet::lane_for(uint64_t bytes) {
+    // Nothing is nearer than the local path.
+    if (control_->state == Lane::State::ready && control_->rail.caps.scope <= Scope::host)
+        return *control_;
     const Choice choice = route(bytes);
     const bool may_open =
         connection_.usable() && connection_.shard.engine.options().lanes != XFER_NONE;
     if (choice.open_lanes && may_open && !std::exchange(wanted_, true))
         connection_.in_turn([this] { open_data_lanes(); });
-    return choice.path ? lanes_[*choice.path]->rail : control_->rail;
+    return choice.path ? *lanes_[*choice.path] : *control_;
 }
 
 bool LaneSet::flush() {
     bool flushed = false;
     for (const auto &lane : lanes_)
-        if (lane->rail.unflushed) {
-            flushed = true;
-            lane->rail.flush();
-        }
+        flushed |= lane->flush();
     return flushed;
 }
 
@@ -301,20 +301,20 @@ bool LaneSet::all_closed() const {
 
 void LaneSet::give_back() {
     for (const auto &lane : lanes_)
-        lane->rail.give_back();
+        lane->give_back();
 }
 
 uint32_t LaneSet::retire(Target target, Status why) {
     uint32_t lanes = 0;
     for (auto &lane : lanes_)
-        if (!lane->rail.retire(target, why)) ++lanes;
+        lanes += lane->retire(target, why);
     return lanes;
 }
 
 // A lane may have ended meanwhile: who asks goes on without.
 void LaneSet::on_export(const Frame &frame, ConstBytes body) {
     Lane *lane = find(frame.seq);
-    if (lane && lane->rail.is_one_sided()) return lane->rail.on_export(frame, body);
+    if (lane && lane->one_sided.path) return lane->one_sided.on_export(frame, body);
     if (frame.type != FrameType::request_export) return;
     Frame answer = word(FrameType::exported);
     answer.seq = frame.seq;
@@ -411,7 +411,7 @@ void LaneSet::settle(Lane &lane) {
         connection_.shard.log().warn(kLine, peer, lane.number, lane.why.message);
     else  // a peer could make as many of these lines as it likes
         connection_.shard.log().debug(kLine, peer, lane.number, lane.why.message);
-    lane.rail.settle();
+    lane.settle();
     open_again_later(lane);
     connection_.pump_soon();
 }

@@ -40,7 +40,7 @@ public:
 
     // ---- which one carries what
     Choice route(uint64_t bytes) const;  // what of so many bytes would take
-    Rail &rail_for(uint64_t bytes);      // the same, and better ones are opened
+    Lane &lane_for(uint64_t bytes);      // the same, and better ones are opened
     bool flush();                        // false: there was nothing
 
     // ---- opening them

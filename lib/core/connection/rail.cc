@@ -12,18 +12,14 @@ namespace xfer {
 void Rail::start(Path &ready) {
     path = &ready;
     caps = ready.caps();
-    one_sided_ = ready.one_sided();
 }
 
 bool Rail::has_room() const {
-    return lane.state == Lane::State::ready && ops < caps.max_ops && bytes < window;
+    return path && lane.state == Lane::State::ready && ops < caps.max_ops && bytes < window;
 }
 
 void Rail::post(Op &op) {
     op.rail = this;
-    op.sent = op.canceled = op.unmapped = false;
-    op.moved = Moved::frames;
-    op.import = one_sided_ ? import_for(op) : nullptr;
     ++ops;
     bytes += op.bytes;
     unflushed = true;
@@ -50,7 +46,7 @@ void Rail::give_back() {
     while (Op *op = refused_.pop_front())
         finish(*op, op->canceled ? XFER_ECANCELED : XFER_EPEERLOST);
     if (lane.connection.closing()) settle();
-    if (lane.state == Lane::State::ready && caps.max_ops == 0)
+    if (path && lane.state == Lane::State::ready && caps.max_ops == 0)
         lane.channel->close({XFER_EPROTO, XFER_ORIGIN_NONE, 0, "a lane that takes no operations"});
 }
 
@@ -69,17 +65,21 @@ void Rail::on_done(Op &op, Status status) {
     finish(op, status);
 }
 
-void Rail::finish(Op &op, Status status) {
+void Rail::leave(Op &op) {
     --ops;
     bytes -= op.bytes;
+}
+
+void Rail::finish(Op &op, Status status) {
+    leave(op);
     if (status == XFER_OK) {
-        Carried &way = carried[static_cast<size_t>(op.moved)];
-        ++way.requests;
-        way.bytes += op.bytes;
-        last_moved = op.moved;
+        lane.carried[static_cast<size_t>(op.moved)].add(op.bytes);
+        lane.last_moved = op.moved;
     }
-    lane.connection.peer->flow.done(op, status);
-    lane.connection.pump_soon();
+    Connection &connection = lane.connection;
+    connection.peer->flow.done(op, status);
+    connection.pump_soon();
+    if (lane.one_sided.has_declined()) connection.shard.loop.defer(connection);
 }
 
 Status Rail::on_access(Dir dir, const Access &access, std::span<const WirePiece> pieces,
@@ -91,8 +91,7 @@ Status Rail::on_access(Dir dir, const Access &access, std::span<const WirePiece>
 }
 
 void Rail::on_served(Dir dir, uint64_t moved) {
-    ++served.requests;
-    served.bytes += moved;
+    served.add(moved);
     lane.connection.shard.served(lane.connection, dir, moved);
 }
 
@@ -112,92 +111,7 @@ void Rail::on_notification_begun(NotificationId notification, uint64_t key) {
 void Rail::on_down(const Failure &why) {
     why_ = why;
     path = nullptr;
-    one_sided_ = nullptr;
-    imports_.clear();
-    exported_.clear();
     unflushed = false;
-}
-
-// ---- regions that are reached without their owner
-
-Frame Rail::about(FrameType type, RegionId region) const {
-    Frame frame;
-    frame.type = type;
-    frame.seq = lane.number;
-    frame.region = region.value;
-    return frame;
-}
-
-const Import *Rail::import_for(const Op &op) {
-    const ImportTable::Found found = imports_.find(op.remote);
-    if (found.unknown) request_export(op.remote);
-    return found.import;
-}
-
-// Where memory lacks it stays unknown.
-void Rail::request_export(const Access &access) {
-    if (!catch_bad_alloc([&] { imports_.asked(access); })) return;
-    Frame frame = about(FrameType::request_export, RegionId{access.region});
-    frame.generation = access.generation;
-    uint8_t key[sizeof access.key];
-    store<uint64_t>(key, access.key);
-    frame.length = sizeof key;
-    lane.connection.send(frame, key);
-}
-
-void Rail::on_export(const Frame &frame, ConstBytes body) {
-    switch (frame.type) {
-    case FrameType::request_export:
-        return answer_request(frame, load<uint64_t>(body.data()));
-    case FrameType::exported:
-        return import(frame, body);
-    default:
-        return withdraw({frame.region});
-    }
-}
-
-void Rail::answer_request(const Frame &asked, uint64_t key) {
-    Result<ExportKey> made = export_region({asked.region, asked.generation, key});
-    Frame frame = about(FrameType::exported, RegionId{asked.region});
-    if (!made) {
-        frame.status = made.error().status;
-        lane.connection.send(frame);
-        return;
-    }
-    frame.length = static_cast<uint32_t>((*made).size());
-    lane.connection.send(frame, {(*made).begin(), (*made).size()});
-}
-
-// The allocation is noted, too: its end is told although no region of its number may be exported.
-Result<ExportKey> Rail::export_region(const Access &access) {
-    ExportedMemory memory;
-    const Status status = lane.connection.target_side.find_export(access, memory);
-    if (status != XFER_OK) return Failure{status, XFER_ORIGIN_NONE, 0, {}};
-    exported_.insert(access.region);
-    if (memory.memory) exported_.insert(memory.memory.value);
-    return one_sided_->export_region({access.region}, memory);
-}
-
-void Rail::import(const Frame &frame, ConstBytes key) {
-    const RegionId region{frame.region};
-    if (!imports_.waits_for(region)) return;  // nobody has asked
-    std::unique_ptr<Import> made;
-    if (frame.status == XFER_OK) made = one_sided_->import(key);
-    imports_.answered(region, std::move(made), frame.status == XFER_EAGAIN);
-}
-
-void Rail::withdraw(RegionId region) {
-    if (auto import = imports_.withdraw(region)) one_sided_->drop(std::move(import));
-    one_sided_->withdrawn(region);
-}
-
-bool Rail::retire(Target target, Status why) {
-    if (!path) return true;
-    const bool quiet = path->retire(target, why);
-    const auto region = target.region();
-    if (region && exported_.erase(region->value))
-        lane.connection.send(about(FrameType::withdraw, *region));
-    return quiet;
 }
 
 }  // namespace xfer

@@ -110,7 +110,7 @@ void write_carried(JsonWriter &out, std::string_view key, const Carried &carried
 void write_lane(JsonWriter &out, const Lane &lane) {
     constexpr const char *kState[] = {"dialing", "joining", "ready", "fallen", "down"};
     Carried all;
-    for (const Carried &way : lane.rail.carried) {
+    for (const Carried &way : lane.carried) {
         all.requests += way.requests;
         all.bytes += way.bytes;
     }
@@ -120,14 +120,15 @@ void write_lane(JsonWriter &out, const Lane &lane) {
     out.add("falls", lane.falls);
     out.add("why", lane.is_closed() ? lane.why.message : "");
     out.add("remote", lane.channel ? lane.channel->remote() : "");
-    out.add("path", lane.rail.last_moved ? name_of(lane, *lane.rail.last_moved) : "");
+    out.add("path", lane.last_moved ? name_of(lane, *lane.last_moved) : "");
     write_carried(out, "carried", all);
     out.begin_object("carried_by");
     for (size_t i = 0; i < kMovedWays; ++i)
-        if (lane.rail.carried[i].requests)
-            write_carried(out, name_of(lane, static_cast<Moved>(i)), lane.rail.carried[i]);
+        if (lane.carried[i].requests)
+            write_carried(out, name_of(lane, static_cast<Moved>(i)), lane.carried[i]);
     out.end_object();
-    write_carried(out, "under_way", {lane.rail.ops, lane.rail.bytes});
+    write_carried(out, "under_way",
+                  {lane.rail.ops + lane.one_sided.ops, lane.rail.bytes + lane.one_sided.bytes});
     write_carried(out, "served", lane.rail.served);
     write_carried(out, "control_frames", lane.frames);
     out.end_object();

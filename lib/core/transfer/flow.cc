@@ -149,10 +149,10 @@ bool Flow::quiet() {
 bool Flow::feed(Transfer &transfer) {
     while (!transfer.drawn()) {
         if (refuse(transfer)) continue;
-        Rail &rail = connection_->lanes.rail_for(transfer.list.bytes());
-        if (!rail.has_room()) return false;
+        Lane &lane = connection_->lanes.lane_for(transfer.list.bytes());
+        if (!lane.has_room()) return false;
         Op *op = nullptr;
-        if (!catch_bad_alloc([&] { op = &next(transfer, rail.caps); }))
+        if (!catch_bad_alloc([&] { op = &next(transfer, lane.rail.caps); }))
             return end(transfer, XFER_ENOMEM), true;
         if (transfer.notifies && op->dir == Dir::put) {
             op->remote.notification = transfer.notification;
@@ -161,7 +161,7 @@ bool Flow::feed(Transfer &transfer) {
         transfer.inflight.push_back(*op);
         if (transfer.inflight_count++ == 0) count_inflight(transfer, true);
         op->last = transfer.unsent.empty() && transfer.list.at_end(transfer.next);
-        rail.post(*op);
+        lane.post(*op);
     }
     transfer.ListNode<InQueue>::unlink();
     try_complete(transfer);

@@ -24,6 +24,7 @@ public:
     std::string remote() const override { return "loopback"; }
     Scope scope() const override { return Scope::process; }
     Path &path() override { return *this; }
+    OneSidedPath *one_sided() override { return nullptr; }
     void send_hello(ConstBytes message) override {
         deliver_soon({{}, {message.begin(), message.end()}, true});
     }
@@ -43,7 +44,6 @@ public:
 
 private:
     Caps caps() const override { return {scope(), max_ops_, kMaxChunk, kMaxPieces}; }
-    OneSided *one_sided() override { return nullptr; }
     bool post(Op &op) override;
     void flush() override { loop_.defer(*this); }
     bool cancel(Op &op) override;
@@ -104,7 +104,6 @@ void LoopbackChannel::deliver_soon(Message message) {
 
 bool LoopbackChannel::post(Op &op) {
     if (over_ || ops_ >= max_ops_) return false;
-    op.sent = op.canceled = false;
     posted_.push_back(op);
     ++ops_;
     return true;

@@ -17,6 +17,7 @@ namespace {
 
 // Read before others have their turn.
 constexpr int kPacketsPerTurn = 32;
+constexpr int kMostPackets = 512;  // before a key: more than the socket holds
 // For what was left in the rings, until somebody listens.
 constexpr uint64_t kUnheardNs = 200 * kNsPerMs;
 
@@ -36,14 +37,9 @@ bool brings_segment(ConstBytes hello) {
 }  // namespace
 
 ShmChannel::ShmChannel(Loop &loop, const Log &log, stream::Buffers &buffers, std::string remote)
-    : loop_(loop), log_(log), buffers_(buffers), remote_(std::move(remote)), nonce_([] {
-          std::array<uint8_t, 16> nonce;
-          random_bytes(nonce);
-          return nonce;
-      }()) {}
+    : loop_(loop), log_(log), buffers_(buffers), remote_(std::move(remote)) {}
 
 ShmChannel::~ShmChannel() {
-    loop_.disarm(claims_);
     loop_.disarm(unheard_);
 }
 
@@ -187,12 +183,9 @@ void ShmChannel::join(std::unique_ptr<Segment> segment, Side side) {
         std::make_unique<RingStream>(loop_, rendezvous_, *segment_, side, frames_->carried());
     rings_ = rings.get();
     frames_->carry(std::move(rings), remote_);
-    buffers_.pieces.reserve(kMaxPieces);  // for copies, which can't lack memory then
-    End &mine = segment_->end(side), &theirs = segment_->end(other(side));
-    mine.nonce = nonce_;
-    mine.nonce_at.store(reinterpret_cast<uint64_t>(nonce_.data()));
-    importer_ = std::make_unique<Importer>(rendezvous_, mine, theirs);
-    slots_ = std::make_unique<SlotTable>(mine, theirs);
+    CopyPath::Owner &owner = *this;
+    copies_ = std::make_unique<CopyPath>(loop_, buffers_, rendezvous_, owner, segment_->end(side),
+                                         segment_->end(other(side)));
 }
 
 // The acceptor's last words bring the segment along.
@@ -209,7 +202,6 @@ Failure ShmChannel::share() {
 // Who has the last word of the handshake makes the segment: the other has it already.
 void ShmChannel::start(PathSink &sink, uint32_t max_ops, uint32_t serve_ops) {
     path_sink_ = &sink;
-    max_ops_ = max_ops;  // if it can't start, what is posted ends with it
     if (stage_ != Stage::hello) return;
     const bool last = !words_.empty();
     if (last == (segment_ != nullptr))
@@ -222,7 +214,13 @@ void ShmChannel::start(PathSink &sink, uint32_t max_ops, uint32_t serve_ops) {
         if (why.status != XFER_OK) return close(why);
     }
     stage_ = Stage::frames;
-    frames_->start(*this, max_ops, serve_ops);
+    path_sink_ = nullptr;  // that of the frames tells it
+    frames_->start(sink, max_ops, serve_ops);
+}
+
+Path &ShmChannel::path() {
+    if (frames_) return frames_->path();
+    return no_path_;
 }
 
 void ShmChannel::resume() {
@@ -241,10 +239,6 @@ bool ShmChannel::send(const Frame &frame, ConstBytes body) {
     return stage_ != Stage::frames || frames_->send(frame, body);
 }
 
-void ShmChannel::discard(NotificationId notification) {
-    if (frames_) frames_->path().discard(notification);
-}
-
 uint64_t ShmChannel::last_heard() const {
     return frames_ ? std::max(last_heard_, frames_->last_heard()) : last_heard_;
 }
@@ -253,18 +247,35 @@ void ShmChannel::on_control(const Frame &frame, ConstBytes body) {
     sink_->on_control(frame, body);
 }
 
-void ShmChannel::on_done(Op &op, Status status) {
-    --count_;
-    path_sink_->on_done(op, status);
+// ---- descriptors, before the keys that name them ----
+
+bool ShmChannel::hear_descriptor(Packet &packet) {
+    const auto mapping = decode_mapping(packet.bytes);
+    if (mapping && packet.fds.size() == 1) copies_->take(*mapping, std::move(packet.fds[0]));
+    return mapping.has_value();
 }
 
-Status ShmChannel::on_access(Dir dir, const Access &access, std::span<const WirePiece> pieces,
-                             std::vector<iovec> &out) {
-    return path_sink_->on_access(dir, access, pieces, out);
+int ShmChannel::send_descriptor(MappingId mapping, int fd) {
+    const uint64_t number = mapping.value;
+    const ConstBytes bytes{reinterpret_cast<const uint8_t *>(&number), sizeof number};
+    return words_.empty() ? rendezvous_.send(bytes, {&fd, 1}) : EAGAIN;
 }
 
-void ShmChannel::on_served(Dir dir, uint64_t bytes) {
-    path_sink_->on_served(dir, bytes);
+// A key is heard in the midst of a read of the rings: what else is found here is heard in a turn of
+// its own.
+void ShmChannel::read_descriptors() {
+    for (int i = 0; i < kMostPackets; ++i) {
+        const int error = kept_ ? *kept_ : rendezvous_.receive(heard_packet_);
+        if (error == EAGAIN) return;
+        const bool woken = !error && heard_packet_.is_bell();
+        if (woken || (!error && hear_descriptor(heard_packet_)))
+            kept_.reset();
+        else
+            kept_ = error;
+        woken_ |= woken;
+        loop_.defer(*this);
+        if (kept_) return;
+    }
 }
 
 // ---- a turn, and the end ----
@@ -273,7 +284,6 @@ void ShmChannel::run() {
     if (kept_ && !catch_bad_alloc([&] { read(); })) close(no_memory());
     if (std::exchange(woken_, false) && rings_) rings_->rung();
     if (stage_ != Stage::over) say();
-    told();
     if (dialed_ && stage_ == Stage::hello) {
         dialed_ = false;
         sink_->on_up();
@@ -286,6 +296,7 @@ void ShmChannel::close(const Failure &why) {
     const bool speaks = stage_ == Stage::frames;
     stage_ = Stage::closing;
     why_ = why;
+    if (copies_) copies_->close(why);
     if (speaks) return frames_->close(why);
     rings_ = nullptr;
     frames_.reset();
@@ -299,11 +310,18 @@ void ShmChannel::on_closed(const Failure &why) {
     loop_.defer(*this);
 }
 
+void ShmChannel::on_timer(Timer &) {
+    close(gone_);
+}
+
+void ShmChannel::on_copies_over() {
+    loop_.defer(*this);
+}
+
+// The socket tells whether the neighbour lives, which who copies still is asked about.
 void ShmChannel::finish() {
-    canceled_.append(posted_);
-    told();
-    if (!gone_quiet()) return;
-    tell_begun();
+    if (copies_) copies_->close(why_);
+    if (copies_ && !copies_->is_over()) return;
     stage_ = Stage::over;
     Poller::unlink();
     watch_.reset();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A channel between neighbours. Its handshake goes through the rendezvous socket; the last word of
-// it comes with the segment, and from then on frames go by the rings. Its path copies to and from
-// regions that were imported; other operations go by the rings, too.
+// it comes with the segment, and from then on frames go by the rings, and requests with them. What
+// was imported is copied, by a path of its own (transport/shm/copy_path.h).
 #pragma once
 
 #include <deque>
@@ -10,22 +10,20 @@
 #include <string>
 #include <vector>
 
-#include "transport/shm/importer.h"
+#include "transport/shm/copy_path.h"
+#include "transport/shm/no_path.h"
 #include "transport/shm/rendezvous.h"
 #include "transport/shm/ring_stream.h"
 #include "transport/shm/segment.h"
-#include "transport/shm/slot_table.h"
 #include "transport/stream/channel.h"
 #include "util/log.h"
 
 namespace xfer::shm {
 
 class ShmChannel final : public Channel,
-                         Path,
-                         OneSided,
                          WatchSink,
                          ChannelSink,
-                         PathSink,
+                         CopyPath::Owner,
                          Task,
                          Poller,
                          TimerSink {
@@ -41,7 +39,8 @@ public:
     void set_sink(ChannelSink &sink) override { sink_ = &sink; }
     std::string remote() const override { return remote_; }
     Scope scope() const override { return Scope::host; }
-    Path &path() override { return *this; }
+    Path &path() override;
+    OneSidedPath *one_sided() override { return copies_.get(); }
     void send_hello(ConstBytes message) override;
     DetachedChannel detach() override;
     void start(PathSink &sink, uint32_t max_ops, uint32_t serve_ops) override;
@@ -52,19 +51,6 @@ public:
 
 private:
     enum class Stage : uint8_t { hello, frames, closing, over };
-
-    // The path.
-    Caps caps() const override { return {scope(), max_ops_, kMaxChunk, kMaxPieces}; }
-    OneSided *one_sided() override { return this; }
-    bool post(Op &op) override;
-    void flush() override;
-    bool cancel(Op &op) override;
-    bool retire(Target target, Status why) override;
-    void discard(NotificationId notification) override;
-    Result<ExportKey> export_region(RegionId region, const ExportedMemory &memory) override;
-    std::unique_ptr<Import> import(ConstBytes key) override;
-    void drop(std::unique_ptr<Import> import) override;
-    void withdrawn(RegionId region) override;
 
     // Of the rendezvous socket, and of our turn.
     void on_ready(uint32_t readiness) override;
@@ -81,32 +67,18 @@ private:
     Failure share();
     void finish();
 
-    // Copies and what they need; transport/shm/channel_copy.cc.
-    bool hear_descriptor(Packet &packet);  // false: it is none
-    void read_descriptors();
-    int send_descriptor(MappingId mapping, int fd);
-    void copy_all();
-    bool give_to_rings(Op &op, bool seen);
-    void told();
-    bool take_back(RegionId region, bool left);
-    void settle(bool dead);
-    void look_again(bool first);
     void on_timer(Timer &timer) override;
-    bool gone_quiet();
-    void tell_begun();
+
+    // Of the copies.
+    bool hear_descriptor(Packet &packet);  // false: it is none
+    int send_descriptor(MappingId mapping, int fd) override;
+    void read_descriptors() override;
+    void on_copies_over() override;
 
     // Of the frames in the rings.
     void on_up() override {}
     void on_hello(ConstBytes) override {}
     void on_control(const Frame &frame, ConstBytes body) override;
-    void on_done(Op &op, Status status) override;
-    Status on_access(Dir dir, const Access &access, std::span<const WirePiece> pieces,
-                     std::vector<iovec> &out) override;
-    void on_served(Dir dir, uint64_t bytes) override;
-    void on_quiesced(Target target) override;
-    void on_unmapped(Target target) override { path_sink_->on_unmapped(target); }
-    void on_notification_begun(NotificationId, uint64_t) override {}
-    void on_down(const Failure &) override {}  // on_closed follows
     void on_closed(const Failure &why) override;
 
     Loop &loop_;
@@ -114,7 +86,7 @@ private:
     stream::Buffers &buffers_;
     std::string remote_;
     ChannelSink *sink_ = nullptr;
-    PathSink *path_sink_ = nullptr;  // from start() on
+    PathSink *path_sink_ = nullptr;  // if it could not start: who is to hear of its end
     Stage stage_ = Stage::hello;
     RendezvousSocket rendezvous_{Fd()};
     std::unique_ptr<Watch> watch_;  // of the rendezvous socket
@@ -137,14 +109,8 @@ private:
     std::unique_ptr<stream::StreamChannel> frames_;
     RingStream *rings_ = nullptr;  // until the frames end
 
-    using Ops = List<Op, InPath>;
-    const std::array<uint8_t, 16> nonce_;  // who reads it here reaches all of our memory
-    std::unique_ptr<Importer> importer_;
-    std::unique_ptr<SlotTable> slots_;
-    Ops posted_, done_, canceled_;      // that are copied
-    uint32_t max_ops_ = 0, count_ = 0;  // posted and not told, copied or not
-    Timer claims_{*this};               // looks again at who copies still
-    uint64_t next_look_ns_ = 0;
+    std::unique_ptr<CopyPath> copies_;
+    NoPath no_path_;  // where there are no rings
 };
 
 }  // namespace xfer::shm

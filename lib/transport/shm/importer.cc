@@ -76,14 +76,15 @@ private:
 
 // An import: the region's key, and where it lies here if that is in reach.
 struct Importer::Region final : Import {
-    explicit Region(const RegionKey &from) : key(from) {}
+    Region(const RegionKey &from, uint8_t *at, Ref<Mapping> in)
+        : Import(from.access, at), key(from), here(at), mapping(std::move(in)) {}
     Moved way() const {
         if (!here) return Moved::kernel;
         return mapping ? Moved::mapped : Moved::process;
     }
-    const RegionKey key;  // base: in the neighbour's process
-    uint8_t *here = nullptr;
-    Ref<Mapping> mapping;  // in which that is: it stays as long as this is here
+    const RegionKey key;         // base: in the neighbour's process
+    uint8_t *const here;         // or null: the kernel copies, which knows no atomics
+    const Ref<Mapping> mapping;  // in which that is: it stays as long as this is here
 };
 
 const Importer::Region &Importer::region_of(const Op &op) {
@@ -113,15 +114,13 @@ std::unique_ptr<Import> Importer::import(const RegionKey &key) {
         descriptors_.erase(came);
     }
     if (key.slot >= kSlots || key.stamp == 0) return nullptr;
-    auto region = std::make_unique<Region>(key);
-    if (rendezvous_.pid() == ::getpid()) {
-        region->here = reinterpret_cast<uint8_t *>(key.base);
-    } else if (const auto there = mappings_.find(mapping); there != mappings_.end()) {
-        region->here = there->second->find(key);
-        if (region->here) region->mapping = there->second;
-    }
-    if (!region->here && !reaches()) return nullptr;
-    return region;
+    if (rendezvous_.pid() == ::getpid())
+        return std::make_unique<Region>(key, reinterpret_cast<uint8_t *>(key.base), Ref<Mapping>());
+    if (const auto there = mappings_.find(mapping); there != mappings_.end())
+        if (uint8_t *here = there->second->find(key))
+            return std::make_unique<Region>(key, here, there->second);
+    if (!reaches()) return nullptr;
+    return std::make_unique<Region>(key, nullptr, Ref<Mapping>());
 }
 
 // Regions that lie in it and are imported still keep it mapped: they point there.
@@ -130,13 +129,6 @@ void Importer::drop(MemoryId memory) {
         descriptors_.erase(mapping_of(memory, writable));
         mappings_.erase(mapping_of(memory, writable));
     }
-}
-
-// What is not allowed is refused by its owner, who knows best why. The kernel copies, but knows no
-// atomics.
-bool Importer::can(const Op &op) const {
-    const Region &region = region_of(op);
-    return region.key.access & access_for(op.dir) && (op.dir != Dir::atomic || region.here);
 }
 
 // Whether the kernel lets us at the neighbour's memory: tried where it has put what only it knows.

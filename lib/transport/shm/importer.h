@@ -25,7 +25,6 @@ public:
     std::unique_ptr<Import> import(const RegionKey &key);
     void drop(MemoryId memory);  // of which no more regions are imported
 
-    bool can(const Op &op) const;  // else the owner does it, or refuses it
     // Or does it, if it is an atomic. False: it could not be copied after all.
     bool copy(Op &op, std::vector<Piece> &pieces);
 

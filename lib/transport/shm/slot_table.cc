@@ -38,13 +38,12 @@ void SlotTable::clear_all() {
         clear(exported);
 }
 
-bool SlotTable::retire(RegionId region, bool leaving) {
+bool SlotTable::retire(RegionId region) {
     const auto at = regions_.find(region);
     Region &exported = at->second;
     clear(exported);
     exported.retired = true;
-    exported.leaving = leaving;
-    if (leaving || exported.claimed) return false;
+    if (exported.claimed) return false;
     regions_.erase(at);
     return true;
 }

@@ -26,9 +26,8 @@ public:
     std::optional<Place> give(RegionId region);
     bool has(RegionId region) const { return regions_.contains(region); }
     // The region ends. True: nobody reaches it any more, and it is forgotten; else settle() tells
-    // when. `leaving`: the rings still take something of it, until left().
-    bool retire(RegionId region, bool leaving);
-    void left(RegionId region) { regions_.find(region)->second.leaving = false; }
+    // when.
+    bool retire(RegionId region);
     void clear_all();
     bool claimed() const { return theirs_.hazard.load() != 0; }
     // Visits, and forgets, those that were retired and are quiet now; all of them if the neighbour
@@ -41,7 +40,7 @@ public:
             const auto here = at++;
             const Region &exported = here->second;
             if (!exported.retired) continue;
-            if (!dead && (exported.leaving || hazard == exported.place.stamp)) {
+            if (!dead && hazard == exported.place.stamp) {
                 more = true;
                 continue;
             }
@@ -65,7 +64,7 @@ public:
 private:
     struct Region {
         Place place;
-        bool cleared = false, claimed = false, retired = false, leaving = false;
+        bool cleared = false, claimed = false, retired = false;
     };
     void clear(Region &exported);
     End &mine_, &theirs_;

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <span>
 
+#include "transport/path.h"
 #include "util/fd.h"
 
 namespace xfer::stream {
@@ -16,6 +17,7 @@ namespace xfer::stream {
 class ByteStream {
 public:
     virtual ~ByteStream() = default;
+    virtual Scope scope() const = 0;  // how far the other end is
     // Without waiting: the bytes that went, or -1 and errno. EAGAIN: none now. 0 read: the end.
     virtual ssize_t write(std::span<const iovec> from) = 0;
     virtual ssize_t read(std::span<const iovec> into) = 0;

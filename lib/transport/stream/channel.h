@@ -32,8 +32,9 @@ public:
 
     void set_sink(ChannelSink &sink) override { both_.channel_sink = &sink; }
     std::string remote() const override { return remote_; }
-    Scope scope() const override { return Scope::network; }
+    Scope scope() const override { return carrier_ ? carrier_->scope() : Scope::network; }
     Path &path() override { return *this; }
+    OneSidedPath *one_sided() override { return nullptr; }
     void send_hello(ConstBytes message) override;
     DetachedChannel detach() override;
     void start(PathSink &sink, uint32_t max_ops, uint32_t serve_ops) override;
@@ -47,7 +48,6 @@ private:
     Caps caps() const override {
         return {scope(), both_.send_queue.max_ops(), kMaxChunk, kMaxPieces};
     }
-    OneSided *one_sided() override { return nullptr; }
     bool post(Op &op) override;
     void flush() override;
     bool cancel(Op &op) override;

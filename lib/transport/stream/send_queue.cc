@@ -5,7 +5,6 @@ namespace xfer::stream {
 
 void SendQueue::post(Op &op) {
     op.seq = 0;
-    op.sent = false;
     op.canceled = op.unmapped = false;
     posted_.push_back(op);
     ++count_;

@@ -14,6 +14,7 @@ public:
     SocketStream(Fd fd, std::unique_ptr<Watch> watch)
         : fd_(std::move(fd)), watch_(std::move(watch)) {}
 
+    Scope scope() const override { return Scope::network; }
     ssize_t write(std::span<const iovec> from) override;
     ssize_t read(std::span<const iovec> into) override;
     void want(uint32_t readiness) override { watch_->want(readiness); }

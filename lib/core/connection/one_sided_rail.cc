@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/connection/one_sided_rail.h"
+
+#include "core/connection/connection.h"
+#include "core/engine/shard.h"
+#include "util/memory.h"
+
+namespace xfer {
+
+void OneSidedRail::start(OneSidedPath &ready, uint32_t max_ops) {
+    one_sided_ = &ready;
+    ready.start(*this, *this, max_ops);
+    Rail::start(ready);
+}
+
+void OneSidedRail::on_down(const Failure &why) {
+    one_sided_ = nullptr;
+    imports_.clear();
+    exported_.clear();
+    Rail::on_down(why);
+}
+
+// ---- operations that the path declines
+
+void OneSidedRail::on_declined(Op &op) {
+    declined_.push_back(op);
+    repost();
+}
+
+// Some of it may have been seen by the peer: it stays with this lane.
+void OneSidedRail::repost() {
+    while (!declined_.empty()) {
+        Op &op = declined_.front();
+        const bool over = op.canceled || !requests_.path;
+        if (!over && !requests_.has_room()) return;
+        op.ListNode<InPath>::unlink();
+        if (over) {
+            on_done(op, op.canceled ? XFER_ECANCELED : XFER_EPEERLOST);
+            continue;
+        }
+        leave(op);
+        op.import = nullptr;
+        requests_.post(op);
+    }
+    if (requests_.unflushed) requests_.flush();
+}
+
+bool OneSidedRail::cancel(Op &op) {
+    for (const Op &other : declined_)
+        if (&other == &op) {
+            lane.connection.shard.loop.defer(lane.connection);
+            return op.canceled = true;
+        }
+    return Rail::cancel(op);
+}
+
+// ---- regions
+
+Frame OneSidedRail::about(FrameType type, RegionId region) const {
+    Frame frame;
+    frame.type = type;
+    frame.seq = lane.number;
+    frame.region = region.value;
+    return frame;
+}
+
+// What its owner would refuse goes there: it knows best why.
+const Import *OneSidedRail::import_for(const Op &op) {
+    const ImportTable::Found found = imports_.find(op.remote);
+    if (found.unknown) request_export(op.remote);
+    const Import *import = found.import;
+    const bool may =
+        import && import->access & access_for(op.dir) && (op.dir != Dir::atomic || import->atomics);
+    return may ? import : nullptr;
+}
+
+// Where memory lacks it stays unknown.
+void OneSidedRail::request_export(const Access &access) {
+    if (!catch_bad_alloc([&] { imports_.asked(access); })) return;
+    Frame frame = about(FrameType::request_export, RegionId{access.region});
+    frame.generation = access.generation;
+    uint8_t key[sizeof access.key];
+    store<uint64_t>(key, access.key);
+    frame.length = sizeof key;
+    lane.connection.send(frame, key);
+}
+
+void OneSidedRail::on_export(const Frame &frame, ConstBytes body) {
+    switch (frame.type) {
+    case FrameType::request_export:
+        return answer(frame, load<uint64_t>(body.data()));
+    case FrameType::exported:
+        return import(frame, body);
+    default:
+        return withdraw({frame.region});
+    }
+}
+
+void OneSidedRail::answer(const Frame &asked, uint64_t key) {
+    Result<ExportKey> made = export_region({asked.region, asked.generation, key});
+    Frame frame = about(FrameType::exported, RegionId{asked.region});
+    if (!made) {
+        frame.status = made.error().status;
+        lane.connection.send(frame);
+        return;
+    }
+    frame.length = static_cast<uint32_t>((*made).size());
+    lane.connection.send(frame, {(*made).begin(), (*made).size()});
+}
+
+// The allocation is noted, too: its end is told although no region of its number may be exported.
+Result<ExportKey> OneSidedRail::export_region(const Access &access) {
+    ExportedMemory memory;
+    const Status status = lane.connection.target_side.find_export(access, memory);
+    if (status != XFER_OK) return Failure{status, XFER_ORIGIN_NONE, 0, {}};
+    exported_.insert(access.region);
+    if (memory.memory) exported_.insert(memory.memory.value);
+    return one_sided_->export_region({access.region}, memory);
+}
+
+void OneSidedRail::import(const Frame &frame, ConstBytes key) {
+    const RegionId region{frame.region};
+    if (!imports_.waits_for(region)) return;  // nobody has asked
+    std::unique_ptr<Import> made;
+    if (frame.status == XFER_OK) made = one_sided_->import(key);
+    imports_.answered(region, std::move(made), frame.status == XFER_EAGAIN);
+}
+
+void OneSidedRail::withdraw(RegionId region) {
+    if (auto import = imports_.withdraw(region)) one_sided_->drop(std::move(import));
+    one_sided_->withdrawn(region);
+}
+
+bool OneSidedRail::retire(Target target, Status why) {
+    if (!path) return true;
+    const bool quiet = path->retire(target, why);
+    const auto region = target.region();
+    if (region && exported_.erase(region->value))
+        lane.connection.send(about(FrameType::withdraw, *region));
+    return quiet;
+}
+
+}  // namespace xfer

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rail of a path by which regions are reached without their owner: both ends' side of
+// exporting, importing and withdrawing them (design/0048). What the path declines goes on by the
+// lane's other rail, as a request.
+#pragma once
+
+#include <unordered_set>
+
+#include "core/connection/rail.h"
+#include "core/region/import_table.h"
+#include "transport/one_sided.h"
+
+namespace xfer {
+
+class OneSidedRail final : public Rail, OneSidedSink {
+public:
+    OneSidedRail(Lane &lane, Rail &requests) : Rail(lane), requests_(requests) {}
+
+    void start(OneSidedPath &path, uint32_t max_ops);
+    const Import *import_for(const Op &op);  // null: it goes as a request
+    void on_export(const Frame &frame, ConstBytes body);
+    bool retire(Target target, Status why);  // false: on_quiesced follows
+    void repost();                           // what was declined, as far as there is room
+    bool has_declined() const { return !declined_.empty(); }
+    bool cancel(Op &op) override;
+
+private:
+    void on_down(const Failure &why) override;
+    void on_declined(Op &op) override;
+    void request_export(const Access &access);
+    void answer(const Frame &asked, uint64_t key);
+    Result<ExportKey> export_region(const Access &access);
+    void import(const Frame &frame, ConstBytes key);
+    void withdraw(RegionId region);
+    Frame about(FrameType type, RegionId region) const;
+
+    Rail &requests_;
+    OneSidedPath *one_sided_ = nullptr;      // the path, from start to on_down
+    ImportTable imports_;                    // of the peer's
+    std::unordered_set<uint64_t> exported_;  // of ours, and allocations by their numbers
+    List<Op, InPath> declined_;
+};
+
+}  // namespace xfer
