@@ -7,14 +7,18 @@ using namespace xfer;
 
 namespace {
 
-size_t ready_lanes(Host &host) {
+size_t lanes_in_state(Host &host, const std::string &state) {
     std::string text(50'000, '\0');
     uint64_t needed = 0;
     REQUIRE(xfer_engine_describe(host.engine, text.data(), text.size(), &needed) == XFER_OK);
     size_t count = 0;
-    for (size_t at = 0; (at = text.find("\"ready\"", at)) != std::string::npos; ++at)
+    for (size_t at = 0; (at = text.find('"' + state + '"', at)) != std::string::npos; ++at)
         ++count;
     return count;
+}
+
+size_t ready_lanes(Host &host) {
+    return lanes_in_state(host, "ready");
 }
 
 void cut_data_lanes(World &world) {
@@ -82,4 +86,32 @@ TEST_CASE("lanes that fall one after the other leave the connection") {
     world.world.run_for(10 * kSecond);
     CHECK(ready_lanes(a) == 5);
     CHECK(a.put(ep, data.data(), 0, data.size(), 3) == XFER_OK);
+}
+
+// The time for the peer's `lane_closed` is over, and then it comes, while the loop does not run:
+// the timer is the first thing that is due when it runs again.
+TEST_CASE("a loop that was kept from its work does not take that for the peer's silence") {
+    for (const bool stalls : {true, false}) {
+        CAPTURE(stalls);
+        World world(1);
+        Host a(world, kA), b(world, kB);
+        xfer_ep_t *ep = a.open(kB);
+        REQUIRE(a.lookup(ep, 1) == XFER_OK);
+        const std::vector<uint8_t> data(700'000, 5);
+        REQUIRE(a.put(ep, data.data(), 0, data.size(), 2) == XFER_OK);
+        REQUIRE(world.world.run_until([&] { return ready_lanes(a) == 2; }, kSecond));
+        world.net.ways[{b.process->number, a.process->number}].silent_until =
+            world.world.now() + kSettledNs + 100 * kNsPerMs;
+        cut_data_lanes(world);
+        REQUIRE(world.world.run_until([&] { return lanes_in_state(a, "fallen") == 1; }, kSecond));
+        if (stalls) world.world.freeze(a.loop);
+        world.world.run_for(kSettledNs + kLastWordsNs);
+        world.world.thaw(a.loop);
+        world.world.run_for(kSecond);
+        CHECK(a.stats().connection_ends == (stalls ? 0 : 1));
+        CHECK(a.stats().lane_falls == (stalls ? 1 : 0));
+        CHECK(a.put(ep, data.data(), 0, data.size(), 3) == XFER_OK);
+        world.world.run_for(kSecond);
+        CHECK(ready_lanes(a) == 2);
+    }
 }
