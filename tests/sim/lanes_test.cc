@@ -29,6 +29,12 @@ void cut_data_lanes(World &world) {
         lane->cut();
 }
 
+// Neighbours that say where they are found and let nobody in there.
+void close_local_paths(World &world) {
+    for (const auto &[uri, listener] : world.net.listeners)
+        if (uri.starts_with("shm:")) world.net.closed.insert(uri);
+}
+
 }  // namespace
 
 // One end offers to end the idle connection after a second, and hears 400 ms later that the other,
@@ -113,5 +119,34 @@ TEST_CASE("a loop that was kept from its work does not take that for the peer's 
         CHECK(a.put(ep, data.data(), 0, data.size(), 3) == XFER_OK);
         world.world.run_for(kSecond);
         CHECK(ready_lanes(a) == 2);
+    }
+}
+
+// The acceptor has bulk to move, and asks for the local path and for data lanes at once; these are
+// opened when there is no local path.
+TEST_CASE("an engine without data lanes opens none, whoever asks, when its local path fails") {
+    for (const bool without : {false, true}) {
+        CAPTURE(without);
+        World world(1);
+        world.net.neighbours = true;
+        Host b(world, kB);
+        world.lanes = without ? XFER_NONE : 3;
+        Host a(world, kA);
+        close_local_paths(world);
+        REQUIRE(a.lookup(a.open(kB), 1) == XFER_OK);
+        xfer_ep_t *back = b.open(kA);
+        REQUIRE(b.lookup(back, 1) == XFER_OK);
+        size_t local = 0, more = 0;
+        world.net.on_dial = [&](SimTransport &, const std::string &uri, int how) {
+            if (how == 0) ++(uri.starts_with("shm:") ? local : more);
+        };
+        const std::vector<uint8_t> data(700'000, 5);
+        CHECK(b.put(back, data.data(), 0, data.size(), 2) == XFER_OK);
+        world.world.run_for(kSecond);
+        CHECK(ready_lanes(a) == (without ? 1 : 4));
+        CHECK(ready_lanes(b) == (without ? 1 : 4));
+        CHECK(local == 1);
+        CHECK(more == (without ? 0 : 3));
+        CHECK(a.stats().connection_ends == 0);
     }
 }
