@@ -269,6 +269,22 @@ def a_claim_that_is_never_lowered(lab):
 
 
 @vector
+def a_claim_by_a_lane_that_is_still_joining(lab):
+    """Regions are shown there already, before the control channel has moved."""
+    lab.server.say("map")
+    lab.server.wait("mapped")
+    connection, lane = joining(lab)
+    lane.mine[CLAIM] = lane.show(connection.lookup(b"mapped")).stamp
+    lab.server.say("unmap")
+    for _ in range(20):
+        lab.is_up(connection)
+    stays_open(lab)
+    lane.mine[CLAIM] = 0
+    closes(lab)
+    lab.is_up(connection)
+
+
+@vector
 def a_claim_of_a_process_that_is_killed(lab):
     lab.server.say("map")
     lab.server.wait("mapped")
