@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Data lanes that end alone, at moments that chance seldom meets.
+#include <new>
+
 #include "sim_channel.h"
 #include "sim_host.h"
 
@@ -120,6 +122,29 @@ TEST_CASE("a loop that was kept from its work does not take that for the peer's 
         world.world.run_for(kSecond);
         CHECK(ready_lanes(a) == 2);
     }
+}
+
+TEST_CASE("a lane for which memory lacks is tried again") {
+    World world(1);
+    world.lanes = 2;
+    Host a(world, kA), b(world, kB);
+    xfer_ep_t *ep = a.open(kB);
+    REQUIRE(a.lookup(ep, 1) == XFER_OK);
+    const std::vector<uint8_t> data(700'000, 5);
+    REQUIRE(a.put(ep, data.data(), 0, data.size(), 2) == XFER_OK);
+    REQUIRE(world.world.run_until([&] { return ready_lanes(a) == 3; }, kSecond));
+    int lacking = 5;
+    world.net.on_dial = [&](SimTransport &, const std::string &, int how) {
+        if (how == 0 && lacking > 0 && lacking--) throw std::bad_alloc();
+    };
+    cut_data_lanes(world);
+    REQUIRE(world.world.run_until([&] { return a.stats().lane_falls == 2; }, kSecond));
+    CHECK(a.put(ep, data.data(), 0, data.size(), 3) == XFER_OK);
+    world.world.run_for(10 * kSecond);
+    CHECK(lacking == 0);
+    CHECK(ready_lanes(a) == 3);
+    CHECK(a.stats().connection_ends == 0);
+    CHECK(a.put(ep, data.data(), 0, data.size(), 4) == XFER_OK);
 }
 
 // The acceptor has bulk to move, and asks for the local path and for data lanes at once; these are
