@@ -221,6 +221,16 @@ static void test_pulled(void **state) {
     run_traffic(&phase_pulled, 3, -1);
 }
 
+static void test_local(void **state) {
+    (void)state;
+    run_traffic(&phase_local, 3, -1);
+}
+
+static void test_lane(void **state) {
+    (void)state;
+    run_traffic(&phase_lane, 3, -1);
+}
+
 static void run_alone(void (*run_one)(const Mode *mode)) {
     for (int i = 0; i < kModeCount; i++) {
         int status = 0;
@@ -259,13 +269,14 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_withdraw),       cmocka_unit_test(test_named),
     cmocka_unit_test(test_notify),         cmocka_unit_test(test_retire),
     cmocka_unit_test(test_pulled),         cmocka_unit_test(test_cancel),
+    cmocka_unit_test(test_local),          cmocka_unit_test(test_lane),
 };
 
 /* One case, in this process, so that a debugger sees it: the words are those of show(). */
 static int replay(char **words) {
     static const Phase *const phases[] = {
-        &phase_open,     &phase_listen, &phase_region, &phase_connect, &phase_message,
-        &phase_withdraw, &phase_named,  &phase_notify, &phase_retire,  &phase_pulled};
+        &phase_open,  &phase_listen, &phase_region, &phase_connect, &phase_message, &phase_withdraw,
+        &phase_named, &phase_notify, &phase_retire, &phase_pulled,  &phase_local,   &phase_lane};
     const Phase *phase = NULL;
     const Mode *mode = NULL;
     Fault fault = {.call = kCallCount};

@@ -36,7 +36,9 @@ static atomic_long counts[kCallCount];
 static atomic_long hits;
 static atomic_long live;
 static _Thread_local bool here;
-static atomic_bool narrow;
+static atomic_bool narrow, hangs_up;
+static atomic_int dialed = -1;
+static atomic_long dials;
 
 /* The lowest free number bounds what the process may have from now on: there are no gaps, as far as
  * it matters, since descriptors that were closed were the last ones. */
@@ -80,6 +82,18 @@ void inject_narrow(void) {
     narrow = true;
 }
 
+void inject_hang_up(void) {
+    hangs_up = true;
+}
+
+long inject_dials(void) {
+    return dials;
+}
+
+int inject_dialed(void) {
+    return dialed;
+}
+
 static bool due(Call call) {
     if (!active || (armed.here && !here)) return false;
     long number = ++counts[call];
@@ -111,6 +125,13 @@ static bool of_libuv(const void *caller) {
 
 /* ---- descriptors ---- */
 
+static bool is_unix(int fd) {
+    NEXT(getsockopt);
+    int domain = 0;
+    socklen_t size = sizeof domain;
+    return next(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_UNIX;
+}
+
 int socket(int domain, int type, int protocol) {
     NEXT(socket);
     return fails(kSocket) ? -1 : next(domain, type, protocol);
@@ -128,13 +149,18 @@ int listen(int fd, int backlog) {
 
 int accept4(int fd, __SOCKADDR_ARG address, socklen_t *size, int flags) {
     NEXT(accept4);
-    return fails(kAccept) ? -1 : next(fd, address, size, flags);
+    if (fails(kAccept)) return -1;
+    const int accepted = next(fd, address, size, flags);
+    if (hangs_up && accepted >= 0 && is_unix(accepted)) shutdown(accepted, SHUT_RDWR);
+    return accepted;
 }
 
 int connect(int fd, __CONST_SOCKADDR_ARG address, socklen_t size) {
     NEXT(connect);
     const int little = 16 * 1024;
     if (narrow) setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &little, sizeof little);
+    if (!is_unix(fd)) dialed = fd;
+    dials++;
     return fails(kConnect) ? -1 : next(fd, address, size);
 }
 

@@ -64,5 +64,10 @@ long inject_hits(void);
 long inject_live(void);
 /* From here on sockets that connect hold little, so that who sends to them soon has to wait. */
 void inject_narrow(void);
+/* From here on whoever dials a UNIX socket is hung up on as soon as it is accepted. */
+void inject_hang_up(void);
+/* How many sockets were ever dialed, and the last of them that is no UNIX socket. */
+long inject_dials(void);
+int inject_dialed(void);
 
 #endif

@@ -19,7 +19,7 @@ typedef struct Phase {
 extern const Phase phase_open, phase_listen, phase_region, phase_connect;
 /* Between engines that are connected; traffic.c. */
 extern const Phase phase_message, phase_withdraw, phase_named, phase_notify, phase_retire,
-    phase_pulled;
+    phase_pulled, phase_local, phase_lane;
 
 /* Ends the fault, and keeps what was counted. */
 void phase_disarm(void);

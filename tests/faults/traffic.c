@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What goes on between two engines that are connected, while one allocation fails on whatever
- * thread: messages, notifications, and memory that is taken back while a peer still reads it. Each
- * operation ends, by what it was for or with a status, and none by its deadline: somebody would
- * have been forgotten. */
+ * thread: messages, notifications, memory that is taken back while a peer still reads it, and lanes
+ * that end. Each operation ends, by what it was for or with a status, and none by its deadline:
+ * somebody would have been forgotten. */
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "phases.h"
 
@@ -284,9 +285,107 @@ static void run_pulled(const Mode *mode, const Fault *fault) {
     part(fault, sent == XFER_ECANCELED && received != XFER_OK);
 }
 
+/* ---- lanes that end ---- */
+
+enum { kBulk = 512 * 1024, kPutWord = 10 };
+
+static uint8_t bulk[kBulk], bulk_box[kBulk];
+static uint64_t bulk_puts;
+
+static xfer_region_t *lend_bulk(Host *host) {
+    xfer_region_options_t options = {.size = sizeof options, .access = XFER_WRITE, .name = "bulk"};
+    xfer_region_t *region = NULL;
+    must(xfer_region_open(host->engine, &options, bulk_box, sizeof bulk_box, &region, NULL),
+         "xfer_region_open");
+    return region;
+}
+
+static void find_bulk(Host *host, Host *other, xfer_ep_t *at) {
+    must(xfer_ep_lookup(at, "bulk", 2, NULL, NULL), "xfer_ep_lookup");
+    must(wait_event(host, other, XFER_EVENT_LOOKUP, 2).status, "LOOKUP");
+}
+
+/* How a put of so much ended that data lanes are opened for it. */
+static xfer_status_t put_bulk(Host *host, Host *other, xfer_ep_t *at) {
+    const uint64_t user = kPutWord + bulk_puts++;
+    memset(bulk, (int)user, sizeof bulk);
+    xfer_status_t status =
+        ended(host, other, xfer_put(at, bulk, &host->ref, 0, sizeof bulk, user, NULL),
+              XFER_EVENT_PUT, user);
+    if (status == XFER_OK && memcmp(bulk, bulk_box, sizeof bulk) != 0)
+        fail_case("other bytes came");
+    return status;
+}
+
+static void some_turns(void) {
+    for (int i = 0; i < 50; i++)
+        turn(&server, &client);
+}
+
+static bool data_lane_comes(void) {
+    static char text[1 << 16];
+    for (uint64_t end = now_ms() + kLimitMs; now_ms() < end; some_turns()) {
+        uint64_t needed = 0;
+        must(xfer_engine_describe(client.engine, text, sizeof text, &needed),
+             "xfer_engine_describe");
+        const char *lane = strstr(text, "\"data 1\"");
+        if (lane != NULL && strstr(lane, "\"ready\"") != NULL) return true;
+    }
+    return false;
+}
+
+/* The acceptor asks for both kinds of lanes: the local path fails, and then data lanes are due. */
+static void run_local(const Mode *mode, const Fault *fault) {
+    inject_hang_up();
+    meet(mode, &plain);
+    xfer_region_t *lent = lend_bulk(&client);
+    xfer_ep_t *back = wait_event(&server, &client, XFER_EVENT_PEER, ANY_USER).ep;
+    find_bulk(&server, &client, back);
+    const long both = inject_dials() + 2;
+    const int most = fault->nth == 0 ? kMaxEvents : 8; /* for want of memory one may be left out */
+    inject_arm(fault);
+    xfer_status_t status = put_bulk(&server, &client, back);
+    for (int i = 0; i < most && status == XFER_OK && inject_dials() < both; i++) {
+        some_turns();
+        /* The handle goes with its connection. */
+        const bool over = count_events(&server, XFER_EVENT_PEER_DOWN, ANY_USER) != 0;
+        status = over ? XFER_EPEERLOST : put_bulk(&server, &client, back);
+    }
+    some_turns(); /* it is let in */
+    phase_disarm();
+    must(xfer_region_close(lent), "xfer_region_close");
+    part(fault, status == XFER_OK && (fault->nth != 0 || data_lane_comes()));
+}
+
+/* The last socket that was dialed is that of the data lane. */
+static void run_lane(const Mode *mode, const Fault *fault) {
+    inject_hang_up();
+    meet(mode, &plain);
+    xfer_region_t *lent = lend_bulk(&server);
+    find_bulk(&client, &server, ep);
+    const long both = inject_dials() + 2; /* of the local path and of the data lane */
+    for (; inject_dials() < both; some_turns())
+        must(put_bulk(&client, &server, ep), "PUT");
+    if (!data_lane_comes()) fail_case("no data lane");
+    inject_arm(fault);
+    if (shutdown(inject_dialed(), SHUT_RDWR) != 0) fail_case("the lane is not there");
+    for (; inject_dials() == both; some_turns())
+        put_bulk(&client, &server, ep);
+    some_turns(); /* it is let in */
+    const xfer_status_t status = put_bulk(&client, &server, ep);
+    phase_disarm();
+    xfer_engine_stats_t stats;
+    must(xfer_engine_stats(client.engine, &stats, sizeof stats), "xfer_engine_stats");
+    must(xfer_region_close(lent), "xfer_region_close");
+    const bool again = fault->nth != 0 || (stats.lane_falls == 1 && data_lane_comes());
+    part(fault, status == XFER_OK && again);
+}
+
 const Phase phase_message = {"message", false, true, true, run_message};
 const Phase phase_withdraw = {"withdraw", false, true, true, run_withdraw};
 const Phase phase_named = {"named", false, true, true, run_named};
 const Phase phase_notify = {"notify", false, true, true, run_notify};
 const Phase phase_retire = {"retire", false, true, true, run_retire};
 const Phase phase_pulled = {"pulled", false, true, true, run_pulled};
+const Phase phase_local = {"local", false, true, true, run_local};
+const Phase phase_lane = {"lane", false, true, true, run_lane};

@@ -151,7 +151,7 @@ static const xfer_event_t *find(Host *host, uint32_t kind, uint64_t user) {
 int count_events(Host *host, uint32_t kind, uint64_t user) {
     int count = 0;
     for (int i = 0; i < host->count; i++)
-        count += host->events[i].kind == kind && host->events[i].user == user;
+        count += host->events[i].kind == kind && (user == ANY_USER || host->events[i].user == user);
     return count;
 }
 

@@ -50,8 +50,8 @@ void loop_end(Host *host);
 /* One turn of both, of a millisecond at most. */
 void turn(Host *one, Host *other);
 
-int count_events(Host *host, uint32_t kind, uint64_t user);
 #define ANY_USER UINT64_MAX
+int count_events(Host *host, uint32_t kind, uint64_t user);
 /* The event of that kind and user, or of ANY_USER; turns both until it is there. */
 xfer_event_t wait_event(Host *host, Host *other, uint32_t kind, uint64_t user);
 /* The same, by its object. */

@@ -7,7 +7,7 @@ import struct
 import initiator as wire
 from acceptor import LIMIT, OK, Acceptor, visit, with_steps
 from initiator import EAUTH, EIDENTITY, EPEERLOST, EPROTO, EVERSION, Frame
-from lab import check, raw_message, reset, same, vector
+from lab import SOON, check, raw_message, reset, same, vector
 
 ETIMEDOUT, ESTALE, ECHECKSUM = -18, wire.ESTALE, wire.ECHECKSUM
 
@@ -333,6 +333,41 @@ def a_flood_of_what_nobody_asked_for(lab):
         for _ in range(500):
             self.send(wire.BYE, status=wire.EBUSY)
     visit(lab, with_steps(lab, welcome=welcome), 3000)
+
+
+@vector
+def a_lane_closed_before_it_is_let_in(lab):
+    """It is hung up on before that is answered, so that nothing is heard by it afterwards; and dialed again."""
+    told, generations = [], []
+
+    def lane(self):
+        """(the next lane, as it was dialed; what it says)."""
+        control, (self.sock, _) = self.sock, self.listener.accept()
+        self.sockets.append(self.sock)
+        self.sock.settimeout(SOON)
+        _, fields, _ = self.hear()
+        generations.append(fields.get("gen", 0))
+        dialed, self.sock = self.sock, control
+        return dialed, wire.message(wire.LANE_READY, {"lane": fields["lane"]})
+
+    def tell(self, number, name):
+        self.send(wire.LANES)
+        dialed, words = lane(self)
+        self.send(wire.LANE_CLOSED, 1)
+        answer = self.read()
+        told.append((answer.type, answer.seq))
+        try:
+            dialed.sendall(words + lab.put().pack())
+            told.append(dialed.recv(1 << 16))
+        except ConnectionError:
+            told.append(b"")
+        dialed, words = lane(self)
+        dialed.sendall(words)
+        Acceptor.tell(self, number, name)
+    visit(lab, with_steps(lab, greet=lambda self, fields: Acceptor.greet(self, fields, feat=wire.LANES_END_ALONE),
+                          tell=tell), 3000)
+    same(told, [(wire.LANE_CLOSED, 1), b""], "the answer, and what is said by the lane afterwards")
+    check(generations[1] > generations[0], f"generations of the lane: {generations}")
 
 
 @vector

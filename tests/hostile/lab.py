@@ -152,6 +152,12 @@ class Lab:
     def connect(self, ask=(), **who):
         return self.dial(**who).open(ask)
 
+    def understands(self):
+        """A connection of one who knows that lanes may end alone."""
+        attempt = self.dial()
+        attempt.features = wire.LANES_END_ALONE
+        return attempt.open()
+
     def lane(self):
         """A TCP connection."""
         lane = Lane(self.server.address)
@@ -291,6 +297,15 @@ def reset(sock):
     """Ends a TCP connection by a reset."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     sock.close()
+
+
+def hears_closed(connection, number):
+    """Reads the control lane up to what is said of that lane."""
+    while True:
+        frame = connection.control.read()
+        check(frame, "a malformed frame of the server")
+        if frame.type == wire.LANE_CLOSED:
+            return same((frame.seq, frame.flags, frame.status, frame.body), (number, 0, 0, b""), "what is said")
 
 
 def raw_message(kind, body, versions=(1, 1), proof=0, length=None, zero=0, magic=b"XFER"):

@@ -4,8 +4,8 @@
 import os
 
 import initiator as wire
-from initiator import ACK, EAUTH, EPEERLOST, EPROTO, LANE, LANE_CLOSED, LANE_READY, LANES_END_ALONE, Frame, Initiator
-from lab import Program, check, raw_message, same, vector
+from initiator import ACK, EAUTH, EPEERLOST, EPROTO, LANE, LANE_CLOSED, LANE_READY, Frame, Initiator
+from lab import Program, check, hears_closed, raw_message, same, vector
 
 KEYED = True
 
@@ -244,22 +244,6 @@ def many_lanes_that_never_finish_their_words(lab):
 
 # ---- a lane that ends alone
 
-def understands(lab):
-    """A connection of one who knows that lanes may end alone."""
-    attempt = lab.dial()
-    attempt.features = LANES_END_ALONE
-    return attempt.open()
-
-
-def hears_closed(connection, number):
-    """Reads the control lane up to what is said of that lane."""
-    while True:
-        frame = connection.control.read()
-        check(frame, "a malformed frame of the server")
-        if frame.type == LANE_CLOSED:
-            return same((frame.seq, frame.flags, frame.status, frame.body), (number, 0, 0, b""), "what is said")
-
-
 def close_lane(connection, lane, number=1):
     """Our end, as one closes it who keeps the protocol."""
     lane.socket.close()
@@ -269,7 +253,7 @@ def close_lane(connection, lane, number=1):
 
 @vector
 def a_lane_that_ends_and_comes_back(lab):
-    connection = understands(lab)
+    connection = lab.understands()
     for generation in range(4):
         lane = joins(lab, words(connection, gen=generation) if generation else words(connection))
         lane.send(lab.put(ref=lab.desk).pack())
@@ -280,7 +264,7 @@ def a_lane_that_ends_and_comes_back(lab):
 
 @vector
 def a_lane_that_was_there_before_is_replayed(lab):
-    connection = understands(lab)
+    connection = lab.understands()
     recorded = [words(connection), words(connection, gen=3)]
     for data in recorded:
         lane = joins(lab, data)
@@ -296,7 +280,7 @@ def a_lane_that_was_there_before_is_replayed(lab):
 @vector
 def the_end_of_a_lane_of_one_who_does_not_say_that_it_is_closed(lab):
     """What was sent by it could still land: the connection ends, soon."""
-    connection = understands(lab)
+    connection = lab.understands()
     joins(lab, words(connection)).socket.close()
     hears_closed(connection, 1)
     lab.ends(connection, EPEERLOST)
@@ -319,7 +303,7 @@ def a_lane_closed_by_one_who_knows_no_such_end(lab):
 
 @vector
 def the_control_channel_closed_alone(lab):
-    connection = understands(lab)
+    connection = lab.understands()
     connection.control.send(Frame(LANE_CLOSED, 0).pack())
     lab.ends(connection)
 
@@ -327,7 +311,7 @@ def the_control_channel_closed_alone(lab):
 @vector
 def lanes_closed_that_are_not_there(lab):
     """Each is answered, since what is not here is closed here."""
-    connection = understands(lab)
+    connection = lab.understands()
     for number in (1, 16, 17, 255, 1 << 32, (1 << 64) - 1):
         connection.control.send(Frame(LANE_CLOSED, number).pack())
         hears_closed(connection, number)
@@ -337,7 +321,7 @@ def lanes_closed_that_are_not_there(lab):
 @vector
 def a_lane_closed_by_a_word_alone(lab):
     """Its socket is open at our end: the server closes its own, and says so."""
-    connection = understands(lab)
+    connection = lab.understands()
     lane = joins(lab, words(connection))
     connection.control.send(Frame(LANE_CLOSED, 1).pack())
     hears_closed(connection, 1)
@@ -349,7 +333,7 @@ def a_lane_closed_by_a_word_alone(lab):
 @vector
 def a_lane_closed_with_more_in_the_frame(lab):
     for fields in ({"status": -9}, {"body": bytes(1)}):
-        connection = understands(lab)
+        connection = lab.understands()
         joins(lab, words(connection))
         connection.control.send(Frame(LANE_CLOSED, 1, **fields).pack())
         lab.ends(connection)
@@ -357,7 +341,7 @@ def a_lane_closed_with_more_in_the_frame(lab):
 
 @vector
 def a_lane_with_a_generation_that_is_none(lab):
-    connection = understands(lab)
+    connection = lab.understands()
     refused(lab, words(connection, gen=0), EPROTO)
     joins(lab, words(connection, gen=(1 << 64) - 1))
     lab.is_up(connection)

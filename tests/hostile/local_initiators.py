@@ -10,8 +10,8 @@ import time
 
 import initiator as wire
 import local
-from initiator import EPEERLOST, Frame, Initiator
-from lab import SOON, Skipped, check, same, vector
+from initiator import EPEERLOST, LANE_CLOSED, Frame, Initiator
+from lab import SOON, Skipped, check, hears_closed, same, vector
 from local import CLAIM, DESCRIPTOR, LOCAL_LANE, NOTED, READ, SLEEPS, SLOT_COUNT, SLOTS, SPAN, WAITS, WRITTEN
 
 NOBODY = 65534
@@ -26,6 +26,15 @@ def near(lab):
     """(connection, its local lane)."""
     connection = lab.connect()
     return connection, local.join(connection)
+
+
+def joining(lab):
+    """(connection of one who knows that lanes may end alone, its local lane, where control frames do not go yet)."""
+    connection = lab.understands()
+    lane = local.enter(connection)
+    lab.opened.append(lane.socket.close)
+    connection.control.hear_export = lane.hear_export
+    return connection, lane
 
 
 def exports(lab):
@@ -193,6 +202,24 @@ def flags_of_sleepers_that_change_at_will(lab):
     is_up(connection)
 
 
+# A lane that is closed before the control channel has moved to it.
+
+@vector
+def a_lane_that_is_closed_while_it_joins(lab):
+    """What it carries is not looked at any more, though the control channel would move there afterwards."""
+    for shifts in (False, True):
+        connection, lane = joining(lab)
+        lane.send(lab.put().pack())
+        connection.control.send(Frame(LANE_CLOSED, local.LOCAL_LANE).pack())
+        hears_closed(connection, local.LOCAL_LANE)
+        if shifts:
+            connection.control.send(Frame(wire.SHIFT).pack())
+            lab.ends(connection)
+        else:
+            lab.is_up(connection)
+            lab.hung_up(lane)
+
+
 # Claims, slots and stamps.
 
 @vector
@@ -240,6 +267,22 @@ def a_claim_that_is_never_lowered(lab):
     stays_open(lab)
     connection.drop()  # whoever leaves copies no more
     closes(lab)
+
+
+@vector
+def a_claim_by_a_lane_that_is_still_joining(lab):
+    """Regions are exported there already, before the control channel has moved."""
+    lab.server.say("map")
+    lab.server.wait("mapped")
+    connection, lane = joining(lab)
+    lane.mine[CLAIM] = lane.import_region(connection.lookup(b"mapped")).stamp
+    lab.server.say("unmap")
+    for _ in range(20):
+        lab.is_up(connection)
+    stays_open(lab)
+    lane.mine[CLAIM] = 0
+    closes(lab)
+    lab.is_up(connection)
 
 
 @vector

@@ -399,8 +399,8 @@ def copy_by_kernel(pid, at, data, length):
     return local.raw if moved == length else None
 
 
-def join(connection):
-    """Opens the local lane of a connection, and switches its control channel to it; returns the lane."""
+def enter(connection):
+    """Opens the local lane of a connection, whose control channel stays where it is; returns the lane."""
     lane = LocalLane(next(uri for uri in connection.listens if uri.startswith("shm://")))
     try:
         lane.say(connection.lane_message(LOCAL_LANE))
@@ -410,12 +410,18 @@ def join(connection):
     except wire.Fault:
         lane.socket.close()
         raise
+    lane.connection = connection
+    return lane
+
+
+def join(connection):
+    """Opens the local lane of a connection, and switches its control channel to it; returns the lane."""
+    lane = enter(connection)
     connection.control.send(wire.Frame(wire.SHIFT).pack())
     connection.control = lane
     while connection.heard is not lane:
         connection.turn()
     connection.lanes.append(lane)
-    lane.connection = connection
     return lane
 
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Data lanes that end alone, at moments that chance seldom meets.
+#include <new>
+
 #include "sim_channel.h"
 #include "sim_host.h"
 
@@ -7,14 +9,18 @@ using namespace xfer;
 
 namespace {
 
-size_t ready_lanes(Host &host) {
+size_t lanes_in_state(Host &host, const std::string &state) {
     std::string text(50'000, '\0');
     uint64_t needed = 0;
     REQUIRE(xfer_engine_describe(host.engine, text.data(), text.size(), &needed) == XFER_OK);
     size_t count = 0;
-    for (size_t at = 0; (at = text.find("\"ready\"", at)) != std::string::npos; ++at)
+    for (size_t at = 0; (at = text.find('"' + state + '"', at)) != std::string::npos; ++at)
         ++count;
     return count;
+}
+
+size_t ready_lanes(Host &host) {
+    return lanes_in_state(host, "ready");
 }
 
 void cut_data_lanes(World &world) {
@@ -23,6 +29,12 @@ void cut_data_lanes(World &world) {
         if (channel->is_data_lane()) lanes.push_back(channel);
     for (SimChannel *lane : lanes)
         lane->cut();
+}
+
+// Neighbours that say where they are found and let nobody in there.
+void close_local_paths(World &world) {
+    for (const auto &[uri, listener] : world.net.listeners)
+        if (uri.starts_with("shm:")) world.net.closed.insert(uri);
 }
 
 }  // namespace
@@ -82,4 +94,84 @@ TEST_CASE("lanes that fall one after the other leave the connection") {
     world.world.run_for(10 * kSecond);
     CHECK(ready_lanes(a) == 5);
     CHECK(a.put(ep, data.data(), 0, data.size(), 3) == XFER_OK);
+}
+
+// The time for the peer's `lane_closed` is over, and then it comes, while the loop does not run:
+// the timer is the first thing that is due when it runs again.
+TEST_CASE("a loop that was kept from its work does not take that for the peer's silence") {
+    for (const bool stalls : {true, false}) {
+        CAPTURE(stalls);
+        World world(1);
+        Host a(world, kA), b(world, kB);
+        xfer_ep_t *ep = a.open(kB);
+        REQUIRE(a.lookup(ep, 1) == XFER_OK);
+        const std::vector<uint8_t> data(700'000, 5);
+        REQUIRE(a.put(ep, data.data(), 0, data.size(), 2) == XFER_OK);
+        REQUIRE(world.world.run_until([&] { return ready_lanes(a) == 2; }, kSecond));
+        world.net.ways[{b.process->number, a.process->number}].silent_until =
+            world.world.now() + kSettledNs + 100 * kNsPerMs;
+        cut_data_lanes(world);
+        REQUIRE(world.world.run_until([&] { return lanes_in_state(a, "fallen") == 1; }, kSecond));
+        if (stalls) world.world.freeze(a.loop);
+        world.world.run_for(kSettledNs + kLastWordsNs);
+        world.world.thaw(a.loop);
+        world.world.run_for(kSecond);
+        CHECK(a.stats().connection_ends == (stalls ? 0 : 1));
+        CHECK(a.stats().lane_falls == (stalls ? 1 : 0));
+        CHECK(a.put(ep, data.data(), 0, data.size(), 3) == XFER_OK);
+        world.world.run_for(kSecond);
+        CHECK(ready_lanes(a) == 2);
+    }
+}
+
+TEST_CASE("a lane for which memory lacks is tried again") {
+    World world(1);
+    world.lanes = 2;
+    Host a(world, kA), b(world, kB);
+    xfer_ep_t *ep = a.open(kB);
+    REQUIRE(a.lookup(ep, 1) == XFER_OK);
+    const std::vector<uint8_t> data(700'000, 5);
+    REQUIRE(a.put(ep, data.data(), 0, data.size(), 2) == XFER_OK);
+    REQUIRE(world.world.run_until([&] { return ready_lanes(a) == 3; }, kSecond));
+    int lacking = 5;
+    world.net.on_dial = [&](SimTransport &, const std::string &, int how) {
+        if (how == 0 && lacking > 0 && lacking--) throw std::bad_alloc();
+    };
+    cut_data_lanes(world);
+    REQUIRE(world.world.run_until([&] { return a.stats().lane_falls == 2; }, kSecond));
+    CHECK(a.put(ep, data.data(), 0, data.size(), 3) == XFER_OK);
+    world.world.run_for(10 * kSecond);
+    CHECK(lacking == 0);
+    CHECK(ready_lanes(a) == 3);
+    CHECK(a.stats().connection_ends == 0);
+    CHECK(a.put(ep, data.data(), 0, data.size(), 4) == XFER_OK);
+}
+
+// The acceptor has bulk to move, and asks for the local path and for data lanes at once; these are
+// opened when there is no local path.
+TEST_CASE("an engine without data lanes opens none, whoever asks, when its local path fails") {
+    for (const bool without : {false, true}) {
+        CAPTURE(without);
+        World world(1);
+        world.net.neighbours = true;
+        Host b(world, kB);
+        world.lanes = without ? XFER_NONE : 3;
+        Host a(world, kA);
+        close_local_paths(world);
+        REQUIRE(a.lookup(a.open(kB), 1) == XFER_OK);
+        xfer_ep_t *back = b.open(kA);
+        REQUIRE(b.lookup(back, 1) == XFER_OK);
+        size_t local = 0, more = 0;
+        world.net.on_dial = [&](SimTransport &, const std::string &uri, int how) {
+            if (how == 0) ++(uri.starts_with("shm:") ? local : more);
+        };
+        const std::vector<uint8_t> data(700'000, 5);
+        CHECK(b.put(back, data.data(), 0, data.size(), 2) == XFER_OK);
+        world.world.run_for(kSecond);
+        CHECK(ready_lanes(a) == (without ? 1 : 4));
+        CHECK(ready_lanes(b) == (without ? 1 : 4));
+        CHECK(local == 1);
+        CHECK(more == (without ? 0 : 3));
+        CHECK(a.stats().connection_ends == 0);
+    }
 }

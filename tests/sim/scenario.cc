@@ -81,7 +81,8 @@ size_t Scenario::other_node(const Life &life) {
     return other < life.node ? other : other + 1;
 }
 
-// Attempts that are refused come at growing distances.
+// Attempts that are refused come at growing distances; so do those of data lanes, each of which is
+// dialed once before that.
 void Scenario::on_dial(SimTransport &from, const std::string &to, int how) {
     if (!home_.count(from.number)) return;  // of a crowd
     Dialed &dials = dialed[{from.number, to}];
@@ -95,7 +96,8 @@ void Scenario::on_dial(SimTransport &from, const std::string &to, int how) {
     if (how != -1) return;
     if (dials.refused++ == 0) dials.since = world.now();
     const uint64_t seconds = (world.now() - dials.since) / kSecond;
-    if (dials.refused > (dials.handles + 1) * (8 + seconds))
+    const size_t lanes = swarm.lanes == XFER_NONE ? 0 : swarm.lanes;
+    if (dials.refused > (dials.handles + 2) * (8 + seconds) + lanes)
         model.violated("e" + std::to_string(from.number) + " dials " + to + " in a storm");
 }
 

@@ -6,12 +6,16 @@
 
 #include "core/connection/connection.h"
 #include "core/engine/shard.h"
+#include "util/memory.h"
 
 namespace xfer {
 
-// One that has ended is dialed again in its place.
+// One that has ended is dialed again in its place. What lacks memory for it ends the attempt, not
+// the connection.
 void Lane::dial(Transport &transport, const Uri &address) {
-    auto made = transport.connect(address, *this);  // where memory lacks it stays down
+    Result<std::unique_ptr<Channel>> made = no_memory();
+    [[maybe_unused]] const bool tried =
+        catch_bad_alloc([&] { made = transport.connect(address, *this); });
     if (channel) ++generation;
     ready_since = 0;
     if (!made) {
