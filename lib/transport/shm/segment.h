@@ -35,7 +35,7 @@ struct End {
     alignas(64) std::atomic<uint64_t> hazard;    // the stamp of the slot from or to which it copies
     alignas(64) std::atomic<uint64_t> nonce_at;  // where in its memory the nonce below stands
     std::array<uint8_t, 16> nonce;               // who can read that can reach all of its memory
-    alignas(64) std::atomic<uint64_t> slots[kSlots];  // stamps of what it has shown; 0: of nothing
+    alignas(64) std::atomic<uint64_t> slots[kSlots];  // stamps of what it exports; 0: of nothing
     alignas(64) Noted noted[kNotificationSpan];  // by number; what another replaces is long over
     alignas(64) uint8_t data[kRingBytes];
 };
