@@ -65,7 +65,7 @@ public:
     virtual Result<ExportKey> export_region(RegionId region, const ExportedMemory &memory) = 0;
     // The initiator, of a key from the peer, whatever that may say. Null: it can't be reached so.
     virtual std::unique_ptr<Import> import(ConstBytes key) = 0;
-    // No op is posted with it any more; those that were are done before this returns, or declined.
+    // No op is posted with it any more; what was posted and is not done yet is declined.
     virtual void drop(std::unique_ptr<Import> import) = 0;
     // The peer says that this region has ended, and so has an allocation that was made with it.
     virtual void withdrawn(RegionId region) = 0;

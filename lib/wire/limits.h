@@ -31,7 +31,7 @@ constexpr uint32_t kMaxInline = 4088;       // payload of a message that travels
 
 // Control frames that wait for a peer to read. Past the first no more is read of what it says, so
 // that answers stop; the second holds all that is said unasked: the end of every region that one
-// connection is told of, and the answer to every lookup that waits.
+// connection is told of or has a key of, and the answer to every lookup that waits.
 constexpr uint64_t kControlPause = 64 * 1024;
 constexpr uint64_t kMaxControlWaiting = 16 * 1024 * 1024;
 constexpr uint64_t kUnreadMs = 5'000;  // without a byte that leaves: the peer does not read

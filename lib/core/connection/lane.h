@@ -30,7 +30,10 @@ public:
     void start();                               // enables sending
     void open();                                // and receiving
     // ---- operations: those that can go by its one-sided path, and others as requests
-    bool has_room() const { return rail.has_room() && (!one_sided.path || one_sided.has_room()); }
+    bool has_room() const {  // what was declined goes first
+        if (one_sided.path && (!one_sided.has_room() || one_sided.has_declined())) return false;
+        return rail.has_room();
+    }
     void post(Op &op);
     bool flush();      // false: there was nothing
     void give_back();  // what its paths refused, or declined, or lost with the connection

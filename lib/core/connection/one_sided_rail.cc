@@ -24,18 +24,17 @@ void OneSidedRail::on_down(const Failure &why) {
 
 void OneSidedRail::on_declined(Op &op) {
     declined_.push_back(op);
-    repost();
+    lane.connection.shard.loop.defer(lane.connection);
 }
 
 // Some of it may have been seen by the peer: it stays with this lane.
 void OneSidedRail::repost() {
-    while (!declined_.empty()) {
-        Op &op = declined_.front();
-        const bool over = op.canceled || !requests_.path;
-        if (!over && !requests_.has_room()) return;
-        op.ListNode<InPath>::unlink();
-        if (over) {
-            on_done(op, op.canceled ? XFER_ECANCELED : XFER_EPEERLOST);
+    while (Op *op = canceled_.pop_front())
+        on_done(*op, XFER_ECANCELED);
+    while (!declined_.empty() && (!requests_.path || requests_.has_room())) {
+        Op &op = *declined_.pop_front();
+        if (!requests_.path) {
+            on_done(op, XFER_EPEERLOST);
             continue;
         }
         leave(op);
@@ -46,11 +45,13 @@ void OneSidedRail::repost() {
 }
 
 bool OneSidedRail::cancel(Op &op) {
-    for (const Op &other : declined_)
-        if (&other == &op) {
-            lane.connection.shard.loop.defer(lane.connection);
-            return op.canceled = true;
-        }
+    for (const Op &other : declined_) {
+        if (&other != &op) continue;
+        op.ListNode<InPath>::unlink();
+        canceled_.push_back(op);
+        lane.connection.shard.loop.defer(lane.connection);
+        return op.canceled = true;
+    }
     return Rail::cancel(op);
 }
 
@@ -96,8 +97,12 @@ void OneSidedRail::on_export(const Frame &frame, ConstBytes body) {
     }
 }
 
+// Where memory lacks it goes on by requests.
 void OneSidedRail::answer(const Frame &asked, uint64_t key) {
-    Result<ExportKey> made = export_region({asked.region, asked.generation, key});
+    Result<ExportKey> made = no_memory();
+    [[maybe_unused]] const bool tried = catch_bad_alloc([&] {
+        made = export_region({asked.region, asked.generation, key});
+    });
     Frame frame = about(FrameType::exported, RegionId{asked.region});
     if (!made) {
         frame.status = made.error().status;
@@ -113,16 +118,20 @@ Result<ExportKey> OneSidedRail::export_region(const Access &access) {
     ExportedMemory memory;
     const Status status = lane.connection.target_side.find_export(access, memory);
     if (status != XFER_OK) return Failure{status, XFER_ORIGIN_NONE, 0, {}};
+    auto key = one_sided_->export_region({access.region}, memory);
+    if (!key) return key;
     exported_.insert(access.region);
     if (memory.memory) exported_.insert(memory.memory.value);
-    return one_sided_->export_region({access.region}, memory);
+    return key;
 }
 
 void OneSidedRail::import(const Frame &frame, ConstBytes key) {
     const RegionId region{frame.region};
     if (!imports_.waits_for(region)) return;  // nobody has asked
     std::unique_ptr<Import> made;
-    if (frame.status == XFER_OK) made = one_sided_->import(key);
+    [[maybe_unused]] const bool tried = catch_bad_alloc([&] {
+        if (frame.status == XFER_OK) made = one_sided_->import(key);
+    });
     imports_.answered(region, std::move(made), frame.status == XFER_EAGAIN);
 }
 

@@ -38,7 +38,7 @@ private:
     OneSidedPath *one_sided_ = nullptr;      // the path, from start to on_down
     ImportTable imports_;                    // of the peer's
     std::unordered_set<uint64_t> exported_;  // of ours, and allocations by their numbers
-    List<Op, InPath> declined_;
+    List<Op, InPath> declined_, canceled_;
 };
 
 }  // namespace xfer

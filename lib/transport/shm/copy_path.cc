@@ -76,12 +76,12 @@ Result<ExportKey> CopyPath::export_region(RegionId region, const ExportedMemory 
     if (memory.fd < 0 || rendezvous_.pid() == ::getpid()) return encode(key);
     const bool writable = memory.access & kChanges;
     const MappingId mapping = mapping_of(memory.memory, writable);
-    if (slots_.mappings.insert(mapping).second) {
+    if (!slots_.mappings.contains(mapping)) {
         const Fd fd = open_again(memory.fd, writable);
         const int error = fd ? owner_.send_descriptor(mapping, fd.get()) : EBADF;
-        if (error) slots_.mappings.erase(mapping);
-        if (error == EAGAIN) return not_now("the rendezvous socket is full");
-        if (error) return encode(key);
+        if (error == EBADF) return encode(key);  // it can't be opened as it may be mapped
+        if (error) return not_now("the rendezvous socket takes no descriptor");
+        slots_.mappings.insert(mapping);
     }
     key.mapping = mapping.value;
     key.offset = memory.offset;
@@ -151,7 +151,7 @@ void CopyPath::run() {
         --count_;
         declined_sink_->on_declined(*op);
     }
-    if (!closing_ || over_ || !is_quiet()) return;
+    if (!closing_ || over_ || count_ || !is_quiet()) return;
     tell_begun();
     over_ = true;
     if (sink_) sink_->on_down(why_);
