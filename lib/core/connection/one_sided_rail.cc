@@ -99,30 +99,28 @@ void OneSidedRail::on_export(const Frame &frame, ConstBytes body) {
 
 // Where memory lacks it goes on by requests.
 void OneSidedRail::answer(const Frame &asked, uint64_t key) {
-    Result<ExportKey> made = no_memory();
-    [[maybe_unused]] const bool tried = catch_bad_alloc([&] {
-        made = export_region({asked.region, asked.generation, key});
-    });
     Frame frame = about(FrameType::exported, RegionId{asked.region});
-    if (!made) {
-        frame.status = made.error().status;
-        lane.connection.send(frame);
-        return;
-    }
-    frame.length = static_cast<uint32_t>((*made).size());
-    lane.connection.send(frame, {(*made).begin(), (*made).size()});
+    frame.status = XFER_ENOMEM;
+    ExportKey made;
+    [[maybe_unused]] const bool tried = catch_bad_alloc([&] {
+        frame.status = export_region({asked.region, asked.generation, key}, made);
+    });
+    if (frame.status != XFER_OK) made = {};
+    frame.length = static_cast<uint32_t>(made.size());
+    lane.connection.send(frame, {made.begin(), made.size()});
 }
 
 // The allocation is noted, too: its end is told although no region of its number may be exported.
-Result<ExportKey> OneSidedRail::export_region(const Access &access) {
+Status OneSidedRail::export_region(const Access &access, ExportKey &made) {
     ExportedMemory memory;
     const Status status = lane.connection.target_side.find_export(access, memory);
-    if (status != XFER_OK) return Failure{status, XFER_ORIGIN_NONE, 0, {}};
+    if (status != XFER_OK) return status;
     auto key = one_sided_->export_region({access.region}, memory);
-    if (!key) return key;
+    if (!key) return key.error().status;
     exported_.insert(access.region);
     if (memory.memory) exported_.insert(memory.memory.value);
-    return key;
+    made = *key;
+    return XFER_OK;
 }
 
 void OneSidedRail::import(const Frame &frame, ConstBytes key) {

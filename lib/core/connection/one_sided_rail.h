@@ -29,7 +29,7 @@ private:
     void on_declined(Op &op) override;
     void request_export(const Access &access);
     void answer(const Frame &asked, uint64_t key);
-    Result<ExportKey> export_region(const Access &access);
+    Status export_region(const Access &access, ExportKey &made);
     void import(const Frame &frame, ConstBytes key);
     void withdraw(RegionId region);
     Frame about(FrameType type, RegionId region) const;
