@@ -19,9 +19,9 @@
 #include "core/engine/single_pool.h"
 #include "core/message/receive_queue.h"
 #include "core/peer/budget.h"
+#include "core/transfer/batch.h"
 #include "core/transfer/cancel_request.h"
 #include "core/transfer/notify_counter.h"
-#include "core/transfer/transfer.h"
 #include "device/device.h"
 
 namespace xfer {

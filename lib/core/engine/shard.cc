@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/engine/engine.h"
+#include "core/transfer/batch.h"
 #include "transport/builtin.h"
 #include "util/memory.h"
 
@@ -122,7 +123,7 @@ void Shard::finish(Transfer &transfer) {
     }
     ep.counters.queued.sub();
     const bool pulls = transfer.role == Transfer::Role::pulls;
-    Transfer *next = pulls ? nullptr : ep.order.remove(transfer);
+    auto *next = static_cast<Transfer *>(ep.order.remove(transfer));
     if (transfer.role == Transfer::Role::flushes) {
         ep.first_failure.tell(transfer.event, transfer.reason);
         transfer.explain(transfer.reason);

@@ -28,6 +28,8 @@
 
 namespace xfer {
 
+class Batch;
+
 class Shard final : public WakeSink, public TimerSink, public Task {
 public:
     Shard(Engine &engine, Loop &loop, uint32_t index);

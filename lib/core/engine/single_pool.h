@@ -5,7 +5,7 @@
 
 #include <mutex>
 
-#include "core/transfer/transfer.h"
+#include "core/transfer/single.h"
 #include "util/list.h"
 
 namespace xfer {

@@ -3,16 +3,15 @@
 // the loop of its peer until its event was taken.
 #pragma once
 
-#include <atomic>
 #include <vector>
 
 #include "core/base/counters.h"
 #include "core/base/event.h"
-#include "core/base/handle.h"
 #include "core/base/mailbox.h"
 #include "core/peer/endpoint.h"
 #include "core/transfer/cancel_request.h"
 #include "core/transfer/entry_runs.h"
+#include "core/transfer/submit_order.h"
 #include "transport/transport.h"
 
 namespace xfer {
@@ -36,7 +35,7 @@ class Transfer : public Cancelable,
                  public ListNode<InFlow>,
                  public ListNode<InQueue>,
                  public ListNode<InEnding>,
-                 public ListNode<InSubmitOrder> {
+                 public Ordered {
 public:
     Transfer() : timer(*this) {}
 
@@ -50,7 +49,6 @@ public:
     uint32_t timeout_ms = 0;  // 0: none
     bool notifies = false;
     bool checked = false;
-    bool ordered = false;  // begins when all that its endpoint was given before has ended
     bool quiet = false;    // no event if it ends well
     bool passes = false;   // every loop first, behind what was begun before it
     bool travels = false;  // between loops, where it holds a drain
@@ -93,7 +91,6 @@ public:
     uint64_t notification = 0;  // its number on the connection, 0: not begun
     bool answered = false;      // some of it, there
     bool closed_notification = false, noted = false;
-    bool waits_turn = false;   // ordered, and not the oldest of its endpoint
     bool left_behind = false;  // its endpoint has moved to another peer meanwhile
     bool over = false;         // and it has ended: on its way to the loop of its endpoint
     uint64_t started = 0, progress = 0, deadline = 0;  // nanoseconds
@@ -124,52 +121,6 @@ public:
 
 protected:
     ~Transfer() = default;
-};
-
-class Single final : public Transfer {
-public:
-    explicit Single(Engine &owner);
-    void released() override;  // back to the engine's pool
-    // The bytes at `data`, which are the caller's again: where they are until then.
-    const uint8_t *copy(const uint8_t *data, uint64_t length);
-    void clear();  // for the next one
-    Engine &engine;
-
-private:
-    std::vector<uint8_t> copied_;
-    const CancelCover cover_;
-};
-
-class Batch final : public Handle, public RefCounted<Batch>, public Transfer {
-public:
-    enum class State : uint32_t { idle, building, inflight };
-
-    explicit Batch(Endpoint &endpoint);
-    void ended() override {}  // a reason would have to outlive the next submit
-    void dequeued() override;
-    void released() override;
-
-    std::atomic<State> state{State::idle};
-    std::atomic<bool> closed{false};
-    std::atomic<bool> cancel_wanted{false};
-    bool submitted = false;
-    // For xfer_batch_info, from any thread: how the last flight ended, and how long its list was.
-    std::atomic<Status> final_status{XFER_OK};
-    std::atomic<uint64_t> first_failed{0}, submitted_entries{0};
-
-    class Cancel final : public Message {
-    public:
-        explicit Cancel(Batch &owner) : batch(owner) {}
-        void arrive(Shard &shard) override;
-        Batch &batch;
-        uint64_t flight = 0;  // that is meant
-        bool passes = false;  // as the batch does
-    } cancel_message{*this};
-    std::atomic<uint64_t> flight{0};  // counts submits
-
-private:
-    const Ref<Endpoint> held_;  // with it the engine, which the cover needs to the last
-    const CancelCover cover_;
 };
 
 }  // namespace xfer
