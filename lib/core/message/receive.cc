@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/connection/connection.h"
 #include "core/engine/engine.h"
 #include "core/engine/shard.h"
+#include "core/transfer/flow.h"
 
 namespace xfer {
 
@@ -14,7 +16,7 @@ Receive::Receive(Engine &owner) : engine(owner), cover_(owner.cancel_requests())
 void Receive::arrive(Shard &shard) {
     if (over)
         shard.finish(*this);
-    else if (letter.connection)
+    else if (connection)
         shard.messages.pull(*this);
     else
         engine.receive_queue().post(*this);
@@ -31,9 +33,9 @@ void Receive::cancel() {
 }
 
 void Receive::match(const Arrival &arrival) {
-    letter.connection = arrival.connection;
-    letter.number = arrival.number;
-    letter.length = arrival.length;
+    connection = arrival.connection;
+    number = arrival.number;
+    length = arrival.length;
     checked = arrival.checked;
     source_ = arrival.source;
     std::copy(arrival.from.begin(), arrival.from.end(), sender_.bytes);
@@ -47,7 +49,7 @@ void Receive::match(const Arrival &arrival) {
     event.ep = reinterpret_cast<xfer_ep_t *>(source_.get());
 }
 
-void Receive::make_room(uint64_t length) {
+void Receive::make_room() {
     if (!takes) return;
     taken_.reset(new uint8_t[sizeof sender_ + std::min(length, capacity)]);
     buffer = taken_.get() + sizeof sender_;
@@ -57,29 +59,42 @@ void Receive::tell_taken() {
     if (!taken_ || (event.status != XFER_OK && event.status != XFER_ETRUNC)) return;
     std::memcpy(taken_.get(), &sender_, sizeof sender_);
     event.data = taken_.get();
-    event.data_length = sizeof sender_ + std::min(letter.length, capacity);
+    event.data_length = sizeof sender_ + std::min(length, capacity);
 }
 
 bool Receive::still_valid() {
     if (!named && source_ && source_->gone()) event.ep = nullptr;
     const Endpoint *from = named ? named.get() : source_.get();
-    if (from && letter.connection) event.index = from->user.load();
+    if (from && connection) event.index = from->user.load();
     return true;
 }
 
+bool Receive::stays() {
+    Transfer::stays();
+    return true;
+}
+
+void Receive::connection_lost(Connection &lost) {
+    end_lost(lost.why);
+}
+
 void Receive::ended() {
-    event.bytes = letter.length;
-    if (event.status == XFER_OK && letter.length > capacity) event.status = XFER_ETRUNC;
+    Connection *live = flow->connection();
+    if (live && live->number == connection && live->usable())
+        live->message_receiver.taken(number, status);
+    Transfer::ended();
+    event.bytes = length;
+    if (event.status == XFER_OK && length > capacity) event.status = XFER_ETRUNC;
     tell_taken();
 }
 
 void Receive::end(Shard &shard, Status why) {
     event.status = why;
     event.flags = XFER_FENCED;
-    event.bytes = letter.length;
+    event.bytes = length;
     tell_taken();
-    shard.counters[OpKind::recv].end(why == XFER_ETRUNC ? XFER_OK : why,
-                                     std::min(letter.length, capacity), shard.now() - started);
+    shard.counters[OpKind::recv].end(why == XFER_ETRUNC ? XFER_OK : why, std::min(length, capacity),
+                                     shard.now() - started);
     const Ref<Endpoint> ep_named = named;
     shard.outbox.post(*this);
     if (!ep_named) return;

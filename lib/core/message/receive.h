@@ -7,6 +7,7 @@
 
 #include "core/message/arrival.h"
 #include "core/message/tag_matcher.h"
+#include "core/transfer/cancel_request.h"
 #include "core/transfer/transfer.h"
 
 namespace xfer {
@@ -20,14 +21,20 @@ public:
 
     void arrive(Shard &shard) override;
     void on_timer(Timer &timer) override;
-    void ended() override;  // a pull
     const Endpoint *begun_with() const override { return named.get(); }
     void cancel() override;
     bool still_valid() override;
     void released() override;
 
-    // XFER_FLAG_TAKE: the memory for a message of that length. Throws std::bad_alloc.
-    void make_room(uint64_t length);
+    // ---- as a pull
+    bool begun() const override { return true; }
+    bool stays() override;
+    void connection_lost(Connection &lost) override;
+    void ended() override;
+    void settle(FirstFailure &) override {}  // no flush waits for it
+
+    // XFER_FLAG_TAKE: the memory for the message that it has matched. Throws std::bad_alloc.
+    void make_room();
     void match(const Arrival &arrival);
     void end(Shard &shard, Status status);  // without a pull
 
@@ -37,7 +44,12 @@ public:
     uint64_t capacity = 0;
     bool takes = false;  // into memory of its own
 
+    // The message that it has matched: the number of its connection, 0: none yet; its own on that.
+    uint64_t connection = 0, number = 0;
+    uint64_t length = 0;
+
 private:
+    bool resumable() const override { return false; }
     void tell_taken();
 
     const CancelCover cover_;

@@ -43,9 +43,7 @@ Shard &ReceiveQueue::shard() {
 
 void ReceiveQueue::post(Receive &receive) {
     shard().counters[OpKind::recv].submitted.add();
-    receive.started = shard().now();
-    receive.deadline =
-        receive.timeout_ms ? receive.started + receive.timeout_ms * kNsPerMs : kNever;
+    receive.start_clock(shard().now());
     if (closed_ || (receive.named && receive.named->ended.load()))
         return receive.end(shard(), XFER_ECANCELED);
     if (!wait(receive)) return;
@@ -134,7 +132,7 @@ bool ReceiveQueue::peek(const Posted &wanted, xfer_message_info_t &info) {
 
 void ReceiveQueue::deliver(Receive &receive, const Arrival &arrival) {
     receive.match(arrival);
-    if (!catch_bad_alloc([&] { receive.make_room(arrival.length); })) {
+    if (!catch_bad_alloc([&] { receive.make_room(); })) {
         receive.end(shard(), XFER_ENOMEM);
         return taken(arrival, XFER_ENOMEM);
     }

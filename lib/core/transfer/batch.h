@@ -5,6 +5,7 @@
 #include <atomic>
 
 #include "core/base/handle.h"
+#include "core/transfer/cancel_request.h"
 #include "core/transfer/transfer.h"
 
 namespace xfer {
@@ -14,7 +15,6 @@ public:
     enum class State : uint32_t { idle, building, inflight };
 
     explicit Batch(Endpoint &endpoint);
-    void ended() override {}  // a reason would have to outlive the next submit
     void dequeued() override;
     void released() override;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A put, a get, an atomic or a notification of one call: from the engine's pool and back to it.
+// A put, a get, an atomic or a notification of one call.
 #pragma once
 
 #include <vector>
@@ -8,18 +8,26 @@
 
 namespace xfer {
 
-class Single final : public Transfer {
+class Single : public Transfer {
 public:
-    explicit Single(Engine &owner);
-    void released() override;  // back to the engine's pool
-    // The bytes at `data`, which are the caller's again: where they are until then.
-    const uint8_t *copy(const uint8_t *data, uint64_t length);
-    void clear();  // for the next one
-    Engine &engine;
+    std::vector<uint8_t> copied;  // what it puts, if the caller's bytes are his again
 
-private:
-    std::vector<uint8_t> copied_;
-    const CancelCover cover_;
+    void ended() override {
+        Transfer::ended();
+        explain(reason);
+    }
+    void clear() {  // for the next one
+        list.clear();
+        notifies = quiet = false;
+        notify_data.clear();
+        copied.clear();
+        atomic = {};
+        result = nullptr;
+        before = 0;
+    }
+
+protected:
+    ~Single() = default;
 };
 
 }  // namespace xfer
