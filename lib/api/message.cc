@@ -62,17 +62,16 @@ xfer_status_t xfer_send(xfer_ep_t *handle, const void *data, uint64_t length, ui
         if (Status status = check_local(ep->engine, address, length, why); status != XFER_OK)
             return status;
         if (!ep->admit(OpKind::send)) return ep->refusal();
-        OwnSingle single = take_single(*ep, XFER_EVENT_SEND, user, options.timeout_ms);
-        single->role = Transfer::Role::sends;
-        single->event.tag = tag;
-        single->quiet = (options.flags & XFER_FLAG_QUIET) != 0;
-        single->letter.data = static_cast<const uint8_t *>(data);
-        if (options.flags & XFER_FLAG_COPY && length)
-            single->letter.data = single->copy(single->letter.data, length);
-        single->letter.length = length;
-        single->letter.tag = tag;
-        single->letter.sync = (options.flags & XFER_FLAG_SYNC) != 0;
-        return post_single(std::move(single));
+        Own<Send> send =
+            take_operation(ep->engine.sends(), *ep, XFER_EVENT_SEND, user, options.timeout_ms);
+        send->event.tag = send->tag = tag;
+        send->quiet = (options.flags & XFER_FLAG_QUIET) != 0;
+        send->sync = (options.flags & XFER_FLAG_SYNC) != 0;
+        const bool copies = options.flags & XFER_FLAG_COPY && length;
+        send->data =
+            copies ? copy_bytes(data, length, send->copied) : static_cast<const uint8_t *>(data);
+        send->length = length;
+        return post_operation(std::move(send));
     });
 }
 
@@ -115,12 +114,13 @@ xfer_status_t xfer_notify(xfer_ep_t *handle, const void *data, uint64_t length, 
             return status;
         if (Status status = check_notify_data(data, length, why); status != XFER_OK) return status;
         if (!ep->admit(OpKind::notify)) return ep->refusal();
-        OwnSingle single = take_single(*ep, XFER_EVENT_NOTIFIED, user, options.timeout_ms);
+        Own<Single> single = take_operation(ep->engine.singles(), *ep, XFER_EVENT_NOTIFIED, user,
+                                            options.timeout_ms);
         single->quiet = (options.flags & XFER_FLAG_QUIET) != 0;
         single->notifies = true;
         single->notify_key = key;
         copy_notify_data(data, length, single->notify_data);
-        return post_single(std::move(single));
+        return post_operation(std::move(single));
     });
 }
 

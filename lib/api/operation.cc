@@ -29,15 +29,15 @@ Status start(xfer_ep_t *handle, Dir dir, uint64_t local, const xfer_ref_t *ref, 
     if (Status status = check_local(ep->engine, local, length, why); status != XFER_OK)
         return status;
     if (!ep->admit(dir == Dir::put ? OpKind::put : OpKind::get)) return ep->refusal();
-    OwnSingle single = take_single(*ep, dir == Dir::put ? XFER_EVENT_PUT : XFER_EVENT_GET, user,
-                                   options.timeout_ms);
+    const uint32_t kind = dir == Dir::put ? XFER_EVENT_PUT : XFER_EVENT_GET;
+    Own<Single> single = take_operation(ep->engine.singles(), *ep, kind, user, options.timeout_ms);
     single->quiet = (options.flags & XFER_FLAG_QUIET) != 0;
     if (options.flags & XFER_FLAG_COPY && length)
         local = reinterpret_cast<uint64_t>(
-            single->copy(reinterpret_cast<const uint8_t *>(local), length));
+            copy_bytes(reinterpret_cast<const uint8_t *>(local), length, single->copied));
     set_remote(*single, *remote);
     single->list.add_strided(dir, 0, {local, remote->offset + offset, length}, 0, 0, 1);
-    return post_single(std::move(single));
+    return post_operation(std::move(single));
 }
 
 Status start_atomic(xfer_ep_t *handle, uint32_t op, uint64_t *result, const xfer_ref_t *ref,
@@ -70,14 +70,15 @@ Status start_atomic(xfer_ep_t *handle, uint32_t op, uint64_t *result, const xfer
         status != XFER_OK)
         return status;
     if (!ep->admit(OpKind::atomic)) return ep->refusal();
-    OwnSingle single = take_single(*ep, XFER_EVENT_ATOMIC, user, options.timeout_ms);
+    Own<Single> single =
+        take_operation(ep->engine.singles(), *ep, XFER_EVENT_ATOMIC, user, options.timeout_ms);
     set_remote(*single, *remote);
     const Piece word{local, remote->offset + offset, kAtomicWidth};
     single->list.add_strided(Dir::atomic, 0, word, 0, 0, 1);
     single->quiet = (options.flags & XFER_FLAG_QUIET) != 0;
     single->atomic = atomic;
     single->result = result;
-    return post_single(std::move(single));
+    return post_operation(std::move(single));
 }
 
 }  // namespace
@@ -121,10 +122,10 @@ xfer_status_t xfer_ep_flush(xfer_ep_t *handle, uint32_t *idle, uint64_t user,
             return XFER_OK;
         }
         if (!ep->admit_flush()) return ep->refusal();
-        OwnSingle single = take_single(*ep, XFER_EVENT_FLUSH, user, options.timeout_ms);
-        single->role = Transfer::Role::flushes;
-        single->ordered = true;
-        return post_single(std::move(single));
+        Own<Flush> flush =
+            take_operation(ep->engine.flushes(), *ep, XFER_EVENT_FLUSH, user, options.timeout_ms);
+        flush->ordered = true;
+        return post_operation(std::move(flush));
     });
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "api/transfer_check.h"
 
@@ -12,26 +13,34 @@ namespace xfer {
 // What is not posted after all gives its place on the endpoint back.
 struct LeaveEndpoint {
     void operator()(Endpoint *ep) const { ep->outstanding.fetch_sub(1); }
-    void operator()(Single *single) const {
-        (*this)(single->ep);
-        single->ep->release();
-        delete single;
+    void operator()(Operation *operation) const {
+        (*this)(operation->ep);
+        operation->released();
     }
 };
-using OwnSingle = std::unique_ptr<Single, LeaveEndpoint>;
+template <typename Kind>
+using Own = std::unique_ptr<Kind, LeaveEndpoint>;
 
-inline OwnSingle take_single(Endpoint &ep, uint32_t kind, uint64_t user, uint32_t timeout_ms) {
+template <typename Kind>
+Own<Kind> take_operation(OperationPool<Kind> &pool, Endpoint &ep, uint32_t kind, uint64_t user,
+                         uint32_t timeout_ms) {
     std::unique_ptr<Endpoint, LeaveEndpoint> admitted(&ep);
-    std::unique_ptr<Single> made(ep.engine.take_single());
+    Own<Kind> operation(pool.take());
     ep.retain();
-    made->ep = admitted.release();
-    OwnSingle single(made.release());
-    single->timeout_ms = resolve_timeout(ep.engine, timeout_ms);
-    single->event = {};
-    single->event.kind = kind;
-    single->event.user = user;
-    single->event.ep = reinterpret_cast<xfer_ep_t *>(&ep);
-    return single;
+    operation->ep = admitted.release();
+    operation->timeout_ms = resolve_timeout(ep.engine, timeout_ms);
+    operation->event = {};
+    operation->event.kind = kind;
+    operation->event.user = user;
+    operation->event.ep = reinterpret_cast<xfer_ep_t *>(&ep);
+    return operation;
+}
+
+// XFER_FLAG_COPY: where the caller's bytes are until the end.
+inline const uint8_t *copy_bytes(const void *data, uint64_t length, std::vector<uint8_t> &into) {
+    const auto *bytes = static_cast<const uint8_t *>(data);
+    into.assign(bytes, bytes + length);
+    return into.data();
 }
 
 // The only one that it names.
@@ -40,11 +49,12 @@ inline void set_remote(Single &single, const RemoteRegion &remote) {
     single.remotes.front() = remote_of(remote);
 }
 
-inline Status post_single(OwnSingle single) {
-    Single *posted = single.release();
+template <typename Kind>
+Status post_operation(Own<Kind> operation) {
+    Kind *posted = operation.release();
     Shard &entry = posted->ep->entry(posted->ordered, posted->passes);
     if (entry.post(*posted)) return XFER_OK;
-    single.reset(posted);
+    operation.reset(posted);
     return XFER_ECLOSED;
 }
 

@@ -22,7 +22,7 @@ uint64_t Scenario::some_length() {
     return 1 + random(4'000);
 }
 
-uint32_t Scenario::some_timeout(Operation &operation) {
+uint32_t Scenario::some_timeout(ModelOperation &operation) {
     if (!one_in(swarm.deadline_one_in)) return 0;
     const auto ms = static_cast<uint32_t>(1 + random(one_in(2) ? 50 : 3'000));
     operation.timeout = ms * kNsPerMs;
@@ -48,7 +48,7 @@ const Life::Held *Scenario::some_ref(Life &life, bool put, size_t &to) {
 }
 
 // An entry of its own range, or of bytes that are known. False: there is none.
-bool Scenario::add_entry(Life &life, size_t to, bool put, Operation &operation, uint64_t at,
+bool Scenario::add_entry(Life &life, size_t to, bool put, ModelOperation &operation, uint64_t at,
                          uint64_t length, const Life::Held &ref, uint64_t &offset) {
     Lent &lent = *ref.lent;
     Entry entry;
@@ -82,8 +82,8 @@ bool Scenario::add_entry(Life &life, size_t to, bool put, Operation &operation, 
     return true;
 }
 
-void Scenario::keep_stable(const Operation &operation) {
-    if (operation.kind != Operation::single || operation.grant || stable_.size() > 64) return;
+void Scenario::keep_stable(const ModelOperation &operation) {
+    if (operation.kind != ModelOperation::single || operation.grant || stable_.size() > 64) return;
     const Entry &entry = operation.entries.front();
     if (!entry.put || entry.length == 0) return;
     for (auto &node : nodes_)
@@ -95,17 +95,17 @@ void Scenario::keep_stable(const Operation &operation) {
                                    payload_table() + operation.number * 7919 % (1 << 20)});
 }
 
-std::string Scenario::describe(const Operation &operation) const {
+std::string Scenario::describe(const ModelOperation &operation) const {
     static const char *const kinds[] = {"single", "batch",    "send",  "receive",
                                         "notify", "question", "flush", "atomic"};
     std::string text = std::string(kinds[operation.kind]) + " #" + std::to_string(operation.number);
     for (const Entry &entry : operation.entries)
         text += (entry.put ? " put " : " get ") + std::to_string(entry.length);
-    if (operation.kind == Operation::atomic)
+    if (operation.kind == ModelOperation::atomic)
         text += (operation.change.op == XFER_ATOMIC_ADD ? " add " : " cas ") +
                 std::to_string(operation.change.operand);
     if (operation.to) text += " of e" + std::to_string(operation.to);
-    if (operation.kind == Operation::send || operation.kind == Operation::receive)
+    if (operation.kind == ModelOperation::send || operation.kind == ModelOperation::receive)
         text += " tag " + std::to_string(operation.tag) + ", " + std::to_string(operation.length);
     if (operation.timeout)
         text += " within " + std::to_string(operation.timeout / kNsPerMs) + " ms";
@@ -121,8 +121,8 @@ void Scenario::act_single(Life &life, bool put) {
     const Life::Held *ref = some_ref(life, put ? true : one_in(3), to);
     if (!ref) return act_question(life, Act::lookup);
     const uint64_t length = some_length();
-    Operation &operation =
-        model.begin(Operation::single, life.number, std::max<uint64_t>(length, 1));
+    ModelOperation &operation =
+        model.begin(ModelOperation::single, life.number, std::max<uint64_t>(length, 1));
     uint64_t offset = 0;
     Life::Ep *ep = life.ep_to(to, one_in(20));
     if (!ep || !add_entry(life, to, put, operation, 0, length, *ref, offset))
@@ -142,7 +142,7 @@ void Scenario::act_single(Life &life, bool put) {
 
 void Scenario::act_get_all(Life &life, Life::Ep &ep, const Life::Held &ref) {
     const uint64_t length = ref.lent->length;
-    Operation &operation = model.begin(Operation::single, life.number, length);
+    ModelOperation &operation = model.begin(ModelOperation::single, life.number, length);
     operation.ep = ep.number;
     operation.to = ref.lent->owner;
     operation.lent = ref.lent;
@@ -166,7 +166,7 @@ void Scenario::act_send(Life &life) {
 
 void Scenario::send_by(Life &life, Life::Ep &ep) {
     const uint64_t length = 8 + (one_in(3) ? random(20'000) : random(200));
-    Operation &operation = model.begin(Operation::send, life.number, length);
+    ModelOperation &operation = model.begin(ModelOperation::send, life.number, length);
     store<uint64_t>(operation.buffer, operation.number);
     operation.ep = ep.number;
     operation.tag = random(kTags);
@@ -181,7 +181,7 @@ void Scenario::send_by(Life &life, Life::Ep &ep) {
 
 void Scenario::act_receive(Life &life) {
     const uint64_t capacity = one_in(5) ? 8 + random(300) : 20'008;
-    Operation &operation = model.begin(Operation::receive, life.number, capacity);
+    ModelOperation &operation = model.begin(ModelOperation::receive, life.number, capacity);
     Life::Ep *ep = one_in(3) ? life.ep_to(other_node(life)) : nullptr;
     operation.tag = random(kTags);
     if (ep) operation.ep = ep->number;
@@ -193,7 +193,7 @@ void Scenario::act_receive(Life &life) {
 
 bool Scenario::act_notify(Life &life, Life::Ep *ep) {
     if (!ep) return false;
-    Operation &operation = model.begin(Operation::notify, life.number, 0);
+    ModelOperation &operation = model.begin(ModelOperation::notify, life.number, 0);
     operation.ep = ep->number;
     operation.to = surely_at(*ep);
     const auto options = options_of<xfer_op_options_t>(some_timeout(operation));
@@ -248,7 +248,7 @@ void Scenario::act_question(Life &life, Act act) {
 }
 
 void Scenario::ask_by(Life &life, Life::Ep &ep, Act act) {
-    Operation &operation = model.begin(Operation::question, life.number, 0);
+    ModelOperation &operation = model.begin(ModelOperation::question, life.number, 0);
     operation.ep = ep.number;
     uint32_t timeout = some_timeout(operation);
     if (act == Act::await && !timeout) {  // else it waits for a name that may never come
@@ -270,15 +270,15 @@ void Scenario::ask_by(Life &life, Life::Ep &ep, Act act) {
 }
 
 void Scenario::act_cancel(Life &life) {
-    std::vector<const Operation *> open;
+    std::vector<const ModelOperation *> open;
     for (const auto &[number, operation] : model.operations())
         if (operation->from == life.number && !operation->ended) open.push_back(operation.get());
     if (open.empty()) return;
-    const Operation &operation = *open[random(open.size())];
+    const ModelOperation &operation = *open[random(open.size())];
     note([&] { return life.name() + " cancels " + describe(operation); });
     model.withdraw(operation.number);
     const uint64_t mask = random(4) ? UINT64_MAX : UINT32_MAX;  // numbers are smaller
-    if (operation.kind == Operation::receive || random(2))
+    if (operation.kind == ModelOperation::receive || random(2))
         return void(xfer_cancel(life.engine, nullptr, operation.number, mask));
     for (const Life::Batch &batch : life.batches)
         if (batch.last == operation.number && random(2))

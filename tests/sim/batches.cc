@@ -30,13 +30,13 @@ void Scenario::act_batch(Life &life) {
     life.batches.push_back(batch);
 }
 
-Operation &Scenario::fill(Life &life, const Life::Batch &batch,
-                          const std::vector<uint64_t> &lengths) {
+ModelOperation &Scenario::fill(Life &life, const Life::Batch &batch,
+                               const std::vector<uint64_t> &lengths) {
     const Life::Held ref{batch.ref, batch.lent, batch.granted};
     uint64_t room = 0;
     for (const uint64_t length : lengths)
         room += length + 1;
-    Operation &operation = model.begin(Operation::batch, life.number, room);
+    ModelOperation &operation = model.begin(ModelOperation::batch, life.number, room);
     operation.ep = batch.ep;
     uint64_t at = 0;
     const bool mixed = one_in(3);
@@ -54,7 +54,7 @@ Operation &Scenario::fill(Life &life, const Life::Batch &batch,
     return operation;
 }
 
-void Scenario::submit(Life &life, Life::Batch &batch, Operation &operation) {
+void Scenario::submit(Life &life, Life::Batch &batch, ModelOperation &operation) {
     auto options = options_of<xfer_submit_options_t>(some_timeout(operation));
     operation.notifies = one_in(3);
     operation.ordered = one_in(5);
@@ -83,7 +83,7 @@ void Scenario::act_resubmit(Life &life) {
     if (life.batches.empty()) return;
     const size_t index = random(life.batches.size());
     Life::Batch &batch = life.batches[index];
-    const Operation *last = model.find(batch.last);
+    const ModelOperation *last = model.find(batch.last);
     if (one_in(4)) {
         note([&] { return life.name() + " closes a batch"; });
         model.withdraw(batch.last);
@@ -92,7 +92,7 @@ void Scenario::act_resubmit(Life &life) {
         return;
     }
     if (!last->ended || !(last->flags & XFER_FENCED)) return;
-    Operation &operation = model.again(*last);
+    ModelOperation &operation = model.again(*last);
     operation.grant = last->grant;
     submit(life, batch, operation);
 }
@@ -132,7 +132,7 @@ void Scenario::act_rebind(Life &life) {
     if (life.batches.empty()) return;
     Life::Batch &batch = life.batches[random(life.batches.size())];
     if (!batch.lent || batch.granted || !is_idle(life, batch)) return;
-    const Operation *last = model.find(batch.last);
+    const ModelOperation *last = model.find(batch.last);
     Life *owner = nodes_[batch.node].life.get();
     const Lent &from = *batch.lent;
     const bool moves =
@@ -154,7 +154,7 @@ void Scenario::act_rebind(Life &life) {
     if (status == XFER_ECLOSED && !ep) return;
     if (status == XFER_EIDENTITY && ep && ep->expected) return;  // the owner has another id now
     if (status != XFER_OK) return model.violated(life.name() + ": a batch is not to be rebound");
-    Operation &operation = model.again(*last);
+    ModelOperation &operation = model.again(*last);
     for (Entry &entry : operation.entries)
         if (entry.put) entry.remote = to.base + (entry.remote - from.base);
     operation.to = owner->number;

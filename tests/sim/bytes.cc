@@ -6,22 +6,22 @@
 
 namespace xfer {
 
-Operation *Model::holder(const void *at) {
+ModelOperation *Model::holder(const void *at) {
     const auto address = reinterpret_cast<Address>(at);
     auto next = by_buffer_.upper_bound(address);
     if (next == by_buffer_.begin()) return nullptr;
-    Operation *operation = std::prev(next)->second;
+    ModelOperation *operation = std::prev(next)->second;
     const auto begin = reinterpret_cast<Address>(operation->buffer);
     return address < begin + operation->length ? operation : nullptr;
 }
 
 uint64_t Model::operation_at(const void *local) {
-    Operation *operation = holder(local);
+    ModelOperation *operation = holder(local);
     return operation ? operation->number : 0;
 }
 
 void Model::leaves(uint64_t number, const void *local, uint32_t to, bool checked) {
-    Operation *operation = find(number);
+    ModelOperation *operation = find(number);
     if (!operation) return violated("bytes leave that belong to nobody");
     if (!operation->left) operation->left_at = net_.world.now();
     operation->left = true;
@@ -36,11 +36,11 @@ void Model::leaves(uint64_t number, const void *local, uint32_t to, bool checked
 }
 
 void Model::spoiled(uint64_t number) {
-    if (Operation *operation = find(number)) operation->spoiled = true;
+    if (ModelOperation *operation = find(number)) operation->spoiled = true;
 }
 
 void Model::reads(const void *at) {
-    if (Operation *operation = holder(at)) {
+    if (ModelOperation *operation = holder(at)) {
         if (operation->ended && !who_[operation->from].dead)
             violated(named(*operation) + ": its memory is read after its end");
     } else if (Lent *lent = lent_at(at); lent && lent->over) {
@@ -50,14 +50,14 @@ void Model::reads(const void *at) {
 }
 
 void Model::writes(const void *at) {
-    Operation *operation = holder(at);
+    ModelOperation *operation = holder(at);
     if (!operation) return violated("a get writes where nothing was lent");
     if (operation->ended) violated(named(*operation) + ": its memory is written after its end");
 }
 
 void Model::lands(uint64_t number, uint32_t owner, uint32_t from, uint64_t generation,
                   const uint8_t *at, size_t bytes) {
-    Operation *operation = find(number);
+    ModelOperation *operation = find(number);
     if (!operation) return violated("bytes land that belong to nobody");
     uint64_t right = 0;
     for (Entry &entry : operation->entries) {
@@ -71,7 +71,7 @@ void Model::lands(uint64_t number, uint32_t owner, uint32_t from, uint64_t gener
     check_place(*operation, owner, from, generation, at);
 }
 
-void Model::check_place(const Operation &operation, uint32_t owner, uint32_t from,
+void Model::check_place(const ModelOperation &operation, uint32_t owner, uint32_t from,
                         uint64_t generation, const void *at) {
     if (operation.ended && (operation.flags & XFER_FENCED))
         violated(named(operation) + " lands after its end, which was FENCED");

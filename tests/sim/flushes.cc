@@ -9,7 +9,7 @@ namespace xfer {
 
 // Behind every quiet operation, so that its end is heard of.
 void Scenario::flush(Life &life, const Life::Ep &ep) {
-    Operation &operation = model.begin(Operation::flush, life.number, 0);
+    ModelOperation &operation = model.begin(ModelOperation::flush, life.number, 0);
     operation.ep = ep.number;
     const auto options = options_of<xfer_op_options_t>(some_timeout(operation));
     if (!operation.timeout) operation.timeout = swarm.timeout_ms * kNsPerMs;
@@ -18,7 +18,7 @@ void Scenario::flush(Life &life, const Life::Ep &ep) {
 
 // Whether one that was to end early has done so, or by itself, can't be told apart: it is asked
 // for once more.
-void Scenario::flush_again(Life &life, const Operation &before) {
+void Scenario::flush_again(Life &life, const ModelOperation &before) {
     if (!before.withdrawn && before.status != XFER_ETIMEDOUT) return;
     const Life::Ep *ep = life.ep_by(before.ep);
     if (ep && life.acts())
@@ -27,7 +27,7 @@ void Scenario::flush_again(Life &life, const Operation &before) {
         model.unheard(before);
 }
 
-void Model::flushed(Operation &flush) {
+void Model::flushed(ModelOperation &flush) {
     const xfer_status_t status = flush.status;
     const bool canceled = flush.withdrawn || who_[flush.from].closing;
     const bool expired = flush.timeout && net_.world.now() >= flush.submitted + flush.timeout;
@@ -45,8 +45,8 @@ void Model::flushed(Operation &flush) {
     for (auto &[number, operation] : all_) {
         if (number >= flush.number) break;
         const bool covered = operation->ep == flush.ep && operation->submitted &&
-                             operation->kind != Operation::receive &&
-                             operation->kind != Operation::question;
+                             operation->kind != ModelOperation::receive &&
+                             operation->kind != ModelOperation::question;
         if (!covered || operation->ended) continue;
         if (operation->quiet)
             ended_quietly(*operation);
@@ -55,14 +55,14 @@ void Model::flushed(Operation &flush) {
     }
 }
 
-void Model::note_failure(const Operation &operation) {
+void Model::note_failure(const ModelOperation &operation) {
     const bool counts =
-        operation.kind != Operation::receive && operation.kind != Operation::question;
+        operation.kind != ModelOperation::receive && operation.kind != ModelOperation::question;
     if (counts && operation.status != XFER_OK) untold_[operation.ep] = Untold::failure;
 }
 
 // An engine that drains takes no flush: what becomes of quiet operations shows when it has ended.
-void Model::unheard(const Operation &flush) {
+void Model::unheard(const ModelOperation &flush) {
     for (auto &[number, operation] : all_) {
         const bool waits = operation->quiet && operation->submitted && !operation->ended;
         if (!waits || operation->ep != flush.ep || operation->unheard) continue;
@@ -78,7 +78,7 @@ bool Model::waits_unheard(uint32_t from) const {
 }
 
 // Nothing was heard of it, and it is over.
-void Model::ended_quietly(Operation &operation) {
+void Model::ended_quietly(ModelOperation &operation) {
     operation.ended = true;
     operation.ended_at = net_.world.now();
     operation.flags = XFER_FENCED;

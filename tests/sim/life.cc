@@ -225,10 +225,10 @@ void Life::crash(bool told) {
     if (!was_closing) xfer_engine_close(engine);
 }
 
-bool Life::took(Operation &operation, Ep *ep, xfer_status_t status) {
+bool Life::took(ModelOperation &operation, Ep *ep, xfer_status_t status) {
     all.note(
         [&] { return name() + " " + all.describe(operation) + ": " + xfer_status_name(status); });
-    if (checksum && operation.kind != Operation::atomic) operation.checked = true;
+    if (checksum && operation.kind != ModelOperation::atomic) operation.checked = true;
     if (ep) operation.expected = ep->expected, operation.places = ep->uris.size();
     if (status == XFER_OK) {
         all.model.submitted(operation);
@@ -333,7 +333,7 @@ void Life::on_event(const xfer_event_t &event) {
 }
 
 void Life::on_operation(const xfer_event_t &event) {
-    const Operation *operation = all.model.find(event.user);
+    const ModelOperation *operation = all.model.find(event.user);
     if (event.kind == XFER_EVENT_LOOKUP && event.status == XFER_OK) {
         Held got;
         std::memcpy(&got.ref, event.data, sizeof got.ref);
@@ -353,7 +353,7 @@ void Life::on_operation(const xfer_event_t &event) {
     if (operation && event.kind == XFER_EVENT_FLUSH) all.flush_again(*this, *operation);
 }
 
-void Life::check_entries(const xfer_event_t &event, const Operation &operation) {
+void Life::check_entries(const xfer_event_t &event, const ModelOperation &operation) {
     for (const Batch &batch : batches) {
         if (batch.last != operation.number) continue;
         const size_t count = operation.entries.size();

@@ -99,7 +99,7 @@ public:
     void thaw();
     bool ended() const { return ended_; }
     // The status of a call that may be refused for want of room; whether it was accepted.
-    bool took(Operation &operation, Ep *ep, xfer_status_t status);
+    bool took(ModelOperation &operation, Ep *ep, xfer_status_t status);
 
     Scenario &all;
     const size_t node;
@@ -141,10 +141,10 @@ private:
     void on_ep_closed(const xfer_event_t &event);
     void check_ends();
     void check_up(const Ep &ep, const xfer_id_t &peer);
-    void check_reason(const xfer_event_t &event, const Operation &operation);
+    void check_reason(const xfer_event_t &event, const ModelOperation &operation);
     void on_closed(const xfer_event_t &event);
     void on_room(const xfer_event_t &event);
-    void check_entries(const xfer_event_t &event, const Operation &operation);
+    void check_entries(const xfer_event_t &event, const ModelOperation &operation);
     Ep *ep_of(const xfer_ep_t *handle);
 
     // Of a handle, its own or the engine's: who is there now, and since which connection.

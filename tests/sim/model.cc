@@ -22,7 +22,7 @@ constexpr uint64_t kHeader = 8;  // of a message: its number
 
 }  // namespace
 
-std::string named(const Operation &operation) {
+std::string named(const ModelOperation &operation) {
     static const char *const kinds[] = {"single", "batch",    "send",  "receive",
                                         "notify", "question", "flush", "atomic"};
     return std::string(kinds[operation.kind]) + " #" + std::to_string(operation.number) + " of e" +
@@ -109,9 +109,9 @@ void Model::returned(Lent &lent) {
 
 // ---- operations
 
-Operation &Model::begin(Operation::Kind kind, uint32_t from, uint64_t length) {
-    auto made = std::make_unique<Operation>();
-    Operation &operation = *made;
+ModelOperation &Model::begin(ModelOperation::Kind kind, uint32_t from, uint64_t length) {
+    auto made = std::make_unique<ModelOperation>();
+    ModelOperation &operation = *made;
     operation.kind = kind;
     operation.number = ++last_number_;
     operation.from = from;
@@ -128,10 +128,10 @@ Operation &Model::begin(Operation::Kind kind, uint32_t from, uint64_t length) {
     return operation;
 }
 
-Operation &Model::again(const Operation &before) {
+ModelOperation &Model::again(const ModelOperation &before) {
     check_buffer(before);
-    auto made = std::make_unique<Operation>();
-    Operation &operation = *made;
+    auto made = std::make_unique<ModelOperation>();
+    ModelOperation &operation = *made;
     operation.kind = before.kind;
     operation.number = ++last_number_;
     operation.from = before.from;
@@ -155,31 +155,31 @@ void Model::died(Who &who) {
     who.dead = true;
     for (auto &[number, operation] : all_)
         if (operation->from == who.number && !operation->ended && !operation->unheard)
-            --(operation->kind == Operation::receive ? pending_receives_ : pending_);
+            --(operation->kind == ModelOperation::receive ? pending_receives_ : pending_);
 }
 
-void Model::refused(Operation &operation) {
+void Model::refused(ModelOperation &operation) {
     operation.ended = true;
     operation.status = XFER_EAGAIN;
     operation.flags = XFER_FENCED;
     if (operation.buffer) std::memset(operation.buffer, kPoison, operation.length);
 }
 
-void Model::submitted(Operation &operation) {
+void Model::submitted(ModelOperation &operation) {
     operation.submitted = net_.world.now();
     operation.frozen = who_[operation.from].frozen;
-    ++(operation.kind == Operation::receive ? pending_receives_ : pending_);
+    ++(operation.kind == ModelOperation::receive ? pending_receives_ : pending_);
 }
 
-Operation *Model::find(uint64_t number) {
+ModelOperation *Model::find(uint64_t number) {
     const auto at = all_.find(number);
     return at == all_.end() ? nullptr : at->second.get();
 }
 
 uint64_t Model::open_on(uint64_t ep, uint32_t life) const {
     return static_cast<uint64_t>(std::count_if(all_.begin(), all_.end(), [&](const auto &at) {
-        const Operation &operation = *at.second;
-        const bool pulls = operation.kind == Operation::receive && operation.from == life;
+        const ModelOperation &operation = *at.second;
+        const bool pulls = operation.kind == ModelOperation::receive && operation.from == life;
         return (pulls || operation.ep == ep) && operation.submitted && !operation.ended;
     }));
 }
@@ -208,7 +208,7 @@ std::string Model::pending_one() const {
 // ---- events
 
 void Model::withdraw(uint64_t number) {
-    if (Operation *operation = find(number)) operation->withdrawn = true;
+    if (ModelOperation *operation = find(number)) operation->withdrawn = true;
 }
 
 void Model::withdraw_all(uint64_t ep, uint32_t from) {
@@ -217,7 +217,7 @@ void Model::withdraw_all(uint64_t ep, uint32_t from) {
 }
 
 void Model::ended(const xfer_event_t &event, Who &by) {
-    Operation *operation = find(event.user);
+    ModelOperation *operation = find(event.user);
     if (!operation) return violated("an event for what was never submitted");
     if (operation->ended) return violated(named(*operation) + " ends twice");
     if (operation->from != by.number) return violated(named(*operation) + " ends elsewhere");
@@ -226,7 +226,7 @@ void Model::ended(const xfer_event_t &event, Who &by) {
     operation->status = event.status;
     operation->flags = event.flags;
     if (!operation->unheard)
-        --(operation->kind == Operation::receive ? pending_receives_ : pending_);
+        --(operation->kind == ModelOperation::receive ? pending_receives_ : pending_);
     static const char *const kinds[] = {"op",   "put",    "get",   "batch",  "send",
                                         "recv", "lookup", "probe", "connect"};
     const char *kind = event.kind == XFER_EVENT_FLUSH      ? "flush"
@@ -238,13 +238,13 @@ void Model::ended(const xfer_event_t &event, Who &by) {
     if (operation->quiet && event.status == XFER_OK)
         return violated(named(*operation) + " is quiet, and its success is told");
     check_flags(*operation);
-    if (operation->kind == Operation::flush) return flushed(*operation);
+    if (operation->kind == ModelOperation::flush) return flushed(*operation);
     note_failure(*operation);
     check_time(*operation, by);
     check_reason(*operation, by);
     check_rest(*operation);
-    if (operation->kind == Operation::atomic) check_change(*operation);
-    if (operation->kind == Operation::receive)
+    if (operation->kind == ModelOperation::atomic) check_change(*operation);
+    if (operation->kind == ModelOperation::receive)
         received(event, *operation, by);
     else if (event.status == XFER_OK)
         check_success(*operation);
@@ -254,11 +254,12 @@ void Model::ended(const xfer_event_t &event, Who &by) {
     if (operation->buffer) std::memset(operation->buffer, kPoison, operation->length);
 }
 
-void Model::check_flags(const Operation &operation) {
+void Model::check_flags(const ModelOperation &operation) {
     const bool fenced = operation.flags & XFER_FENCED, maybe = operation.flags & XFER_MAYBE_APPLIED;
-    if (operation.status == XFER_OK && (!fenced || maybe) && operation.kind != Operation::receive)
+    if (operation.status == XFER_OK && (!fenced || maybe) &&
+        operation.kind != ModelOperation::receive)
         violated(named(operation) + " ends well without FENCED");
-    if (operation.status != XFER_OK && fenced == maybe && operation.kind != Operation::receive)
+    if (operation.status != XFER_OK && fenced == maybe && operation.kind != ModelOperation::receive)
         violated(named(operation) + " ends with both or none of FENCED and MAYBE_APPLIED");
     if (!operation.moves() || operation.to_self) return;
     if (maybe && !operation.left && !operation.notifies)
@@ -266,14 +267,14 @@ void Model::check_flags(const Operation &operation) {
     // What notifies may have lost its last word, with which nothing of users' memory leaves.
     if (operation.status == XFER_EPEERLOST && !operation.left && !(operation.notifies && maybe))
         violated(named(operation) + " is lost with a connection that it was never sent on");
-    if (operation.kind == Operation::send && operation.received_by && fenced &&
+    if (operation.kind == ModelOperation::send && operation.received_by && fenced &&
         operation.status != XFER_OK)
         violated(named(operation) + " FENCED, and it was received");
 }
 
 // Whatever became of it, it has touched no other memory of its user than that of its gets.
-void Model::check_rest(const Operation &operation) {
-    if (operation.kind != Operation::single && operation.kind != Operation::batch) return;
+void Model::check_rest(const ModelOperation &operation) {
+    if (operation.kind != ModelOperation::single && operation.kind != ModelOperation::batch) return;
     std::map<uint64_t, uint64_t> gets;
     for (const Entry &entry : operation.entries)
         if (!entry.put) gets[entry.at] = entry.length;
@@ -287,11 +288,11 @@ void Model::check_rest(const Operation &operation) {
     }
 }
 
-void Model::check_time(const Operation &operation, const Who &by) {
+void Model::check_time(const ModelOperation &operation, const Who &by) {
     const uint64_t now = net_.world.now();
     if (operation.status == XFER_EINTERNAL) violated(named(operation) + ": XFER_EINTERNAL");
     if (operation.status == XFER_ECHECKSUM && !operation.spoiled &&
-        operation.kind != Operation::send)
+        operation.kind != ModelOperation::send)
         violated(named(operation) + ": XFER_ECHECKSUM, and nothing of it had changed");
     if (operation.status == XFER_OK && operation.spoiled)
         violated(named(operation) + " ended well, and some of it had changed on its way");
@@ -306,10 +307,10 @@ void Model::check_time(const Operation &operation, const Who &by) {
 // Nothing is canceled that nobody withdraws, but what a peer does not receive. Memory is refused
 // only if it was taken back, or if who asks for it may still be connected with the engine that was
 // there before its owner.
-void Model::check_reason(const Operation &operation, const Who &by) {
+void Model::check_reason(const ModelOperation &operation, const Who &by) {
     const xfer_status_t status = operation.status;
     if (status == XFER_ECANCELED && !operation.withdrawn && !by.closing &&
-        operation.kind != Operation::send)
+        operation.kind != ModelOperation::send)
         violated(named(operation) + " is canceled, and nobody has asked for that");
     if (!operation.moves() || !operation.lent) return;
     const bool turned_away =
@@ -331,10 +332,11 @@ void Model::check_reason(const Operation &operation, const Who &by) {
 }
 
 // The bytes are where they belong at this moment.
-void Model::check_success(Operation &operation) {
-    if (operation.kind == Operation::question || operation.kind == Operation::receive) return;
+void Model::check_success(ModelOperation &operation) {
+    if (operation.kind == ModelOperation::question || operation.kind == ModelOperation::receive)
+        return;
     Who &owner = who_[operation.to];
-    if (operation.notifies || operation.kind == Operation::notify)
+    if (operation.notifies || operation.kind == ModelOperation::notify)
         operation.owed = operation.to && !operation.to_self && !owner.dead && !owner.closing;
     for (const Entry &entry : operation.entries) {
         const uint8_t *local = operation.buffer + entry.at;
@@ -351,11 +353,11 @@ void Model::check_success(Operation &operation) {
     }
 }
 
-void Model::received(const xfer_event_t &event, Operation &receive, const Who &by) {
+void Model::received(const xfer_event_t &event, ModelOperation &receive, const Who &by) {
     if (event.status != XFER_OK && event.status != XFER_ETRUNC) return;
     const uint64_t number = receive.length >= kHeader ? load<uint64_t>(receive.buffer) : 0;
-    Operation *sent = find(number);
-    if (!sent || sent->kind != Operation::send)
+    ModelOperation *sent = find(number);
+    if (!sent || sent->kind != ModelOperation::send)
         return violated(named(receive) + " got a message that nobody sent");
     if (sent->received_by) violated(named(*sent) + " is received twice");
     sent->received_by = receive.number;
@@ -384,7 +386,7 @@ void Model::peer_down(uint32_t at, uint32_t from, uint64_t generation) {
 
 // ---- when all is over
 
-void Model::check_buffer(const Operation &operation) {
+void Model::check_buffer(const ModelOperation &operation) {
     const uint8_t *begin = operation.buffer, *end = begin + operation.length;
     if (std::find_if(begin, end, [](uint8_t byte) { return byte != kPoison; }) != end)
         violated(named(operation) + ": its memory changed after its end");
@@ -392,7 +394,7 @@ void Model::check_buffer(const Operation &operation) {
 
 void Model::check_end() {
     for (const auto &[number, held] : all_) {
-        const Operation &operation = *held;
+        const ModelOperation &operation = *held;
         const Who &by = who_[operation.from];
         if (by.dead) continue;
         if (!operation.ended) violated(named(operation) + " never ended");
@@ -403,10 +405,10 @@ void Model::check_end() {
             violated(named(operation) + " ended well, and its owner was never told");
         if (operation.ordered && operation.left && !by.late) check_ordered(operation);
         const bool received = operation.received_by != 0;
-        if (operation.kind == Operation::send && operation.status == XFER_OK && operation.sync &&
-            !received && operation.to && !who_[operation.to].dead)
+        if (operation.kind == ModelOperation::send && operation.status == XFER_OK &&
+            operation.sync && !received && operation.to && !who_[operation.to].dead)
             violated(named(operation) + " ended well, and nobody received it");
-        if (operation.kind == Operation::send && operation.status != XFER_OK &&
+        if (operation.kind == ModelOperation::send && operation.status != XFER_OK &&
             (operation.flags & XFER_FENCED) && received)
             violated(named(operation) + " ended FENCED, and it was received");
     }
@@ -416,11 +418,12 @@ void Model::check_end() {
     check_counts();
 }
 
-void Model::check_ordered(const Operation &operation) {
+void Model::check_ordered(const ModelOperation &operation) {
     for (const auto &[number, earlier] : all_) {
         if (number >= operation.number) return;
-        const bool counts = earlier->ep == operation.ep && earlier->kind != Operation::receive &&
-                            earlier->kind != Operation::question && !earlier->quiet;
+        const bool counts = earlier->ep == operation.ep &&
+                            earlier->kind != ModelOperation::receive &&
+                            earlier->kind != ModelOperation::question && !earlier->quiet;
         if (counts && earlier->ended_at > operation.left_at)
             violated(named(operation) + " is ordered, and began before the end of " +
                      named(*earlier));
@@ -431,7 +434,7 @@ void Model::check_ordered(const Operation &operation) {
 void Model::check_order() {
     std::map<std::tuple<uint64_t, uint32_t, uint64_t, uint64_t>, uint64_t> last;
     for (const auto &[number, operation] : all_) {
-        if (operation->kind != Operation::send || !operation->received_by) continue;
+        if (operation->kind != ModelOperation::send || !operation->received_by) continue;
         // A receive that names an endpoint may have come too early to know who that is.
         const uint64_t named_ep = all_.at(operation->received_by)->ep;
         uint64_t &before = last[{operation->ep, operation->received_at, named_ep, operation->tag}];

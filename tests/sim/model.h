@@ -68,7 +68,7 @@ struct Entry {
     uint64_t landed = 0;
 };
 
-struct Operation {
+struct ModelOperation {
     enum Kind { single, batch, send, receive, notify, question, flush, atomic } kind = single;
     uint64_t number = 0;
     uint32_t from = 0;
@@ -111,7 +111,7 @@ struct Operation {
     bool moves() const { return kind == single || kind == batch || kind == atomic; }
 };
 
-std::string named(const Operation &operation);
+std::string named(const ModelOperation &operation);
 
 // Keys of notifications from here on are those of many operations; the others are their numbers.
 constexpr uint64_t kSharedKey = 1ull << 32;
@@ -154,23 +154,23 @@ public:
     void revoked(const xfer_event_t &event, Lent &grant);
     const Lent *overdue();  // that was closed, revoked or has lapsed, and nobody is told
 
-    Operation &begin(Operation::Kind kind, uint32_t from, uint64_t length);
-    Operation &again(const Operation &before);  // a batch that is submitted once more
-    void died(Who &who);                        // nothing of it is waited for any more
-    void refused(Operation &operation);         // its call was: nothing of it may be heard
-    void submitted(Operation &operation);
-    Operation *find(uint64_t number);
+    ModelOperation &begin(ModelOperation::Kind kind, uint32_t from, uint64_t length);
+    ModelOperation &again(const ModelOperation &before);  // a batch that is submitted once more
+    void died(Who &who);                                  // nothing of it is waited for any more
+    void refused(ModelOperation &operation);  // its call was: nothing of it may be heard
+    void submitted(ModelOperation &operation);
+    ModelOperation *find(uint64_t number);
     void withdraw(uint64_t number);
     void withdraw_all(uint64_t ep, uint32_t from);
     void ended(const xfer_event_t &event, Who &by);
-    void entries_told(const xfer_event_t &event, const Operation &operation,
+    void entries_told(const xfer_event_t &event, const ModelOperation &operation,
                       const std::vector<xfer_status_t> &statuses);
-    void unheard(const Operation &flush);
+    void unheard(const ModelOperation &flush);
     bool waits_unheard(uint32_t from) const;
     void quiet_ends(const Who &at, uint64_t ep);  // 0: of all endpoints; they have ended
     void closed(uint64_t ep, const Who &at);      // its endpoint
     void notified(const xfer_event_t &event, Who &at);
-    const Operation *untold() const;  // that was announced where somebody is there to be told
+    const ModelOperation *untold() const;  // that was announced where somebody is there to be told
     void peer_down(uint32_t at, uint32_t from, uint64_t generation);
     const Count *counting(uint32_t at, uint64_t key) const;
     void count(Count made);
@@ -184,7 +184,7 @@ public:
     uint64_t pending(bool receives) const;
     std::string pending_one() const;
     void check_end();
-    const std::map<uint64_t, std::unique_ptr<Operation>> &operations() const { return all_; }
+    const std::map<uint64_t, std::unique_ptr<ModelOperation>> &operations() const { return all_; }
 
     uint64_t operation_at(const void *local) override;
     void leaves(uint64_t operation, const void *local, uint32_t to, bool checked) override;
@@ -199,28 +199,28 @@ public:
 
 private:
     using Address = uintptr_t;
-    Operation *holder(const void *at);
+    ModelOperation *holder(const void *at);
     Lent *lent_at(const void *at);
     void told_of_many(const xfer_event_t &event, const Who &at);
-    bool may_reach(const Operation &operation, uint64_t key, const Who &at) const;
+    bool may_reach(const ModelOperation &operation, uint64_t key, const Who &at) const;
     bool enough(const Count &count) const;
     void check_counts();
-    void flushed(Operation &flush);
-    void note_failure(const Operation &operation);
-    void ended_quietly(Operation &operation);
-    void check_rest(const Operation &operation);
-    void check_flags(const Operation &operation);
-    void check_time(const Operation &operation, const Who &by);
-    void check_reason(const Operation &operation, const Who &by);
-    void check_success(Operation &operation);
-    void check_place(const Operation &operation, uint32_t owner, uint32_t from, uint64_t generation,
-                     const void *at);
-    void check_change(const Operation &operation);
+    void flushed(ModelOperation &flush);
+    void note_failure(const ModelOperation &operation);
+    void ended_quietly(ModelOperation &operation);
+    void check_rest(const ModelOperation &operation);
+    void check_flags(const ModelOperation &operation);
+    void check_time(const ModelOperation &operation, const Who &by);
+    void check_reason(const ModelOperation &operation, const Who &by);
+    void check_success(ModelOperation &operation);
+    void check_place(const ModelOperation &operation, uint32_t owner, uint32_t from,
+                     uint64_t generation, const void *at);
+    void check_change(const ModelOperation &operation);
     void check_words(const Lent &lent);
-    void received(const xfer_event_t &event, Operation &receive, const Who &by);
-    void check_buffer(const Operation &operation);
+    void received(const xfer_event_t &event, ModelOperation &receive, const Who &by);
+    void check_buffer(const ModelOperation &operation);
     void check_order();
-    void check_ordered(const Operation &operation);
+    void check_ordered(const ModelOperation &operation);
 
     // Of an endpoint: whether the next flush has a failure to tell.
     enum class Untold { none, failure, perhaps };
@@ -231,8 +231,8 @@ private:
     std::map<uint32_t, Who> who_;
     std::vector<std::unique_ptr<Lent>> lent_;
     std::map<Address, Lent *> lent_by_address_;
-    std::map<uint64_t, std::unique_ptr<Operation>> all_;
-    std::map<Address, Operation *> by_buffer_;  // the last that used it
+    std::map<uint64_t, std::unique_ptr<ModelOperation>> all_;
+    std::map<Address, ModelOperation *> by_buffer_;  // the last that used it
     std::vector<std::unique_ptr<uint8_t[]>> buffers_;
     std::map<std::pair<uint32_t, uint32_t>, uint64_t> down_;  // generations whose end was told
     uint64_t pending_ = 0, pending_receives_ = 0;

@@ -13,23 +13,23 @@ struct Tally {
     uint64_t well = 0, bytes = 0;
 };
 
-uint32_t kind_of(const Operation &operation) {
+uint32_t kind_of(const ModelOperation &operation) {
     switch (operation.kind) {
-    case Operation::single:
+    case ModelOperation::single:
         return operation.entries.front().put ? XFER_EVENT_PUT : XFER_EVENT_GET;
-    case Operation::batch:
+    case ModelOperation::batch:
         return XFER_EVENT_BATCH;
-    case Operation::send:
+    case ModelOperation::send:
         return XFER_EVENT_SEND;
-    case Operation::receive:
+    case ModelOperation::receive:
         return XFER_EVENT_RECV;
-    case Operation::notify:
+    case ModelOperation::notify:
         return XFER_EVENT_NOTIFIED;
-    case Operation::flush:
+    case ModelOperation::flush:
         return XFER_EVENT_FLUSH;
-    case Operation::atomic:
+    case ModelOperation::atomic:
         return XFER_EVENT_ATOMIC;
-    case Operation::question:
+    case ModelOperation::question:
         break;
     }
     return XFER_EVENT_LOOKUP;
@@ -89,7 +89,7 @@ void Scenario::check_stats(Life &life) {
         for (const Entry &entry : operation->entries)
             tally.bytes += entry.length;
         const bool whole =
-            operation->kind == Operation::send || operation->kind == Operation::atomic;
+            operation->kind == ModelOperation::send || operation->kind == ModelOperation::atomic;
         if (whole) tally.bytes += operation->length;
     }
     xfer_engine_stats_t stats{};

@@ -128,7 +128,7 @@ void Life::check_up(const Ep &ep, const xfer_id_t &peer) {
 }
 
 // Another engine has answered at each of the addresses, so there is one. Who gave none waits.
-void Life::check_reason(const xfer_event_t &event, const Operation &operation) {
+void Life::check_reason(const xfer_event_t &event, const ModelOperation &operation) {
     const Ep *ep = ep_by(operation.ep);
     if (!ep || operation.moves() || event.kind == XFER_EVENT_CONNECT) return;
     const xfer_status_t status = event.status;
@@ -196,9 +196,9 @@ void Scenario::act_by_id(Life &life) {
 // ---- when nothing is in the way any more
 
 // Each of these finds its peer: somebody is there, or the two surely meet by another handle.
-void Scenario::ask_by_place(Life &life, std::vector<const Operation *> &asked) {
+void Scenario::ask_by_place(Life &life, std::vector<const ModelOperation *> &asked) {
     const auto ask = [&](Life::Ep &ep) {
-        Operation &operation = model.begin(Operation::question, life.number, 0);
+        ModelOperation &operation = model.begin(ModelOperation::question, life.number, 0);
         operation.ep = ep.number;
         const auto options = options_of<xfer_op_options_t>(kPatienceMs);
         if (life.took(operation, &ep, xfer_ep_probe(ep.handle, operation.number, &options)))

@@ -31,7 +31,7 @@ void Scenario::use(Life &life, Life::Ep &ep) {
     for (const Life::Held &ref : life.held)
         if (ref.lent->fixed && home_of(*ref.lent) == ep.node && !ep.wanders && one_in(2))
             return act_get_all(life, ep, ref);
-    Operation &operation = model.begin(Operation::question, life.number, 0);
+    ModelOperation &operation = model.begin(ModelOperation::question, life.number, 0);
     operation.ep = ep.number;
     if (one_in(2)) {
         const auto options = options_of<xfer_op_options_t>(some_timeout(operation));
@@ -65,7 +65,7 @@ bool Scenario::all_answer(const Life &asks, const EngineId &peer) const {
 }
 
 // Who expects one that never was is told so, now that nothing else is in the way.
-void Scenario::ask_strangers(std::vector<const Operation *> &asked) {
+void Scenario::ask_strangers(std::vector<const ModelOperation *> &asked) {
     for (auto &node : nodes_) {
         if (!node.life || !node.life->acts()) continue;
         for (Life::Ep &ep : node.life->eps) {
@@ -73,7 +73,7 @@ void Scenario::ask_strangers(std::vector<const Operation *> &asked) {
             if (!ep.expected || ep.by_id || model.is_somebody(*ep.expected)) continue;
             if (!owner || !owner->acts() || !owner->listens) continue;
             if (!all_answer(*node.life, *ep.expected)) continue;
-            Operation &operation = model.begin(Operation::question, node.life->number, 0);
+            ModelOperation &operation = model.begin(ModelOperation::question, node.life->number, 0);
             operation.ep = ep.number;
             // A connect may end with what became of an attempt that began before.
             auto options = xfer_op_options_t{};

@@ -224,7 +224,7 @@ void Scenario::calm() {
     receive_all();
     for (const auto &[number, operation] : model.operations()) {
         const auto &life = nodes_[home_.at(operation->from)].life;
-        if (operation->kind == Operation::receive && !operation->ended && life &&
+        if (operation->kind == ModelOperation::receive && !operation->ended && life &&
             life->number == operation->from) {
             model.withdraw(number);
             xfer_cancel(life->engine, nullptr, number, UINT64_MAX);
@@ -247,11 +247,11 @@ void Scenario::calm() {
 
 // What is held for an application, as its sender was told, is there for it.
 void Scenario::receive_all() {
-    std::vector<const Operation *> owed;
+    std::vector<const ModelOperation *> owed;
     std::vector<Life *> owing;
     size_t waiting = 0;
     for (const auto &[number, operation] : model.operations()) {
-        if (operation->kind != Operation::send || operation->received_by) continue;
+        if (operation->kind != ModelOperation::send || operation->received_by) continue;
         ++waiting;
         if (!operation->ended || !operation->to) continue;
         const auto &life = nodes_[home_.at(operation->to)].life;
@@ -264,13 +264,13 @@ void Scenario::receive_all() {
     // Others that wait there come in between.
     for (size_t i = 0; !owed.empty() && i < waiting; ++i)
         for (Life *life : owing) {
-            Operation &receive = model.begin(Operation::receive, life->number, 8);
+            ModelOperation &receive = model.begin(ModelOperation::receive, life->number, 8);
             life->took(
                 receive, nullptr,
                 xfer_recv(life->engine, nullptr, receive.buffer, 8, 0, 0, receive.number, nullptr));
         }
     settle([] { return false; }, kSecond);
-    for (const Operation *send : owed)
+    for (const ModelOperation *send : owed)
         if (!send->received_by && model.fault.empty())
             model.violated(describe(*send) + " was taken, and can't be received");
 }
@@ -279,7 +279,7 @@ void Scenario::receive_all() {
 void Scenario::find_each_other() {
     meeting_ = true;
     met_.clear();
-    std::vector<const Operation *> asked;
+    std::vector<const ModelOperation *> asked;
     for (auto &node : nodes_) {
         if (!node.life || !node.life->acts()) continue;
         const size_t to = other_node(*node.life);
@@ -290,7 +290,7 @@ void Scenario::find_each_other() {
         Life::Ep *ep = node.life->own_ep_to(to);
         if (!there || !ep) continue;
         if (swarm.lists && !ep->has(uri(to))) node.life->add_address(*ep, uri(to));
-        Operation &operation = model.begin(Operation::question, node.life->number, 0);
+        ModelOperation &operation = model.begin(ModelOperation::question, node.life->number, 0);
         auto options = xfer_op_options_t{};
         options.size = sizeof options;
         options.timeout_ms = kMeetNs / kNsPerMs;
@@ -302,14 +302,14 @@ void Scenario::find_each_other() {
     }
     for (auto &node : nodes_)
         if (node.life && node.life->acts()) ask_by_place(*node.life, asked);
-    std::vector<const Operation *> strangers;
+    std::vector<const ModelOperation *> strangers;
     ask_strangers(strangers);
     settle([&] { return model.pending(false) == 0; }, kMeetNs + kSecond);
-    for (const Operation *operation : asked)
+    for (const ModelOperation *operation : asked)
         if (model.fault.empty() && operation->status != XFER_OK)
             model.violated("e" + std::to_string(operation->from) +
                            " does not find its peer again: " + xfer_status_name(operation->status));
-    for (const Operation *operation : strangers)
+    for (const ModelOperation *operation : strangers)
         if (model.fault.empty() && operation->status != XFER_EIDENTITY)
             model.violated("e" + std::to_string(operation->from) +
                            " is not told of another engine than it expects: " +

@@ -52,10 +52,10 @@ public:
     bool meeting() const { return meeting_; }
     void thaw(Life &life);
     void decide(const Life &life, uint64_t visitor);
-    void keep_stable(const Operation &operation);
+    void keep_stable(const ModelOperation &operation);
     void flush(Life &life, const Life::Ep &ep);
-    void flush_again(Life &life, const Operation &before);
-    std::string describe(const Operation &operation) const;
+    void flush_again(Life &life, const ModelOperation &before);
+    std::string describe(const ModelOperation &operation) const;
     void note(const std::function<std::string()> &line) {
         if (model.trace()) model.note(line());
     }
@@ -87,8 +87,8 @@ private:
     // What a step does; acts.cc and faults.cc.
     void step(Act act);
     uint64_t some_length();
-    uint32_t some_timeout(Operation &operation);
-    bool add_entry(Life &life, size_t to, bool put, Operation &operation, uint64_t at,
+    uint32_t some_timeout(ModelOperation &operation);
+    bool add_entry(Life &life, size_t to, bool put, ModelOperation &operation, uint64_t at,
                    uint64_t length, const Life::Held &ref, uint64_t &offset);
     const Life::Held *some_ref(Life &life, bool put, size_t &to);
     size_t home_of(const Lent &lent) const;
@@ -97,7 +97,8 @@ private:
     void act_atomic(Life &life);
     void act_get_all(Life &life, Life::Ep &ep, const Life::Held &ref);
     void act_batch(Life &life);
-    Operation &fill(Life &life, const Life::Batch &batch, const std::vector<uint64_t> &lengths);
+    ModelOperation &fill(Life &life, const Life::Batch &batch,
+                         const std::vector<uint64_t> &lengths);
     bool is_idle(Life &life, const Life::Batch &batch);
     void act_reset(Life &life);
     void act_rebind(Life &life);
@@ -111,9 +112,9 @@ private:
     void talk();
     bool clogged() const;
     void talk_to(Life &life, Life::Ep &ep, Life &owner, const Life::Area &area,
-                 std::vector<const Operation *> &begun);
+                 std::vector<const ModelOperation *> &begun);
     void act_look(Life &life);
-    void submit(Life &life, Life::Batch &batch, Operation &operation);
+    void submit(Life &life, Life::Batch &batch, ModelOperation &operation);
     void act_resubmit(Life &life);
     void act_send(Life &life);
     void act_receive(Life &life);
@@ -150,8 +151,8 @@ private:
     void receive_all();
     void end();
     void find_each_other();
-    void ask_strangers(std::vector<const Operation *> &asked);
-    void ask_by_place(Life &life, std::vector<const Operation *> &asked);
+    void ask_strangers(std::vector<const ModelOperation *> &asked);
+    void ask_by_place(Life &life, std::vector<const ModelOperation *> &asked);
 
     uint64_t last_word_ = 1ull << 40;
     std::vector<Node> nodes_;

@@ -152,7 +152,7 @@ void Scenario::act_shape(Life &life) {
     batch.node = to;
     batch.ref = ref->ref, batch.lent = &lent, batch.granted = ref->granted;
     if (!ep || xfer_batch_open(ep->handle, nullptr, &batch.handle, nullptr) != XFER_OK) return;
-    Operation &operation = model.begin(Operation::batch, life.number, shape.local_bytes);
+    ModelOperation &operation = model.begin(ModelOperation::batch, life.number, shape.local_bytes);
     operation.ep = batch.ep = ep->number;
     operation.to = lent.owner;
     operation.lent = &lent;

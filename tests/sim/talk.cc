@@ -18,23 +18,23 @@ constexpr uint64_t kGetLength = 64 * 1024;
 
 // A message with its receive, a get and a notification.
 void Scenario::talk_to(Life &life, Life::Ep &ep, Life &owner, const Life::Area &area,
-                       std::vector<const Operation *> &begun) {
+                       std::vector<const ModelOperation *> &begun) {
     const auto options = options_of<xfer_op_options_t>(kPatienceMs);
     const uint64_t tag = next_word(), length = 8 + random(one_in(2) ? 200 : kLongMessage);
-    Operation &receive = model.begin(Operation::receive, owner.number, length);
+    ModelOperation &receive = model.begin(ModelOperation::receive, owner.number, length);
     receive.tag = tag;
     owner.took(receive, nullptr,
                xfer_recv(owner.engine, nullptr, receive.buffer, length, tag, UINT64_MAX,
                          receive.number, &options));
-    Operation &send = model.begin(Operation::send, life.number, length);
+    ModelOperation &send = model.begin(ModelOperation::send, life.number, length);
     store<uint64_t>(send.buffer, send.number);
     send.ep = ep.number, send.tag = tag;
     const bool sends =
         life.took(send, &ep, xfer_send(ep.handle, send.buffer, length, tag, send.number, &options));
     if (sends) begun.insert(begun.end(), {&receive, &send});
 
-    Operation &get =
-        model.begin(Operation::single, life.number, std::min(area.lent->length, kGetLength));
+    ModelOperation &get =
+        model.begin(ModelOperation::single, life.number, std::min(area.lent->length, kGetLength));
     get.ep = ep.number, get.to = owner.number, get.lent = area.lent;
     get.entries.push_back({false, 0, get.length, nullptr, area.lent->content});
     xfer_ref_t ref;
@@ -43,7 +43,7 @@ void Scenario::talk_to(Life &life, Life::Ep &ep, Life &owner, const Life::Area &
                   xfer_get(ep.handle, get.buffer, &ref, 0, get.length, get.number, &options)))
         begun.push_back(&get);
 
-    Operation &notify = model.begin(Operation::notify, life.number, 0);
+    ModelOperation &notify = model.begin(ModelOperation::notify, life.number, 0);
     notify.ep = ep.number;
     const auto bytes = told_bytes(notify.number);
     if (life.took(notify, &ep,
@@ -67,7 +67,7 @@ void Scenario::talk() {
         net.cut_all();
         settle([] { return false; }, kSecond);
     }
-    std::vector<const Operation *> begun;
+    std::vector<const ModelOperation *> begun;
     for (const auto &[from, to] : met_) {
         const auto &life = nodes_[from].life, &owner = nodes_[to].life;
         if (!life || !life->acts() || !owner || !owner->acts()) continue;
@@ -78,7 +78,7 @@ void Scenario::talk() {
     }
     settle([&] { return model.pending(false) + model.pending(true) == 0; },
            (kPatienceMs + 1'000) * kNsPerMs);
-    for (const Operation *operation : begun)
+    for (const ModelOperation *operation : begun)
         if (model.fault.empty() && operation->status != XFER_OK)
             model.violated(describe(*operation) + " does not succeed, and nothing is in the way");
 }

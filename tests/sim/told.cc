@@ -16,7 +16,7 @@ std::vector<uint8_t> told_bytes(uint64_t number) {
 
 void Model::notified(const xfer_event_t &event, Who &at) {
     if (event.tag >= kSharedKey) return told_of_many(event, at);
-    Operation *operation = find(event.tag);
+    ModelOperation *operation = find(event.tag);
     if (!operation) return violated("a notification that nobody made");
     if (operation->expected && at.id != *operation->expected)
         violated(named(*operation) + " is told by an engine that was not expected");
@@ -32,10 +32,10 @@ void Model::notified(const xfer_event_t &event, Who &at) {
     operation->told_status = event.status;
     if (operation->ended && operation->status == XFER_OK && event.status != XFER_OK)
         violated(named(*operation) + " ended well, and its owner is told that it failed");
-    if (operation->kind == Operation::notify && operation->ended && operation->status != XFER_OK &&
-        (operation->flags & XFER_FENCED))
+    if (operation->kind == ModelOperation::notify && operation->ended &&
+        operation->status != XFER_OK && (operation->flags & XFER_FENCED))
         violated(named(*operation) + " ended FENCED, and then it was told");
-    if (event.status != XFER_OK || operation->kind != Operation::batch) return;
+    if (event.status != XFER_OK || operation->kind != ModelOperation::batch) return;
     for (const Entry &entry : operation->entries) {
         const Lent *lent = entry.put ? lent_at(entry.remote) : nullptr;
         if (!lent || lent->owner != at.number || operation->to_self) continue;
@@ -46,7 +46,7 @@ void Model::notified(const xfer_event_t &event, Who &at) {
 
 // Once it was let in it is told: that it ended well, or that it failed, also when its initiator is
 // gone. Nobody is told whose engine has died or closes.
-const Operation *Model::untold() const {
+const ModelOperation *Model::untold() const {
     for (const auto &[number, operation] : all_) {
         if (!operation->announced_at || operation->told) continue;
         const Who &owner = who_.at(operation->announced_at);
@@ -57,7 +57,7 @@ const Operation *Model::untold() const {
 
 void Model::announced(uint64_t key, uint32_t owner) {
     if (key >= kSharedKey) return;
-    Operation *operation = find(key);
+    ModelOperation *operation = find(key);
     if (!operation) return violated("a notification is announced that nobody made");
     operation->announced_at = owner;
 }
@@ -100,7 +100,7 @@ void Model::closed(uint64_t ep, const Who &at) {
 
 // ---- entries
 
-void Model::entries_told(const xfer_event_t &event, const Operation &operation,
+void Model::entries_told(const xfer_event_t &event, const ModelOperation &operation,
                          const std::vector<xfer_status_t> &statuses) {
     const auto failed = std::find_if(statuses.begin(), statuses.end(),
                                      [](xfer_status_t status) { return status != XFER_OK; });
@@ -144,8 +144,8 @@ void Model::uncount(uint64_t user) {
 }
 
 // Whether its notification may come there, for all that is known of whom it meets.
-bool Model::may_reach(const Operation &operation, uint64_t key, const Who &at) const {
-    const bool notifies = operation.notifies || operation.kind == Operation::notify;
+bool Model::may_reach(const ModelOperation &operation, uint64_t key, const Who &at) const {
+    const bool notifies = operation.notifies || operation.kind == ModelOperation::notify;
     if (!notifies || operation.key != key || !operation.submitted) return false;
     return !operation.to || who_.at(operation.to).node == at.node;
 }
@@ -153,7 +153,7 @@ bool Model::may_reach(const Operation &operation, uint64_t key, const Who &at) c
 // So many have ended well that it must have told.
 bool Model::enough(const Count &count) const {
     const auto surely = std::count_if(all_.begin(), all_.end(), [&](const auto &at) {
-        const Operation &operation = *at.second;
+        const ModelOperation &operation = *at.second;
         return operation.owed && operation.key == count.key && operation.to == count.at &&
                operation.number > count.since;
     });

@@ -19,10 +19,10 @@ uint64_t *Model::words_of(Lent &lent) {
 
 void Model::changes(uint64_t number, uint32_t owner, uint32_t from, uint64_t generation,
                     const void *word) {
-    Operation *operation = find(number);
-    if (!operation || operation->kind != Operation::atomic)
+    ModelOperation *operation = find(number);
+    if (!operation || operation->kind != ModelOperation::atomic)
         return violated("a word is changed for nobody");
-    Operation::Change &change = operation->change;
+    ModelOperation::Change &change = operation->change;
     if (change.done) violated(named(*operation) + " is done twice");
     if (word != change.word) violated(named(*operation) + " changes another word");
     check_place(*operation, owner, from, generation, word);
@@ -36,13 +36,13 @@ void Model::changes(uint64_t number, uint32_t owner, uint32_t from, uint64_t gen
 }
 
 // At its end.
-void Model::check_change(const Operation &operation) {
+void Model::check_change(const ModelOperation &operation) {
     const uint8_t *untouched = payload_table() + operation.number * 7919 % (1 << 20);
     const bool well = operation.status == XFER_OK;
     if (!well && std::memcmp(operation.buffer, untouched, sizeof(uint64_t)) != 0)
         violated(named(operation) + " failed, and has written its result");
     if (operation.to_self) return;
-    const Operation::Change &change = operation.change;
+    const ModelOperation::Change &change = operation.change;
     if (!well && change.done && (operation.flags & XFER_FENCED))
         violated(named(operation) + " ends as never done, and it was");
     if (!well) return;
@@ -57,7 +57,7 @@ void Model::check_words(const Lent &lent) {
     if (lent.words[0] != lent.value) violated(whose + " holds what no atomic has left there");
     uint64_t least = 0, most = 0;
     for (const auto &[number, operation] : all_) {
-        if (operation->kind != Operation::atomic || operation->lent != &lent) continue;
+        if (operation->kind != ModelOperation::atomic || operation->lent != &lent) continue;
         if (!operation->to_self || !operation->submitted) continue;
         const bool done = operation->ended && operation->status == XFER_OK;
         const bool maybe = !operation->ended || (operation->flags & XFER_MAYBE_APPLIED);
@@ -74,7 +74,7 @@ void Scenario::act_atomic(Life &life) {
     if (!ref) return act_question(life, Act::lookup);
     xfer_ref_info_t info{};
     xfer_ref_info(&ref->ref, &info, sizeof info);
-    Operation &operation = model.begin(Operation::atomic, life.number, sizeof(uint64_t));
+    ModelOperation &operation = model.begin(ModelOperation::atomic, life.number, sizeof(uint64_t));
     Life::Ep *ep = life.ep_to(to, one_in(20));
     Lent &lent = *ref->lent;
     const bool lends = info.access & XFER_ATOMIC;
@@ -85,7 +85,7 @@ void Scenario::act_atomic(Life &life) {
     operation.lent = &lent;
     operation.to_self = to == life.node;
     if (ref->granted) operation.grant = &lent;
-    Operation::Change &change = operation.change;
+    ModelOperation::Change &change = operation.change;
     change.word = operation.to_self ? words + 1 : words;
     change.op = operation.to_self || one_in(2) ? XFER_ATOMIC_ADD : XFER_ATOMIC_CAS;
     change.operand = random(1'000'000);

@@ -24,7 +24,6 @@
 namespace xfer {
 
 class Peer;
-class Transfer;
 struct InHolder;     // its peer's, the half-open connections, or those to be destroyed
 struct InUndecided;  // half-open connections that wait for the application's verdict
 
@@ -66,8 +65,8 @@ public:
     bool send(const Frame &frame, ConstBytes body = {});
     void retire(Region &region);
     void discard(NotificationId notification);
-    bool retire(Transfer &send);        // true: none of its bytes are on their way out
-    uint64_t keep_alive(uint64_t now);  // heartbeat: silence, idleness; when to look again
+    uint32_t retire(MessageId message);  // lanes by which its bytes are on their way out
+    uint64_t keep_alive(uint64_t now);   // heartbeat: silence, idleness; when to look again
     bool idle() const;
     bool may_go() const;  // nothing is under way here, and it can come back
     void offer_end();

@@ -14,14 +14,17 @@
 
 #include "core/engine/drain.h"
 #include "core/engine/event_dispatcher.h"
+#include "core/engine/operation_pool.h"
 #include "core/engine/options.h"
 #include "core/engine/shard.h"
-#include "core/engine/single_pool.h"
 #include "core/message/receive_queue.h"
+#include "core/message/send.h"
 #include "core/peer/budget.h"
+#include "core/transfer/batch.h"
 #include "core/transfer/cancel_request.h"
+#include "core/transfer/flush.h"
 #include "core/transfer/notify_counter.h"
-#include "core/transfer/transfer.h"
+#include "core/transfer/single.h"
 #include "device/device.h"
 
 namespace xfer {
@@ -84,16 +87,9 @@ public:
     Status revoke(Region &parent, const RemoteRegion &ref);
     Status end_region(Region &region);
     void end_lease(Region &grant);
-    Single *take_single() {
-        Single *single = singles_.take();
-        return single ? single : new Single(*this);
-    }
-    void give_single(Single &single) {
-        Endpoint *ep = single.ep;
-        single.clear();
-        singles_.give(single);
-        ep->release();
-    }
+    OperationPool<Single> &singles() { return singles_; }
+    OperationPool<Send> &sends() { return sends_; }
+    OperationPool<Flush> &flushes() { return flushes_; }
     void close_silently(Endpoint &ep);
     // To the first loop from there on that has not ended; false: there is none.
     bool post_from(size_t index, Message &message);
@@ -207,7 +203,9 @@ private:
     ReceiveQueue receive_queue_{*this};
     CancelRequests cancel_requests_{*this};
     std::atomic<uint32_t> receives_{0};
-    SinglePool singles_;
+    OperationPool<Single> singles_{cancel_requests_};
+    OperationPool<Send> sends_{cancel_requests_};
+    OperationPool<Flush> flushes_{cancel_requests_};
 };
 
 }  // namespace xfer

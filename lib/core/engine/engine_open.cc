@@ -55,7 +55,6 @@ Engine::Engine(Options options, const Seams &seams)
 
 // After a failed open, threads may run and loops be alive; after a join there is nothing of them.
 Engine::~Engine() {
-    singles_.clear();
     join_threads();
     shards_.clear();
     UvLoop::abandon(std::move(callers_loop_));

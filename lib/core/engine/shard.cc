@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/engine/engine.h"
+#include "core/transfer/batch.h"
 #include "transport/builtin.h"
 #include "util/memory.h"
 
@@ -55,17 +56,17 @@ void Shard::drain_mailbox() {
 
 // ---- operations, on their way to the peer of their endpoint and back to the user
 
-void Shard::submit(Transfer &transfer) {
-    Endpoint &ep = *transfer.ep;
+void Shard::submit(Operation &operation) {
+    Endpoint &ep = *operation.ep;
     if (Shard *home = ep.shard.load(); home != this) {
-        transfer.set_out();
-        if (home->post(transfer)) return;
+        operation.set_out();
+        if (home->post(operation)) return;
     }
-    const bool traveled = std::exchange(transfer.travels, false);
+    const bool traveled = std::exchange(operation.travels, false);
     if (ep.closing || closing_ || !ep.peer)
-        refuse_now(transfer);
+        refuse_now(operation);
     else
-        ep.peer->submit(transfer);
+        ep.peer->submit(operation);
     if (traveled) arrived();
 }
 
@@ -77,15 +78,12 @@ void Shard::arrived() {
 }
 
 // The endpoint was closed while this was on its way.
-void Shard::refuse_now(Transfer &transfer) {
-    transfer.begin(now());
-    transfer.event.status = transfer.status = XFER_ECANCELED;
-    transfer.event.flags = XFER_FENCED;
-    transfer.event.bytes = 0;
-    if (transfer.list.entries())
-        transfer.runs.assign(0, transfer.list.entries() - 1, XFER_ECANCELED);
-    transfer.ep->outstanding.fetch_sub(1);
-    outbox.post(transfer);
+void Shard::refuse_now(Operation &operation) {
+    operation.reset();
+    operation.status = XFER_ECANCELED;
+    operation.ended();
+    operation.ep->outstanding.fetch_sub(1);
+    outbox.post(operation);
 }
 
 void Shard::submit(Request &request) {
@@ -105,34 +103,27 @@ void Shard::cancel(Batch &batch) {
 
 // The endpoint may have moved to another loop while this was under way: all of the endpoint is that
 // loop's, also the end of this. While something of it is under way that loop does not end.
-void Shard::finish(Transfer &transfer) {
-    Endpoint &ep = *transfer.ep;
+void Shard::finish(Operation &operation) {
+    Endpoint &ep = *operation.ep;
     if (Shard *home = ep.shard.load(); home != this) {
-        transfer.over = true;
-        transfer.set_out();
-        if (home->post(transfer)) return;
+        operation.over = true;
+        operation.set_out();
+        if (home->post(operation)) return;
     }
-    const bool traveled = std::exchange(transfer.travels, false);
-    if (transfer.counted()) {
-        const uint64_t took = now() - transfer.started;
-        const uint64_t moved = transfer.moved.get();
-        counters[transfer.kind()].end(transfer.status, moved, took);
-        if (OpCounters *own = ep.counters.find(transfer.kind()))
-            own->end(transfer.status, moved, took);
+    const bool traveled = std::exchange(operation.travels, false);
+    if (const auto kind = operation.kind()) {
+        const uint64_t took = now() - operation.started;
+        const uint64_t moved = operation.moved.get();
+        counters[*kind].end(operation.status, moved, took);
+        if (OpCounters *own = ep.counters.find(*kind)) own->end(operation.status, moved, took);
     }
     ep.counters.queued.sub();
-    const bool pulls = transfer.role == Transfer::Role::pulls;
-    Transfer *next = pulls ? nullptr : ep.order.remove(transfer);
-    if (transfer.role == Transfer::Role::flushes) {
-        ep.first_failure.tell(transfer.event, transfer.reason);
-        transfer.explain(transfer.reason);
-    } else if (!pulls) {
-        ep.first_failure.note(transfer.event, transfer.reason);
-    }
-    if (transfer.quiet && transfer.event.status == XFER_OK)
-        outbox.end_quietly(transfer);
+    auto *next = static_cast<Operation *>(ep.order.remove(operation));
+    operation.settle(ep.first_failure);
+    if (operation.quiet && operation.event.status == XFER_OK)
+        outbox.end_quietly(operation);
     else
-        outbox.post(transfer);
+        outbox.post(operation);
     if (next) next->flow->turn_has_come(*next);
     operation_ended(ep);
     if (traveled) arrived();
@@ -154,11 +145,11 @@ void Shard::less_busy(Endpoint &ep) {
     if (--ep.busy == 0 && ep.closing) finish_close(ep);
 }
 
-void Shard::explain_timeout(Transfer &transfer) {
-    if (transfer.left_behind) return;
-    const Peer &peer = *transfer.ep->peer;
-    if (peer.live() || transfer.status != XFER_OK) return;
-    transfer.blame(peer.why_down());
+void Shard::explain_timeout(Operation &operation) {
+    if (operation.left_behind) return;
+    const Peer &peer = *operation.ep->peer;
+    if (peer.live() || operation.status != XFER_OK) return;
+    operation.blame(peer.why_down());
 }
 
 // ---- endpoints

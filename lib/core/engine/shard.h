@@ -28,6 +28,8 @@
 
 namespace xfer {
 
+class Batch;
+
 class Shard final : public WakeSink, public TimerSink, public Task {
 public:
     Shard(Engine &engine, Loop &loop, uint32_t index);
@@ -65,7 +67,7 @@ public:
     OpPool ops;
 
     // ---- the loop: calls of the user, as messages
-    void submit(Transfer &transfer);
+    void submit(Operation &operation);
     void submit(Request &request);
     void cancel(Batch &batch);
     CancelIndex &cancel_index() { return cancel_index_; }
@@ -87,9 +89,9 @@ public:
     std::vector<Piece> scratch;
     void served(Connection &connection, Dir dir, uint64_t bytes);
 
-    void finish(Transfer &transfer);  // it has ended: tells it, on the loop of its endpoint
+    void finish(Operation &operation);  // it has ended: tells it, on the loop of its endpoint
     void operation_ended(Endpoint &ep);
-    void explain_timeout(Transfer &transfer);
+    void explain_timeout(Operation &operation);
     void less_busy(Endpoint &ep);  // what counted there has ended
     void arrived();                // what came from another loop, and held a drain meanwhile
 
@@ -106,7 +108,7 @@ public:
 private:
     bool arrive_now(Message &message);
     void drain_mailbox();
-    void refuse_now(Transfer &transfer);
+    void refuse_now(Operation &operation);
     void finish_close(Endpoint &ep);
     void check_ended();
     void check_drained();

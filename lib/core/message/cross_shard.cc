@@ -135,27 +135,26 @@ void CrossShard::answer(uint64_t connection, uint64_t number, const MessageAnswe
 
 // The receive has its message, and the bytes are still with the sender.
 void CrossShard::pull(Receive &receive) {
-    Connection *live = shard_.connections.find(receive.letter.connection);
+    Connection *live = shard_.connections.find(receive.connection);
     if (!live || !live->usable()) return lose(receive);
     Endpoint *ep = receive.named.get();
     if (!ep && !catch_bad_alloc([&] { ep = &live->peer->unnamed(); })) {
-        live->message_receiver.taken(receive.letter.number, XFER_ENOMEM);
+        live->message_receiver.taken(receive.number, XFER_ENOMEM);
         return receive.end(shard_, XFER_ENOMEM);
     }
     if (shard_.closing() || ep->closing || ep->peer != live->peer) {
-        live->message_receiver.taken(receive.letter.number, XFER_ECANCELED);
+        live->message_receiver.taken(receive.number, XFER_ECANCELED);
         return receive.end(shard_, XFER_ECANCELED);
     }
-    receive.role = Transfer::Role::pulls;
     receive.ep = ep;
     ep->retain();
     ep->outstanding.fetch_add(1);
     if (receive.named) ep->receives.fetch_sub(1);  // counted as an operation from here on
-    live->peer->submit(receive);
+    live->peer->pull(receive);
 }
 
 void CrossShard::lose(Receive &receive) {
-    const ConnectionTable::End end = shard_.connections.end_of(receive.letter.connection);
+    const ConnectionTable::End end = shard_.connections.end_of(receive.connection);
     receive.event.origin = end.origin;
     receive.event.native_code = end.native;
     receive.end(shard_, XFER_EPEERLOST);

@@ -20,60 +20,59 @@ void broken(Connection &connection) {
 }  // namespace
 
 // Small ones are copied into the connection's own buffer, as far as the peer has room for them.
-bool MessageSender::is_eager(const Transfer &transfer) const {
-    return transfer.letter.length <= kMaxInline && payload_ + transfer.letter.length <= kMaxHeld;
+bool MessageSender::is_eager(const Send &send) const {
+    return send.length <= kMaxInline && payload_ + send.length <= kMaxHeld;
 }
 
-bool MessageSender::room(const Transfer &transfer) const {
-    const uint64_t bytes = is_eager(transfer) ? transfer.letter.length : 0;
+bool MessageSender::room(const Send &send) const {
+    const uint64_t bytes = is_eager(send) ? send.length : 0;
     return open_.size() < kMaxMessages &&
            (unanswered_ == 0 || unanswered_ + bytes <= kMessageWindow);
 }
 
 void MessageSender::send_waiting(Connection &connection) {
     while (!queue_.empty() && connection.usable() && room(queue_.front())) {
-        Transfer &transfer = queue_.front();
-        if (catch_bad_alloc([&] { make_room(transfer); }))
+        Send &send = queue_.front();
+        if (catch_bad_alloc([&] { make_room(send); }))
             begin(connection, *queue_.pop_front());
         else
-            flow_.end(transfer, XFER_ENOMEM);
+            flow_.end(send, XFER_ENOMEM);
     }
 }
 
-void MessageSender::make_room(const Transfer &transfer) {
-    body_.reserve(8 + (is_eager(transfer) ? transfer.letter.length : 0));
+void MessageSender::make_room(const Send &send) {
+    body_.reserve(8 + (is_eager(send) ? send.length : 0));
     open_.try_emplace(last_ + 1);
 }
 
-void MessageSender::begin(Connection &connection, Transfer &transfer) {
-    Transfer::Letter &letter = transfer.letter;
-    const bool along = is_eager(transfer);
+void MessageSender::begin(Connection &connection, Send &send) {
+    const bool along = is_eager(send);
     const bool checked = connection.shard.engine.options().checksum;
     Frame frame;
     frame.type = FrameType::message;
-    frame.flags = static_cast<uint8_t>((letter.sync ? kSync : 0) | (along ? 0 : kEnvelope) |
+    frame.flags = static_cast<uint8_t>((send.sync ? kSync : 0) | (along ? 0 : kEnvelope) |
                                        (checked ? kChecked : 0));
-    frame.seq = letter.number = ++last_;
-    letter.connection = connection.number;
-    frame.region = letter.tag;
+    frame.seq = send.number = ++last_;
+    send.connection = connection.number;
+    frame.region = send.tag;
     body_.assign(along && !checked ? 0 : 8, 0);
     if (!along) {
-        store<uint64_t>(body_.data(), letter.length);
+        store<uint64_t>(body_.data(), send.length);
     } else {
         if (checked) {
             Crc32c sum;
-            sum.add(letter.data, letter.length);
+            sum.add(send.data, send.length);
             store<uint64_t>(body_.data(), sum.value());
         }
-        body_.insert(body_.end(), letter.data, letter.data + letter.length);
+        body_.insert(body_.end(), send.data, send.data + send.length);
     }
     frame.length = static_cast<uint32_t>(body_.size());
     const auto bytes = static_cast<uint32_t>(Frame::kSize + body_.size());
-    const auto payload = static_cast<uint32_t>(along ? letter.length : 0);
-    open_[last_] = {&transfer, payload, bytes};
+    const auto payload = static_cast<uint32_t>(along ? send.length : 0);
+    open_[last_] = {&send, payload, bytes};
     payload_ += payload;
     unanswered_ += bytes;
-    transfer.progress = connection.shard.now();
+    send.progress = connection.shard.now();
     connection.send(frame, body_);
 }
 
@@ -82,82 +81,86 @@ void MessageSender::kept(Connection &connection, const Frame &frame) {
     const bool held = frame.flags & kHeld;
     if (at == open_.end() || at->second.unanswered == 0) return broken(connection);
     unanswered_ -= std::exchange(at->second.unanswered, 0);
-    Transfer *transfer = at->second.transfer;
-    if (transfer && held && at->second.payload < transfer->letter.length) return broken(connection);
-    if (!transfer) return;
-    transfer->progress = connection.shard.now();
-    if (held && !transfer->letter.sync) finish(connection, *transfer, XFER_OK);
+    Send *send = at->second.send;
+    if (send && held && at->second.payload < send->length) return broken(connection);
+    if (!send) return;
+    send->progress = connection.shard.now();
+    if (held && !send->sync) finish(connection, *send, XFER_OK);
 }
 
 void MessageSender::taken(Connection &connection, const Frame &frame) {
     const auto at = open_.find(frame.seq);
     if (at == open_.end()) return broken(connection);
-    Transfer *transfer = at->second.transfer;
+    Send *send = at->second.send;
     payload_ -= at->second.payload;
     unanswered_ -= at->second.unanswered;
     open_.erase(at);
-    if (transfer) finish(connection, *transfer, frame.status);
+    if (send) finish(connection, *send, frame.status);
 }
 
-void MessageSender::finish(Connection &connection, Transfer &transfer, Status status) {
+void MessageSender::finish(Connection &connection, Send &send, Status status) {
     if (status == XFER_OK) {
-        transfer.status = XFER_OK;  // also if it was to be canceled: that came too late
-        transfer.moved.set(transfer.letter.length);
-    } else if (transfer.status == XFER_OK) {
-        transfer.status = status;
-        transfer.origin = XFER_ORIGIN_PEER;
+        send.status = XFER_OK;  // also if it was to be canceled: that came too late
+        send.moved.set(send.length);
+    } else if (send.status == XFER_OK) {
+        send.status = status;
+        send.origin = XFER_ORIGIN_PEER;
     }
-    transfer.letter.answered = true;
-    if (still(connection, transfer)) flow_.complete(transfer);
+    send.answered = true;
+    if (still(connection, send)) flow_.complete(send);
 }
 
 // A peer could answer while what it pulls is still on its way out.
-bool MessageSender::still(Connection &connection, Transfer &transfer) {
-    if (!transfer.letter.pulled) return true;
-    if (!transfer.letter.leaving && connection.retire(transfer)) return true;
-    connection.shard.loop.disarm(transfer.timer);
+bool MessageSender::still(Connection &connection, Send &send) {
+    if (!send.pulled) return true;
+    if (!send.leaving) {
+        send.leaving = connection.retire(MessageId{send.number});
+        if (!send.leaving) return true;
+        leaving_.push_back(send);
+    }
+    connection.shard.loop.disarm(send.timer);
     return false;
 }
 
-void MessageSender::withdraw(Connection &connection, Transfer &transfer) {
+void MessageSender::withdraw(Connection &connection, Send &send) {
     Frame frame;
     frame.type = FrameType::cancel;
-    frame.seq = transfer.letter.number;
+    frame.seq = send.number;
     connection.send(frame);
-    if (still(connection, transfer)) flow_.fence(transfer);
+    if (still(connection, send)) send.await_fence();
 }
 
 void MessageSender::quiet(const Connection &connection, MessageId number) {
-    Transfer *transfer = flow_.find_leaving(connection.number, number.value);
-    if (!transfer || --transfer->letter.leaving) return;
-    if (transfer->letter.answered)
-        flow_.complete(*transfer);
-    else
-        flow_.fence(*transfer);
+    for (Send &send : leaving_) {
+        if (send.connection != connection.number || send.number != number.value) continue;
+        if (--send.leaving) return;
+        send.ListNode<InLeaving>::unlink();
+        return send.answered ? flow_.complete(send) : send.await_fence();
+    }
 }
 
 Status MessageSender::access(Dir dir, const Access &asked, std::span<const WirePiece> pieces,
                              std::vector<iovec> &out) {
     const auto message = asked.target().message();
     const auto at = message ? open_.find(message->value) : open_.end();
-    Transfer *transfer = at == open_.end() ? nullptr : at->second.transfer;
-    if (!transfer || transfer->fencing || asked.generation || asked.key) return XFER_ESTALE;
+    Send *send = at == open_.end() ? nullptr : at->second.send;
+    if (!send || send->fencing || asked.generation || asked.key) return XFER_ESTALE;
     if (dir != Dir::get) return XFER_EACCESS;
-    const Transfer::Letter &letter = transfer->letter;
     for (const WirePiece &piece : pieces)
-        if (piece.offset > letter.length || piece.length > letter.length - piece.offset)
+        if (piece.offset > send->length || piece.length > send->length - piece.offset)
             return XFER_ERANGE;
-    if (!is_mapped(letter.data, letter.length)) return XFER_EIO;
+    if (!is_mapped(send->data, send->length)) return XFER_EIO;
     for (const WirePiece &piece : pieces)
-        out.push_back({const_cast<uint8_t *>(letter.data) + piece.offset, piece.length});
-    transfer->letter.pulled = true;
-    transfer->progress = flow_.now();
+        out.push_back({const_cast<uint8_t *>(send->data) + piece.offset, piece.length});
+    send->pulled = true;
+    send->progress = flow_.now();
     return XFER_OK;
 }
 
-void MessageSender::forget(Transfer &transfer) {
-    const auto at = open_.find(transfer.letter.number);
-    if (at != open_.end() && at->second.transfer == &transfer) at->second.transfer = nullptr;
+void MessageSender::forget(Send &send) {
+    send.ListNode<InLeaving>::unlink();
+    const auto at = open_.find(send.number);
+    if (at != open_.end() && at->second.send == &send) at->second.send = nullptr;
 }
 
 void MessageSender::reset() {

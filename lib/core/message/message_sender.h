@@ -8,18 +8,20 @@
 #include <map>
 #include <vector>
 
-#include "core/transfer/transfer.h"
+#include "core/message/send.h"
+#include "transport/path.h"
 #include "wire/frame.h"
 
 namespace xfer {
 
 class Connection;
+class Flow;
 
 class MessageSender {
 public:
     explicit MessageSender(Flow &flow) : flow_(flow) {}
 
-    void enqueue(Transfer &transfer) { queue_.push_back(transfer); }
+    void enqueue(Send &send) { queue_.push_back(send); }
     bool waiting() const { return !queue_.empty(); }
     void pump(Connection &connection) {
         if (waiting()) send_waiting(connection);
@@ -29,27 +31,28 @@ public:
     // The peer pulls one.
     Status access(Dir dir, const Access &asked, std::span<const WirePiece> pieces,
                   std::vector<iovec> &out);
-    void withdraw(Connection &connection, Transfer &transfer);
-    bool still(Connection &connection, Transfer &transfer);      // else quiet() is to come
+    void withdraw(Connection &connection, Send &send);
+    bool still(Connection &connection, Send &send);              // else quiet() is to come
     void quiet(const Connection &connection, MessageId number);  // its bytes have left, by one lane
-    void forget(Transfer &transfer);                             // it has ended
+    void forget(Send &send);                                     // it has ended
     void reset();                                                // the connection has
 
 private:
     struct Open {
-        Transfer *transfer;   // null: it has ended here
+        Send *send;           // null: it has ended here
         uint32_t payload;     // bytes that went along
         uint32_t unanswered;  // bytes that the peer may not have looked at yet
     };
     void send_waiting(Connection &connection);
-    bool room(const Transfer &transfer) const;
-    bool is_eager(const Transfer &transfer) const;
-    void make_room(const Transfer &transfer);  // all that begin() takes
-    void begin(Connection &connection, Transfer &transfer);
-    void finish(Connection &connection, Transfer &transfer, Status status);
+    bool room(const Send &send) const;
+    bool is_eager(const Send &send) const;
+    void make_room(const Send &send);  // all that begin() takes
+    void begin(Connection &connection, Send &send);
+    void finish(Connection &connection, Send &send, Status status);
 
     Flow &flow_;
-    List<Transfer, InQueue> queue_;
+    List<Send, InQueue> queue_;
+    List<Send, InLeaving> leaving_;  // with lanes that are not quiet yet
     std::map<uint64_t, Open> open_;
     uint64_t last_ = 0;
     uint64_t payload_ = 0, unanswered_ = 0;  // of all that are open

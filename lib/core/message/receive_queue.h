@@ -5,67 +5,16 @@
 #pragma once
 
 #include <map>
-#include <memory>
-#include <vector>
+#include <utility>
 
-#include "core/message/cross_shard.h"
 #include "core/message/held_messages.h"
+#include "core/message/receive.h"
 #include "core/message/tag_matcher.h"
-#include "core/transfer/transfer.h"
 
 namespace xfer {
 
 class Engine;
-struct InPosted;  // list tags
-struct InConnection;
-
-// A message, as the connection tells of it.
-struct Arrival {
-    Shard *shard = nullptr;
-    uint64_t connection = 0;  // its number on that shard
-    uint64_t number = 0;      // of the message on it
-    EngineId from{};
-    uint64_t incarnation = 0;
-    uint64_t tag = 0, length = 0;
-    bool sync = false, checked = false;
-    bool whole = false;    // the payload came along
-    ConstBytes payload;    // valid during the call
-    Ref<Endpoint> source;  // a handle of the peer
-    Ref<Answers> answers;  // if it has crossed
-};
-
-// An xfer_recv, from the call to its event.
-class Receive final : public Transfer, public Posted, public ListNode<InPosted> {
-public:
-    explicit Receive(Engine &owner);
-
-    void arrive(Shard &shard) override;
-    void on_timer(Timer &timer) override;
-    void ended() override;  // a pull
-    const Endpoint *begun_with() const override { return named.get(); }
-    void cancel() override;
-    bool still_valid() override;
-    void released() override;
-
-    // XFER_FLAG_TAKE: the memory for a message of that length. Throws std::bad_alloc.
-    void make_room(uint64_t length);
-    void match(const Arrival &arrival);
-    void end(Shard &shard, Status status);  // without a pull
-
-    Engine &engine;
-    Ref<Endpoint> named;  // from whom; nothing: from any
-    uint8_t *buffer = nullptr;
-    uint64_t capacity = 0;
-    bool takes = false;  // into memory of its own
-
-private:
-    void tell_taken();
-
-    const CancelCover cover_;
-    Ref<Endpoint> source_;
-    xfer_id_t sender_{};
-    std::unique_ptr<uint8_t[]> taken_;  // the sender's identity, and the message
-};
+struct InConnection;  // a list tag
 
 class ReceiveQueue {
 public:

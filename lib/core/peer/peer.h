@@ -28,7 +28,7 @@ struct ById;
 // the connection by which that was learnt.
 struct PeerMove {
     List<Endpoint, InPeer> eps;
-    List<Transfer, InFlow> transfers;
+    List<Operation, InFlow> operations;
     RequestList requests;
     bool slot = false;  // the one that goes along
 };
@@ -51,10 +51,15 @@ public:
     void attach(Endpoint &ep);
     void remove(Endpoint &ep);
     void add_addresses(const Endpoint &ep, std::list<Address> &made);  // which ep lists
-    void submit(Transfer &transfer) {
-        flow.submit(transfer);
-        live_ ? flow.pump() : schedule_dial();
+    void submit(Operation &operation) {
+        flow.submit(operation);
+        send_waiting();
     }
+    void pull(Operation &receive) {  // the message that it has matched
+        flow.add(receive);
+        send_waiting();
+    }
+    void send_waiting() { live_ ? flow.pump() : schedule_dial(); }
     void submit(Request &request);
     void finish(Request &request, Status status, uint32_t origin = 0);
     void end_all(Endpoint &ep, Status why);

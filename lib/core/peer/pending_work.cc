@@ -145,7 +145,7 @@ void Peer::fail_misled(const Failure &why) {
 }
 
 void Peer::move_pending_work(Endpoint &ep, PeerMove &into) {
-    flow.give_up(ep, into.transfers);
+    flow.give_up(ep, into.operations);
     const auto take = [&](RequestList &list) {
         for (Request &request : list)
             if (request.ep.get() == &ep) {
@@ -173,7 +173,7 @@ void Peer::adopt_pending_work(PeerMove &from, const std::string &at) {
         if (!catch_bad_alloc([&] { add(*ep); })) attach(*ep);
     addresses_.seen(at);
     // All are here before any of them goes on: what ends at once finds the others under way.
-    flow.adopt(from.transfers);
+    flow.adopt(from.operations);
     for (Request &request : from.requests) {
         request.peer = this;
         shard.cancel_index().add(request);

@@ -30,35 +30,14 @@ void Connection::discard(NotificationId notification) {
     lanes.discard(notification);
 }
 
-bool Connection::retire(Transfer &send) {
-    send.letter.leaving = lanes_that_send(MessageId{send.letter.number}, XFER_ESTALE);
-    return send.letter.leaving == 0;
+uint32_t Connection::retire(MessageId message) {
+    return lanes_that_send(message, XFER_ESTALE);
 }
 
 void Connection::on_quiesced(Target target) {
     if (--quiet_awaited_ == 0) shard.loop.disarm(quiet_limit_);
     if (const auto message = target.message()) return peer->flow.messages.quiet(*this, *message);
     shard.regions.on_quiesced(*target.region());
-}
-
-// A message, or the pull of one, that belonged to the connection which has ended. If another has
-// taken its place its channels may not be down yet: what was pulled can still be on its way out.
-void Flow::lose(Transfer &transfer, Connection &lost) {
-    const bool sends = transfer.role == Transfer::Role::sends;
-    transfer.lose(lost.why);
-    transfer.maybe_applied = sends && !transfer.letter.answered;
-    stop(transfer);
-    if (sends) transfer.fencing = transfer.letter.answered = true;  // no other word is waited for
-    if (sends ? messages.still(lost, transfer) : transfer.inflight_count == 0) complete(transfer);
-}
-
-Transfer *Flow::find_leaving(uint64_t connection, uint64_t number) {
-    for (Transfer &transfer : all_) {
-        const Transfer::Letter &letter = transfer.letter;
-        if (letter.leaving && letter.connection == connection && letter.number == number)
-            return &transfer;
-    }
-    return nullptr;
 }
 
 }  // namespace xfer

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The transfers of one peer: they queue while there is no connection or no credit, leave in order
-// as chunks, and end exactly once. Small ones have a queue and a lane of their own and never wait
-// for bulk.
+// The operations of one peer: they wait while there is no connection or no credit, leave in order,
+// and end exactly once. Small transfers have a queue and a lane of their own and never wait for
+// bulk.
 #pragma once
 
 #include "core/message/message_sender.h"
@@ -15,72 +15,61 @@ class Shard;
 
 class Flow {
 public:
-    explicit Flow(Shard &shard) : messages(*this), shard_(shard) {}
+    explicit Flow(Shard &owner) : shard(owner), messages(*this), notifications(*this) {}
     ~Flow() { XFER_CHECK(all_.empty()); }
 
-    void submit(Transfer &transfer);
-    void end(Transfer &transfer,
-             Status why);  // cancel, deadline, close: as soon as buffers are quiet
+    void submit(Operation &operation);
+    void add(Operation &operation);  // what was not submitted here: the pull of a receive
+    // Cancel, deadline, close: as soon as buffers are quiet.
+    void end(Operation &operation, Status why);
     void end_all(const Endpoint *ep, Status why,
                  const Failure &cause = {});  // null: of all endpoints
-    void turn_has_come(Transfer &transfer);
+    void turn_has_come(Operation &operation);
     // What an endpoint has here and has never sent, on its way to another flow, perhaps of another
     // loop.
-    void give_up(const Endpoint &ep, List<Transfer, InFlow> &out);
-    void adopt(List<Transfer, InFlow> &transfers);  // resume() follows
+    void give_up(const Endpoint &ep, List<Operation, InFlow> &out);
+    void adopt(List<Operation, InFlow> &operations);  // resume() follows
     void resume();
 
     void attach(Connection &connection);  // it is ready
     void detach(Connection &lost);
     void pump();                       // sends what there is credit for
-    void done(Op &op, Status status);  // a channel's answer
+    void done(Op &op, Status status);  // a path's answer
     void noted(const Frame &frame);
 
     bool waiting() {
-        return !small_.empty() || !bulk_.empty() || !held_.empty() || messages.waiting();
+        return !small_.empty() || !bulk_.empty() || notifications.waiting() || messages.waiting();
     }
     bool busy() { return !all_.empty(); }
     bool quiet();  // nothing of it is under way, though more may wait
-    void on_transfer_timer(Transfer &transfer);
 
-    MessageSender messages;          // messages
-    void fence(Transfer &transfer);  // its buffers are quiet; the owner's word is waited for
-    void complete(Transfer &transfer);
-    Transfer *find_leaving(uint64_t connection, uint64_t number);  // a send
+    // ---- for its operations
+    Shard &shard;
+    MessageSender messages;
+    NotifySender notifications;
+    Connection *connection() const { return connection_; }  // null: there is none
     uint64_t now() const;
+    void queue(Transfer &transfer) { queue_of(transfer).push_back(transfer); }
+    void queue_first(Transfer &transfer) { queue_of(transfer).push_front(transfer); }
+    void on_operation_timer(Operation &operation);
+    void complete(Operation &operation);
 
 private:
     using Queue = List<Transfer, InQueue>;
-    Queue &queue_of(Transfer &transfer);
-    bool feed(Transfer &transfer);    // false: there is no room for all of it
-    bool refuse(Transfer &transfer);  // skips what is for another engine than the one connected
-    Op &next(Transfer &transfer, const Caps &caps);
-    void fail(Transfer &transfer, Op &op, Status status);
-    void stop(Transfer &transfer);
-    void orphan(Transfer &transfer, Op &op);
-    void start(Transfer &transfer);
+    Queue &queue_of(const Transfer &transfer);
+    void start(Operation &operation);
     void start_ready();
-    void enqueue(Transfer &transfer);
-    void count_inflight(const Transfer &transfer, bool begins);
-    void recover(Transfer &transfer, Connection &lost);
     template <typename Meant, typename End>
     void end_each(Meant meant, End end);
-    void begin_notifications();
-    void close_notification(Transfer &transfer, Status status);
-    void try_complete(Transfer &transfer);
-    void arm(Transfer &transfer);
-    uint64_t limit(const Transfer &transfer) const;
-    void lose(Transfer &transfer, Connection &lost);
+    void arm(Operation &operation);
+    uint64_t limit(const Operation &operation) const;
 
-    Shard &shard_;
     Connection *connection_ = nullptr;
-    List<Transfer, InFlow> all_;
+    List<Operation, InFlow> all_;
     Queue small_, bulk_;
-    Queue held_;   // they notify, and have not begun to
-    Queue ready_;  // ordered, and their turn has come
+    List<Operation, InQueue> ready_;  // ordered, and their turn has come
     bool starting_ = false;
-    List<Transfer, InEnding> ending_;  // collected by end_each
-    NotifySender notify_sender_;
+    List<Operation, InEnding> ending_;  // collected by end_each
 };
 
 }  // namespace xfer

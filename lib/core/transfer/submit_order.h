@@ -9,17 +9,35 @@
 
 namespace xfer {
 
-class Transfer;
-struct InSubmitOrder;
+struct InSubmitOrder;  // a list tag
+
+// An operation, as its order sees it.
+class Ordered : public ListNode<InSubmitOrder> {
+public:
+    bool ordered = false;     // begins when all that its endpoint was given before has ended
+    bool waits_turn = false;  // ordered, and not the oldest of its endpoint
+
+protected:
+    ~Ordered() = default;
+};
 
 class SubmitOrder {
 public:
-    void add(Transfer &transfer);  // says whether it has to wait for its turn
-    // The one whose turn has come by this, if any.
-    Transfer *remove(Transfer &transfer);
+    // Says whether it has to wait for its turn.
+    void add(Ordered &operation) {
+        operation.waits_turn = operation.ordered && !all_.empty();
+        all_.push_back(operation);
+    }
+    // The one whose turn has come by this, if any. Of what was never added, nothing comes.
+    Ordered *remove(Ordered &operation) {
+        operation.ListNode<InSubmitOrder>::unlink();
+        if (all_.empty() || !all_.front().waits_turn) return nullptr;
+        all_.front().waits_turn = false;
+        return &all_.front();
+    }
 
 private:
-    List<Transfer, InSubmitOrder> all_;
+    List<Ordered, InSubmitOrder> all_;
 };
 
 }  // namespace xfer

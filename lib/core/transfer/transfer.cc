@@ -1,56 +1,116 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/transfer/transfer.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <utility>
 
 #include "core/connection/connection.h"
 #include "core/engine/engine.h"
 #include "core/engine/shard.h"
+#include "core/peer/successor.h"
 #include "core/transfer/flow.h"
 #include "util/memory.h"
 
 namespace xfer {
 
-void Transfer::arrive(Shard &shard) {
-    if (over) return shard.finish(*this);
-    if (passes) set_out();
-    if (passes && shard.engine.post_from(shard.index + 1, *this)) return;
-    passes = false;
-    shard.submit(*this);
-}
-
-void Transfer::set_out() {
-    if (!std::exchange(travels, true)) ep->engine.draining().hold();
-}
-
-void Transfer::on_timer(Timer &) {
-    flow->on_transfer_timer(*this);
-}
-
-void Transfer::begin(uint64_t now) {
-    next = {};
-    stopped = fencing = maybe_applied = false;
-    waits_turn = left_behind = over = false;
-    status = XFER_OK;
-    origin = XFER_ORIGIN_NONE;
-    native = 0;
-    reason.clear();
-    moved.set(0);
+void Transfer::reset() {
+    Operation::reset();
+    next_ = {};
+    stopped_ = answered_ = false;
+    notification = Notification::none;
     runs.clear();
     for (Remote &remote : remotes)
         remote.refused = XFER_OK;
-    progress = now;
-    begin_anew();
-    if (role == Role::pulls) return;  // its time has run since the receive was posted
-    started = now;
-    deadline = timeout_ms ? now + timeout_ms * kNsPerMs : kNever;
 }
 
-void Transfer::begin_anew() {
-    notification = 0;
-    closed_notification = noted = answered = false;
+bool Transfer::start() {
+    if (notifies)
+        flow->notifications.hold(*this);
+    else if (list.entries())
+        flow->queue(*this);
+    else
+        return false;
+    return true;
+}
+
+bool Transfer::begun() const {
+    return inflight_count_ || moved.get() || !unsent_.empty() || notification != Notification::none;
+}
+
+bool Transfer::stays() {
+    if (inflight_count_ && !left_behind) ep->counters.inflight.sub();
+    return inflight_count_ || notification != Notification::none;
+}
+
+// ---- out
+
+// Which path takes it is asked for each chunk: large transfers go by several at once, and one that
+// has ended is no part of the choice.
+bool Transfer::feed(Connection &connection) {
+    while (!drawn()) {
+        if (refuse(connection)) continue;
+        Lane &lane = connection.lanes.lane_for(list.bytes());
+        if (!lane.has_room()) return false;
+        Op *op = nullptr;
+        if (!catch_bad_alloc([&] { op = &draw(lane.rail.caps); }))
+            return flow->end(*this, XFER_ENOMEM), true;
+        post(*op, lane);
+    }
+    ListNode<InQueue>::unlink();
+    try_complete();
+    return true;
+}
+
+void Transfer::post(Op &op, Lane &lane) {
+    if (notifies && op.dir == Dir::put) {
+        op.remote.notification = notification_number;
+        op.remote.notification_key = notify_key;
+    }
+    inflight_.push_back(op);
+    if (inflight_count_++ == 0) count_inflight(true);
+    op.last = unsent_.empty() && list.at_end(next_);
+    lane.post(op);
+}
+
+bool Transfer::refuse(const Connection &connection) {
+    Op *unsent = unsent_.empty() ? nullptr : &unsent_.front();
+    Remote &remote = remotes[list.remote(unsent ? unsent->begin : next_)];
+    if (remote.refused == XFER_OK)
+        remote.refused = connection.refusal(remote.owner, remote.incarnation);
+    if (remote.refused == XFER_OK) return false;
+    // What meant an address: the engine that was there before is gone.
+    if (remote.refused == XFER_EIDENTITY && !left_behind && is_by_address(*ep))
+        remote.refused = XFER_ESTALE;
+    if (status == XFER_OK) status = remote.refused;
+    if (unsent) {
+        fail_entries(*unsent, remote.refused);
+        flow->shard.ops.give(*unsent_.pop_front());
+        return true;
+    }
+    const uint64_t first = list.entry_index(next_);
+    list.skip_remote(next_);
+    fail_entries(first, list.entry_index(next_) - 1, remote.refused);
+    return true;
+}
+
+// What was cut for a path that has ended is a range, and is cut again for the one that takes it.
+Op &Transfer::draw(const Caps &caps) {
+    Shard &shard = flow->shard;
+    Op &op = shard.ops.take();
+    op.checked = checked || shard.engine.options().checksum;
+    op.max_bytes = caps.max_bytes;
+    op.max_pieces = caps.max_pieces;
+    if (unsent_.empty()) {
+        cut(op, next_, shard.scratch);
+        return op;
+    }
+    Op &range = unsent_.front();
+    op.max_bytes = std::min(op.max_bytes, range.bytes);
+    cut(op, range.begin, shard.scratch);
+    range.bytes -= op.bytes;
+    if (range.begin == range.end) shard.ops.give(*unsent_.pop_front());
+    return op;
 }
 
 void Transfer::cut(Op &op, Cursor &from, std::vector<Piece> &scratch) {
@@ -67,19 +127,54 @@ void Transfer::cut(Op &op, Cursor &from, std::vector<Piece> &scratch) {
     op.end = from;
 }
 
-void Transfer::fail(const Op &op, Status why) {
-    fail_entries(op, why);
-    if (why == XFER_EPEERLOST) return lose(static_cast<Rail *>(op.rail)->why_lost());
-    if (status != XFER_OK) return;
-    status = why;
-    origin = op.unmapped ? XFER_ORIGIN_OS : XFER_ORIGIN_PEER;
-    if (op.unmapped) native = EFAULT;
+// ---- answers
+
+void Transfer::done(Op &op, Status answer) {
+    detach(op);
+    if (fencing && !op.canceled && inflight_count_) fence();
+    const bool resumes = resumable() || !static_cast<Rail *>(op.rail)->lane.connection.closing();
+    if (answer == XFER_EPEERLOST && !op.sent && !stopped_ && resumes) {
+        unsent_.push_back(op);
+        if (!ListNode<InQueue>::linked()) flow->queue_first(*this);
+        return;
+    }
+    progress = flow->now();  // not when it never left: a path may refuse it for ever
+    answered_ = true;
+    if (answer == XFER_OK && op.dir == Dir::atomic) {
+        apply(op);
+        flow->shard.ops.give(op);
+        return try_complete();
+    }
+    // What was blanked on its way out has another sum than it left with.
+    if (op.canceled && (answer == XFER_OK || answer == XFER_ECHECKSUM))
+        fail_entries(op, status);  // some of it may have left as zeros
+    else if (answer == XFER_OK)
+        moved.add(op.bytes);
+    else
+        fail(op, answer);
+    flow->shard.ops.give(op);
+    if (drawn()) try_complete();
 }
 
-void Transfer::lose(const Failure &why) {
-    if (status != XFER_OK) return;
-    blame(why);
-    status = XFER_EPEERLOST;
+// All of it was drawn. When the last answer is here its notification is closed, and when the peer
+// holds that it has ended well.
+void Transfer::try_complete() {
+    if (inflight_count_) return;
+    if (!notifies || status != XFER_OK || notification == Notification::noted)
+        return flow->complete(*this);
+    if (notification == Notification::begun) flow->notifications.close(*this, XFER_OK);
+}
+
+void Transfer::detach(Op &op) {
+    op.ListNode<InTransfer>::unlink();
+    if (--inflight_count_ == 0) count_inflight(false);
+}
+
+// The endpoint's own are counted by the loop that it is on.
+void Transfer::count_inflight(bool begins) {
+    const auto count = [&](Counter &counter) { begins ? counter.add() : counter.sub(); };
+    count(flow->shard.counters.inflight);
+    if (!left_behind) count(ep->counters.inflight);
 }
 
 // Its deadline or its cancel came too late: what the owner says counts.
@@ -92,16 +187,21 @@ void Transfer::apply(const Op &op) {
     if (result) std::memcpy(result, &op.before, sizeof op.before);
 }
 
-void Transfer::ended() {
-    if (status == XFER_OK) reason.clear();
-    explain(reason);
-}
-
-void Transfer::blame(const Failure &cause) {
-    if (status != XFER_OK) return;
-    origin = cause.origin;
-    native = cause.native;
-    reason = cause.message;
+void Transfer::fail(const Op &op, Status why) {
+    fail_entries(op, why);
+    const bool lost = why == XFER_EPEERLOST;
+    if (lost) {
+        lose(static_cast<Rail *>(op.rail)->why_lost());
+    } else if (status == XFER_OK) {
+        status = why;
+        origin = op.unmapped ? XFER_ORIGIN_OS : XFER_ORIGIN_PEER;
+        if (op.unmapped) native = EFAULT;
+    }
+    if (lost && op.sent && op.dir != Dir::get) maybe_applied = true;
+    if (lost || op.unmapped)
+        stop();
+    else
+        remotes[list.remote(op.begin)].refused = why;
 }
 
 void Transfer::fail_entries(const Op &op, Status why) {
@@ -117,68 +217,78 @@ void Transfer::fail_entries(uint64_t first, uint64_t last, Status why) {
     runs.assign(0, list.entries() - 1, why);
 }
 
-OpKind Transfer::kind() const {
-    if (event.kind == XFER_EVENT_PUT) return OpKind::put;
-    if (event.kind == XFER_EVENT_SEND) return OpKind::send;
-    if (event.kind == XFER_EVENT_NOTIFIED) return OpKind::notify;
-    if (event.kind == XFER_EVENT_RECV) return OpKind::recv;
-    if (event.kind == XFER_EVENT_ATOMIC) return OpKind::atomic;
-    return event.kind == XFER_EVENT_GET ? OpKind::get : OpKind::batch;
+// ---- the end
+
+void Transfer::stop() {
+    stopped_ = true;
+    ListNode<InQueue>::unlink();
+    while (Op *op = unsent_.pop_front()) {
+        fail_entries(*op, XFER_ECANCELED);
+        flow->shard.ops.give(*op);
+    }
 }
 
-void Transfer::cancel() {
-    flow->end(*this, XFER_ECANCELED);
+// Nobody waits for its answer any more.
+void Transfer::orphan(Op &op) {
+    fail_entries(op, status);
+    op.transfer = nullptr;
+    op.list = nullptr;
+    detach(op);
 }
 
-Single::Single(Engine &owner) : engine(owner), cover_(owner.cancel_requests()) {}
-
-void Single::released() {
-    engine.give_single(*this);
+void Transfer::withdraw() {
+    stop();
+    for (Op &op : inflight_) {
+        const bool at_rest = static_cast<Rail *>(op.rail)->cancel(op);
+        if (at_rest && op.dir == Dir::get) orphan(op);  // nothing lands at the owner
+    }
+    if (inflight_count_ == 0) return flow->complete(*this);
+    fence();
 }
 
-const uint8_t *Single::copy(const uint8_t *data, uint64_t length) {
-    copied_.assign(data, data + length);
-    return copied_.data();
+// How long the owner's word is waited for counts from when no path uses local memory any more.
+void Transfer::fence() {
+    for (const Op &op : inflight_)
+        if (!op.canceled) return flow->shard.loop.disarm(timer);
+    await_fence();
 }
 
-void Single::clear() {
-    list.clear();
-    notifies = ordered = quiet = false;
-    notify_data.clear();
-    copied_.clear();
-    role = Role::moves;
-    letter = {};
-    atomic = {};
-    result = nullptr;
-    before = 0;
+void Transfer::fence_expired() {
+    for (Op &op : inflight_) {
+        if (op.sent) maybe_applied = true;  // else its path was lost before it left
+        orphan(op);
+    }
 }
 
-Batch::Batch(Endpoint &endpoint)
-    : Handle(Magic::batch), held_(endpoint), cover_(endpoint.engine.cancel_requests()) {
-    ep = &endpoint;
+// A notification that was begun can't go on on another connection: its owner was told that it
+// failed. All else does, as far as its chunks come back as never sent.
+void Transfer::connection_lost(Connection &lost) {
+    if (notification == Notification::none) return;
+    const bool closed = notification != Notification::begun;
+    bool touched = closed || answered_ || stopped_;
+    for (const Op &op : inflight_)
+        touched = touched || op.sent;  // what was posted and never left comes back
+    if (closed) maybe_applied = true;
+    notification = Notification::none;
+    answered_ = false;
+    if (touched) return end_lost(lost.why);
+    ListNode<InQueue>::unlink();
+    flow->notifications.hold(*this);
 }
 
-// The user may submit again from inside the callback, and close from another thread at once:
-// nothing of the batch may be read after the exchange, but through the reference that released()
-// gives up.
-void Batch::dequeued() {
-    final_status.store(event.status);
-    first_failed.store(event.index);
-    state.store(State::idle, std::memory_order_release);
+void Transfer::end_lost(const Failure &why) {
+    lose(why);
+    stop();
+    if (inflight_count_ == 0) flow->complete(*this);
 }
 
-void Batch::released() {
-    release();
-}
-
-void Batch::Cancel::arrive(Shard &shard) {
-    if (passes && shard.engine.post_from(shard.index + 1, *this)) return;
-    passes = false;
-    Shard *home = batch.ep->shard.load();
-    if (home != &shard && home->post(*this)) return;
-    if (flight == batch.flight.load()) shard.cancel(batch);
-    batch.cancel_wanted.store(false, std::memory_order_release);
-    batch.release();
+void Transfer::ended() {
+    if (notification != Notification::none) flow->notifications.end(*this);
+    if (!list.at_end(next_))
+        fail_entries(list.entry_index(next_), list.entries() - 1, XFER_ECANCELED);
+    Operation::ended();
+    event.index = runs.empty() ? 0 : runs.first();
+    if (event.kind == XFER_EVENT_ATOMIC) event.index = status == XFER_OK ? before : 0;
 }
 
 }  // namespace xfer

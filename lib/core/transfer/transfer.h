@@ -1,26 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// A batch, or a single put, get or atomic, on its way: filled by the caller's thread, then owned by
-// the loop of its peer until its event was taken.
+// Bytes of regions: a batch, a single put, get or atomic, a notification with or without any, or
+// the pull of a message. It is drawn in chunks, each an Op that a path carries.
 #pragma once
 
-#include <atomic>
 #include <vector>
 
-#include "core/base/counters.h"
-#include "core/base/event.h"
-#include "core/base/handle.h"
-#include "core/base/mailbox.h"
-#include "core/peer/endpoint.h"
-#include "core/transfer/cancel_request.h"
 #include "core/transfer/entry_runs.h"
+#include "core/transfer/operation.h"
 #include "transport/transport.h"
 
 namespace xfer {
 
-class Flow;
-struct InFlow;  // list tags of a Transfer
-struct InQueue;
-struct InEnding;
+class Lane;
 
 // What one ref of a batch names, and whether its owner has refused it.
 struct Remote {
@@ -30,30 +21,13 @@ struct Remote {
     Status refused = XFER_OK;
 };
 
-class Transfer : public Cancelable,
-                 public Message,
-                 public TimerSink,
-                 public ListNode<InFlow>,
-                 public ListNode<InQueue>,
-                 public ListNode<InEnding>,
-                 public ListNode<InSubmitOrder> {
+class Transfer : public Operation {
 public:
-    Transfer() : timer(*this) {}
-
-    void arrive(Shard &shard) override;
-    void on_timer(Timer &timer) override;
-
     // Set before the submit.
-    Endpoint *ep = nullptr;
     PieceList list;
     std::vector<Remote> remotes;
-    uint32_t timeout_ms = 0;  // 0: none
-    bool notifies = false;
     bool checked = false;
-    bool ordered = false;  // begins when all that its endpoint was given before has ended
-    bool quiet = false;    // no event if it ends well
-    bool passes = false;   // every loop first, behind what was begun before it
-    bool travels = false;  // between loops, where it holds a drain
+    bool notifies = false;
     uint64_t notify_key = 0;
     std::vector<uint8_t> notify_data;  // for the owner's application, if it ends well
 
@@ -61,115 +35,57 @@ public:
     uint64_t *result = nullptr;  // and where the value before goes, beside the event; null: nowhere
     uint64_t before = 0;
 
-    // Moves bytes of regions; sends a message; pulls one that a receive of ours has matched; or
-    // waits for all before it, which is to be ordered and have nothing to do.
-    enum class Role : uint8_t { moves, sends, pulls, flushes };
-    Role role = Role::moves;
-    struct Letter {
-        const uint8_t *data = nullptr;  // of a send
-        uint64_t length = 0, tag = 0;
-        bool sync = false;
-        uint64_t number = 0;      // on its connection; 0: it is not on one yet
-        uint64_t connection = 0;  // whose number that is; 0: a receive that has no message yet
-        bool pulled = false;      // the peer has asked for its bytes
-        uint32_t leaving = 0;   // lanes by which they are on their way out: its end waits for them
-        bool answered = false;  // it has ended but for that
-    } letter;
+    EntryRuns runs;  // of entries that failed
 
-    // The loop's, during the flight.
-    Flow *flow = nullptr;
-    Cursor next;  // what was not drawn yet
-    List<Op, InTransfer> inflight;
-    List<Op, InTransfer> unsent;  // drawn for a connection that ended before they left
-    uint32_t inflight_count = 0;
-    bool stopped = false;  // no more is drawn
-    bool fencing = false;  // ended for the user; waits for the owner's word
-    bool maybe_applied = false;
-    Status status = XFER_OK;
-    uint32_t origin = XFER_ORIGIN_NONE;
-    int32_t native = 0;
-    Text reason;                // one sentence, or nothing
-    Counter moved;              // bytes; read from any thread
-    uint64_t notification = 0;  // its number on the connection, 0: not begun
-    bool answered = false;      // some of it, there
-    bool closed_notification = false, noted = false;
-    bool waits_turn = false;   // ordered, and not the oldest of its endpoint
-    bool left_behind = false;  // its endpoint has moved to another peer meanwhile
-    bool over = false;         // and it has ended: on its way to the loop of its endpoint
-    uint64_t started = 0, progress = 0, deadline = 0;  // nanoseconds
-    EntryRuns runs;
-    Timer timer;
+    // The notification, on its connection. Its owner's application is told when all that the
+    // transfer has put there was answered, and the transfer ends when the owner has noted that.
+    enum class Notification : uint8_t { none, begun, closed, noted };
+    Notification notification = Notification::none;
+    uint64_t notification_number = 0;
 
-    void set_out();  // to another loop
-    void begin(uint64_t now);
-    // The chunk from there on, which moves, as far as the op may be long.
-    void cut(Op &op, Cursor &from, std::vector<Piece> &scratch);
-    void fail(const Op &op, Status why);  // its first failure is what it ends with
-    void lose(const Failure &why);        // the connection has ended, for that reason
-    void apply(const Op &op);             // an atomic was done, whatever became of it here
-    void blame(const Failure &cause);     // for what it is about to fail with
-    void fail_entries(const Op &op, Status why);
-    void fail_entries(uint64_t first, uint64_t last, Status why);
-    void begin_anew();     // nothing of it was ever sent
-    virtual void ended();  // its event is filled in
-    // Some of it was sent, and not given back.
-    bool begun() const {
-        return inflight_count || moved.get() || !unsent.empty() || notification || letter.number;
-    }
-    bool drawn() const { return stopped || (unsent.empty() && list.at_end(next)); }
-    bool counted() const { return role != Role::flushes; }
-    OpKind kind() const;
-    const Endpoint *begun_with() const override { return ep; }
-    void cancel() override;
+    bool drawn() const { return stopped_ || (unsent_.empty() && list.at_end(next_)); }
+    bool feed(Connection &connection);  // as far as there is room; false: not for all of it
+    void done(Op &op, Status status);   // a path's answer
+    void try_complete();
+
+    void reset() override;
+    bool start() override;
+    bool begun() const override;
+    bool stays() override;
+    void withdraw() override;
+    void connection_lost(Connection &lost) override;
+    void fence_expired() override;
+    void ended() override;
 
 protected:
     ~Transfer() = default;
-};
 
-class Single final : public Transfer {
-public:
-    explicit Single(Engine &owner);
-    void released() override;  // back to the engine's pool
-    // The bytes at `data`, which are the caller's again: where they are until then.
-    const uint8_t *copy(const uint8_t *data, uint64_t length);
-    void clear();  // for the next one
-    Engine &engine;
+    void end_lost(const Failure &why);  // with its connection, when what was posted has come back
+    // What comes back as never sent goes on with another connection.
+    virtual bool resumable() const { return !notifies || !answered_; }
 
 private:
-    std::vector<uint8_t> copied_;
-    const CancelCover cover_;
-};
+    bool refuse(const Connection &connection);  // skips what is for another engine than that
+    Op &draw(const Caps &caps);
+    // The chunk from there on, as far as the op may be long.
+    void cut(Op &op, Cursor &from, std::vector<Piece> &scratch);
+    void post(Op &op, Lane &lane);
+    void detach(Op &op);  // from what is in flight
+    void count_inflight(bool begins);
+    void orphan(Op &op);
+    void stop();  // no more is drawn; what was drawn and never left is withdrawn
+    void fence();
+    void fail(const Op &op, Status why);  // its first failure is what it ends with
+    void apply(const Op &op);             // an atomic was done, whatever became of it here
+    void fail_entries(const Op &op, Status why);
+    void fail_entries(uint64_t first, uint64_t last, Status why);
 
-class Batch final : public Handle, public RefCounted<Batch>, public Transfer {
-public:
-    enum class State : uint32_t { idle, building, inflight };
-
-    explicit Batch(Endpoint &endpoint);
-    void ended() override {}  // a reason would have to outlive the next submit
-    void dequeued() override;
-    void released() override;
-
-    std::atomic<State> state{State::idle};
-    std::atomic<bool> closed{false};
-    std::atomic<bool> cancel_wanted{false};
-    bool submitted = false;
-    // For xfer_batch_info, from any thread: how the last flight ended, and how long its list was.
-    std::atomic<Status> final_status{XFER_OK};
-    std::atomic<uint64_t> first_failed{0}, submitted_entries{0};
-
-    class Cancel final : public Message {
-    public:
-        explicit Cancel(Batch &owner) : batch(owner) {}
-        void arrive(Shard &shard) override;
-        Batch &batch;
-        uint64_t flight = 0;  // that is meant
-        bool passes = false;  // as the batch does
-    } cancel_message{*this};
-    std::atomic<uint64_t> flight{0};  // counts submits
-
-private:
-    const Ref<Endpoint> held_;  // with it the engine, which the cover needs to the last
-    const CancelCover cover_;
+    Cursor next_;  // what was not drawn yet
+    List<Op, InTransfer> inflight_;
+    List<Op, InTransfer> unsent_;  // drawn for a path that ended before they left
+    uint32_t inflight_count_ = 0;
+    bool stopped_ = false;   // no more is drawn
+    bool answered_ = false;  // some of it, on the connection of its notification
 };
 
 }  // namespace xfer

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/message/receive.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/connection/connection.h"
+#include "core/engine/engine.h"
+#include "core/engine/shard.h"
+#include "core/transfer/flow.h"
+
+namespace xfer {
+
+Receive::Receive(Engine &owner) : engine(owner), cover_(owner.cancel_requests()) {}
+
+void Receive::arrive(Shard &shard) {
+    if (over)
+        shard.finish(*this);
+    else if (connection)
+        shard.messages.pull(*this);
+    else
+        engine.receive_queue().post(*this);
+}
+
+void Receive::on_timer(Timer &timer) {
+    if (flow) return Transfer::on_timer(timer);
+    engine.receive_queue().end(*this, XFER_ETIMEDOUT);
+}
+
+void Receive::cancel() {
+    if (flow) return Transfer::cancel();
+    engine.receive_queue().end(*this, XFER_ECANCELED);
+}
+
+void Receive::match(const Arrival &arrival) {
+    connection = arrival.connection;
+    number = arrival.number;
+    length = arrival.length;
+    checked = arrival.checked;
+    source_ = arrival.source;
+    std::copy(arrival.from.begin(), arrival.from.end(), sender_.bytes);
+    sender_.incarnation = arrival.incarnation;
+    event.tag = arrival.tag;
+    event.data = &sender_;
+    event.data_length = sizeof sender_;
+    if (event.ep || !source_ || source_->closed.load()) return;
+    const bool here = source_->of_user.load() || source_->state.load() == XFER_EP_READY;
+    if (!here) return;  // its handle goes with its PEER_DOWN
+    event.ep = reinterpret_cast<xfer_ep_t *>(source_.get());
+}
+
+void Receive::make_room() {
+    if (!takes) return;
+    taken_.reset(new uint8_t[sizeof sender_ + std::min(length, capacity)]);
+    buffer = taken_.get() + sizeof sender_;
+}
+
+void Receive::tell_taken() {
+    if (!taken_ || (event.status != XFER_OK && event.status != XFER_ETRUNC)) return;
+    std::memcpy(taken_.get(), &sender_, sizeof sender_);
+    event.data = taken_.get();
+    event.data_length = sizeof sender_ + std::min(length, capacity);
+}
+
+bool Receive::still_valid() {
+    if (!named && source_ && source_->gone()) event.ep = nullptr;
+    const Endpoint *from = named ? named.get() : source_.get();
+    if (from && connection) event.index = from->user.load();
+    return true;
+}
+
+bool Receive::stays() {
+    Transfer::stays();
+    return true;
+}
+
+void Receive::connection_lost(Connection &lost) {
+    end_lost(lost.why);
+}
+
+void Receive::ended() {
+    Connection *live = flow->connection();
+    if (live && live->number == connection && live->usable())
+        live->message_receiver.taken(number, status);
+    Transfer::ended();
+    event.bytes = length;
+    if (event.status == XFER_OK && length > capacity) event.status = XFER_ETRUNC;
+    tell_taken();
+}
+
+void Receive::end(Shard &shard, Status why) {
+    event.status = why;
+    event.flags = XFER_FENCED;
+    event.bytes = length;
+    tell_taken();
+    shard.counters[OpKind::recv].end(why == XFER_ETRUNC ? XFER_OK : why, std::min(length, capacity),
+                                     shard.now() - started);
+    const Ref<Endpoint> ep_named = named;
+    shard.outbox.post(*this);
+    if (!ep_named) return;
+    // Its endpoint's CLOSED, told by another loop, must not overtake this.
+    if (ep_named->ended.load()) shard.outbox.hand_over();
+    ep_named->receives.fetch_sub(1);
+}
+
+void Receive::released() {
+    if (ep) ep->release();
+    engine.receive_ended();
+    delete this;
+}
+
+}  // namespace xfer

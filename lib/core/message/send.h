@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// An xfer_send: a message, until the peer has received it or holds it. MessageSender sends it.
+#pragma once
+
+#include <vector>
+
+#include "core/transfer/operation.h"
+
+namespace xfer {
+
+struct InLeaving;  // a list tag
+
+class Send : public Operation, public ListNode<InLeaving> {
+public:
+    // Set before the submit.
+    const uint8_t *data = nullptr;
+    uint64_t length = 0, tag = 0;
+    bool sync = false;
+    std::vector<uint8_t> copied;  // where `data` is, if the caller's bytes are his again
+
+    // The loop's.
+    uint64_t number = 0;      // on its connection; 0: it is not on one yet
+    uint64_t connection = 0;  // whose number that is
+    bool pulled = false;      // the peer has asked for its bytes
+    uint32_t leaving = 0;     // lanes by which they are on their way out: its end waits for them
+    bool answered = false;    // it has ended but for that
+
+    void reset() override;
+    bool start() override;
+    bool begun() const override { return number != 0; }
+    bool stays() override { return begun(); }
+    void withdraw() override;
+    void connection_lost(Connection &lost) override;
+    void fence_expired() override { maybe_applied = true; }
+    bool patient() const override { return deadline != kNever; }
+    void ended() override;
+
+    void clear();  // for the next one
+
+protected:
+    ~Send() = default;
+};
+
+}  // namespace xfer

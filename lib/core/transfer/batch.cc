@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/transfer/batch.h"
+
+#include "core/engine/engine.h"
+#include "core/engine/shard.h"
+
+namespace xfer {
+
+Batch::Batch(Endpoint &endpoint)
+    : Handle(Magic::batch), held_(endpoint), cover_(endpoint.engine.cancel_requests()) {
+    ep = &endpoint;
+}
+
+// The user may submit again from inside the callback, and close from another thread at once:
+// nothing of the batch may be read after the exchange, but through the reference that released()
+// gives up.
+void Batch::dequeued() {
+    final_status.store(event.status);
+    first_failed.store(event.index);
+    state.store(State::idle, std::memory_order_release);
+}
+
+void Batch::released() {
+    release();
+}
+
+void Batch::Cancel::arrive(Shard &shard) {
+    if (passes && shard.engine.post_from(shard.index + 1, *this)) return;
+    passes = false;
+    Shard *home = batch.ep->shard.load();
+    if (home != &shard && home->post(*this)) return;
+    if (flight == batch.flight.load()) shard.cancel(batch);
+    batch.cancel_wanted.store(false, std::memory_order_release);
+    batch.release();
+}
+
+}  // namespace xfer

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// A batch is filled, submitted, and may be submitted again: its handle outlives its flights.
+#pragma once
+
+#include <atomic>
+
+#include "core/base/handle.h"
+#include "core/transfer/cancel_request.h"
+#include "core/transfer/transfer.h"
+
+namespace xfer {
+
+class Batch final : public Handle, public RefCounted<Batch>, public Transfer {
+public:
+    enum class State : uint32_t { idle, building, inflight };
+
+    explicit Batch(Endpoint &endpoint);
+    void dequeued() override;
+    void released() override;
+
+    std::atomic<State> state{State::idle};
+    std::atomic<bool> closed{false};
+    std::atomic<bool> cancel_wanted{false};
+    bool submitted = false;
+    // For xfer_batch_info, from any thread: how the last flight ended, and how long its list was.
+    std::atomic<Status> final_status{XFER_OK};
+    std::atomic<uint64_t> first_failed{0}, submitted_entries{0};
+
+    class Cancel final : public Message {
+    public:
+        explicit Cancel(Batch &owner) : batch(owner) {}
+        void arrive(Shard &shard) override;
+        Batch &batch;
+        uint64_t flight = 0;  // that is meant
+        bool passes = false;  // as the batch does
+    } cancel_message{*this};
+    std::atomic<uint64_t> flight{0};  // counts submits
+
+private:
+    const Ref<Endpoint> held_;  // with it the engine, which the cover needs to the last
+    const CancelCover cover_;
+};
+
+}  // namespace xfer

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/transfer/notify_sender.h"
+
+#include "core/connection/connection.h"
+#include "core/transfer/flow.h"
+#include "util/memory.h"
+
+namespace xfer {
+
+void NotifySender::begin_waiting() {
+    while (!held_.empty() && room()) {
+        Transfer &transfer = held_.front();
+        if (!catch_bad_alloc([&] { open_.emplace(last_ + 1, &transfer); })) {
+            flow_.end(transfer, XFER_ENOMEM);
+            continue;
+        }
+        transfer.notification_number = ++last_;
+        transfer.notification = Transfer::Notification::begun;
+        transfer.ListNode<InQueue>::unlink();
+        // One without data is said at once: what has begun is told to the owner, even if canceled.
+        if (transfer.drawn())
+            transfer.try_complete();
+        else
+            flow_.queue(transfer);
+    }
+}
+
+void NotifySender::close(Transfer &transfer, Status status) {
+    transfer.notification = Transfer::Notification::closed;
+    Frame frame;
+    frame.type = FrameType::notify;
+    frame.seq = transfer.notification_number;
+    frame.region = transfer.notify_key;
+    frame.status = status;
+    ConstBytes data;
+    if (status == XFER_OK) data = transfer.notify_data;
+    frame.length = static_cast<uint32_t>(data.size());
+    flow_.connection()->send(frame, data);
+}
+
+// How many the peer's application has had; false if it can't be.
+bool NotifySender::had(uint64_t total) {
+    if (total > last_ || total < had_) return false;
+    had_ = total;
+    return true;
+}
+
+void NotifySender::noted(const Frame &frame) {
+    const auto at = frame.seq ? open_.find(frame.seq) : open_.end();
+    Transfer *transfer = at == open_.end() ? nullptr : at->second;
+    // Of one that is over and forgotten, it comes late.
+    const bool sound =
+        transfer ? transfer->notification != Transfer::Notification::begun : frame.seq <= last_;
+    if (!had(frame.region) || !sound)
+        return flow_.connection()->close(
+            {XFER_EPROTO, 0, 0, "the peer notes what it was not told"});
+    if (!transfer) return;
+    transfer->notification = Transfer::Notification::noted;
+    transfer->progress = flow_.now();
+    if (transfer->drawn()) transfer->try_complete();
+}
+
+void NotifySender::end(Transfer &transfer) {
+    if (transfer.status != XFER_OK) {
+        // The owner's application may have been told that it has ended well.
+        if (transfer.notification != Transfer::Notification::begun) transfer.maybe_applied = true;
+        const Connection *live = flow_.connection();
+        if (live && live->usable()) close(transfer, transfer.status);
+    }
+    open_.erase(transfer.notification_number);
+}
+
+void NotifySender::reset() {
+    open_.clear();
+    last_ = had_ = 0;
+}
+
+}  // namespace xfer
