@@ -149,7 +149,7 @@ xfer_status_t xfer_batch_close(xfer_batch_t *handle) {
     const Call call = on(handle);
     if (batch->closed.exchange(true)) return report(call, kClosedBefore);
     return guarded([&]() -> xfer_status_t {
-        const bool over = batch->ep->engine.dispatcher().ended();
+        const bool over = engine_of(*batch).dispatcher().ended();
         if (status == XFER_OK) ask_cancel(*batch);
         batch->release();
         return status != XFER_OK ? status : over ? XFER_ECLOSED : XFER_OK;

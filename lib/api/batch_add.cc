@@ -114,7 +114,7 @@ Status add_one(xfer_batch_t *handle, Dir dir, uint64_t local, const xfer_ref_t *
     RemoteRegion remote;
     if (Status status = resolve(batch, "remote", ref, dir, remote, why); status != XFER_OK)
         return status;
-    if (Status status = check_piece(batch.ep->engine, remote, {local, offset, length}, why);
+    if (Status status = check_piece(engine_of(batch), remote, {local, offset, length}, why);
         status != XFER_OK)
         return status;
     if (Status status = check_room(batch, 1, why); status != XFER_OK) return status;
@@ -145,7 +145,7 @@ Status add_spans(xfer_batch_t *handle, uint32_t op, const xfer_ref_t *ref, const
     };
     for (uint64_t i = 0; i < count; ++i)
         if (check_tail("xfer_span_t", spans, span_size, i, why) != XFER_OK ||
-            check_piece(batch.ep->engine, remote, span(i), why) != XFER_OK)
+            check_piece(engine_of(batch), remote, span(i), why) != XFER_OK)
             return name_it("span", i, why);
     uint32_t index = 0;
     if (Status status = index_of(batch, remote, index, why); status != XFER_OK) return status;
@@ -192,7 +192,7 @@ Status add_strided(xfer_batch_t *handle, uint32_t op, const xfer_strided_t *give
                                      strided.count, UINT64_MAX, why);
         status != XFER_OK)
         return status;
-    if (Status status = check_local(batch.ep->engine, strided.local, strided.length, why);
+    if (Status status = check_local(engine_of(batch), strided.local, strided.length, why);
         status != XFER_OK)
         return status;
     uint32_t index = 0;
@@ -246,7 +246,7 @@ Status check_bases(const Batch &batch, Dir dir, const xfer_pages_t &pages, const
                          remote.length, why) != XFER_OK ||
             check_stride("local", base.local, table.local_stride, local_reach, top_local + 1,
                          UINT64_MAX, why) != XFER_OK ||
-            check_local(batch.ep->engine, base.local, local_reach, why) != XFER_OK)
+            check_local(engine_of(batch), base.local, local_reach, why) != XFER_OK)
             return name_it("base", b, why);
         remote.offset += base.offset;
         remotes.push_back(remote);

@@ -4,6 +4,7 @@
 #include "api/transfer_check.h"
 #include "core/base/limits.h"
 #include "core/peer/address_message.h"
+#include "core/peer/open_message.h"
 #include "core/peer/verdict.h"
 #include "transport/builtin.h"
 
@@ -77,18 +78,19 @@ Failure open_endpoint(xfer_engine_t *handle, const char *text, const xfer_ep_opt
     std::optional<EngineId> peer;
     if (options.peer) why = take_peer(*engine, *options.peer, peer);
     if (why.status != XFER_OK) return why;
-    Shard &shard = peer ? engine->home(*peer) : engine->first_shard();
+    ShardCore &shard = peer ? engine->home(*peer) : engine->first_shard();
     auto spare = std::make_unique<Peer>(shard, uris);
     auto made = Ref<Endpoint>::adopt(new Endpoint(*engine, std::move(uris), options.user));
     Endpoint *ep = made.get();
     ep->expected = peer;
     ep->shard.store(&shard);
-    ep->spare = std::move(spare);
+    auto open = std::make_unique<OpenMessage>(*ep, std::move(spare));
     ep->retain();  // the loop's
-    if (!shard.post(ep->open)) {
+    if (!shard.post(*open)) {
         ep->release();
         return {XFER_ECLOSED, 0, 0, ""};
     }
+    static_cast<void>(open.release());
     ep->retain();  // the handle's
     *out = reinterpret_cast<xfer_ep_t *>(ep);
     return {};
@@ -99,7 +101,7 @@ Failure add_address(xfer_ep_t *handle, const char *text) {
     if (Status status = check_open(ep); status != XFER_OK) return {status, 0, 0, ""};
     if (!text) return {XFER_EINVAL, 0, 0, "uri is NULL"};
     std::vector<std::string> uris;
-    if (Failure why = take_addresses(ep->engine, text, uris); why.status != XFER_OK) return why;
+    if (Failure why = take_addresses(engine_of(*ep), text, uris); why.status != XFER_OK) return why;
     auto message = std::make_unique<AddressMessage>(*ep, uris);
     if (!ep->list(uris)) return too_many_addresses();
     if (!ep->shard.load()->post(*message)) return {XFER_ECLOSED, 0, 0, ""};

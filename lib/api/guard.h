@@ -32,20 +32,21 @@ inline NotifyCounter *of(xfer_counter_t *handle) {
     return reinterpret_cast<NotifyCounter *>(handle);
 }
 
-inline const Engine &engine_of(const Engine &engine) {
-    return engine;
+// What the rooms know as their engine is one.
+inline Engine &engine_of(EngineCore &engine) {
+    return static_cast<Engine &>(engine);
 }
-inline const Engine &engine_of(const Region &region) {
-    return region.engine;
+inline Engine &engine_of(const Region &region) {
+    return engine_of(region.engine);
 }
-inline const Engine &engine_of(const Endpoint &ep) {
-    return ep.engine;
+inline Engine &engine_of(const Endpoint &ep) {
+    return engine_of(ep.engine);
 }
-inline const Engine &engine_of(const Batch &batch) {
-    return batch.ep->engine;
+inline Engine &engine_of(const Batch &batch) {
+    return engine_of(*batch.ep);
 }
-inline const Engine &engine_of(const NotifyCounter &counter) {
-    return counter.engine;
+inline Engine &engine_of(const NotifyCounter &counter) {
+    return engine_of(counter.engine);
 }
 
 inline Status check(const Engine *engine) {

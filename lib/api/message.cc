@@ -36,11 +36,11 @@ Status start_recv(xfer_engine_t *engine_handle, xfer_ep_t *ep_handle, void *buff
     receive->event.kind = XFER_EVENT_RECV;
     receive->event.user = user;
     receive->event.ep = ep_handle;
-    if (Status status = engine->begin_receive(ep); status != XFER_OK) return status;
+    if (Status status = engine->receive_queue().begin(ep); status != XFER_OK) return status;
     Receive *posted = receive.release();
     if (engine->first_shard().post(*posted)) return XFER_OK;
     receive.reset(posted);
-    engine->receive_ended();
+    engine->receive_queue().ended();
     if (ep) ep->receives.fetch_sub(1);
     return XFER_ECLOSED;
 }
@@ -59,11 +59,11 @@ xfer_status_t xfer_send(xfer_ep_t *handle, const void *data, uint64_t length, ui
         if (Status status = check_copy(options.flags, length, why); status != XFER_OK)
             return status;
         const auto address = reinterpret_cast<uint64_t>(data);
-        if (Status status = check_local(ep->engine, address, length, why); status != XFER_OK)
+        if (Status status = check_local(engine_of(*ep), address, length, why); status != XFER_OK)
             return status;
         if (!ep->admit(OpKind::send)) return ep->refusal();
         Own<Send> send =
-            take_operation(ep->engine.sends(), *ep, XFER_EVENT_SEND, user, options.timeout_ms);
+            take_operation(engine_of(*ep).sends(), *ep, XFER_EVENT_SEND, user, options.timeout_ms);
         send->event.tag = send->tag = tag;
         send->quiet = (options.flags & XFER_FLAG_QUIET) != 0;
         send->sync = (options.flags & XFER_FLAG_SYNC) != 0;
@@ -114,8 +114,8 @@ xfer_status_t xfer_notify(xfer_ep_t *handle, const void *data, uint64_t length, 
             return status;
         if (Status status = check_notify_data(data, length, why); status != XFER_OK) return status;
         if (!ep->admit(OpKind::notify)) return ep->refusal();
-        Own<Single> single = take_operation(ep->engine.singles(), *ep, XFER_EVENT_NOTIFIED, user,
-                                            options.timeout_ms);
+        Own<Single> single = take_operation(engine_of(*ep).singles(), *ep, XFER_EVENT_NOTIFIED,
+                                            user, options.timeout_ms);
         single->quiet = (options.flags & XFER_FLAG_QUIET) != 0;
         single->notifies = true;
         single->notify_key = key;
@@ -158,7 +158,7 @@ xfer_status_t xfer_counter_close(xfer_counter_t *handle) {
     const Call call = on(handle);
     if (counter->closed.exchange(true)) return report(call, kClosedBefore);
     return guarded([&]() -> xfer_status_t {
-        const bool over = counter->engine.dispatcher().ended();
+        const bool over = engine_of(*counter).dispatcher().ended();
         if (status == XFER_OK) {
             counter->engine.counters().remove(*counter);
             counter->stop();

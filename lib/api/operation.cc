@@ -26,11 +26,12 @@ Status start(xfer_ep_t *handle, Dir dir, uint64_t local, const xfer_ref_t *ref, 
     if (Status status = check_range(offset, length, remote->length, why); status != XFER_OK)
         return status;
     if (Status status = check_access(*remote, dir, why); status != XFER_OK) return status;
-    if (Status status = check_local(ep->engine, local, length, why); status != XFER_OK)
+    if (Status status = check_local(engine_of(*ep), local, length, why); status != XFER_OK)
         return status;
     if (!ep->admit(dir == Dir::put ? OpKind::put : OpKind::get)) return ep->refusal();
     const uint32_t kind = dir == Dir::put ? XFER_EVENT_PUT : XFER_EVENT_GET;
-    Own<Single> single = take_operation(ep->engine.singles(), *ep, kind, user, options.timeout_ms);
+    Own<Single> single =
+        take_operation(engine_of(*ep).singles(), *ep, kind, user, options.timeout_ms);
     single->quiet = (options.flags & XFER_FLAG_QUIET) != 0;
     if (options.flags & XFER_FLAG_COPY && length)
         local = reinterpret_cast<uint64_t>(
@@ -66,12 +67,12 @@ Status start_atomic(xfer_ep_t *handle, uint32_t op, uint64_t *result, const xfer
     if (remote->kind != XFER_MEM_HOST)
         return refuse(why, XFER_EMEMKIND, "the ref is not of host memory");
     const auto local = reinterpret_cast<uint64_t>(result);
-    if (Status status = result ? check_local(ep->engine, local, sizeof *result, why) : XFER_OK;
+    if (Status status = result ? check_local(engine_of(*ep), local, sizeof *result, why) : XFER_OK;
         status != XFER_OK)
         return status;
     if (!ep->admit(OpKind::atomic)) return ep->refusal();
     Own<Single> single =
-        take_operation(ep->engine.singles(), *ep, XFER_EVENT_ATOMIC, user, options.timeout_ms);
+        take_operation(engine_of(*ep).singles(), *ep, XFER_EVENT_ATOMIC, user, options.timeout_ms);
     set_remote(*single, *remote);
     const Piece word{local, remote->offset + offset, kAtomicWidth};
     single->list.add_strided(Dir::atomic, 0, word, 0, 0, 1);
@@ -122,8 +123,8 @@ xfer_status_t xfer_ep_flush(xfer_ep_t *handle, uint32_t *idle, uint64_t user,
             return XFER_OK;
         }
         if (!ep->admit_flush()) return ep->refusal();
-        Own<Flush> flush =
-            take_operation(ep->engine.flushes(), *ep, XFER_EVENT_FLUSH, user, options.timeout_ms);
+        Own<Flush> flush = take_operation(engine_of(*ep).flushes(), *ep, XFER_EVENT_FLUSH, user,
+                                          options.timeout_ms);
         flush->ordered = true;
         return post_operation(std::move(flush));
     });

@@ -64,7 +64,7 @@ Failure open_region(xfer_engine_t *handle, const xfer_region_options_t *given, v
     if (served != XFER_OK) return {served, 0, 0, "no transport of this build serves device memory"};
     auto *const base = static_cast<uint8_t *>(address);
     if (check_start(options.access, base, kind, why) != XFER_OK) return why;
-    auto opened = engine->open_region(options, base, length);
+    auto opened = engine->regions().open(options, base, length);
     if (!opened) return opened.error();
     *region = reinterpret_cast<xfer_region_t *>(*opened);
     return {};
@@ -87,7 +87,7 @@ Failure alloc_region(xfer_engine_t *handle, const xfer_region_options_t *given, 
     auto memory = SharedMemory::make(length, options.flags & XFER_REGION_HUGE_PAGES, node);
     if (!memory) return memory.error();
     uint8_t *const base = (*memory)->data();
-    auto opened = engine->open_region(options, base, length, std::move(*memory));
+    auto opened = engine->regions().open(options, base, length, std::move(*memory));
     if (!opened) return opened.error();
     *region = reinterpret_cast<xfer_region_t *>(*opened);
     *address = base;
@@ -139,7 +139,7 @@ Status grant(Region &region, const xfer_grant_options_t *given, xfer_ref_t *ref,
         status != XFER_OK)
         return status;
     RemoteRegion granted;
-    const Status status = region.engine.grant(region, options, granted);
+    const Status status = region.engine.regions().grant(region, options, granted);
     if (status == XFER_OK) *ref = encode_ref(granted);
     return status;
 }
@@ -154,7 +154,7 @@ Status with_grant(Region *region, const xfer_ref_t *ref, Failure &why, Call call
         why = grant.error();
         return why.status;
     }
-    const Engine::Name &self = region->engine.identity();
+    const EngineCore::Name &self = region->engine.identity();
     const bool ours = grant->id == self.id && grant->incarnation == self.incarnation;
     if (!ours || !(grant->region & kGrantBit))
         return invalid(why, "the ref is no grant of this engine");
@@ -175,7 +175,7 @@ xfer_status_t xfer_region_renew(xfer_region_t *handle, const xfer_ref_t *ref, ui
     return guarded(on(handle), [&](Failure &why) -> Status {
         Region *region = of(handle);
         return with_grant(region, ref, why, [&](const RemoteRegion &grant) {
-            return region->engine.renew(*region, grant, lease_ms);
+            return region->engine.regions().renew(*region, grant, lease_ms);
         });
     });
 }
@@ -184,7 +184,7 @@ xfer_status_t xfer_region_revoke(xfer_region_t *handle, const xfer_ref_t *ref) {
     return guarded(on(handle), [&](Failure &why) -> Status {
         Region *region = of(handle);
         return with_grant(region, ref, why, [&](const RemoteRegion &grant) {
-            return region->engine.revoke(*region, grant);
+            return region->engine.regions().revoke(*region, grant);
         });
     });
 }
@@ -213,7 +213,7 @@ xfer_status_t xfer_region_close(xfer_region_t *handle) {
     const Call call = on(handle);
     if (region->closed.exchange(true)) return report(call, kClosedBefore);
     return guarded([&]() -> xfer_status_t {
-        const Status ended = status == XFER_OK ? region->engine.end_region(*region) : status;
+        const Status ended = status == XFER_OK ? region->engine.regions().end(*region) : status;
         region->release();
         return ended;
     });

@@ -52,7 +52,7 @@ inline void set_remote(Single &single, const RemoteRegion &remote) {
 template <typename Kind>
 Status post_operation(Own<Kind> operation) {
     Kind *posted = operation.release();
-    Shard &entry = posted->ep->entry(posted->ordered, posted->passes);
+    ShardCore &entry = posted->ep->entry(posted->ordered, posted->passes);
     if (entry.post(*posted)) return XFER_OK;
     operation.reset(posted);
     return XFER_ECLOSED;

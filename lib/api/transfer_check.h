@@ -75,7 +75,7 @@ inline Remote remote_of(const RemoteRegion &region) {
     return {region.id, region.incarnation, {region.region, region.generation, region.key}, XFER_OK};
 }
 
-inline uint32_t resolve_timeout(const Engine &engine, uint32_t timeout_ms) {
+inline uint32_t resolve_timeout(const EngineCore &engine, uint32_t timeout_ms) {
     if (timeout_ms == XFER_NONE) return 0;
     return timeout_ms ? timeout_ms : engine.options().timeout_ms;
 }

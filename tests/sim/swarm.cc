@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "core/engine/options.h"
+#include "core/base/options.h"
 
 namespace xfer {
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "core/peer/endpoint.h"
+#include "core/base/endpoint.h"
 #include "polled_engine.h"
 
 using namespace xfer;

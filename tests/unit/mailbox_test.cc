@@ -12,7 +12,7 @@ using namespace xfer;
 namespace {
 
 struct Letter final : Message {
-    void arrive(Shard &) override {}
+    void arrive(ShardCore &) override {}
 };
 
 }  // namespace

@@ -20,7 +20,7 @@ struct Fixture {
         options.size = sizeof options;
         options.access = access;
         options.name = name;
-        auto opened = engine.inside->open_region(options, memory, kLength);
+        auto opened = engine.inside->regions().open(options, memory, kLength);
         REQUIRE(opened);
         region = *opened;
     }
@@ -171,12 +171,12 @@ TEST_CASE("no two regions have the same id or key") {
     uint8_t more[8];
     xfer_region_options_t options{};
     options.size = sizeof options;
-    auto second = f.engine.inside->open_region(options, more, sizeof more);
+    auto second = f.engine.inside->regions().open(options, more, sizeof more);
     REQUIRE(second);
     CHECK((*second)->id != f.region->id);
     CHECK((*second)->key != f.region->key);
     options.name = "region";
-    auto taken = f.engine.inside->open_region(options, more, sizeof more);
+    auto taken = f.engine.inside->regions().open(options, more, sizeof more);
     REQUIRE(!taken);
     CHECK(taken.error().status == XFER_EEXIST);
     CHECK(xfer_region_close(reinterpret_cast<xfer_region_t *>(*second)) == XFER_OK);

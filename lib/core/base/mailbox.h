@@ -10,11 +10,11 @@
 
 namespace xfer {
 
-class Shard;
+class ShardCore;
 
 class Message : public ListNode<Message> {
 public:
-    virtual void arrive(Shard &shard) = 0;  // on the shard's loop
+    virtual void arrive(ShardCore &shard) = 0;  // on the shard's loop
 
 protected:
     ~Message() = default;

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "core/engine/engine.h"
-#include "core/engine/shard.h"
+#include "core/base/engine_core.h"
+#include "core/base/shard_core.h"
+#include "core/peer/connection_limit.h"
+#include "core/peer/inbound.h"
 #include "core/peer/peer.h"
 #include "wire/short_name.h"
 
@@ -20,7 +22,7 @@ bool is_work(FrameType type) {
 
 }  // namespace
 
-Connection::Connection(Shard &owner, Side initiator, uint64_t local_number, uint64_t count)
+Connection::Connection(ShardCore &owner, Side initiator, uint64_t local_number, uint64_t count)
     : shard(owner),
       side(initiator),
       number(local_number),
@@ -163,7 +165,7 @@ void Connection::hear_half_open(const Hello &message, ConstBytes raw) {
     if (status != XFER_OK) return refuse(status);
     if (message.kind == HelloKind::proof) return shard.inbound.admit(*this, message, raw);
     const Identity &claimed = message.identity;
-    const Engine::Name &own = shard.engine.identity();
+    const EngineCore::Name &own = shard.engine.identity();
     if (claimed.id == own.id && claimed.incarnation != own.incarnation)
         return refuse(XFER_EIDENTITY);
     sequence = claimed.sequence;

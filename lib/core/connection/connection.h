@@ -32,7 +32,7 @@ class Connection final : public TimerSink,
                          public ListNode<InHolder>,
                          public ListNode<InUndecided> {
 public:
-    Connection(Shard &shard, Side side, uint64_t number, uint64_t sequence);
+    Connection(ShardCore &shard, Side side, uint64_t number, uint64_t sequence);
     ~Connection();
 
     // ---- what the state machine orders
@@ -87,7 +87,7 @@ public:
     void on_timer(Timer &timer) override;
     void run() override;
 
-    Shard &shard;
+    ShardCore &shard;
     const Side side;
     const uint64_t number;
     uint64_t sequence;

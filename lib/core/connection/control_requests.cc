@@ -2,8 +2,8 @@
 // What a connection asks its peer, from the question to the answer: lookups and probes.
 #include <cstring>
 
+#include "core/base/shard_core.h"
 #include "core/connection/connection.h"
-#include "core/engine/shard.h"
 #include "core/peer/peer.h"
 #include "wire/ref.h"
 

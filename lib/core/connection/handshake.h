@@ -3,38 +3,13 @@
 // no state machine; who calls decides when each message is due.
 #pragma once
 
-#include <mutex>
 #include <vector>
 
+#include "core/base/self.h"
 #include "core/peer/peer_state.h"
 #include "wire/proof.h"
 
 namespace xfer {
-
-// What an engine says of itself. The terms may change while loops announce peers: each takes a
-// copy.
-class Self {
-public:
-    EngineId id{};
-    uint64_t incarnation = 0;
-    Secret key;
-    bool keyed() const { return !key.empty(); }
-    void (*random)(void *context, Bytes out) = nullptr;
-    void *random_context = nullptr;
-
-    Terms terms() const {
-        std::lock_guard lock(mutex_);
-        return terms_;
-    }
-    void set_terms(Terms terms) {
-        std::lock_guard lock(mutex_);
-        terms_ = std::move(terms);
-    }
-
-private:
-    mutable std::mutex mutex_;
-    Terms terms_;
-};
 
 class Handshake {
 public:

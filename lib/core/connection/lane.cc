@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/shard_core.h"
 #include "core/connection/connection.h"
-#include "core/engine/shard.h"
 #include "util/memory.h"
 
 namespace xfer {

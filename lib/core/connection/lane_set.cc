@@ -5,9 +5,9 @@
 #include <cerrno>
 #include <utility>
 
+#include "core/base/engine_core.h"
+#include "core/base/shard_core.h"
 #include "core/connection/connection.h"
-#include "core/engine/engine.h"
-#include "core/engine/shard.h"
 #include "core/peer/peer.h"
 #include "util/memory.h"
 #include "wire/short_name.h"

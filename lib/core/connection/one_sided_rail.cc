@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/connection/one_sided_rail.h"
 
+#include "core/base/shard_core.h"
 #include "core/connection/connection.h"
-#include "core/engine/shard.h"
 #include "util/memory.h"
 
 namespace xfer {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/connection/rail.h"
 
+#include "core/base/engine_core.h"
+#include "core/base/shard_core.h"
 #include "core/connection/connection.h"
-#include "core/engine/engine.h"
-#include "core/engine/shard.h"
 #include "core/peer/peer.h"
 #include "util/memory.h"
 
@@ -92,7 +92,10 @@ Status Rail::on_access(Dir dir, const Access &access, std::span<const WirePiece>
 
 void Rail::on_served(Dir dir, uint64_t moved) {
     served.add(moved);
-    lane.connection.shard.served(lane.connection, dir, moved);
+    lane.connection.touch();
+    ShardCounters &counters = lane.connection.shard.counters;
+    if (dir == Dir::atomic) return counters.served_atomic.add();
+    (dir == Dir::put ? counters.served_put : counters.served_get).add(moved);
 }
 
 void Rail::on_quiesced(Target target) {

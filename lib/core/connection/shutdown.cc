@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "core/base/engine_core.h"
+#include "core/base/shard_core.h"
 #include "core/connection/connection.h"
-#include "core/engine/engine.h"
-#include "core/engine/shard.h"
 #include "core/peer/peer.h"
 
 namespace xfer {

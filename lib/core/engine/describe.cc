@@ -192,7 +192,7 @@ void write_half_open(JsonWriter &out, HalfOpen &half_open, uint64_t now) {
     out.end_object();
 }
 
-void write_loop(JsonWriter &out, Shard &shard) {
+void write_loop(JsonWriter &out, ShardCore &shard) {
     out.begin_object();
     out.begin_array("transports");
     for (const auto &transport : shard.transports)
@@ -267,7 +267,7 @@ void write_region(JsonWriter &out, const Region &region) {
 
 void write_regions(JsonWriter &out, std::string_view key, Engine &engine, bool grants) {
     out.begin_array(key);
-    engine.each_region([&](const Region &region) {
+    engine.regions().each([&](const Region &region) {
         if (region.is_grant() == grants) write_region(out, region);
     });
     out.end_array();
@@ -290,7 +290,7 @@ std::string describe(Engine &engine) {
     LastError last;
     uint64_t now = 0;
     out.begin_array("loops");
-    engine.inside_each([&](Shard &shard) {
+    engine.inside_each([&](ShardCore &shard) {
         write_loop(out, shard);
         if (shard.last_error.at >= last.at) last = shard.last_error;
         now = std::max(now, shard.now());

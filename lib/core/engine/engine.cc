@@ -13,20 +13,10 @@
 
 namespace xfer {
 
-uint64_t Engine::random_u64() {
-    std::array<uint8_t, 8> bytes;
-    self_.random(self_.random_context, bytes);
-    return load<uint64_t>(bytes.data());
-}
-
 uint64_t Engine::age_ms() const {
     const auto age = std::chrono::steady_clock::now() - opened_;
     return static_cast<uint64_t>(
         std::chrono::duration_cast<std::chrono::milliseconds>(age).count());
-}
-
-Shard &Engine::home(const EngineId &id) {
-    return *shards_[load<uint64_t>(id.data()) % shards_.size()];
 }
 
 Status Engine::listen(const Uri &uri, const xfer_listen_options_t &options, size_t room,
@@ -42,7 +32,7 @@ Status Engine::listen(const Uri &uri, const xfer_listen_options_t &options, size
                to_string(uri) + ": listening beyond loopback needs a key or XFER_LISTEN_INSECURE"};
         return why.status;
     }
-    Shard &shard = first_shard();
+    ShardCore &shard = first_shard();
     std::unique_ptr<EngineLoop::Inside> inside;
     if (!loops_.empty()) inside = std::make_unique<EngineLoop::Inside>(*loops_[0]);
     if (closing_.load()) return XFER_ECLOSED;
@@ -59,7 +49,7 @@ Status Engine::listen(const Uri &uri, const xfer_listen_options_t &options, size
 
 // What needs memory comes first: one that is not kept does not listen.
 void Engine::keep(std::unique_ptr<Acceptor> listener) {
-    Shard &shard = first_shard();
+    ShardCore &shard = first_shard();
     std::vector<const Acceptor *> all;
     for (const auto &each : shard.inbound.listeners())
         all.push_back(each.get());
@@ -79,126 +69,6 @@ std::vector<std::string> Engine::addresses() {
     return told_addresses(all, options_.advertise, kMaxPeerUris);
 }
 
-// ---- regions
-
-Result<Region *> Engine::open_region(const xfer_region_options_t &options, uint8_t *address,
-                                     uint64_t length, std::unique_ptr<SharedMemory> own) {
-    auto region = Ref<Region>::adopt(
-        new Region(*this, last_region_.fetch_add(1) + 1, random_u64(), address, length));
-    region->own = std::move(own);
-    region->access = options.access;
-    region->event.user = options.user;
-    if (options.name) region->name = options.name;
-    const auto *blob = static_cast<const uint8_t *>(options.blob);
-    if (options.blob_length) region->blob.assign(blob, blob + options.blob_length);
-    Regions prepared = prepare(*region);
-    std::map<std::string, uint64_t, std::less<>> name;
-    if (!region->name.empty()) name.emplace(region->name, region->id);
-    std::lock_guard lock(registry_mutex_);
-    if (closing_.load()) return Failure{XFER_ECLOSED, 0, 0, "the engine is closing"};
-    if (regions_.size() >= kMaxRegions) return Failure{XFER_ETOOBIG, 0, 0, "too many regions"};
-    names_.merge(name);
-    if (!name.empty())
-        return Failure{XFER_EEXIST, 0, 0, "a region is called \"" + region->name + "\" already"};
-    enter(prepared);
-    region->retain();  // the handle's
-    return region.get();
-}
-
-// All that its coming and going take, so that neither fails half-way.
-Engine::Regions Engine::prepare(Region &region) {
-    region.comings = std::make_unique<RegionChange[]>(shards_.size());
-    region.goings = std::make_unique<RegionChange[]>(shards_.size());
-    for (size_t i = 0; i < shards_.size(); ++i)
-        region.comings[i].places = RegionTable::Places(region);
-    Regions prepared;
-    prepared.emplace(region.id, Ref(region));
-    return prepared;
-}
-
-void Engine::enter(Regions &prepared) {
-    Region &region = *prepared.begin()->second;
-    region.users = static_cast<uint32_t>(shards_.size());
-    regions_.merge(prepared);
-    for (auto &shard : shards_) {
-        RegionChange &change = region.comings[shard->index];
-        change.comes = true;
-        post(change, region, *shard);
-    }
-}
-
-bool Engine::post(RegionChange &change, Region &region, Shard &shard) {
-    change.region = &region;
-    region.retain();
-    if (shard.enqueue(change)) return true;
-    region.release();
-    return false;
-}
-
-Region *Engine::find_entered(RegionId id) {
-    std::lock_guard lock(registry_mutex_);
-    const auto at = regions_.find(id.value);
-    return at == regions_.end() ? nullptr : at->second.get();
-}
-
-Region *Engine::find_entered(std::string_view name) {
-    std::lock_guard lock(registry_mutex_);
-    const auto at = names_.find(name);
-    return at == names_.end() ? nullptr : regions_.at(at->second).get();
-}
-
-Status Engine::end_region(Region &region) {
-    std::lock_guard lock(registry_mutex_);
-    if (region.ended.load()) return XFER_ECLOSED;
-    for (Region &grant : region.grants)
-        leave(grant, XFER_ECLOSED);
-    leave(region, XFER_OK);
-    return XFER_OK;
-}
-
-void Engine::leave(Region &region, Status why) {
-    region.ended.store(true);
-    region.event.kind = region.is_grant() ? XFER_EVENT_REVOKED : XFER_EVENT_CLOSED;
-    region.event.object = region.is_grant() ? region.parent.get() : &region;
-    region.event.status = why;
-    region.ListNode<InGrants>::unlink();
-    if (!region.name.empty()) names_.erase(region.name);
-    region.retain();  // for as long as this takes
-    regions_.erase(region.id);
-    for (auto &shard : shards_)
-        if (!post(region.goings[shard->index], region, *shard)) unused(region);
-    region.release();
-}
-
-// Its last user was a loop that has ended, and so has every other one: the engine's end tells it.
-void Engine::unused(Region &region) {
-    if (region.users.fetch_sub(1) != 1) return;
-    region.retain();  // the event's
-    untold_.push_back(region);
-    if (region.is_grant()) unused(*region.parent);
-}
-
-// No connection is left, so nothing touches the memory of those that are still open. Grants go
-// first: a region's own event is its last.
-void Engine::end_regions(Shard &last) {
-    std::lock_guard lock(registry_mutex_);
-    while (EventNode *ended = untold_.pop_front())
-        last.outbox.post(*ended);
-    for (const bool grants : {true, false})
-        for (auto &[id, region] : regions_) {
-            if (region->is_grant() != grants) continue;
-            region->ended.store(true);
-            region->ListNode<InGrants>::unlink();
-            region->event.kind = grants ? XFER_EVENT_REVOKED : XFER_EVENT_CLOSED;
-            region->event.object = grants ? region->parent.get() : region.get();
-            region->event.status = grants ? XFER_ECLOSED : XFER_OK;
-            region->retain();
-            last.outbox.post(*region);
-        }
-    regions_.clear();
-    names_.clear();
-}
-
 // ---- operations
 
 bool Engine::peek(const Posted &wanted, xfer_message_info_t &info) {
@@ -207,41 +77,12 @@ bool Engine::peek(const Posted &wanted, xfer_message_info_t &info) {
     return receive_queue_.peek(wanted, info);
 }
 
-Status Engine::begin_receive(Endpoint *named) {
-    const uint32_t receives = receives_.fetch_add(1) + 1;
-    Status status = receives > kMaxReceives ? XFER_EAGAIN : XFER_OK;
-    if (status == XFER_OK && named) {
-        named->had_receives.store(true);
-        named->receives.fetch_add(1);
-        if (!named->ended.load()) return XFER_OK;
-        named->receives.fetch_sub(1);
-        status = XFER_ECLOSED;
-    }
-    if (status != XFER_OK) receives_.fetch_sub(1);
-    return status;
-}
-
-void Engine::receive_ended() {
-    receives_.fetch_sub(1);
-}
-
-bool Engine::post_from(size_t index, Message &message) {
-    for (; index < shards_.size(); ++index)
-        if (shards_[index]->post(message)) return true;
-    return false;
-}
-
-void Engine::close_silently(Endpoint &ep) {
-    ep.retain();
-    if (!ep.shard.load()->post(ep.close)) ep.release();
-}
-
 // ---- the end
 
 class Engine::BeginDrain final : public Message {
 public:
     explicit BeginDrain(uint64_t limit) : limit_(limit) {}
-    void arrive(Shard &shard) override {
+    void arrive(ShardCore &shard) override {
         shard.begin_drain(limit_);
         delete this;
     }
@@ -279,10 +120,10 @@ Status Engine::close() {
     return XFER_OK;
 }
 
-void Engine::shard_ended(Shard &last) {
+void Engine::shard_ended(ShardCore &last) {
     if (shards_left_.fetch_sub(1) != 1) return;
     draining_.finish(XFER_ECANCELED, last);
-    end_regions(last);
+    regions_.end_all(last);
     last.outbox.post(end_);
 }
 
@@ -355,9 +196,8 @@ void Engine::stats(xfer_engine_stats_t &stats) const {
         stats.wakeups += loop->wakeups();
     stats.events_queued = dispatcher_.queued();
     stats.events = dispatcher_.delivered();
-    std::lock_guard lock(registry_mutex_);
-    for (const auto &[id, region] : regions_)
-        ++(region->is_grant() ? stats.grants : stats.regions);
+    regions_.each(
+        [&](const Region &region) { ++(region.is_grant() ? stats.grants : stats.regions); });
 }
 
 }  // namespace xfer

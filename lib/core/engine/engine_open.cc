@@ -2,7 +2,6 @@
 // How an engine comes to be: who it is, its loops and what they run on, and the address at which
 // its neighbours find it.
 #include <fmt/format.h>
-#include <pthread.h>
 
 #include <algorithm>
 
@@ -13,19 +12,10 @@
 
 namespace xfer {
 
-uint32_t Engine::forks_so_far() {
-    static const int counted = ::pthread_atfork(nullptr, nullptr, [] { all_forks_.fetch_add(1); });
-    XFER_CHECK(counted == 0);
-    return all_forks_.load();
-}
-
 Engine::Engine(Options options, const Seams &seams)
-    : Handle(Magic::engine),
-      options_(std::move(options)),
+    : EngineCore(std::move(options), half_open_places(), dispatcher_,
+                 {cancel_requests_, counters_, receive_queue_, regions_}),
       seams_(seams),
-      forks_(forks_so_far()),
-      slots_(options_.max_connections),
-      undecided_(half_open_places()),
       own_device_(seams.device ? nullptr : make_device()),
       device_(seams.device ? seams.device : own_device_.get()),
       dispatcher_(options_, end_) {
@@ -70,7 +60,7 @@ Result<Engine *> Engine::open(Options options, const Seams &seams) {
 
 void Engine::make_shard(Loop &loop, uint32_t index) {
     shards_.push_back(std::make_unique<Shard>(*this, loop, index));
-    Shard &shard = *shards_.back();
+    ShardCore &shard = *shards_.back();
     shard.transports = seams_.transports ? seams_.transports(seams_.context, loop)
                                          : builtin_transports(loop, log(), options_.transports);
     Terms terms = self_.terms();

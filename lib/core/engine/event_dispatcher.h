@@ -8,16 +8,19 @@
 #include <mutex>
 #include <thread>
 
+#include "core/base/engine_core.h"
 #include "core/base/event.h"
 #include "core/engine/callback_watch.h"
-#include "core/engine/options.h"
 #include "core/engine/poll_gate.h"
 #include "loop/own_loop.h"
 #include "loop/uv_loop.h"
 
 namespace xfer {
 
-class EventDispatcher final : public WakeSink, public Task, public LoopClosedSink {
+class EventDispatcher final : public EventSink,
+                              public WakeSink,
+                              public Task,
+                              public LoopClosedSink {
 public:
     enum class Mode {
         with_io,   // callbacks on the only I/O loop
@@ -39,8 +42,9 @@ public:
     void forked();   // in the child of a fork
 
     Mode mode() const { return mode_; }
-    void dispatch(EventNode &node);                     // on the dispatching thread
-    void hand_over(EventList &events, uint64_t count);  // from I/O
+    bool dispatches() const override { return mode_ == Mode::with_io; }
+    void dispatch(EventNode &node) override;                     // on the dispatching thread
+    void hand_over(EventList &events, uint64_t count) override;  // from I/O
     Status poll(xfer_event_t *events, uint32_t event_size, uint32_t max, uint32_t timeout_ms,
                 uint32_t &count);
     Status wake();  // by the user: a poll that waits returns

@@ -4,29 +4,27 @@
 #include <utility>
 
 #include "core/engine/engine.h"
-#include "core/transfer/batch.h"
-#include "transport/builtin.h"
+#include "core/peer/peer.h"
+#include "core/transfer/flow.h"
 #include "util/memory.h"
 
 namespace xfer {
 
 Shard::Shard(Engine &owner, Loop &own_loop, uint32_t number)
-    : engine(owner), loop(own_loop), index(number), drain_limit_(*this) {
-    scratch.reserve(kMaxPieces);
+    : ShardCore(owner, own_loop, number,
+                {regions_, messages_, connections_, peers_, inbound_, limit_, migration_}),
+      whole_(owner),
+      drain_limit_(*this) {
     loop.set_wake_sink(*this);
 }
 
 // Its loop may be gone already; begin_close() has let go of it.
 Shard::~Shard() = default;
 
-const Log &Shard::log() const {
-    return engine.log();
-}
-
 // ---- messages
 
 bool Shard::post(Message &message) {
-    OwnLoop *turned = engine.turned();
+    OwnLoop *turned = whole_.turned();
     if (turned && !turned->on_thread()) {
         const EngineLoop::Inside inside(*turned, std::try_to_lock);
         if (inside) return arrive_now(message);
@@ -58,7 +56,7 @@ void Shard::drain_mailbox() {
 
 void Shard::submit(Operation &operation) {
     Endpoint &ep = *operation.ep;
-    if (Shard *home = ep.shard.load(); home != this) {
+    if (ShardCore *home = ep.shard.load(); home != this) {
         operation.set_out();
         if (home->post(operation)) return;
     }
@@ -88,7 +86,7 @@ void Shard::refuse_now(Operation &operation) {
 
 void Shard::submit(Request &request) {
     Endpoint &ep = *request.ep;
-    if (Shard *home = ep.shard.load(); home != this)
+    if (ShardCore *home = ep.shard.load(); home != this)
         if (home->post(request)) return;
     if (!ep.closing && !closing_ && ep.peer) return ep.peer->submit(request);
     request.event.status = XFER_ECANCELED;
@@ -97,15 +95,11 @@ void Shard::submit(Request &request) {
     outbox.post(request);
 }
 
-void Shard::cancel(Batch &batch) {
-    if (batch.flow) batch.flow->end(batch, XFER_ECANCELED);
-}
-
 // The endpoint may have moved to another loop while this was under way: all of the endpoint is that
 // loop's, also the end of this. While something of it is under way that loop does not end.
 void Shard::finish(Operation &operation) {
     Endpoint &ep = *operation.ep;
-    if (Shard *home = ep.shard.load(); home != this) {
+    if (ShardCore *home = ep.shard.load(); home != this) {
         operation.over = true;
         operation.set_out();
         if (home->post(operation)) return;
@@ -154,15 +148,6 @@ void Shard::explain_timeout(Operation &operation) {
 
 // ---- endpoints
 
-void Shard::open(Endpoint &ep) {
-    if (closing_) return close(ep);
-    std::unique_ptr<Peer> spare = std::move(ep.spare);
-    Peer *known = ep.expected ? peers.find(*ep.expected) : peers.find(ep);
-    if (known && catch_bad_alloc([&] { known->add(ep); })) return;
-    if (!known && ep.expected) spare->expect(*ep.expected);
-    peers.take_in(std::move(spare)).attach(ep);
-}
-
 void Shard::close(Endpoint &ep) {
     if (ep.closing) return;
     ep.closing = true;
@@ -196,24 +181,25 @@ void Shard::finish_close(Endpoint &ep) {
     outbox.post(ep.closed_event);
 }
 
-void Shard::served(Connection &connection, Dir dir, uint64_t bytes) {
-    connection.touch();
-    if (dir == Dir::atomic) return counters.served_atomic.add();
-    (dir == Dir::put ? counters.served_put : counters.served_get).add(bytes);
-}
-
 // ---- what lives here
 
-Transport *Shard::transport_for(const Uri &uri) {
-    for (auto &transport : transports)
-        if (transport->serves(uri)) return transport.get();
-    return nullptr;
+uint64_t Shard::keep_alive() {
+    uint64_t next = kNever;
+    for (Peer &peer : peers.all())
+        next = std::min(next, peer.keep_alive(now()));
+    return next;
 }
 
-std::unique_ptr<Channel> Shard::make_loopback(ChannelSink &sink) {
-    auto channel = builtin_loopback(loop, engine.options().transports);
-    if (channel) channel->set_sink(sink);
-    return channel;
+void Shard::end_receives(Endpoint &ep) {
+    messages.on_end_receives(ep);
+}
+
+void Shard::identity_known(Endpoint &ep) {
+    engine.receive_queue().identity_known(ep);
+}
+
+void Shard::look_after_peers() {
+    limit.wake();
 }
 
 void Shard::defer_delete(Connection &connection) {
@@ -317,7 +303,7 @@ void Shard::check_ended() {
     if (!mailbox_.close()) return loop.wake();
     ended_ = true;
     regions.clear();  // they hold the engine, which holds us
-    engine.shard_ended(*this);
+    whole_.shard_ended(*this);
 }
 
 }  // namespace xfer

@@ -4,102 +4,50 @@
 // by the mailbox.
 #pragma once
 
-#include <atomic>
-#include <map>
 #include <memory>
-#include <string>
-#include <vector>
 
-#include "core/base/counters.h"
-#include "core/base/last_error.h"
-#include "core/base/limits.h"
-#include "core/base/mailbox.h"
+#include "core/base/shard_core.h"
 #include "core/connection/connection_table.h"
-#include "core/engine/op_pool.h"
-#include "core/engine/outbox.h"
 #include "core/message/cross_shard.h"
 #include "core/peer/connection_limit.h"
 #include "core/peer/connection_migration.h"
-#include "core/peer/heartbeat.h"
 #include "core/peer/inbound.h"
 #include "core/peer/peer_table.h"
 #include "core/region/shard_regions.h"
-#include "util/log.h"
 
 namespace xfer {
 
-class Batch;
+class Engine;
 
-class Shard final : public WakeSink, public TimerSink, public Task {
+class Shard final : public ShardCore, public WakeSink, public TimerSink {
 public:
     Shard(Engine &engine, Loop &loop, uint32_t index);
-    ~Shard();
+    ~Shard() override;
 
-    // ---- any thread
-    bool post(Message &message);  // false: this shard has ended
-    // The same, and nothing arrives meanwhile, also if who calls drives the loop: it may hold locks
-    // that what arrives would take.
-    bool enqueue(Message &message) {
-        return enqueue(message, [] {});
-    }
-    template <typename Then>  // as Mailbox::post has it
-    bool enqueue(Message &message, Then then) {
-        const Mailbox::Posted posted = mailbox_.post(message, then);
-        if (posted == Mailbox::Posted::first) loop.wake();
-        return posted != Mailbox::Posted::closed;
-    }
-    Engine &engine;
-    Loop &loop;
-    const uint32_t index;
-    ShardCounters counters;
+    bool post(Message &message) override;
 
-    // ---- what lives on the loop
-    LastError last_error;  // of its peers
-    PeerTable peers{*this};
-    Inbound inbound{*this};
-    ShardRegions regions{*this};
-    ConnectionTable connections;
-    ConnectionLimit limit{*this};
-    Heartbeat heartbeat{*this};
-    Outbox outbox{*this};
-    ConnectionMigration migration{*this};
-    CrossShard messages{*this};
-    OpPool ops;
+    // ---- calls of the user, as messages
+    void submit(Operation &operation) override;
+    void submit(Request &request) override;
+    void close(Endpoint &ep) override;
+    void close(Peer &peer, const Failure &why) override;
+    void begin_drain(uint64_t limit) override;
+    void begin_close() override;
+    void release_handles() override;
 
-    // ---- the loop: calls of the user, as messages
-    void submit(Operation &operation);
-    void submit(Request &request);
-    void cancel(Batch &batch);
-    CancelIndex &cancel_index() { return cancel_index_; }
-    void open(Endpoint &ep);
-    void close(Endpoint &ep);
-    void close(Peer &peer, const Failure &why);  // with its endpoints
-    void begin_close();
-    void release_handles();  // those that nobody can use any more: the engine's CLOSED was told
-    void begin_drain(uint64_t limit);  // in nanoseconds from now, 0: none
-
-    // ---- the loop: for what lives on it
-    uint64_t now() { return loop.now(); }
-    const Log &log() const;
-    bool closing() const { return closing_; }
-    bool draining() const { return draining_; }
-    uint64_t next_number() { return ++last_number_; }
-    Transport *transport_for(const Uri &uri);
-    std::unique_ptr<Channel> make_loopback(ChannelSink &sink);
-    std::vector<Piece> scratch;
-    void served(Connection &connection, Dir dir, uint64_t bytes);
-
-    void finish(Operation &operation);  // it has ended: tells it, on the loop of its endpoint
-    void operation_ended(Endpoint &ep);
-    void explain_timeout(Operation &operation);
-    void less_busy(Endpoint &ep);  // what counted there has ended
-    void arrived();                // what came from another loop, and held a drain meanwhile
-
-    void defer_delete(Connection &connection);  // destroyed when no callback of its channels runs
-    void connected(Connection &connection);
-    void disconnected(Connection &connection);
-
-    std::vector<std::unique_ptr<Transport>> transports;
+    // ---- for what lives on the loop
+    void finish(Operation &operation) override;
+    void operation_ended(Endpoint &ep) override;
+    void explain_timeout(Operation &operation) override;
+    void less_busy(Endpoint &ep) override;
+    void arrived() override;
+    uint64_t keep_alive() override;
+    void end_receives(Endpoint &ep) override;
+    void identity_known(Endpoint &ep) override;
+    void look_after_peers() override;
+    void connected(Connection &connection) override;
+    void disconnected(Connection &connection) override;
+    void defer_delete(Connection &connection) override;
 
     void on_wake() override;
     void on_timer(Timer &timer) override;
@@ -113,15 +61,19 @@ private:
     void check_ended();
     void check_drained();
 
-    Mailbox mailbox_;
+    Engine &whole_;
+    PeerTable peers_{*this};
+    Inbound inbound_{*this};
+    ShardRegions regions_{*this};
+    ConnectionTable connections_;
+    ConnectionLimit limit_{*this};
+    ConnectionMigration migration_{*this};
+    CrossShard messages_{*this};
     OwningList<Connection, InHolder> deferred_deletes_;
     List<Endpoint, Lingering> lingering_;  // closed but for operations on their way here
     List<Endpoint, Lingering> lent_;       // closed, of PEER events without a PEER_DOWN
-    uint64_t last_number_ = 0;
-    CancelIndex cancel_index_;  // of all that is here but for receives that wait
     Timer drain_limit_;
-    bool closing_ = false, ended_ = false;
-    bool draining_ = false;
+    bool ended_ = false;
     bool drain_held_ = true;  // by what is under way here
 };
 

@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
+#include "core/base/endpoint.h"
 #include "core/message/cross_shard.h"
-#include "core/peer/endpoint.h"
 #include "util/ref.h"
 #include "wire/bytes.h"
 #include "wire/hello.h"
@@ -13,7 +13,7 @@
 namespace xfer {
 
 struct Arrival {
-    Shard *shard = nullptr;
+    ShardCore *shard = nullptr;
     uint64_t connection = 0;  // its number on that shard
     uint64_t number = 0;      // of the message on it
     EngineId from{};

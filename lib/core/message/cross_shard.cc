@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/message/cross_shard.h"
 
+#include "core/base/engine_core.h"
+#include "core/base/shard_core.h"
 #include "core/connection/connection.h"
-#include "core/engine/engine.h"
-#include "core/engine/shard.h"
+#include "core/connection/connection_table.h"
+#include "core/message/receive_queue.h"
+#include "core/peer/peer.h"
 #include "util/memory.h"
 
 namespace xfer {
@@ -13,13 +16,13 @@ namespace {
 // On its way to the first loop, from another one.
 class ArrivalMessage final : public Message {
 public:
-    ArrivalMessage(Shard &home, const Arrival &arrival)
+    ArrivalMessage(ShardCore &home, const Arrival &arrival)
         : arrival_(arrival), payload_(arrival.payload.begin(), arrival.payload.end()) {
         arrival_.payload = payload_;
         arrival_.answers =
             Ref<Answers>::adopt(new Answers(home, arrival.connection, arrival.number));
     }
-    void arrive(Shard &shard) override {
+    void arrive(ShardCore &shard) override {
         shard.engine.receive_queue().arrive(arrival_);
         delete this;
     }
@@ -31,20 +34,20 @@ private:
 
 class WithdrawMessage final : public Message {
 public:
-    WithdrawMessage(const Shard &from, uint64_t connection, uint64_t number)
+    WithdrawMessage(const ShardCore &from, uint64_t connection, uint64_t number)
         : from_(from), connection_(connection), number_(number) {}
-    void arrive(Shard &shard) override {
+    void arrive(ShardCore &shard) override {
         shard.engine.receive_queue().withdraw(from_, connection_, number_);
         delete this;
     }
 
 private:
-    const Shard &from_;
+    const ShardCore &from_;
     const uint64_t connection_, number_;
 };
 
 template <typename Crossing>
-void post(Shard &to, std::unique_ptr<Crossing> message) {
+void post(ShardCore &to, std::unique_ptr<Crossing> message) {
     // Else that loop has ended, and with it whom it concerns.
     if (to.post(*message)) static_cast<void>(message.release());
 }
@@ -60,36 +63,14 @@ void Answers::post(const MessageAnswer &answer) {
     if (!home_.post(node)) release();
 }
 
-void Answers::Node::arrive(Shard &shard) {
+void Answers::Node::arrive(ShardCore &shard) {
     shard.messages.answer(answers.connection_, answers.number_, answer);
     answers.release();  // may destroy this
 }
 
-void MessagesLost::arrive(Shard &shard) {
+void MessagesLost::arrive(ShardCore &shard) {
     shard.engine.receive_queue().lost(from_, connection_);
     delete this;
-}
-
-void EndReceives::all(Shard &shard) {
-    while (Receive *receive = receives.pop_front())
-        receive->end(shard, XFER_ECANCELED);
-}
-
-void EndReceives::arrive(Shard &shard) {
-    if (&shard != home) {
-        shard.engine.receive_queue().take(ep_, receives);
-        shard.outbox.hand_over();  // what matched before must not come after CLOSED
-        if (home->post(*this)) return;
-    }
-    all(shard);
-    if (&shard == home) shard.less_busy(ep_);
-    ep_.release();  // may destroy this
-}
-
-void IdentityKnown::arrive(Shard &shard) {
-    posted.store(false);
-    shard.engine.receive_queue().identity_known(ep_);
-    ep_.release();  // may destroy this
 }
 
 // ---- to the first loop
@@ -164,10 +145,10 @@ void CrossShard::lose(Receive &receive) {
 
 void CrossShard::end_receives(Endpoint &ep) {
     if (!ep.had_receives.load()) return;
-    EndReceives &end = ep.end_receives;
+    Endpoint::EndReceives &end = ep.end_receives;
     if (is_first()) {
         shard_.engine.receive_queue().take(ep, end.receives);
-        return end.all(shard_);
+        return end_all(ep);
     }
     end.home = &shard_;
     ep.retain();
@@ -175,6 +156,23 @@ void CrossShard::end_receives(Endpoint &ep) {
     if (shard_.engine.first_shard().post(end)) return;
     --ep.busy;  // that loop has ended them
     ep.release();
+}
+
+void CrossShard::on_end_receives(Endpoint &ep) {
+    Endpoint::EndReceives &end = ep.end_receives;
+    if (&shard_ != end.home) {
+        shard_.engine.receive_queue().take(ep, end.receives);
+        shard_.outbox.hand_over();  // what matched before must not come after CLOSED
+        if (end.home->post(end)) return;
+    }
+    end_all(ep);
+    if (&shard_ == end.home) shard_.less_busy(ep);
+    ep.release();  // may destroy it
+}
+
+void CrossShard::end_all(Endpoint &ep) {
+    while (Receive *receive = ep.end_receives.receives.pop_front())
+        receive->end(shard_, XFER_ECANCELED);
 }
 
 void CrossShard::identity_known(Endpoint &ep) {

@@ -17,9 +17,8 @@ namespace xfer {
 
 class Endpoint;
 class Receive;
-class Shard;
+class ShardCore;
 struct Arrival;
-struct InPosted;
 
 // What a peer is told of a message that it has sent.
 struct MessageAnswer {
@@ -30,7 +29,7 @@ struct MessageAnswer {
 // The answers to one message, on their way back: `kept` at most once, and `taken` once.
 class Answers final : public RefCounted<Answers> {
 public:
-    Answers(Shard &home, uint64_t connection, uint64_t number)
+    Answers(ShardCore &home, uint64_t connection, uint64_t number)
         : home_(home), connection_(connection), number_(number) {}
     void post(const MessageAnswer &answer);
 
@@ -38,11 +37,11 @@ private:
     class Node final : public Message {
     public:
         explicit Node(Answers &owner) : answers(owner) {}
-        void arrive(Shard &shard) override;
+        void arrive(ShardCore &shard) override;
         Answers &answers;
         MessageAnswer answer;
     };
-    Shard &home_;
+    ShardCore &home_;
     const uint64_t connection_, number_;
     Node kept_{*this}, taken_{*this};
 };
@@ -50,42 +49,19 @@ private:
 // The end of a connection that messages came by, on its way to them.
 class MessagesLost final : public Message {
 public:
-    MessagesLost(const Shard &from, uint64_t connection) : from_(from), connection_(connection) {}
-    void arrive(Shard &shard) override;
+    MessagesLost(const ShardCore &from, uint64_t connection)
+        : from_(from), connection_(connection) {}
+    void arrive(ShardCore &shard) override;
 
 private:
-    const Shard &from_;
+    const ShardCore &from_;
     const uint64_t connection_;
-};
-
-// The close of an endpoint, on its way to its receives, and back with them.
-class EndReceives final : public Message {
-public:
-    explicit EndReceives(Endpoint &owner) : ep_(owner) {}
-    void arrive(Shard &shard) override;
-    void all(Shard &shard);
-    Shard *home = nullptr;
-    List<Receive, InPosted> receives;
-
-private:
-    Endpoint &ep_;
-};
-
-// On another loop it became known who an endpoint's peer is.
-class IdentityKnown final : public Message {
-public:
-    explicit IdentityKnown(Endpoint &owner) : ep_(owner) {}
-    void arrive(Shard &shard) override;
-    std::atomic<bool> posted{false};
-
-private:
-    Endpoint &ep_;
 };
 
 // One loop's side of it. On the first loop, nothing is posted.
 class CrossShard {
 public:
-    explicit CrossShard(Shard &shard) : shard_(shard) {}
+    explicit CrossShard(ShardCore &shard) : shard_(shard) {}
 
     // ---- of this loop's connections, to the first loop
     void arrived(const Arrival &arrival);
@@ -100,12 +76,14 @@ public:
     // ---- of this loop's endpoints, to the first loop
     void identity_known(Endpoint &ep);  // who its peer is, and receives name it
     void end_receives(Endpoint &ep);
+    void on_end_receives(Endpoint &ep);  // its message has arrived
 
 private:
     bool is_first() const;
+    void end_all(Endpoint &ep);
     void lose(Receive &receive);  // the connection of its message has ended, or is about to
 
-    Shard &shard_;
+    ShardCore &shard_;
 };
 
 }  // namespace xfer

@@ -3,8 +3,8 @@
 
 #include <utility>
 
+#include "core/base/shard_core.h"
 #include "core/connection/connection.h"
-#include "core/engine/shard.h"
 #include "core/message/receive_queue.h"
 #include "core/peer/peer.h"
 #include "wire/crc32c.h"
@@ -35,7 +35,7 @@ void MessageReceiver::hear(const Frame &message, ConstBytes body) {
         sum.add(arrival.payload.data(), arrival.payload.size());
         if (sum.value() != load<uint32_t>(body.data())) return taken(message.seq, XFER_ECHECKSUM);
     }
-    Shard &shard = connection_.shard;
+    ShardCore &shard = connection_.shard;
     arrival.shard = &shard;
     arrival.connection = connection_.number;
     arrival.number = message.seq;

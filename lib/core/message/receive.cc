@@ -4,16 +4,17 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/base/engine_core.h"
+#include "core/base/shard_core.h"
 #include "core/connection/connection.h"
-#include "core/engine/engine.h"
-#include "core/engine/shard.h"
+#include "core/message/receive_queue.h"
 #include "core/transfer/flow.h"
 
 namespace xfer {
 
-Receive::Receive(Engine &owner) : engine(owner), cover_(owner.cancel_requests()) {}
+Receive::Receive(EngineCore &owner) : engine(owner), cover_(owner.cancel_requests()) {}
 
-void Receive::arrive(Shard &shard) {
+void Receive::arrive(ShardCore &shard) {
     if (over)
         shard.finish(*this);
     else if (connection)
@@ -88,7 +89,7 @@ void Receive::ended() {
     tell_taken();
 }
 
-void Receive::end(Shard &shard, Status why) {
+void Receive::end(ShardCore &shard, Status why) {
     event.status = why;
     event.flags = XFER_FENCED;
     event.bytes = length;
@@ -105,7 +106,7 @@ void Receive::end(Shard &shard, Status why) {
 
 void Receive::released() {
     if (ep) ep->release();
-    engine.receive_ended();
+    engine.receive_queue().ended();
     delete this;
 }
 

@@ -12,14 +12,14 @@
 
 namespace xfer {
 
-class Engine;
+class EngineCore;
 struct InPosted;  // a list tag
 
 class Receive final : public Transfer, public Posted, public ListNode<InPosted> {
 public:
-    explicit Receive(Engine &owner);
+    explicit Receive(EngineCore &owner);
 
-    void arrive(Shard &shard) override;
+    void arrive(ShardCore &shard) override;
     void on_timer(Timer &timer) override;
     const Endpoint *begun_with() const override { return named.get(); }
     void cancel() override;
@@ -36,9 +36,9 @@ public:
     // XFER_FLAG_TAKE: the memory for the message that it has matched. Throws std::bad_alloc.
     void make_room();
     void match(const Arrival &arrival);
-    void end(Shard &shard, Status status);  // without a pull
+    void end(ShardCore &shard, Status status);  // without a pull
 
-    Engine &engine;
+    EngineCore &engine;
     Ref<Endpoint> named;  // from whom; nothing: from any
     uint8_t *buffer = nullptr;
     uint64_t capacity = 0;

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/base/engine_core.h"
 #include "core/base/limits.h"
-#include "core/engine/engine.h"
-#include "core/engine/shard.h"
+#include "core/base/shard_core.h"
 #include "util/memory.h"
 
 namespace xfer {
@@ -37,7 +37,21 @@ ReceiveQueue::~ReceiveQueue() {
     XFER_CHECK(held_.empty());
 }
 
-Shard &ReceiveQueue::shard() {
+Status ReceiveQueue::begin(Endpoint *named) {
+    const uint32_t receives = receives_.fetch_add(1) + 1;
+    Status status = receives > kMaxReceives ? XFER_EAGAIN : XFER_OK;
+    if (status == XFER_OK && named) {
+        named->had_receives.store(true);
+        named->receives.fetch_add(1);
+        if (!named->ended.load()) return XFER_OK;
+        named->receives.fetch_sub(1);
+        status = XFER_ECLOSED;
+    }
+    if (status != XFER_OK) receives_.fetch_sub(1);
+    return status;
+}
+
+ShardCore &ReceiveQueue::shard() {
     return engine_.first_shard();
 }
 
@@ -69,11 +83,11 @@ bool ReceiveQueue::wait(Receive &receive) {
 }
 
 // Who waits for a peer wants to know that it has stopped.
-void ReceiveQueue::await(Shard &home) {
+void ReceiveQueue::await(ShardCore &home) {
     if (&home == &shard())
         home.heartbeat.arm();
     else
-        home.limit.wake();
+        home.look_after_peers();
 }
 
 void ReceiveQueue::forget(Receive &receive) {
@@ -196,7 +210,7 @@ void ReceiveQueue::discard(Envelope &envelope) {
 }
 
 // What the sender was told is held stays; it has seen its send succeed.
-void ReceiveQueue::withdraw(const Shard &from, uint64_t connection, uint64_t number) {
+void ReceiveQueue::withdraw(const ShardCore &from, uint64_t connection, uint64_t number) {
     const auto at = by_connection_.find({from.index, connection});
     if (at == by_connection_.end()) return;
     for (Envelope &envelope : at->second) {
@@ -211,7 +225,7 @@ void ReceiveQueue::withdraw(const Shard &from, uint64_t connection, uint64_t num
 }
 
 // Messages that are here can still be received; those that were to be pulled are gone.
-void ReceiveQueue::lost(const Shard &from, uint64_t connection) {
+void ReceiveQueue::lost(const ShardCore &from, uint64_t connection) {
     const auto at = by_connection_.find({from.index, connection});
     if (at == by_connection_.end()) return;
     List<Envelope, InConnection> all;

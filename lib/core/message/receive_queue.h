@@ -4,6 +4,7 @@
 // What has matched and is not here in full is pulled on the loop of its connection.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <utility>
 
@@ -13,13 +14,17 @@
 
 namespace xfer {
 
-class Engine;
+class EngineCore;
 struct InConnection;  // a list tag
 
 class ReceiveQueue {
 public:
-    explicit ReceiveQueue(Engine &engine) : engine_(engine) {}
+    explicit ReceiveQueue(EngineCore &engine) : engine_(engine) {}
     ~ReceiveQueue();
+
+    // ---- any thread: receives that are on their way, or wait
+    Status begin(Endpoint *named);  // counts one; XFER_EAGAIN: there are too many
+    void ended() { receives_.fetch_sub(1); }
 
     // ---- from the user
     void post(Receive &receive);
@@ -32,8 +37,8 @@ public:
 
     // ---- from connections
     void arrive(const Arrival &arrival);
-    void withdraw(const Shard &shard, uint64_t connection, uint64_t number);
-    void lost(const Shard &shard, uint64_t connection);
+    void withdraw(const ShardCore &shard, uint64_t connection, uint64_t number);
+    void lost(const ShardCore &shard, uint64_t connection);
     void identity_known(Endpoint &ep);  // who it is
 
 private:
@@ -41,22 +46,23 @@ private:
     using Source = std::pair<uint32_t, uint64_t>;  // shard and connection
 
     bool wait(Receive &receive);  // false: its message was here
-    void await(Shard &home);
+    void await(ShardCore &home);
     void deliver(Receive &receive, const Arrival &arrival);
     void keep(const Arrival &arrival);
     void answer(const Arrival &arrival, const MessageAnswer &answer);
     void taken(const Arrival &arrival, Status status = XFER_OK);
     void discard(Envelope &envelope);
     void forget(Receive &receive);
-    Shard &shard();
+    ShardCore &shard();
 
-    Engine &engine_;
+    EngineCore &engine_;
     TagMatcher matcher_;
     List<Receive, InPosted> posted_;
     CancelIndex index_;  // of the same
     std::map<Source, List<Envelope, InConnection>> by_connection_;
     HeldMessages held_;
     bool closed_ = false;
+    std::atomic<uint32_t> receives_{0};
 };
 
 }  // namespace xfer

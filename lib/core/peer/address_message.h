@@ -5,16 +5,16 @@
 
 #include <list>
 
+#include "core/base/endpoint.h"
 #include "core/base/mailbox.h"
 #include "core/peer/addresses.h"
-#include "core/peer/endpoint.h"
 
 namespace xfer {
 
 class AddressMessage final : public Message {
 public:
     AddressMessage(Endpoint &owner, const std::vector<std::string> &uris);
-    void arrive(Shard &shard) override;
+    void arrive(ShardCore &shard) override;
 
 private:
     const Ref<Endpoint> ep_;

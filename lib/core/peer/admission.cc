@@ -3,8 +3,9 @@
 
 #include <utility>
 
-#include "core/engine/engine.h"
-#include "core/engine/shard.h"
+#include "core/base/engine_core.h"
+#include "core/base/shard_core.h"
+#include "core/peer/inbound.h"
 #include "core/peer/peer.h"
 #include "wire/short_name.h"
 

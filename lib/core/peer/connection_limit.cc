@@ -3,8 +3,9 @@
 
 #include <algorithm>
 
-#include "core/engine/engine.h"
-#include "core/engine/shard.h"
+#include "core/base/engine_core.h"
+#include "core/base/shard_core.h"
+#include "core/peer/peer.h"
 
 namespace xfer {
 
@@ -25,7 +26,7 @@ void ConnectionLimit::dial_ended(Peer &peer) {
 }
 
 bool ConnectionLimit::may_dial_more() const {
-    const auto loops = static_cast<uint32_t>(shard_.engine.shards().size());
+    const auto loops = static_cast<uint32_t>(shard_.engine.shard_count());
     return !shard_.closing() && waiting_ > 0 && dialing_ < std::max(kMaxDialing / loops, 1u);
 }
 
@@ -77,15 +78,15 @@ void ConnectionLimit::look_for_room() {
 }
 
 void ConnectionLimit::wake_other_loops() {
-    for (auto &shard : shard_.engine.shards())
-        if (shard.get() != &shard_) shard->limit.wake();
+    for (size_t i = 0; i < shard_.engine.shard_count(); ++i)
+        if (i != shard_.index) shard_.engine.shard(i).limit.wake();
 }
 
 void ConnectionLimit::wake() {
     if (!wake_.posted.exchange(true)) shard_.post(wake_);
 }
 
-void ConnectionLimit::Wake::arrive(Shard &shard) {
+void ConnectionLimit::Wake::arrive(ShardCore &shard) {
     posted.store(false);
     shard.limit.dial_next();
     if (shard.engine.slots().waiters.load()) shard.limit.look_for_room();

@@ -15,12 +15,12 @@
 namespace xfer {
 
 class Peer;
-class Shard;
+class ShardCore;
 struct WantsDial;
 
 class ConnectionLimit final : public TimerSink {
 public:
-    explicit ConnectionLimit(Shard &shard) : shard_(shard), timer_(*this) {}
+    explicit ConnectionLimit(ShardCore &shard) : shard_(shard), timer_(*this) {}
 
     void dial_when_free(Peer &peer);
     void dial_ended(Peer &peer);
@@ -39,7 +39,7 @@ public:
 private:
     class Wake final : public Message {
     public:
-        void arrive(Shard &shard) override;
+        void arrive(ShardCore &shard) override;
         std::atomic<bool> posted{false};
     };
     void dial_next();
@@ -47,7 +47,7 @@ private:
     void offer_ends(uint32_t wanted);
     void wake_other_loops();
 
-    Shard &shard_;
+    ShardCore &shard_;
     Timer timer_;
     Wake wake_;
     List<Peer, WantsDial> want_dial_;

@@ -3,8 +3,10 @@
 
 #include <utility>
 
-#include "core/engine/engine.h"
-#include "core/engine/shard.h"
+#include "core/base/engine_core.h"
+#include "core/base/shard_core.h"
+#include "core/peer/inbound.h"
+#include "core/peer/peer_table.h"
 
 namespace xfer {
 
@@ -16,12 +18,12 @@ Failure too_late() {
 
 }  // namespace
 
-void MigrationMessage::arrive(Shard &shard) {
+void MigrationMessage::arrive(ShardCore &shard) {
     shard.migration.arrive(*this);
     delete this;
 }
 
-void ConnectionMigration::move_half_open(Connection &half_open, Shard &home, ConstBytes heard) {
+void ConnectionMigration::move_half_open(Connection &half_open, ShardCore &home, ConstBytes heard) {
     auto message = std::make_unique<MigrationMessage>();
     message->heard.assign(heard.begin(), heard.end());
     const ConstBytes hello = half_open.handshake.heard(), reply = half_open.handshake.said();
@@ -56,7 +58,8 @@ std::unique_ptr<MigrationMessage> ConnectionMigration::pack(Connection &connecti
     return message;
 }
 
-void ConnectionMigration::post(Shard &home, std::unique_ptr<MigrationMessage> message, Peer *from) {
+void ConnectionMigration::post(ShardCore &home, std::unique_ptr<MigrationMessage> message,
+                               Peer *from) {
     for (Endpoint &ep : message->pending_work.eps)
         leaving_.emplace_back(ep);
     shard_.engine.draining().hold();  // until it arrives
@@ -80,7 +83,7 @@ void ConnectionMigration::post(Shard &home, std::unique_ptr<MigrationMessage> me
 
 void ConnectionMigration::move_dialed(Connection &connection,
                                       std::unique_ptr<MigrationMessage> message, ConstBytes reply) {
-    Shard &home = shard_.engine.home(message->id);
+    ShardCore &home = shard_.engine.home(message->id);
     if (&home == &shard_) {
         Peer *known = shard_.peers.find(message->id);
         Peer &peer = known ? *known : shard_.peers.take_in(std::move(message->spare));

@@ -15,7 +15,7 @@ namespace xfer {
 
 // What travels.
 struct MigrationMessage final : Message {
-    void arrive(Shard &shard) override;
+    void arrive(ShardCore &shard) override;
 
     Side side = Side::theirs;
     DetachedChannel ticket;
@@ -33,7 +33,7 @@ struct MigrationMessage final : Message {
 // One loop's side of it: what leaves here, and what comes here.
 class ConnectionMigration {
 public:
-    explicit ConnectionMigration(Shard &shard) : shard_(shard) {}
+    explicit ConnectionMigration(ShardCore &shard) : shard_(shard) {}
 
     // For a connection of ours that turned out to be another peer's: what its move takes, and the
     // move, which needs no more.
@@ -41,15 +41,15 @@ public:
                                            ConstBytes reply, List<Endpoint, InPeer> &eps);
     void move_dialed(Connection &connection, std::unique_ptr<MigrationMessage> message,
                      ConstBytes reply);
-    void move_half_open(Connection &half_open, Shard &home, ConstBytes heard);
+    void move_half_open(Connection &half_open, ShardCore &home, ConstBytes heard);
     void arrive(MigrationMessage &message);
 
 private:
-    void post(Shard &home, std::unique_ptr<MigrationMessage> message, Peer *from = nullptr);
+    void post(ShardCore &home, std::unique_ptr<MigrationMessage> message, Peer *from = nullptr);
     void adopt(MigrationMessage &message);
     std::unique_ptr<Connection> unpack(MigrationMessage &message);
 
-    Shard &shard_;
+    ShardCore &shard_;
     std::vector<Ref<Endpoint>> leaving_;  // room for those that leave with a connection
 };
 

@@ -3,8 +3,12 @@
 
 #include <utility>
 
-#include "core/engine/engine.h"
-#include "core/engine/shard.h"
+#include "core/base/engine_core.h"
+#include "core/base/shard_core.h"
+#include "core/peer/connection_limit.h"
+#include "core/peer/connection_migration.h"
+#include "core/peer/peer.h"
+#include "core/peer/peer_table.h"
 
 namespace xfer {
 
@@ -20,7 +24,7 @@ Hello busy() {
 
 }  // namespace
 
-Inbound::Inbound(Shard &shard) : shard_(shard) {}
+Inbound::Inbound(ShardCore &shard) : shard_(shard) {}
 
 Inbound::~Inbound() = default;
 
@@ -112,7 +116,7 @@ void Inbound::report_refusal(const Connection &half_open) {
 
 void Inbound::admit(Connection &half_open, const Hello &proof, ConstBytes raw) {
     const Identity &identity = half_open.handshake.peer();
-    Shard &home = shard_.engine.home(identity.id);
+    ShardCore &home = shard_.engine.home(identity.id);
     if (&home != &shard_) return shard_.migration.move_half_open(half_open, home, raw);
     if (identity.id == shard_.engine.identity().id) return half_open.refuse(XFER_EPROTO);
     Peer &peer = shard_.peers.at(identity.id);
@@ -139,7 +143,7 @@ void Inbound::let_in(Peer &peer, Connection &half_open) {
 }
 
 void Inbound::admit_lane(Connection &half_open, const Hello &message, ConstBytes raw) {
-    Shard &home = shard_.engine.home(message.identity.id);
+    ShardCore &home = shard_.engine.home(message.identity.id);
     if (&home != &shard_) return shard_.migration.move_half_open(half_open, home, raw);
     Peer *peer = shard_.peers.find(message.identity.id);
     Connection *live = peer ? peer->live() : nullptr;

@@ -20,7 +20,7 @@ class Peer;
 
 class Inbound {
 public:
-    explicit Inbound(Shard &shard);
+    explicit Inbound(ShardCore &shard);
     ~Inbound();
 
     // `room`: bytes for the address that was bound, and its NUL. What is not kept does not listen.
@@ -60,7 +60,7 @@ private:
     void report_pressure();
     void report_refusal(const Connection &half_open);
 
-    Shard &shard_;
+    ShardCore &shard_;
     OwningList<Connection, InHolder> connections_;  // half-open
     std::unique_ptr<HalfOpen> places_;
     std::vector<uint8_t> refusal_;  // of one more than places

@@ -4,10 +4,14 @@
 #include <algorithm>
 #include <bit>
 
-#include "core/engine/engine.h"
-#include "core/engine/shard.h"
+#include "core/base/engine_core.h"
+#include "core/base/shard_core.h"
+#include "core/peer/connection_limit.h"
 #include "core/peer/connection_migration.h"
+#include "core/peer/inbound.h"
+#include "core/peer/peer_table.h"
 #include "core/peer/successor.h"
+#include "transport/builtin.h"
 #include "util/memory.h"
 #include "wire/short_name.h"
 
@@ -19,13 +23,13 @@ Failure duplicate(std::string_view why) {
     return {kDuplicate, 0, 0, why};
 }
 
-uint64_t idle_limit(Shard &shard) {
+uint64_t idle_limit(ShardCore &shard) {
     return shard.engine.options().idle_ms * kNsPerMs;
 }
 
 }  // namespace
 
-Peer::Peer(Shard &owner, const std::vector<std::string> &addresses)
+Peer::Peer(ShardCore &owner, const std::vector<std::string> &addresses)
     : shard(owner), flow(owner), redial_(*this), away_(*this) {
     for (const std::string &address : addresses)
         addresses_.add(address);
@@ -220,7 +224,7 @@ void Peer::adopt_dialed(Connection &connection) {
 
 void Peer::hear_reply(Connection &connection, const Hello &message, ConstBytes raw) {
     const Identity &identity = message.identity;
-    const Engine::Name &own = shard.engine.identity();
+    const EngineCore::Name &own = shard.engine.identity();
     if (identity.id == own.id && identity.incarnation != own.incarnation)
         return connection.close({XFER_EIDENTITY, 0, 0, "another engine uses our identity"});
     if (!resolve_identity(connection, identity, raw)) return;
@@ -233,8 +237,8 @@ void Peer::connect_to_self() {
     auto connection = std::make_unique<Connection>(shard, Side::ours, shard.next_number(),
                                                    shard.engine.next_sequence());
     Connection &loopback = *connection;
-    loopback.control().channel = shard.make_loopback(loopback.control());
-    if (!loopback.control().channel) {
+    auto channel = builtin_loopback(shard.loop, shard.engine.options().transports);
+    if (!channel) {
         const Failure why{XFER_EUNSUPPORTED, 0, 0, "loopback is not among our transports"};
         fail_waiting(why);
         for (Connection &other : connections_)
@@ -243,6 +247,8 @@ void Peer::connect_to_self() {
         if (connections_.empty()) give_slot();
         return;
     }
+    channel->set_sink(loopback.control());
+    loopback.control().channel = std::move(channel);
     loopback.handshake.be_own_peer();
     for (Connection &other : connections_)
         other.close(duplicate("loopback"));

@@ -40,7 +40,7 @@ class Peer final : public TimerSink,
                    public SieveNode {
 public:
     // Any thread, so that it can be made before it is needed. `addresses`: known from the start.
-    explicit Peer(Shard &shard, const std::vector<std::string> &addresses = {});
+    explicit Peer(ShardCore &shard, const std::vector<std::string> &addresses = {});
     ~Peer();
 
     void name(const EngineId &identity);    // before its shard takes it in
@@ -92,7 +92,7 @@ public:
     bool wanted() { return flow.busy() || !requests_.empty(); }
     void on_timer(Timer &timer) override;
 
-    Shard &shard;
+    ShardCore &shard;
     std::optional<EngineId> id;
     Flow flow;
     Admission admission{*this};

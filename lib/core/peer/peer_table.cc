@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/peer/peer_table.h"
 
-#include "core/engine/shard.h"
+#include "core/base/shard_core.h"
 
 namespace xfer {
 

@@ -11,7 +11,7 @@ namespace xfer {
 
 class PeerTable {
 public:
-    explicit PeerTable(Shard &shard) : shard_(shard) {}
+    explicit PeerTable(ShardCore &shard) : shard_(shard) {}
 
     List<Peer, InShard> &all() { return peers_; }
     Peer *find(const EngineId &id) { return by_id_.find(id); }
@@ -24,7 +24,7 @@ public:
     bool empty() const { return peers_.empty() && unused_.empty(); }
 
 private:
-    Shard &shard_;
+    ShardCore &shard_;
     Tree<Peer, ById, &Peer::id> by_id_;
     AddressIndex by_address_;
     OwningList<Peer, InShard> peers_, unused_;

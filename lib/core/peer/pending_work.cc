@@ -3,9 +3,11 @@
 // dial.
 #include <algorithm>
 
-#include "core/engine/engine.h"
-#include "core/engine/shard.h"
+#include "core/base/engine_core.h"
+#include "core/base/shard_core.h"
+#include "core/peer/connection_limit.h"
 #include "core/peer/peer.h"
+#include "core/peer/peer_table.h"
 #include "core/peer/successor.h"
 
 namespace xfer {
@@ -81,7 +83,7 @@ void Peer::submit(Request &request) {
         requests_.push_back(request);
         return finish(request, XFER_OK);
     }
-    shard.cancel_index().add(request);
+    shard.cancel_index.add(request);
     if (live_ && live_->takes_new()) return live_->ask(request);
     requests_.push_back(request);
     schedule_dial();
@@ -176,7 +178,7 @@ void Peer::adopt_pending_work(PeerMove &from, const std::string &at) {
     flow.adopt(from.operations);
     for (Request &request : from.requests) {
         request.peer = this;
-        shard.cancel_index().add(request);
+        shard.cancel_index.add(request);
         request.arm();
     }
     requests_.append(from.requests);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/peer/request.h"
 
-#include "core/engine/engine.h"
-#include "core/engine/shard.h"
+#include "core/base/engine_core.h"
+#include "core/base/shard_core.h"
 #include "core/peer/peer.h"
 
 namespace xfer {
@@ -14,7 +14,7 @@ Request::Request(Endpoint &endpoint, uint32_t type, uint64_t user, uint32_t time
     event.ep = reinterpret_cast<xfer_ep_t *>(&endpoint);
 }
 
-void Request::arrive(Shard &shard) {
+void Request::arrive(ShardCore &shard) {
     shard.submit(*this);
 }
 

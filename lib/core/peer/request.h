@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "core/base/endpoint.h"
 #include "core/base/event.h"
 #include "core/base/mailbox.h"
-#include "core/peer/endpoint.h"
 #include "core/transfer/cancel_request.h"
 #include "loop/loop.h"
 
@@ -26,7 +26,7 @@ public:
     Request(Endpoint &endpoint, uint32_t type, uint64_t user, uint32_t timeout_ms);
     ~Request() = default;
 
-    void arrive(Shard &shard) override;
+    void arrive(ShardCore &shard) override;
     void on_timer(Timer &timer) override;
     void released() override { delete this; }
     const Endpoint *begun_with() const override { return ep.get(); }

@@ -2,7 +2,7 @@
 // See lib/design/0026-a-successor-at-an-address.md.
 #pragma once
 
-#include "core/peer/endpoint.h"
+#include "core/base/endpoint.h"
 
 namespace xfer {
 

@@ -5,7 +5,7 @@
 
 namespace xfer {
 
-void Verdict::arrive(Shard &) {
+void Verdict::arrive(ShardCore &) {
     if (ep_->peer && !ep_->closing) ep_->peer->admission.decide(*ep_, status_);
     delete this;
 }

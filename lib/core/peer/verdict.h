@@ -2,15 +2,15 @@
 // What the application has decided of a peer that came to us, on its way there.
 #pragma once
 
+#include "core/base/endpoint.h"
 #include "core/base/mailbox.h"
-#include "core/peer/endpoint.h"
 
 namespace xfer {
 
 class Verdict final : public Message {
 public:
     Verdict(Endpoint &ep, Status status) : ep_(ep), status_(status) {}
-    void arrive(Shard &shard) override;
+    void arrive(ShardCore &shard) override;
 
 private:
     const Ref<Endpoint> ep_;

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/region/region.h"
 
-#include "core/engine/engine.h"
+#include "core/base/engine_core.h"
+#include "core/base/shard_core.h"
+#include "core/region/registry.h"
+#include "core/region/shard_regions.h"
 #include "transport/atomic.h"
 #include "util/mapped.h"
 #include "util/memory.h"
 
 namespace xfer {
 
-void RegionChange::arrive(Shard &shard) {
+void RegionChange::arrive(ShardCore &shard) {
     if (comes)
         shard.regions.add(*region, places);
     else
@@ -16,7 +19,8 @@ void RegionChange::arrive(Shard &shard) {
     region->release();  // may destroy this
 }
 
-Region::Region(Engine &owner, uint64_t number, uint64_t secret, uint8_t *address, uint64_t bytes)
+Region::Region(EngineCore &owner, uint64_t number, uint64_t secret, uint8_t *address,
+               uint64_t bytes)
     : Handle(Magic::region), engine(owner), id(number), key(secret), base(address), length(bytes) {
     engine.retain();
 }
@@ -77,7 +81,7 @@ void Region::released() {
 }
 
 void Region::on_timer(Timer &) {
-    engine.end_lease(*this);
+    engine.regions().end_lease(*this);
 }
 
 RegionTable::Places::Places(Region &region) {

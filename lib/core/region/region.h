@@ -21,9 +21,9 @@
 
 namespace xfer {
 
-class Engine;
+class EngineCore;
 class Region;
-class Shard;
+class ShardCore;
 struct InGrants;
 struct InRetiring;
 
@@ -59,7 +59,7 @@ private:
 // Its coming to one shard, and its going: nodes inside the region, so that neither can fail.
 class RegionChange final : public Message, public ListNode<InRetiring> {
 public:
-    void arrive(Shard &shard) override;
+    void arrive(ShardCore &shard) override;
     Region *region = nullptr;  // counted while this is on its way, or lanes are waited for
     bool comes = false;
     uint32_t lanes = 0;          // of one that goes: those that still send from it
@@ -76,7 +76,7 @@ class Region final : public Handle,
                      public TimerSink,
                      public ListNode<InGrants> {
 public:
-    Region(Engine &engine, uint64_t id, uint64_t key, uint8_t *base, uint64_t length);
+    Region(EngineCore &engine, uint64_t id, uint64_t key, uint8_t *base, uint64_t length);
     ~Region() override;
 
     // Whether a peer may do this; fills `out` only if so.
@@ -90,7 +90,7 @@ public:
     void released() override;
     void on_timer(Timer &timer) override;  // the lease has ended
 
-    Engine &engine;
+    EngineCore &engine;
     const uint64_t id;
     const uint64_t key;
     uint8_t *const base;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/region/shard_regions.h"
 
-#include "core/engine/engine.h"
-#include "core/engine/shard.h"
+#include "core/base/engine_core.h"
+#include "core/base/shard_core.h"
+#include "core/peer/peer_table.h"
+#include "core/region/registry.h"
 
 namespace xfer {
 
@@ -25,12 +27,12 @@ void ShardRegions::lease(Region &grant) {
 // too.
 Region *ShardRegions::find(RegionId id) {
     Region *region = table_.find(id.value);
-    return region ? region : shard_.engine.find_entered(id);
+    return region ? region : shard_.engine.regions().find_entered(id);
 }
 
 Region *ShardRegions::find(std::string_view name) {
     Region *region = table_.find(name);
-    if (!region) region = shard_.engine.find_entered(name);
+    if (!region) region = shard_.engine.regions().find_entered(name);
     return region && region->access ? region : nullptr;
 }
 

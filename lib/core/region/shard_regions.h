@@ -11,7 +11,7 @@ namespace xfer {
 
 class ShardRegions {
 public:
-    explicit ShardRegions(Shard &shard) : shard_(shard) {}
+    explicit ShardRegions(ShardCore &shard) : shard_(shard) {}
 
     void add(Region &region, RegionTable::Places &places);
     void remove(Region &region);
@@ -26,7 +26,7 @@ public:
 private:
     void quiet(Region &region);
 
-    Shard &shard_;
+    ShardCore &shard_;
     RegionTable table_;
     List<RegionChange, InRetiring> retiring_;  // gone, but some of them is on its way out
 };

@@ -3,10 +3,11 @@
 
 #include <algorithm>
 
+#include "core/base/engine_core.h"
+#include "core/base/shard_core.h"
 #include "core/connection/connection.h"
-#include "core/engine/engine.h"
-#include "core/engine/shard.h"
 #include "core/peer/peer.h"
+#include "core/region/shard_regions.h"
 #include "util/memory.h"
 #include "wire/short_name.h"
 
@@ -47,7 +48,7 @@ Status TargetSide::pull(Dir dir, const Access &asked, std::span<const WirePiece>
 
 // Once for each region: how often peers ask for it is theirs to say.
 void TargetSide::unmapped(Target target) {
-    Shard &shard = connection_.shard;
+    ShardCore &shard = connection_.shard;
     shard.counters.errors[-XFER_EIO].add();
     const auto id = target.region();
     Region *region = id ? shard.regions.find(*id) : nullptr;

@@ -12,7 +12,7 @@
 namespace xfer {
 
 class Connection;
-class Shard;
+class ShardCore;
 
 class TargetSide {
 public:

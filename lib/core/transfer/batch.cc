@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/transfer/batch.h"
 
-#include "core/engine/engine.h"
-#include "core/engine/shard.h"
+#include "core/base/engine_core.h"
+#include "core/base/shard_core.h"
+#include "core/transfer/flow.h"
 
 namespace xfer {
 
@@ -24,12 +25,12 @@ void Batch::released() {
     release();
 }
 
-void Batch::Cancel::arrive(Shard &shard) {
+void Batch::Cancel::arrive(ShardCore &shard) {
     if (passes && shard.engine.post_from(shard.index + 1, *this)) return;
     passes = false;
-    Shard *home = batch.ep->shard.load();
+    ShardCore *home = batch.ep->shard.load();
     if (home != &shard && home->post(*this)) return;
-    if (flight == batch.flight.load()) shard.cancel(batch);
+    if (flight == batch.flight.load() && batch.flow) batch.flow->end(batch, XFER_ECANCELED);
     batch.cancel_wanted.store(false, std::memory_order_release);
     batch.release();
 }

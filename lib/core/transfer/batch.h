@@ -29,7 +29,7 @@ public:
     class Cancel final : public Message {
     public:
         explicit Cancel(Batch &owner) : batch(owner) {}
-        void arrive(Shard &shard) override;
+        void arrive(ShardCore &shard) override;
         Batch &batch;
         uint64_t flight = 0;  // that is meant
         bool passes = false;  // as the batch does

@@ -3,26 +3,27 @@
 
 #include <utility>
 
+#include "core/base/engine_core.h"
 #include "core/base/limits.h"
-#include "core/engine/engine.h"
-#include "core/engine/shard.h"
+#include "core/base/shard_core.h"
+#include "core/message/receive_queue.h"
 
 namespace xfer {
 
 // The first loop has the receives that wait, and the drain. All else of an endpoint is on the
 // endpoint's loop, or, once it has moved, on its way there; what was begun with any, or with none,
 // may be on each.
-void CancelRequest::arrive(Shard &shard) {
+void CancelRequest::arrive(ShardCore &shard) {
     if (shard.index == 0 && !again_) {
         engine_->receive_queue().cancel(scope_);
         if (!ep_) engine_->draining().cancel(scope_, shard);
     }
     if (ep_ && !ep_->moved.load()) {
-        Shard *home = ep_->shard.load();
+        ShardCore *home = ep_->shard.load();
         if (home != &shard && home->post(*this)) return;
-        shard.cancel_index().cancel(scope_);
+        shard.cancel_index.cancel(scope_);
     } else {
-        shard.cancel_index().cancel(scope_);
+        shard.cancel_index.cancel(scope_);
         if (pass_on(shard)) return;
     }
     engine_->cancel_requests().give_back(*this);
@@ -30,13 +31,13 @@ void CancelRequest::arrive(Shard &shard) {
 
 // From loop to loop, twice: what moves to a loop that was passed already, because its peer was
 // found to be another one, is there before the second round.
-bool CancelRequest::pass_on(Shard &from) {
+bool CancelRequest::pass_on(ShardCore &from) {
     if (engine_->post_from(from.index + 1, *this)) return true;
-    if (std::exchange(again_, true) || engine_->shards().size() == 1) return false;
+    if (std::exchange(again_, true) || engine_->shard_count() == 1) return false;
     return engine_->post_from(0, *this);
 }
 
-CancelRequests::CancelRequests(Engine &engine) : engine_(engine) {
+CancelRequests::CancelRequests(EngineCore &engine) : engine_(engine) {
     grow();  // for cancels that find nothing
 }
 

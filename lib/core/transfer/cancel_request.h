@@ -10,9 +10,9 @@
 #include <mutex>
 #include <vector>
 
+#include "core/base/cancel_index.h"
+#include "core/base/endpoint.h"
 #include "core/base/mailbox.h"
-#include "core/peer/endpoint.h"
-#include "core/transfer/cancel_index.h"
 #include "util/list.h"
 
 namespace xfer {
@@ -22,13 +22,13 @@ struct InCancelPool;
 
 class CancelRequest final : public Message, public ListNode<InCancelPool> {
 public:
-    void arrive(Shard &shard) override;
+    void arrive(ShardCore &shard) override;
 
 private:
     friend class CancelRequests;
-    bool pass_on(Shard &from);
+    bool pass_on(ShardCore &from);
 
-    Engine *engine_ = nullptr;
+    EngineCore *engine_ = nullptr;
     Ref<Endpoint> ep_;  // that of the scope
     CancelScope scope_;
     bool again_ = false;  // its second round has begun
@@ -38,7 +38,7 @@ private:
 // Thread: any.
 class CancelRequests {
 public:
-    explicit CancelRequests(Engine &engine);
+    explicit CancelRequests(EngineCore &engine);
     void enter();  // an operation begins. Throws std::bad_alloc if there never were as many.
     void leave();  // it has ended
     // Throws std::bad_alloc at most when more requests are on their way than operations ever were,
@@ -53,7 +53,7 @@ private:
     void grow();
     void cover(uint64_t operations);
 
-    Engine &engine_;
+    EngineCore &engine_;
     std::atomic<uint64_t> operations_{0};
     std::atomic<uint64_t> covered_{0};
     std::mutex mutex_;

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/engine_core.h"
+#include "core/base/shard_core.h"
 #include "core/connection/connection.h"
-#include "core/engine/engine.h"
-#include "core/engine/shard.h"
 
 namespace xfer {
 
@@ -31,7 +31,7 @@ void Flow::add(Operation &operation) {
     shard.counters.queued.add();
     operation.ep->counters.queued.add();
     all_.push_back(operation);
-    shard.cancel_index().add(operation);
+    shard.cancel_index.add(operation);
     shard.heartbeat.arm();
     if (operation.waits_turn)
         arm(operation);
@@ -159,7 +159,7 @@ void Flow::adopt(List<Operation, InFlow> &operations) {
     while (Operation *operation = operations.pop_front()) {
         operation->flow = this;
         all_.push_back(*operation);
-        shard.cancel_index().add(*operation);
+        shard.cancel_index.add(*operation);
         if (operation->waits_turn)
             arm(*operation);
         else

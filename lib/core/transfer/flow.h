@@ -11,11 +11,11 @@
 namespace xfer {
 
 class Connection;
-class Shard;
+class ShardCore;
 
 class Flow {
 public:
-    explicit Flow(Shard &owner) : shard(owner), messages(*this), notifications(*this) {}
+    explicit Flow(ShardCore &owner) : shard(owner), messages(*this), notifications(*this) {}
     ~Flow() { XFER_CHECK(all_.empty()); }
 
     void submit(Operation &operation);
@@ -44,7 +44,7 @@ public:
     bool quiet();  // nothing of it is under way, though more may wait
 
     // ---- for its operations
-    Shard &shard;
+    ShardCore &shard;
     MessageSender messages;
     NotifySender notifications;
     Connection *connection() const { return connection_; }  // null: there is none

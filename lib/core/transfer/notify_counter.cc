@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/transfer/notify_counter.h"
 
-#include "core/engine/engine.h"
-#include "core/engine/shard.h"
+#include "core/base/engine_core.h"
+#include "core/base/shard_core.h"
 
 namespace xfer {
 
-NotifyCounter::NotifyCounter(Engine &owner, uint64_t name, uint64_t due, uint32_t limit_ms,
+NotifyCounter::NotifyCounter(EngineCore &owner, uint64_t name, uint64_t due, uint32_t limit_ms,
                              uint64_t user)
     : Handle(Magic::counter), engine(owner), key(name), expected(due), timeout_ms(limit_ms) {
     engine.retain();
@@ -39,12 +39,12 @@ void NotifyCounter::stop() {
     if (!engine.first_shard().post(stop_)) release();
 }
 
-void NotifyCounter::Start::arrive(Shard &shard) {
+void NotifyCounter::Start::arrive(ShardCore &shard) {
     counter_.engine.counters().time(counter_, shard);
     counter_.release();
 }
 
-void NotifyCounter::Stop::arrive(Shard &shard) {
+void NotifyCounter::Stop::arrive(ShardCore &shard) {
     counter_.engine.counters().untime(counter_, shard);
     counter_.release();
 }
@@ -62,7 +62,7 @@ void NotifyCounters::remove(NotifyCounter &counter) {
     counter.ended = true;  // nobody waits for it
 }
 
-bool NotifyCounters::count(uint64_t key, Shard &shard) {
+bool NotifyCounters::count(uint64_t key, ShardCore &shard) {
     std::lock_guard lock(mutex_);
     const auto at = by_key_.find(key);
     if (at == by_key_.end()) return false;
@@ -71,7 +71,7 @@ bool NotifyCounters::count(uint64_t key, Shard &shard) {
     return true;
 }
 
-void NotifyCounters::end(NotifyCounter &counter, Status status, Shard &shard) {
+void NotifyCounters::end(NotifyCounter &counter, Status status, ShardCore &shard) {
     if (counter.ended) return;
     counter.ended = true;
     counter.event.status = status;
@@ -80,21 +80,21 @@ void NotifyCounters::end(NotifyCounter &counter, Status status, Shard &shard) {
     shard.outbox.post(counter);
 }
 
-void NotifyCounters::time(NotifyCounter &counter, Shard &shard) {
+void NotifyCounters::time(NotifyCounter &counter, ShardCore &shard) {
     if (closed_) return;
     counter.retain();
     timed_.push_back(counter);
     shard.loop.arm(counter.timer_, shard.now() + counter.timeout_ms * kNsPerMs);
 }
 
-void NotifyCounters::untime(NotifyCounter &counter, Shard &shard) {
+void NotifyCounters::untime(NotifyCounter &counter, ShardCore &shard) {
     if (!counter.timer_.armed()) return;
     shard.loop.disarm(counter.timer_);
     counter.ListNode<InTimed>::unlink();
     counter.release();
 }
 
-void NotifyCounters::expire(NotifyCounter &counter, Shard &shard) {
+void NotifyCounters::expire(NotifyCounter &counter, ShardCore &shard) {
     {
         std::lock_guard lock(mutex_);
         end(counter, XFER_ETIMEDOUT, shard);
@@ -103,7 +103,7 @@ void NotifyCounters::expire(NotifyCounter &counter, Shard &shard) {
     counter.release();
 }
 
-void NotifyCounters::close(Shard &shard) {
+void NotifyCounters::close(ShardCore &shard) {
     closed_ = true;
     while (!timed_.empty())
         untime(timed_.front(), shard);

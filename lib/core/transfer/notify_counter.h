@@ -16,8 +16,8 @@
 
 namespace xfer {
 
-class Engine;
-class Shard;
+class EngineCore;
+class ShardCore;
 struct InTimed;
 
 class NotifyCounter final : public Handle,
@@ -26,7 +26,7 @@ class NotifyCounter final : public Handle,
                             public TimerSink,
                             public ListNode<InTimed> {
 public:
-    NotifyCounter(Engine &engine, uint64_t key, uint64_t expected, uint32_t timeout_ms,
+    NotifyCounter(EngineCore &engine, uint64_t key, uint64_t expected, uint32_t timeout_ms,
                   uint64_t user);
     ~NotifyCounter() override;
     void on_timer(Timer &timer) override;
@@ -36,7 +36,7 @@ public:
     bool start();
     void stop();
 
-    Engine &engine;
+    EngineCore &engine;
     const uint64_t key, expected;
     const uint32_t timeout_ms;  // 0: none
     std::atomic<bool> closed{false};
@@ -48,7 +48,7 @@ private:
     class Start final : public Message {
     public:
         explicit Start(NotifyCounter &owner) : counter_(owner) {}
-        void arrive(Shard &shard) override;
+        void arrive(ShardCore &shard) override;
 
     private:
         NotifyCounter &counter_;
@@ -56,7 +56,7 @@ private:
     class Stop final : public Message {
     public:
         explicit Stop(NotifyCounter &owner) : counter_(owner) {}
-        void arrive(Shard &shard) override;
+        void arrive(ShardCore &shard) override;
 
     private:
         NotifyCounter &counter_;
@@ -72,16 +72,16 @@ public:
     void remove(NotifyCounter &counter);
     // True if somebody counts this key; the one that makes it full tells it on `shard`, the
     // caller's.
-    bool count(uint64_t key, Shard &shard);
+    bool count(uint64_t key, ShardCore &shard);
 
     // ---- the engine's first loop
-    void time(NotifyCounter &counter, Shard &shard);
-    void untime(NotifyCounter &counter, Shard &shard);
-    void expire(NotifyCounter &counter, Shard &shard);
-    void close(Shard &shard);
+    void time(NotifyCounter &counter, ShardCore &shard);
+    void untime(NotifyCounter &counter, ShardCore &shard);
+    void expire(NotifyCounter &counter, ShardCore &shard);
+    void close(ShardCore &shard);
 
 private:
-    static void end(NotifyCounter &counter, Status status, Shard &shard);
+    static void end(NotifyCounter &counter, Status status, ShardCore &shard);
 
     std::mutex mutex_;
     std::map<uint64_t, NotifyCounter *> by_key_;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/transfer/notify_receiver.h"
 
+#include "core/base/engine_core.h"
+#include "core/base/shard_core.h"
 #include "core/connection/connection.h"
-#include "core/engine/engine.h"
-#include "core/engine/shard.h"
+#include "core/peer/inbound.h"
 #include "core/peer/peer.h"
+#include "core/transfer/notify_counter.h"
 
 namespace xfer {
 
@@ -51,7 +53,7 @@ void Had::one() {
     if (!shard_.post(*this)) release();
 }
 
-void Had::arrive(Shard &) {
+void Had::arrive(ShardCore &) {
     posted_.store(false);
     if (connection_) connection_->notify_receiver.tell_had();
     release();
@@ -118,8 +120,9 @@ Endpoint *NotifyReceiver::somebody() {
 }
 
 void NotifyReceiver::raise(std::unique_ptr<Notification> notification, Status status) {
-    Shard &shard = connection_.shard;
-    if (status == XFER_OK && shard.engine.count(notification->event.tag, shard)) return had_->one();
+    ShardCore &shard = connection_.shard;
+    if (status == XFER_OK && shard.engine.counters().count(notification->event.tag, shard))
+        return had_->one();
     Endpoint *ep = nullptr;
     if (!catch_bad_alloc([&] { ep = somebody(); }) || !ep)
         return had_->one();  // nobody is there to be told: we close, or lack memory

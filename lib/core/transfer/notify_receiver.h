@@ -19,21 +19,21 @@ namespace xfer {
 class Connection;
 class Endpoint;
 class Notification;
-class Shard;
+class ShardCore;
 
 // How many notifications of a connection the application has had, counted where it takes them.
 class Had final : public RefCounted<Had>, public Message {
 public:
     explicit Had(Connection &from);
-    void one();                          // any thread
-    void arrive(Shard &shard) override;  // the peer is owed the news
+    void one();                              // any thread
+    void arrive(ShardCore &shard) override;  // the peer is owed the news
     uint64_t count() const { return count_.load(std::memory_order_relaxed); }
     void forget() { connection_ = nullptr; }  // it ends
 
 private:
     friend class RefCounted<Had>;
     ~Had() = default;
-    Shard &shard_;
+    ShardCore &shard_;
     Connection *connection_;
     std::atomic<uint64_t> count_{0};
     std::atomic<bool> posted_{false};

@@ -3,13 +3,13 @@
 
 #include <utility>
 
-#include "core/engine/engine.h"
-#include "core/engine/shard.h"
+#include "core/base/engine_core.h"
+#include "core/base/shard_core.h"
 #include "core/transfer/flow.h"
 
 namespace xfer {
 
-void Operation::arrive(Shard &shard) {
+void Operation::arrive(ShardCore &shard) {
     if (over) return shard.finish(*this);
     if (passes) set_out();
     if (passes && shard.engine.post_from(shard.index + 1, *this)) return;

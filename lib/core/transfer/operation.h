@@ -7,12 +7,12 @@
 
 #include <optional>
 
+#include "core/base/cancel_index.h"
 #include "core/base/counters.h"
+#include "core/base/endpoint.h"
 #include "core/base/event.h"
 #include "core/base/mailbox.h"
-#include "core/peer/endpoint.h"
-#include "core/transfer/cancel_index.h"
-#include "core/transfer/submit_order.h"
+#include "core/base/submit_order.h"
 #include "loop/loop.h"
 #include "util/status.h"
 
@@ -61,7 +61,7 @@ public:
     std::optional<OpKind> kind() const;  // that it is counted as; nothing: it is not counted
 
     const Endpoint *begun_with() const override { return ep; }
-    void arrive(Shard &shard) override;
+    void arrive(ShardCore &shard) override;
     void on_timer(Timer &timer) override;
     void cancel() override;
 

@@ -5,9 +5,9 @@
 #include <cerrno>
 #include <cstring>
 
+#include "core/base/engine_core.h"
+#include "core/base/shard_core.h"
 #include "core/connection/connection.h"
-#include "core/engine/engine.h"
-#include "core/engine/shard.h"
 #include "core/peer/successor.h"
 #include "core/transfer/flow.h"
 #include "util/memory.h"
@@ -96,7 +96,7 @@ bool Transfer::refuse(const Connection &connection) {
 
 // What was cut for a path that has ended is a range, and is cut again for the one that takes it.
 Op &Transfer::draw(const Caps &caps) {
-    Shard &shard = flow->shard;
+    ShardCore &shard = flow->shard;
     Op &op = shard.ops.take();
     op.checked = checked || shard.engine.options().checksum;
     op.max_bytes = caps.max_bytes;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/peer/heartbeat.h"
+#include "core/base/heartbeat.h"
 
 #include <algorithm>
 
-#include "core/engine/engine.h"
-#include "core/engine/shard.h"
+#include "core/base/shard_core.h"
 
 namespace xfer {
 
@@ -27,9 +26,7 @@ void Heartbeat::on_timer(Timer &) {
     if (now > timer_.due + look_every(interval())) listens_since_ = now;
     asked_ = false;
     shard_.loop.arm(timer_, now + step());
-    uint64_t next = kNever;
-    for (Peer &peer : shard_.peers.all())
-        next = std::min(next, peer.keep_alive(shard_.now()));
+    const uint64_t next = shard_.keep_alive();
     if (asked_) return;
     if (next == kNever)
         stop();

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/peer/endpoint.h"
+#include "core/base/endpoint.h"
 
 #include <algorithm>
 #include <cstring>
 
+#include "core/base/engine_core.h"
 #include "core/base/limits.h"
-#include "core/engine/engine.h"
-#include "core/engine/shard.h"
+#include "core/base/shard_core.h"
 
 namespace xfer {
 
-Endpoint::Endpoint(Engine &owner, std::vector<std::string> addresses, uint64_t word)
+Endpoint::Endpoint(EngineCore &owner, std::vector<std::string> addresses, uint64_t word)
     : Handle(Magic::endpoint),
       engine(owner),
       uri(addresses.empty() ? "" : addresses.front()),
@@ -26,7 +26,7 @@ Endpoint::~Endpoint() {
     engine.release();
 }
 
-Shard &Endpoint::first_shard() const {
+ShardCore &Endpoint::first_shard() const {
     return engine.first_shard();
 }
 
@@ -116,16 +116,22 @@ bool Endpoint::is_lent() const {
     return !of_user.load() && !of_accept();
 }
 
-void Endpoint::Open::arrive(Shard &shard) {
-    shard.open(ep);
-}
-
 // Carries a reference of its own.
-void Endpoint::Close::arrive(Shard &shard) {
-    Shard *home = ep.shard.load();
+void Endpoint::Close::arrive(ShardCore &shard) {
+    ShardCore *home = ep.shard.load();
     if (home != &shard && home->post(*this)) return;
     shard.close(ep);
     ep.release();
+}
+
+void Endpoint::EndReceives::arrive(ShardCore &shard) {
+    shard.end_receives(ep);
+}
+
+void Endpoint::IdentityKnown::arrive(ShardCore &shard) {
+    posted.store(false);
+    shard.identity_known(ep);
+    ep.release();  // may destroy this
 }
 
 void Endpoint::Closed::released() {

@@ -13,11 +13,11 @@ namespace xfer {
 
 class Endpoint;
 class Notice;
-class Shard;
+class ShardCore;
 
 class Outbox {
 public:
-    explicit Outbox(Shard &shard) : shard_(shard) {}
+    explicit Outbox(ShardCore &shard) : shard_(shard) {}
 
     void post(EventNode &node);
     // None if the endpoint has too many that were not delivered.
@@ -35,7 +35,7 @@ public:
     bool empty() const { return events_.empty() && quiet_ends_.empty(); }
 
 private:
-    Shard &shard_;
+    ShardCore &shard_;
     EventList events_;
     EventList quiet_ends_;
     uint64_t count_ = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/transfer/cancel_index.h"
+#include "core/base/cancel_index.h"
 
 namespace xfer {
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/engine/outbox.h"
+#include "core/base/outbox.h"
 
 #include <algorithm>
 
-#include "core/engine/engine.h"
-#include "core/engine/shard.h"
+#include "core/base/endpoint.h"
+#include "core/base/shard_core.h"
 
 namespace xfer {
 
@@ -56,8 +56,8 @@ void Outbox::end_quiet() {
 }
 
 void Outbox::hand_over() {
-    if (events_.empty() || shard_.engine.dispatches()) return;
-    shard_.engine.hand_over(events_, count_);
+    if (events_.empty() || shard_.engine.events().dispatches()) return;
+    shard_.engine.events().hand_over(events_, count_);
     count_ = 0;
 }
 
@@ -66,7 +66,7 @@ void Outbox::deliver() {
     for (uint32_t i = 0; i < kEventsPerTurn && !events_.empty(); ++i) {
         EventNode &node = *events_.pop_front();
         --count_;
-        shard_.engine.dispatch(node);
+        shard_.engine.events().dispatch(node);
     }
     if (!events_.empty()) shard_.loop.defer(shard_);
 }

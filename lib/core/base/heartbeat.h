@@ -7,11 +7,11 @@
 
 namespace xfer {
 
-class Shard;
+class ShardCore;
 
 class Heartbeat final : public TimerSink {
 public:
-    explicit Heartbeat(Shard &shard) : shard_(shard), timer_(*this) {}
+    explicit Heartbeat(ShardCore &shard) : shard_(shard), timer_(*this) {}
 
     // Somebody is waited for: peers are looked at, if they were not.
     void arm() {
@@ -27,7 +27,7 @@ private:
     void look_soon();
     uint64_t interval() const;
 
-    Shard &shard_;
+    ShardCore &shard_;
     Timer timer_;
     bool asked_ = false;  // arm() since the last heartbeat began
     uint64_t listens_since_ = 0;

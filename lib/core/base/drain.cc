@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/engine/drain.h"
+#include "core/base/drain.h"
 
-#include "core/engine/engine.h"
-#include "core/engine/shard.h"
+#include "core/base/engine_core.h"
+#include "core/base/shard_core.h"
 
 namespace xfer {
 
@@ -22,11 +22,11 @@ bool Drain::revoke() {
 }
 
 // What the engine's close has ended did not end by itself.
-void Drain::release(Shard &shard) {
+void Drain::release(ShardCore &shard) {
     if (holds_.fetch_sub(1) == 1) finish(shard.engine.closing() ? XFER_ECANCELED : XFER_OK, shard);
 }
 
-void Drain::finish(Status status, Shard &shard) {
+void Drain::finish(Status status, ShardCore &shard) {
     State pending = State::pending;
     if (!state_.compare_exchange_strong(pending, State::told)) return;
     event_.event.status = status;
@@ -34,7 +34,7 @@ void Drain::finish(Status status, Shard &shard) {
     shard.outbox.post(event_);
 }
 
-void Drain::cancel(const CancelScope &scope, Shard &shard) {
+void Drain::cancel(const CancelScope &scope, ShardCore &shard) {
     if (state_.load() == State::pending && scope.has(event_.event.user))
         finish(XFER_ECANCELED, shard);
 }

@@ -3,9 +3,10 @@
 // on its way out of it leaves first. Nothing here needs memory: a region waits by a node of its own
 // (core/region/shard_regions.h), a message by a count, and a lane says on_quiesced for each before
 // its own end.
+#include "core/base/shard_core.h"
 #include "core/connection/connection.h"
-#include "core/engine/shard.h"
 #include "core/peer/peer.h"
+#include "core/region/shard_regions.h"
 #include "core/transfer/flow.h"
 
 namespace xfer {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/engine/options.h"
+#include "core/base/options.h"
 
 #include <algorithm>
 

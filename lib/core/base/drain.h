@@ -5,13 +5,13 @@
 
 #include <atomic>
 
+#include "core/base/cancel_index.h"
 #include "core/base/event.h"
-#include "core/transfer/cancel_index.h"
 #include "util/status.h"
 
 namespace xfer {
 
-class Shard;
+class ShardCore;
 
 class Drain {
 public:
@@ -22,9 +22,9 @@ public:
 
     // Something is under way: in a shard, or between two.
     void hold() { holds_.fetch_add(1); }
-    void release(Shard &shard);
-    void finish(Status status, Shard &shard);             // the first word counts
-    void cancel(const CancelScope &scope, Shard &shard);  // the wait, not what it waits for
+    void release(ShardCore &shard);
+    void finish(Status status, ShardCore &shard);             // the first word counts
+    void cancel(const CancelScope &scope, ShardCore &shard);  // the wait, not what it waits for
 
 private:
     enum class State { off, starting, pending, told };

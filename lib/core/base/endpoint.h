@@ -12,20 +12,22 @@
 
 #include "core/base/counters.h"
 #include "core/base/event.h"
+#include "core/base/first_failure.h"
 #include "core/base/handle.h"
 #include "core/base/mailbox.h"
-#include "core/message/cross_shard.h"
-#include "core/transfer/first_failure.h"
-#include "core/transfer/submit_order.h"
+#include "core/base/submit_order.h"
 #include "util/ref.h"
 #include "wire/hello.h"
 
 namespace xfer {
 
-class Engine;
+class EngineCore;
 class Endpoint;
 class Notice;
 class Peer;
+class Receive;
+class ShardCore;
+struct InPosted;
 struct InPeer;
 struct Lingering;
 
@@ -35,15 +37,15 @@ class Endpoint final : public Handle,
                        public ListNode<Lingering> {
 public:
     // `listed`: where its peer may be dialed.
-    Endpoint(Engine &engine, std::vector<std::string> listed, uint64_t user);
+    Endpoint(EngineCore &engine, std::vector<std::string> listed, uint64_t user);
     ~Endpoint() override;
 
     // ---- any thread
-    Engine &engine;
+    EngineCore &engine;
     const std::string uri;       // the first of the list; empty: by its id alone, or inbound
     std::atomic<uint64_t> user;  // of the last xfer_ep_keep, or of the open
     std::optional<EngineId> expected;
-    std::atomic<Shard *> shard{
+    std::atomic<ShardCore *> shard{
         nullptr};                    // whose loop owns the peer; moves when the identity is known
     std::atomic<bool> moved{false};  // to another loop, ever
     std::atomic<uint32_t> state{XFER_EP_IDLE};
@@ -71,8 +73,8 @@ public:
     bool admit_flush() { return admit(2 * max_operations_); }  // also where operations are refused
     // Where an operation enters. An ordered one of an endpoint that has moved goes through every
     // loop, behind what was posted there before it moved; `passes` says so.
-    Shard &entry(bool ordered, bool &passes) const {
-        Shard *home = shard.load();
+    ShardCore &entry(bool ordered, bool &passes) const {
+        ShardCore *home = shard.load();
         passes = ordered && moved.load();
         return passes ? first_shard() : *home;
     }
@@ -102,23 +104,16 @@ public:
 
     // ---- the loop
     Peer *peer = nullptr;
-    std::unique_ptr<Peer> spare;         // to be its peer, if none is there by that address
     std::unique_ptr<Notice> down_event;  // of the connection that there is: its end must be told
     uint32_t busy = 0;                   // transfers and requests that have not ended
     SubmitOrder order;                   // of its transfers, but for pulls
     FirstFailure first_failure;          // of the same
     bool closing = false;
 
-    class Open final : public Message {
-    public:
-        explicit Open(Endpoint &owner) : ep(owner) {}
-        void arrive(Shard &shard) override;
-        Endpoint &ep;
-    } open{*this};
     class Close final : public Message {
     public:
         explicit Close(Endpoint &owner) : ep(owner) {}
-        void arrive(Shard &shard) override;
+        void arrive(ShardCore &shard) override;
         Endpoint &ep;
     } close{*this};
     class Closed final : public EventNode {
@@ -127,8 +122,23 @@ public:
         void released() override;
         Endpoint &ep;
     } closed_event{*this};
-    EndReceives end_receives{*this};
-    IdentityKnown identity_known{*this};
+    // Its close, on its way to its receives on the first loop, and back with them.
+    class EndReceives final : public Message {
+    public:
+        explicit EndReceives(Endpoint &owner) : ep(owner) {}
+        void arrive(ShardCore &shard) override;
+        Endpoint &ep;
+        ShardCore *home = nullptr;
+        List<Receive, InPosted> receives;
+    } end_receives{*this};
+    // Who its peer is, on its way to the first loop, where receives name it.
+    class IdentityKnown final : public Message {
+    public:
+        explicit IdentityKnown(Endpoint &owner) : ep(owner) {}
+        void arrive(ShardCore &shard) override;
+        Endpoint &ep;
+        std::atomic<bool> posted{false};
+    } identity_known{*this};
 
 private:
     bool admit(uint32_t limit) {
@@ -140,7 +150,7 @@ private:
         return false;
     }
     bool take_room(uint32_t limit);  // it was counted, and is one too many
-    Shard &first_shard() const;
+    ShardCore &first_shard() const;
 
     const uint32_t max_operations_;
     mutable std::mutex info_mutex_;

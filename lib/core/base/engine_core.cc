@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/base/engine_core.h"
+
+#include <pthread.h>
+
+#include <array>
+
+#include "core/base/endpoint.h"
+#include "core/base/shard_core.h"
+#include "util/check.h"
+
+namespace xfer {
+
+uint32_t EngineCore::forks_so_far() {
+    static const int counted = ::pthread_atfork(nullptr, nullptr, [] { all_forks_.fetch_add(1); });
+    XFER_CHECK(counted == 0);
+    return all_forks_.load();
+}
+
+EngineCore::EngineCore(Options options, uint32_t undecided, EventSink &events, const Rooms &rooms)
+    : Handle(Magic::engine),
+      options_(std::move(options)),
+      forks_(forks_so_far()),
+      slots_(options_.max_connections),
+      undecided_(undecided),
+      events_(events),
+      rooms_(rooms) {}
+
+EngineCore::~EngineCore() = default;
+
+uint64_t EngineCore::random_u64() const {
+    std::array<uint8_t, 8> bytes;
+    self_.random(self_.random_context, bytes);
+    return load<uint64_t>(bytes.data());
+}
+
+ShardCore &EngineCore::home(const EngineId &id) const {
+    return *shards_[load<uint64_t>(id.data()) % shards_.size()];
+}
+
+bool EngineCore::post_from(size_t index, Message &message) const {
+    for (; index < shards_.size(); ++index)
+        if (shards_[index]->post(message)) return true;
+    return false;
+}
+
+void EngineCore::close_silently(Endpoint &ep) {
+    ep.retain();
+    if (!ep.shard.load()->post(ep.close)) ep.release();
+}
+
+}  // namespace xfer

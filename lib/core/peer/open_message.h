@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// xfer_ep_open, on its way to the loop that its peer falls to.
+#pragma once
+
+#include <memory>
+
+#include "core/base/endpoint.h"
+#include "core/peer/peer.h"
+
+namespace xfer {
+
+class OpenMessage final : public Message {
+public:
+    // `spare`: to be its peer, if none is there by its identity or addresses.
+    OpenMessage(Endpoint &ep, std::unique_ptr<Peer> spare) : ep_(ep), spare_(std::move(spare)) {}
+    void arrive(ShardCore &shard) override;
+
+private:
+    Endpoint &ep_;
+    std::unique_ptr<Peer> spare_;
+};
+
+}  // namespace xfer
