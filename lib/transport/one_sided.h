@@ -2,7 +2,7 @@
 // A path by which an initiator reaches regions of its peer by itself: memory that both have mapped,
 // a copy by the kernel, an adapter that needs a key. The owner's core exports a region and sends
 // the key over the channel; the initiator's imports it, and lends it to each op; the owner
-// withdraws it when the region ends (core/region/import_table.h). What can't be done so goes as a
+// withdraws it when the region ends (core/connection/import_table.h). What can't be done so goes as a
 // request, by another path. Thread: as Path.
 #pragma once
 

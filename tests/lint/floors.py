@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Includes in lib/ never run up the floors, and only transport/builtin.cc knows the concrete transports.
+"""Includes in lib/ never run up: neither the floors nor the rooms of core, and only transport/builtin.cc knows the
+concrete transports.
 
 transport/stream/ is none of them, but what those over sockets stand on.
 """
@@ -11,6 +12,7 @@ from pathlib import Path
 import tree
 
 FLOORS = ["api", "core", "transport", "device", "loop", "wire", "util"]
+ROOMS = ["engine", "peer", "message", "transfer", "region", "connection", "base"]  # of core
 
 
 def concrete(path):
@@ -26,6 +28,12 @@ def fault(here, there):
         return "is not written from lib/, as floor/name.h"
     if FLOORS.index(there.parts[0]) < FLOORS.index(here.parts[0]):
         return f"{here.parts[0]} stands below {there.parts[0]}"
+    if here.parts[0] == there.parts[0] == "core":
+        rooms = [ROOMS.index(path.parts[1]) if path.parts[1] in ROOMS else None for path in (here, there)]
+        if None in rooms:
+            return "core has no such room"
+        if rooms[1] < rooms[0]:
+            return f"{here.parts[1]} stands below {there.parts[1]}"
     known = concrete(there)
     if known == "stream" and concrete(here):
         return None

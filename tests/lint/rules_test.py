@@ -40,6 +40,17 @@ class Floors(unittest.TestCase):
             self.assertEqual(len(self.faults(here, f'#include "{there}"')), 1, (here, there))
             self.assertEqual(len(self.faults(here, f"# include <{there}>")), 1, (here, there))
 
+    def test_rooms_of_core_know_their_own_and_lower_ones(self):
+        for here, there in [
+            ("core/engine/shard.h", "core/base/shard_core.h"),
+            ("core/peer/session.h", "core/message/message_receiver.h"),
+            ("core/message/send.h", "core/transfer/operation.h"),
+            ("core/transfer/transfer.cc", "core/connection/connection.h"),
+        ]:
+            self.assertEqual(self.faults(here, f'#include "{there}"'), [])
+            self.assertEqual(len(self.faults(there, f'#include "{here}"')), 1, (there, here))
+        self.assertEqual(len(self.faults("core/peer/peer.h", '#include "core/attic/peer.h"')), 1)
+
     def test_concrete_transports_are_known_to_one_file(self):
         for here in ["core/engine/engine.cc", "transport/transport.h", "transport/stream/channel.cc", "api/engine.cc"]:
             self.assertEqual(len(self.faults(here, '#include "transport/tcp/tcp.h"')), 1, here)

@@ -30,7 +30,7 @@ struct RendezvousSocket {
         if (!half_open.admits(source, now)) return nullptr;
         displaced = half_open.full() ? half_open.displace(now) : nullptr;
         alignas(8) static char nobody[8];
-        places.emplace_back(*reinterpret_cast<Connection *>(nobody));
+        places.emplace_back(*reinterpret_cast<Session *>(nobody));
         half_open.enter(places.back(), source, now);
         return &places.back();
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an initiator knows of regions that it reaches by itself.
-#include "core/region/import_table.h"
+#include "core/connection/import_table.h"
 
 #include <doctest/doctest.h>
 

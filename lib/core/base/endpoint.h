@@ -89,6 +89,8 @@ public:
     bool list(const std::vector<std::string> &uris);
     bool lists(const std::string &uri) const;
     bool lists_several() const;
+    // It was opened for whoever answers at an address.
+    bool is_by_address() const { return !uri.empty() && !expected; }
     bool waits_anywhere() const;  // opened by its peer's id alone, and no address was added
     template <typename Visit>
     void each_listed(Visit visit) const {

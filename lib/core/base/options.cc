@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "core/base/limits.h"
-#include "core/peer/acceptor.h"
 #include "transport/builtin.h"
 #include "util/uri.h"
 
@@ -120,6 +119,14 @@ void take_times(const xfer_engine_options_t &given, Options &options) {
 }
 
 }  // namespace
+
+std::vector<std::string> with_port(std::vector<std::string> addresses, const std::string &port) {
+    constexpr std::string_view kPlace = "{port}";
+    for (std::string &address : addresses)
+        if (const size_t at = address.find(kPlace); at != std::string::npos)
+            address.replace(at, kPlace.size(), port);
+    return addresses;
+}
 
 Failure take_listen_options(const xfer_listen_options_t &given, const Uri &uri,
                             std::vector<std::string> &advertise) {

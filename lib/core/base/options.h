@@ -41,6 +41,9 @@ struct Options {
     uint32_t max_connections = 0, max_operations = 0;
 };
 
+// The port that was bound stands for "{port}" in each.
+std::vector<std::string> with_port(std::vector<std::string> addresses, const std::string &port);
+
 // What one says for a listener at `uri`; "{port}" is still in `advertise`.
 Failure take_listen_options(const xfer_listen_options_t &given, const Uri &uri,
                             std::vector<std::string> &advertise);

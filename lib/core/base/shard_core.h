@@ -29,6 +29,7 @@ class Inbound;
 class Operation;
 class Peer;
 class PeerTable;
+class Region;
 class Request;
 class ShardRegions;
 
@@ -92,6 +93,10 @@ public:
     // Destroyed when no callback of its channels runs.
     virtual void defer_delete(Connection &connection) = 0;
     virtual uint64_t keep_alive() = 0;  // looks at each peer; when to do so again
+    // Peers are told, and connections let go of it.
+    virtual void region_added(Region &region) = 0;
+    virtual void region_ended(Region &region) = 0;
+    virtual void cancel_receives(const CancelScope &scope) = 0;
     // On the first loop: receives that name an endpoint end with it.
     virtual void end_receives(Endpoint &ep) = 0;
     virtual void identity_known(Endpoint &ep) = 0;

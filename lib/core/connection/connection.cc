@@ -6,9 +6,6 @@
 
 #include "core/base/engine_core.h"
 #include "core/base/shard_core.h"
-#include "core/peer/connection_limit.h"
-#include "core/peer/inbound.h"
-#include "core/peer/peer.h"
 #include "wire/short_name.h"
 
 namespace xfer {
@@ -22,12 +19,16 @@ bool is_work(FrameType type) {
 
 }  // namespace
 
-Connection::Connection(ShardCore &owner, Side initiator, uint64_t local_number, uint64_t count)
+Connection::Connection(ShardCore &owner, ConnectionSink &above, const Rooms &rooms, Side initiator,
+                       uint64_t local_number, uint64_t count)
     : shard(owner),
+      sink(above),
       side(initiator),
       number(local_number),
       sequence(count),
       handshake(owner.engine.self(), initiator, count),
+      notify_receiver(rooms.notify_receiver),
+      message_receiver(rooms.message_receiver),
       handshake_limit_(*this),
       probe_limit_(*this),
       quiet_limit_(*this),
@@ -38,7 +39,6 @@ Connection::Connection(ShardCore &owner, Side initiator, uint64_t local_number, 
 }
 
 Connection::~Connection() {
-    leave_half_open();
     disarm_timers();
 }
 
@@ -70,17 +70,7 @@ void Connection::send_hello(const Statement &statement) {
     say(handshake.hello(statement));
 }
 
-// Lookups don't wait for `ready`: their questions travel with the proof. If this attempt loses
-// they are asked again on the one that lives.
-void Connection::send_proof(const Statement &statement, RequestList &waiting) {
-    std::vector<Question> questions;
-    for (Request &request : waiting) {
-        if (questions.size() == kMaxQuestions) break;
-        if (request.type() != XFER_EVENT_LOOKUP) continue;
-        questions.push_back({request.name, request.wait});
-        request.ListNode<InRequests>::unlink();
-        note(request);
-    }
+void Connection::send_proof(const Statement &statement, std::vector<Question> questions) {
     say(handshake.proof(statement, std::move(questions)));
     apply({.kind = ConnectionInput::proved});
 }
@@ -99,19 +89,14 @@ void Connection::begin() {
     touch();
     control().open();
     if (shard.engine.options().lanes != XFER_NONE) control().rail.window = kLaneWindow / 8;
-    uint64_t number = 0;
-    for (const Question &question : handshake.take_questions())
-        target_side.lookup(++number, question.name, question.wait);
-    for (const uint64_t seq : forgotten_)
-        send_forget(seq);
-    forgotten_.clear();
+    sink.on_live();
 }
 
 void Connection::on_up(Lane &lane) {
     if (closing()) return;
     if (lane.number == 0) {
         lane.state = Lane::State::joining;
-        return peer->hear({Input::up, number, 0, 0, {}});
+        return sink.on_up();
     }
     lane.state = Lane::State::joining;
     lane.channel->send_hello(handshake.lane(lane.number, lane.generation));
@@ -145,9 +130,9 @@ void Connection::hear(Lane &lane, const Hello &message, ConstBytes raw) {
     if (status != XFER_OK) return refuse(status);
     switch (message.kind) {
     case HelloKind::reply:
-        return peer->hear_reply(*this, message, raw);
+        return sink.on_reply(message, raw);
     case HelloKind::ready:
-        return peer->hear({Input::ready, number, 0, 0, message.statement});
+        return sink.on_ready(message);
     default:
         return refuse(XFER_EPROTO);
     }
@@ -159,11 +144,11 @@ void Connection::hear(Lane &lane, const Hello &message, ConstBytes raw) {
 void Connection::hear_half_open(const Hello &message, ConstBytes raw) {
     if (candidate) return refuse(XFER_EPROTO);
     if (message.kind == HelloKind::lane && handshake.heard().empty())
-        return shard.inbound.admit_lane(*this, message, raw);
+        return sink.on_lane(message, raw);
     const Status status = handshake.hear(message, raw);
     if (status == XFER_EAUTH) return refuse(status, handshake.why_unproved(message));
     if (status != XFER_OK) return refuse(status);
-    if (message.kind == HelloKind::proof) return shard.inbound.admit(*this, message, raw);
+    if (message.kind == HelloKind::proof) return sink.on_proof(message, raw);
     const Identity &claimed = message.identity;
     const EngineCore::Name &own = shard.engine.identity();
     if (claimed.id == own.id && claimed.incarnation != own.incarnation)
@@ -176,7 +161,7 @@ void Connection::hear_half_open(const Hello &message, ConstBytes raw) {
 void Connection::wait_for_verdict(Peer &visited, const Statement &statement) {
     candidate = &visited;
     proved = statement;
-    leave_half_open();
+    sink.leave_half_open();
     const uint64_t patience = shard.engine.options().connect_ms * kNsPerMs;
     shard.loop.arm(handshake_limit_, shard.now() + patience - patience / 4);
 }
@@ -184,10 +169,6 @@ void Connection::wait_for_verdict(Peer &visited, const Statement &statement) {
 void Connection::hurry() {
     if (side != Side::ours || state_.proved || closing() || !handshake_limit_.armed()) return;
     shard.loop.arm(handshake_limit_, std::min(handshake_limit_.due, shard.now() + kHurryNs));
-}
-
-void Connection::leave_half_open() {
-    shard.inbound.leave(half_open_);
 }
 
 void Connection::refuse(Status status, std::string_view words) {
@@ -212,7 +193,7 @@ void Connection::close(const Failure &reason) {
 }
 
 void Connection::close_lanes(const Failure &reason, Status bye) {
-    leave_half_open();
+    sink.leave_half_open();
     why = reason;
     Frame frame;
     frame.type = FrameType::bye;
@@ -242,14 +223,13 @@ void Connection::end() {
 // Deferred: more credit, or the end of it all.
 void Connection::run() {
     lanes.give_back();
-    if (state_.phase == ConnectionState::Phase::ended)
-        return peer ? peer->ended(*this) : shard.inbound.gone(*this);
-    if (usable()) peer->flow.pump();
+    if (state_.phase == ConnectionState::Phase::ended) return sink.on_ended();
+    if (usable()) sink.pump();
     leave_when_quiet();
 }
 
 void Connection::pump_soon() {
-    if (peer->flow.waiting() || awaits_quiet(state_)) shard.loop.defer(*this);
+    if (sink.waiting() || awaits_quiet(state_)) shard.loop.defer(*this);
 }
 
 void Connection::on_timer(Timer &timer) {
@@ -303,17 +283,17 @@ void Connection::perform(const ConnectionOutput &output, const Failure &reason) 
     case ConnectionOutput::disarm_probe:
         return shard.loop.disarm(probe_limit_);
     case ConnectionOutput::count_offer:
-        return shard.limit.leaving(true);
+        return sink.count_idle_offer(true);
     case ConnectionOutput::uncount_offer:
-        return shard.limit.leaving(false);
+        return sink.count_idle_offer(false);
     case ConnectionOutput::resume:
         return resume();
     case ConnectionOutput::drain:
         return drain();
     case ConnectionOutput::put_off:
-        return peer->put_off(*this);
+        return sink.put_off();
     case ConnectionOutput::answered:
-        return peer->hear({Input::answered, number, 0, 0, {}});
+        return sink.on_answered();
     case ConnectionOutput::close:
         return close_lanes(reason, output.status);
     case ConnectionOutput::end:
@@ -332,9 +312,13 @@ void Connection::send_word(FrameType type, Status status, uint64_t seq) {
 // ---- live
 
 void Connection::touch() {
-    last_use_ = shard.now();
+    count_use();
     shard.heartbeat.arm();
-    if (peer) peer->used();
+    sink.on_use();
+}
+
+void Connection::count_use() {
+    last_use_ = shard.now();
 }
 
 Status Connection::refusal(const EngineId &owner, uint64_t incarnation) const {
@@ -359,37 +343,32 @@ bool Connection::send(const Frame &frame, ConstBytes body) {
     return taken;
 }
 
+// Nothing here needs memory: a region waits by a node of its own (core/region/shard_regions.h), a
+// message by a count, and a lane says on_quiesced for each before its own end.
+uint32_t Connection::retire(Target target, Status why) {
+    const uint32_t count = lanes.retire(target, why);
+    quiet_awaited_ += count;
+    if (count) shard.heartbeat.arm();
+    if (count && !quiet_limit_.armed()) shard.loop.arm(quiet_limit_, shard.now() + kRetireNs);
+    return count;
+}
+
+void Connection::on_quiesced(Target target) {
+    if (--quiet_awaited_ == 0) shard.loop.disarm(quiet_limit_);
+    sink.on_quiesced(target);
+}
+
+// A chunk that is half received: the next one is refused with its first byte.
+void Connection::discard(NotificationId notification) {
+    lanes.discard(notification);
+}
+
 // A peer that sends control frames elsewhere broke the protocol.
 void Connection::on_control(Lane &lane, const Frame &frame, ConstBytes body) {
     if (closing()) return;
     if (!lanes.hears_control_on(lane))
         return close({XFER_EPROTO, 0, 0, "a control frame on a data lane"});
     switch (frame.type) {
-    case FrameType::lookup:
-        touch();
-        return target_side.lookup(frame.seq,
-                                  {reinterpret_cast<const char *>(body.data()), body.size()},
-                                  frame.flags & kLookupWait);
-    case FrameType::forget:
-        return target_side.forget(frame.seq);
-    case FrameType::found:
-        return answer(frame, body);
-    case FrameType::gone:
-        return peer->tell_gone(body);
-    case FrameType::notify:
-        touch();
-        return notify_receiver.hear(frame, body);
-    case FrameType::noted:
-        if (peer->live() == this) peer->flow.noted(frame);
-        return;
-    case FrameType::message:
-        touch();
-        return message_receiver.hear(frame, body);
-    case FrameType::cancel:
-        return message_receiver.withdraw(frame);
-    case FrameType::kept:
-    case FrameType::taken:
-        return answer_to_message(frame);
     case FrameType::ping: {
         Frame pong;
         pong.type = FrameType::pong;
@@ -398,7 +377,8 @@ void Connection::on_control(Lane &lane, const Frame &frame, ConstBytes body) {
         return;
     }
     case FrameType::pong:
-        return on_pong(frame);
+        apply({.kind = ConnectionInput::pong});
+        return sink.on_frame(frame, body);
     case FrameType::lanes:
         return lanes.asked(frame);
     case FrameType::shift:
@@ -414,7 +394,7 @@ void Connection::on_control(Lane &lane, const Frame &frame, ConstBytes body) {
     case FrameType::bye:
         return on_leave(frame);
     default:
-        return close({XFER_EPROTO, 0, 0, "a frame that does not belong on the control channel"});
+        return sink.on_frame(frame, body);
     }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One attempt to be connected, and if it lives the connection: a control channel, and data lanes
-// that join it. It speaks; Peer decides.
+// that join it. What it carries is for its sink; Session (core/peer/session.h) is the whole.
 #pragma once
 
 #include <memory>
@@ -8,38 +8,34 @@
 #include <string>
 #include <vector>
 
-#include "core/base/limits.h"
+#include "core/connection/connection_sink.h"
 #include "core/connection/connection_state.h"
 #include "core/connection/handshake.h"
 #include "core/connection/lane_set.h"
-#include "core/message/message_receiver.h"
-#include "core/peer/half_open.h"
-#include "core/peer/request.h"
-#include "core/region/target.h"
-#include "core/transfer/notify_receiver.h"
 #include "transport/transport.h"
-#include "util/fixed_vector.h"
 #include "util/memory.h"
 
 namespace xfer {
 
+class MessageReceiver;
+class NotifyReceiver;
 class Peer;
+class ShardCore;
 struct InHolder;     // its peer's, the half-open connections, or those to be destroyed
 struct InUndecided;  // half-open connections that wait for the application's verdict
 
-class Connection final : public TimerSink,
-                         public Task,
-                         public ListNode<InHolder>,
-                         public ListNode<InUndecided> {
+class Connection : public TimerSink,
+                   public Task,
+                   public ListNode<InHolder>,
+                   public ListNode<InUndecided> {
 public:
-    Connection(ShardCore &shard, Side side, uint64_t number, uint64_t sequence);
-    ~Connection();
+    virtual ~Connection();
 
     // ---- what the state machine orders
     Status dial(const Uri &uri);
     void hurry();  // an attempt of ours: there is another address to be tried
     void send_hello(const Statement &statement);
-    void send_proof(const Statement &statement, RequestList &waiting);  // with the first questions
+    void send_proof(const Statement &statement, std::vector<Question> questions);
     void send_ready(const Statement &statement);
     void go_live();
     void probe();
@@ -56,17 +52,11 @@ public:
     void pump_soon();
     Status refusal(const EngineId &owner,
                    uint64_t incarnation) const;  // of work that names another engine
-    void ask(Request &request);                  // or puts it back where it waits
-    RequestList &asked() { return asked_; }
-    void put_off(RequestList &into);    // what waits for a name: the peer goes
-    void take_back(RequestList &into);  // what was asked, when the connection has ended
-    void take_back(Request &request, RequestList &into);
-    void forget(Request &request);
     bool send(const Frame &frame, ConstBytes body = {});
-    void retire(Region &region);
     void discard(NotificationId notification);
-    uint32_t retire(MessageId message);  // lanes by which its bytes are on their way out
-    uint64_t keep_alive(uint64_t now);   // heartbeat: silence, idleness; when to look again
+    // Lanes by which its bytes are on their way out: on_quiesced follows for each of them.
+    uint32_t retire(Target target, Status why);
+    uint64_t keep_alive(uint64_t now);  // heartbeat: silence, idleness; when to look again
     bool idle() const;
     bool may_go() const;  // nothing is under way here, and it can come back
     void offer_end();
@@ -88,6 +78,7 @@ public:
     void run() override;
 
     ShardCore &shard;
+    ConnectionSink &sink;
     const Side side;
     const uint64_t number;
     uint64_t sequence;
@@ -99,9 +90,9 @@ public:
     std::string uri;   // that was dialed
     Handshake handshake;
     LaneSet lanes{*this};
-    TargetSide target_side{*this};
-    NotifyReceiver notify_receiver{*this};
-    MessageReceiver message_receiver{*this};
+    // Of the rooms above, and used where their classes are known.
+    NotifyReceiver &notify_receiver;
+    MessageReceiver &message_receiver;
     Failure why;  // it ended
     bool live() const { return state_.lived; }
     bool closing() const { return is_closing(state_); }
@@ -110,9 +101,16 @@ public:
     uint64_t retry_ns() const { return retry_ns_; }
     uint64_t rtt_ns = 0;
 
+protected:
+    struct Rooms {
+        NotifyReceiver &notify_receiver;
+        MessageReceiver &message_receiver;
+    };
+    Connection(ShardCore &shard, ConnectionSink &sink, const Rooms &rooms, Side side,
+               uint64_t number, uint64_t sequence);
+    void count_use();
+
 private:
-    friend class Inbound;
-    friend class Peer;
     void say(ConstBytes words);
     // One step of the state machine, with all that it orders. `reason`: if that ends it.
     void apply(ConnectionInput input, const Failure &reason = {});
@@ -125,11 +123,6 @@ private:
     void hear(Lane &lane, const Hello &message, ConstBytes raw);
     void hear_half_open(const Hello &message, ConstBytes raw);
     void refuse(const Failure &why);
-    void note(Request &request);
-    void send_forget(uint64_t seq);
-    void answer(const Frame &frame, ConstBytes body);
-    void on_pong(const Frame &frame);
-    void answer_to_message(const Frame &frame);
     void on_leave(const Frame &frame);
     void on_drain(const Frame &frame);
     void leave_when_quiet();
@@ -137,14 +130,7 @@ private:
     void offer_unanswered();
     void finish();
     void disarm_timers();
-    void leave_half_open();  // it has proved itself, or is over
 
-    HalfOpenPlace half_open_{*this};
-    RequestList asked_;
-    uint64_t last_question_ = 0;
-    FixedVector<uint64_t, kMaxQuestions>
-        forgotten_;  // questions of the proof, until frames may be sent
-    uint32_t lanes_that_send(Target target, Status why);  // on_quiesced follows for each of them
     uint32_t quiet_awaited_ = 0;
     Timer handshake_limit_;
     Timer probe_limit_;  // since the first newcomer asked

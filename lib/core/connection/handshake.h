@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/base/self.h"
-#include "core/peer/peer_state.h"
+#include "core/base/side.h"
 #include "wire/proof.h"
 
 namespace xfer {

@@ -8,7 +8,6 @@
 #include "core/base/engine_core.h"
 #include "core/base/shard_core.h"
 #include "core/connection/connection.h"
-#include "core/peer/peer.h"
 #include "util/memory.h"
 #include "wire/short_name.h"
 
@@ -232,7 +231,7 @@ void LaneSet::joined(Lane &lane) {
         lane.open();
         if (!reopen_.armed()) open_data_lanes();
     }
-    connection_.peer->flow.pump();
+    connection_.sink.pump();
 }
 
 void LaneSet::switch_control_to(Lane &lane) {
@@ -253,7 +252,7 @@ void LaneSet::on_control_switch(const Lane &from) {
     control_switched_ = true;
     if (connection_.side == Side::theirs) switch_control_to(*local);
     local->channel->resume();
-    connection_.peer->flow.pump();
+    connection_.sink.pump();
 }
 
 std::string_view LaneSet::local_path() const {

@@ -113,7 +113,7 @@ void OneSidedRail::answer(const Frame &asked, uint64_t key) {
 // The allocation is noted, too: its end is told although no region of its number may be exported.
 Status OneSidedRail::export_region(const Access &access, ExportKey &made) {
     ExportedMemory memory;
-    const Status status = lane.connection.target_side.find_export(access, memory);
+    const Status status = lane.connection.sink.find_export(access, memory);
     if (status != XFER_OK) return status;
     auto key = one_sided_->export_region({access.region}, memory);
     if (!key) return key.error().status;

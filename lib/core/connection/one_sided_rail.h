@@ -6,8 +6,8 @@
 
 #include <unordered_set>
 
+#include "core/connection/import_table.h"
 #include "core/connection/rail.h"
-#include "core/region/import_table.h"
 #include "transport/one_sided.h"
 
 namespace xfer {

@@ -4,7 +4,6 @@
 #include "core/base/engine_core.h"
 #include "core/base/shard_core.h"
 #include "core/connection/connection.h"
-#include "core/peer/peer.h"
 #include "util/memory.h"
 
 namespace xfer {
@@ -77,7 +76,7 @@ void Rail::finish(Op &op, Status status) {
         lane.last_moved = op.moved;
     }
     Connection &connection = lane.connection;
-    connection.peer->flow.done(op, status);
+    connection.sink.on_done(op, status);
     connection.pump_soon();
     if (lane.one_sided.has_declined()) connection.shard.loop.defer(connection);
 }
@@ -85,8 +84,8 @@ void Rail::finish(Op &op, Status status) {
 Status Rail::on_access(Dir dir, const Access &access, std::span<const WirePiece> pieces,
                        std::vector<iovec> &out) {
     Status status = XFER_ENOMEM;
-    TargetSide &target = lane.connection.target_side;
-    if (!catch_bad_alloc([&] { status = target.access(dir, access, pieces, out); })) out.clear();
+    ConnectionSink &sink = lane.connection.sink;
+    if (!catch_bad_alloc([&] { status = sink.access(dir, access, pieces, out); })) out.clear();
     return status;
 }
 
@@ -103,11 +102,11 @@ void Rail::on_quiesced(Target target) {
 }
 
 void Rail::on_unmapped(Target target) {
-    lane.connection.target_side.unmapped(target);
+    lane.connection.sink.on_unmapped(target);
 }
 
 void Rail::on_notification_begun(NotificationId notification, uint64_t key) {
-    lane.connection.notify_receiver.unseen(notification, key);
+    lane.connection.sink.on_notification_begun(notification, key);
 }
 
 // Its channel says so next.

@@ -7,7 +7,6 @@
 #include "core/base/engine_core.h"
 #include "core/base/shard_core.h"
 #include "core/connection/connection.h"
-#include "core/peer/peer.h"
 
 namespace xfer {
 
@@ -25,14 +24,14 @@ void Connection::on_leave(const Frame &frame) {
         return apply({.kind = ConnectionInput::idle_close_denied, .now = shard.now()});
     if (frame.status != XFER_EAGAIN)
         return close({frame.status, XFER_ORIGIN_PEER, frame.status, "the peer said goodbye"});
-    apply({.kind = ConnectionInput::idle_close_offered, .idle = idle() && peer->reachable()},
+    apply({.kind = ConnectionInput::idle_close_offered, .idle = idle() && sink.reachable()},
           went_idle());
 }
 
 void Connection::resume() {
     touch();
-    peer->ask_waiting();
-    peer->flow.pump();
+    sink.ask_waiting();
+    sink.pump();
 }
 
 void Connection::drain() {
@@ -45,17 +44,17 @@ void Connection::on_drain(const Frame &frame) {
 }
 
 void Connection::leave_when_quiet() {
-    if (!awaits_quiet(state_) || !asked_.empty() || !peer->flow.quiet()) return;
+    if (!awaits_quiet(state_) || !sink.quiet()) return;
     apply({.kind = ConnectionInput::quiesced},
           {XFER_ECLOSED, XFER_ORIGIN_PEER, XFER_ECLOSED, "the peer drains"});
 }
 
 bool Connection::idle() const {
-    return live() && !peer->flow.busy() && const_cast<RequestList &>(asked_).empty();
+    return live() && !sink.busy();
 }
 
 bool Connection::may_go() const {
-    return xfer::may_go(state_, shard.now()) && idle() && quiet_awaited_ == 0 && peer->reachable();
+    return xfer::may_go(state_, shard.now()) && idle() && quiet_awaited_ == 0 && sink.reachable();
 }
 
 void Connection::offer_end() {
@@ -79,8 +78,7 @@ void Connection::probe() {
 // somebody waits for it, and once after that.
 bool Connection::is_quiescent() const {
     return lanes.has_local_path() && idle() && usable() && !state_.probing && quiet_awaited_ == 0 &&
-           notify_receiver.quiet() && message_receiver.quiet() && !peer->awaited() &&
-           lanes.control().channel->last_heard() > last_use_;
+           sink.quiescent() && lanes.control().channel->last_heard() > last_use_;
 }
 
 uint64_t Connection::keep_alive(uint64_t now) {

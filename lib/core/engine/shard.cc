@@ -198,6 +198,20 @@ void Shard::identity_known(Endpoint &ep) {
     engine.receive_queue().identity_known(ep);
 }
 
+void Shard::region_added(Region &region) {
+    for (Peer &peer : peers.all())
+        peer.added(region);
+}
+
+void Shard::region_ended(Region &region) {
+    for (Peer &peer : peers.all())
+        peer.retire(region);
+}
+
+void Shard::cancel_receives(const CancelScope &scope) {
+    engine.receive_queue().cancel(scope);
+}
+
 void Shard::look_after_peers() {
     limit.wake();
 }

@@ -44,6 +44,9 @@ public:
     uint64_t keep_alive() override;
     void end_receives(Endpoint &ep) override;
     void identity_known(Endpoint &ep) override;
+    void region_added(Region &region) override;
+    void region_ended(Region &region) override;
+    void cancel_receives(const CancelScope &scope) override;
     void look_after_peers() override;
     void connected(Connection &connection) override;
     void disconnected(Connection &connection) override;

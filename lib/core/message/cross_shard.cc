@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/message/cross_shard.h"
 
+#include "core/message/message_receiver.h"
 #include "core/base/engine_core.h"
 #include "core/base/shard_core.h"
 #include "core/connection/connection.h"
 #include "core/connection/connection_table.h"
 #include "core/message/receive_queue.h"
-#include "core/peer/peer.h"
 #include "util/memory.h"
 
 namespace xfer {
@@ -119,7 +119,7 @@ void CrossShard::pull(Receive &receive) {
     Connection *live = shard_.connections.find(receive.connection);
     if (!live || !live->usable()) return lose(receive);
     Endpoint *ep = receive.named.get();
-    if (!ep && !catch_bad_alloc([&] { ep = &live->peer->unnamed(); })) {
+    if (!ep && !catch_bad_alloc([&] { ep = &live->sink.unnamed(); })) {
         live->message_receiver.taken(receive.number, XFER_ENOMEM);
         return receive.end(shard_, XFER_ENOMEM);
     }
@@ -131,7 +131,7 @@ void CrossShard::pull(Receive &receive) {
     ep->retain();
     ep->outstanding.fetch_add(1);
     if (receive.named) ep->receives.fetch_sub(1);  // counted as an operation from here on
-    live->peer->pull(receive);
+    live->sink.pull(receive);
 }
 
 void CrossShard::lose(Receive &receive) {

@@ -6,7 +6,6 @@
 #include "core/base/shard_core.h"
 #include "core/connection/connection.h"
 #include "core/message/receive_queue.h"
-#include "core/peer/peer.h"
 #include "wire/crc32c.h"
 
 namespace xfer {
@@ -43,7 +42,7 @@ void MessageReceiver::hear(const Frame &message, ConstBytes body) {
     arrival.incarnation = connection_.handshake.peer().incarnation;
     arrival.tag = message.region;
     arrival.sync = (message.flags & kSync) != 0;
-    if (Endpoint *ep = connection_.peer->event_endpoint()) arrival.source = Ref(*ep);
+    if (Endpoint *ep = connection_.sink.event_endpoint()) arrival.source = Ref(*ep);
     shard.messages.arrived(arrival);
 }
 

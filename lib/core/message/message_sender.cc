@@ -30,7 +30,7 @@ bool MessageSender::room(const Send &send) const {
            (unanswered_ == 0 || unanswered_ + bytes <= kMessageWindow);
 }
 
-void MessageSender::send_waiting(Connection &connection) {
+void MessageSender::pump(Connection &connection) {
     while (!queue_.empty() && connection.usable() && room(queue_.front())) {
         Send &send = queue_.front();
         if (catch_bad_alloc([&] { make_room(send); }))
@@ -114,7 +114,7 @@ void MessageSender::finish(Connection &connection, Send &send, Status status) {
 bool MessageSender::still(Connection &connection, Send &send) {
     if (!send.pulled) return true;
     if (!send.leaving) {
-        send.leaving = connection.retire(MessageId{send.number});
+        send.leaving = connection.retire(MessageId{send.number}, XFER_ESTALE);
         if (!send.leaving) return true;
         leaving_.push_back(send);
     }

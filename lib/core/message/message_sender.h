@@ -9,23 +9,21 @@
 #include <vector>
 
 #include "core/message/send.h"
+#include "core/transfer/flow.h"
 #include "transport/path.h"
 #include "wire/frame.h"
 
 namespace xfer {
 
 class Connection;
-class Flow;
 
-class MessageSender {
+class MessageSender final : public SendQueue {
 public:
     explicit MessageSender(Flow &flow) : flow_(flow) {}
 
     void enqueue(Send &send) { queue_.push_back(send); }
-    bool waiting() const { return !queue_.empty(); }
-    void pump(Connection &connection) {
-        if (waiting()) send_waiting(connection);
-    }
+    bool waiting() const override { return !queue_.empty(); }
+    void pump(Connection &connection) override;
     void kept(Connection &connection, const Frame &frame);
     void taken(Connection &connection, const Frame &frame);
     // The peer pulls one.
@@ -35,7 +33,7 @@ public:
     bool still(Connection &connection, Send &send);              // else quiet() is to come
     void quiet(const Connection &connection, MessageId number);  // its bytes have left, by one lane
     void forget(Send &send);                                     // it has ended
-    void reset();                                                // the connection has
+    void reset() override;
 
 private:
     struct Open {
@@ -43,7 +41,6 @@ private:
         uint32_t payload;     // bytes that went along
         uint32_t unanswered;  // bytes that the peer may not have looked at yet
     };
-    void send_waiting(Connection &connection);
     bool room(const Send &send) const;
     bool is_eager(const Send &send) const;
     void make_room(const Send &send);  // all that begin() takes

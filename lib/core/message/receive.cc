@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/message/message_receiver.h"
 #include "core/base/engine_core.h"
 #include "core/base/shard_core.h"
 #include "core/connection/connection.h"

@@ -2,7 +2,7 @@
 #include "core/message/send.h"
 
 #include "core/connection/connection.h"
-#include "core/transfer/flow.h"
+#include "core/message/message_sender.h"
 
 namespace xfer {
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/base/options.h"
 #include "core/peer/inbound.h"
 
 namespace xfer {
@@ -35,14 +36,6 @@ void Acceptor::on_accept(std::unique_ptr<Channel> channel, const Source &source)
 
 bool Acceptor::shed() {
     return inbound_.shed();
-}
-
-std::vector<std::string> with_port(std::vector<std::string> addresses, const std::string &port) {
-    constexpr std::string_view kPlace = "{port}";
-    for (std::string &address : addresses)
-        if (const size_t at = address.find(kPlace); at != std::string::npos)
-            address.replace(at, kPlace.size(), port);
-    return addresses;
 }
 
 std::vector<std::string> told_addresses(std::span<const Acceptor *const> all,

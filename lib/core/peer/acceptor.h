@@ -42,9 +42,6 @@ private:
     std::unique_ptr<Listener> listener_;
 };
 
-// The port that was bound stands for "{port}" in each.
-std::vector<std::string> with_port(std::vector<std::string> addresses, const std::string &port);
-
 // What peers are told to dial: of each listener what it says itself; `by_engine` stands for all
 // that say nothing, and for none, too; without it, what was bound. The first `most` of them.
 std::vector<std::string> told_addresses(std::span<const Acceptor *const> all,

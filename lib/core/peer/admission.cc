@@ -22,14 +22,14 @@ bool Admission::open_to(uint64_t incarnation) {
 
 uint32_t Admission::undecided() {
     uint32_t count = 0;
-    for ([[maybe_unused]] const Connection &each : waiting_)
+    for ([[maybe_unused]] const Session &each : waiting_)
         ++count;
     return count;
 }
 
 // A restarted peer waits until its earlier life, which may have been claimed, has its verdict or is
 // gone.
-void Admission::ask(Connection &half_open, const Statement &statement) {
+void Admission::ask(Session &half_open, const Statement &statement) {
     const uint64_t incarnation = half_open.handshake.peer().incarnation;
     if (peer_.shard.draining()) return half_open.refuse(XFER_ECLOSED);
     if (ep_ && incarnation != incarnation_) return half_open.refuse(XFER_EOVERLOAD);
@@ -40,7 +40,7 @@ void Admission::ask(Connection &half_open, const Statement &statement) {
 }
 
 // Its last event is made with the first: its end needs no memory.
-bool Admission::begin(Connection &half_open) {
+bool Admission::begin(Session &half_open) {
     const Identity &identity = half_open.handshake.peer();
     Inbound::Newcomer newcomer = peer_.shard.inbound.newcomer(half_open);
     Endpoint &ep = *newcomer.ep;
@@ -69,14 +69,14 @@ void Admission::let_in() {
     decided_ = true;
     admitted_ = incarnation_;
     ep_->no_longer_undecided();
-    for (Connection &each : waiting_)
+    for (Session &each : waiting_)
         if (!each.closing()) each.in_turn([&] { peer_.shard.inbound.let_in(peer_, each); });
 }
 
 // All that came from it ends; what we have dialed and is not up yet is not its visit.
 void Admission::turn_away(Status verdict) {
     refuse_waiting(verdict);
-    for (Connection &each : peer_.connections()) {
+    for (Session &each : peer_.connections()) {
         if (each.closing()) continue;
         if (each.live())
             each.close({verdict, 0, 0, "the application turned the peer away"});
@@ -87,7 +87,7 @@ void Admission::turn_away(Status verdict) {
 }
 
 void Admission::refuse_waiting(Status verdict) {
-    while (Connection *each = waiting_.pop_front()) {
+    while (Session *each = waiting_.pop_front()) {
         each->candidate = nullptr;
         each->in_turn([&] { each->refuse(verdict); });
     }
@@ -104,7 +104,7 @@ void Admission::down(uint64_t incarnation) {
 
 bool Admission::is_coming() {
     if (!waiting_.empty()) return true;
-    for (const Connection &each : peer_.connections()) {
+    for (const Session &each : peer_.connections()) {
         const bool asked_about = each.handshake.peer().incarnation == incarnation_;
         if (each.side == Side::theirs && !each.closing() && asked_about) return true;
     }
@@ -112,7 +112,7 @@ bool Admission::is_coming() {
 }
 
 // One that waited, or was let in and did not come to live.
-void Admission::lost(Connection &connection) {
+void Admission::lost(Session &connection) {
     connection.ListNode<InUndecided>::unlink();
     if (ep_ && !is_coming()) end(connection.why);
 }

@@ -6,7 +6,7 @@
 
 #include <memory>
 
-#include "core/connection/connection.h"
+#include "core/peer/session.h"
 #include "util/list.h"
 #include "util/status.h"
 
@@ -22,7 +22,7 @@ public:
 
     // Nobody need be asked: it is in, or the application has opened an endpoint for it.
     bool open_to(uint64_t incarnation);
-    void ask(Connection &half_open, const Statement &statement);
+    void ask(Session &half_open, const Statement &statement);
     // By the handle of the question, or of a peer that is in.
     void decide(Endpoint &ep, Status verdict);
     void dialed() {  // the application wants this peer itself
@@ -33,14 +33,14 @@ public:
         if (ep_ && decided_ && incarnation == incarnation_) hand_over();
     }
     void down(uint64_t incarnation);  // the user was told so: it is asked again
-    void lost(Connection &connection);
+    void lost(Session &connection);
     void closed(Endpoint &ep);  // which is not in its peer's list yet
 
     Endpoint *candidate() const { return ep_; }  // from the question until it is up
     uint32_t undecided();                        // connections that wait for the verdict
 
 private:
-    bool begin(Connection &half_open);
+    bool begin(Session &half_open);
     void let_in();
     void hand_over();  // from here on its handle is like all others
     void turn_away(Status verdict);
@@ -54,7 +54,7 @@ private:
     bool decided_ = false;      // let in, and not up yet
     uint64_t incarnation_ = 0;  // of the question
     uint64_t admitted_ = 0;
-    List<Connection, InUndecided> waiting_;
+    List<Session, InUndecided> waiting_;
 };
 
 }  // namespace xfer

@@ -23,7 +23,7 @@ void MigrationMessage::arrive(ShardCore &shard) {
     delete this;
 }
 
-void ConnectionMigration::move_half_open(Connection &half_open, ShardCore &home, ConstBytes heard) {
+void ConnectionMigration::move_half_open(Session &half_open, ShardCore &home, ConstBytes heard) {
     auto message = std::make_unique<MigrationMessage>();
     message->heard.assign(heard.begin(), heard.end());
     const ConstBytes hello = half_open.handshake.heard(), reply = half_open.handshake.said();
@@ -36,7 +36,7 @@ void ConnectionMigration::move_half_open(Connection &half_open, ShardCore &home,
     post(home, std::move(message));
 }
 
-std::unique_ptr<MigrationMessage> ConnectionMigration::pack(Connection &connection,
+std::unique_ptr<MigrationMessage> ConnectionMigration::pack(Session &connection,
                                                             const Identity &identity,
                                                             ConstBytes reply,
                                                             List<Endpoint, InPeer> &eps) {
@@ -81,7 +81,7 @@ void ConnectionMigration::post(ShardCore &home, std::unique_ptr<MigrationMessage
     leaving_.clear();
 }
 
-void ConnectionMigration::move_dialed(Connection &connection,
+void ConnectionMigration::move_dialed(Session &connection,
                                       std::unique_ptr<MigrationMessage> message, ConstBytes reply) {
     ShardCore &home = shard_.engine.home(message->id);
     if (&home == &shard_) {
@@ -112,10 +112,10 @@ void ConnectionMigration::arrive(MigrationMessage &message) {
 }
 
 void ConnectionMigration::adopt(MigrationMessage &message) {
-    std::unique_ptr<Connection> connection;
+    std::unique_ptr<Session> connection;
     if (message.ticket.fd && !catch_bad_alloc([&] { connection = unpack(message); }))
         connection.reset();
-    Connection *moved = connection.release();
+    Session *moved = connection.release();
     if (message.side == Side::theirs) {
         if (!moved) return;
         shard_.inbound.take(*moved);
@@ -133,9 +133,9 @@ void ConnectionMigration::adopt(MigrationMessage &message) {
     moved->control().on_hello(message.heard);
 }
 
-std::unique_ptr<Connection> ConnectionMigration::unpack(MigrationMessage &message) {
+std::unique_ptr<Session> ConnectionMigration::unpack(MigrationMessage &message) {
     auto connection =
-        std::make_unique<Connection>(shard_, message.side, shard_.next_number(), message.sequence);
+        std::make_unique<Session>(shard_, message.side, shard_.next_number(), message.sequence);
     connection->uri = message.uri;
     connection->listener_user = message.listener_user;
     if (message.side == Side::ours) {

@@ -37,17 +37,17 @@ public:
 
     // For a connection of ours that turned out to be another peer's: what its move takes, and the
     // move, which needs no more.
-    std::unique_ptr<MigrationMessage> pack(Connection &connection, const Identity &identity,
+    std::unique_ptr<MigrationMessage> pack(Session &connection, const Identity &identity,
                                            ConstBytes reply, List<Endpoint, InPeer> &eps);
-    void move_dialed(Connection &connection, std::unique_ptr<MigrationMessage> message,
+    void move_dialed(Session &connection, std::unique_ptr<MigrationMessage> message,
                      ConstBytes reply);
-    void move_half_open(Connection &half_open, ShardCore &home, ConstBytes heard);
+    void move_half_open(Session &half_open, ShardCore &home, ConstBytes heard);
     void arrive(MigrationMessage &message);
 
 private:
     void post(ShardCore &home, std::unique_ptr<MigrationMessage> message, Peer *from = nullptr);
     void adopt(MigrationMessage &message);
-    std::unique_ptr<Connection> unpack(MigrationMessage &message);
+    std::unique_ptr<Session> unpack(MigrationMessage &message);
 
     ShardCore &shard_;
     std::vector<Ref<Endpoint>> leaving_;  // room for those that leave with a connection

@@ -17,7 +17,7 @@
 
 namespace xfer {
 
-class Connection;
+class Session;
 struct InSource;
 struct InAge;
 
@@ -25,10 +25,10 @@ struct InAge;
 uint32_t half_open_places();
 
 struct HalfOpenPlace : ListNode<InSource>, ListNode<InAge> {
-    explicit HalfOpenPlace(Connection &connection) : connection(connection) {}
+    explicit HalfOpenPlace(Session &connection) : connection(connection) {}
     bool entered() const { return ListNode<InSource>::linked(); }
 
-    Connection &connection;
+    Session &connection;
     Source source;
     uint64_t since = 0;
 };

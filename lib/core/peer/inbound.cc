@@ -61,10 +61,10 @@ bool Inbound::under_pressure() {
 void Inbound::on_accept(std::unique_ptr<Channel> channel, const Source &source, uint64_t user) {
     if (shard_.closing()) return;
     if (places_->full()) shed();
-    auto *half_open = new Connection(shard_, Side::theirs, shard_.next_number(), 0);
+    auto *half_open = new Session(shard_, Side::theirs, shard_.next_number(), 0);
     half_open->listener_user = user;
     connections_.push_back(*half_open);
-    places_->enter(half_open->half_open_, source, shard_.now());
+    places_->enter(half_open->place, source, shard_.now());
     half_open->control().adopt(std::move(channel));
 }
 
@@ -72,7 +72,7 @@ bool Inbound::shed() {
     HalfOpenPlace *oldest = places_->displace(shard_.now());
     if (!oldest) return false;
     shard_.counters.errors[-XFER_EOVERLOAD].add();
-    Connection &connection = oldest->connection;
+    Session &connection = oldest->connection;
     connection.in_turn([&] { connection.refuse(XFER_EOVERLOAD); });
     report_pressure();
     return true;
@@ -89,7 +89,7 @@ void Inbound::leave(HalfOpenPlace &place) {
     if (places_) places_->leave(place);
 }
 
-void Inbound::gone(Connection &half_open) {
+void Inbound::gone(Session &half_open) {
     report_refusal(half_open);
     Peer *candidate = std::exchange(half_open.candidate, nullptr);
     if (candidate) candidate->admission.lost(half_open);
@@ -98,7 +98,7 @@ void Inbound::gone(Connection &half_open) {
 }
 
 // Who dials with another key learns it from our reply, and hangs up without a word.
-void Inbound::report_refusal(const Connection &half_open) {
+void Inbound::report_refusal(const Session &half_open) {
     const bool hung_up = half_open.why.status == XFER_EPEERLOST && shard_.engine.self().keyed() &&
                          !half_open.handshake.said().empty();
     if (half_open.why.status != XFER_EAUTH && !hung_up) return;
@@ -114,7 +114,7 @@ void Inbound::report_refusal(const Connection &half_open) {
     if (*left_out) shard_.log().info("{} more such connections were not logged", *left_out);
 }
 
-void Inbound::admit(Connection &half_open, const Hello &proof, ConstBytes raw) {
+void Inbound::admit(Session &half_open, const Hello &proof, ConstBytes raw) {
     const Identity &identity = half_open.handshake.peer();
     ShardCore &home = shard_.engine.home(identity.id);
     if (&home != &shard_) return shard_.migration.move_half_open(half_open, home, raw);
@@ -128,7 +128,7 @@ void Inbound::admit(Connection &half_open, const Hello &proof, ConstBytes raw) {
     let_in(peer, half_open);
 }
 
-void Inbound::let_in(Peer &peer, Connection &half_open) {
+void Inbound::let_in(Peer &peer, Session &half_open) {
     if (!peer.take_slot()) {
         half_open.refuse(XFER_EOVERLOAD);
         shard_.limit.make_room();
@@ -142,11 +142,11 @@ void Inbound::let_in(Peer &peer, Connection &half_open) {
                half_open.handshake.peer().incarnation, half_open.proved});
 }
 
-void Inbound::admit_lane(Connection &half_open, const Hello &message, ConstBytes raw) {
+void Inbound::admit_lane(Session &half_open, const Hello &message, ConstBytes raw) {
     ShardCore &home = shard_.engine.home(message.identity.id);
     if (&home != &shard_) return shard_.migration.move_half_open(half_open, home, raw);
     Peer *peer = shard_.peers.find(message.identity.id);
-    Connection *live = peer ? peer->live() : nullptr;
+    Session *live = peer ? peer->live() : nullptr;
     const Identity &claimed = message.identity;
     const bool known = live && live->sequence == claimed.sequence &&
                        live->handshake.peer().incarnation == claimed.incarnation;
@@ -158,7 +158,7 @@ void Inbound::admit_lane(Connection &half_open, const Hello &message, ConstBytes
 }
 
 // Made before it is kept anywhere.
-Inbound::Newcomer Inbound::newcomer(const Connection &connection) {
+Inbound::Newcomer Inbound::newcomer(const Session &connection) {
     auto ep = Ref<Endpoint>::adopt(new Endpoint(shard_.engine, {}, shard_.engine.next_peer_word()));
     auto notice = std::make_unique<Notice>(*ep, XFER_EVENT_PEER, std::vector<uint8_t>());
     notice->event.tag = connection.listener_user;
@@ -191,7 +191,7 @@ void Inbound::announce_again(Peer &peer) {
 
 void Inbound::close(const Failure &why) {
     listeners_.clear();
-    for (Connection &half_open : connections_)
+    for (Session &half_open : connections_)
         half_open.close(why);
 }
 

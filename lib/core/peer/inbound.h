@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "core/base/limits.h"
-#include "core/connection/connection.h"
 #include "core/peer/acceptor.h"
 #include "core/peer/half_open.h"
+#include "core/peer/session.h"
 #include "util/log_limit.h"
 
 namespace xfer {
@@ -38,11 +38,11 @@ public:
     void on_accept(std::unique_ptr<Channel> channel, const Source &source, uint64_t user);
     bool shed();
 
-    void take(Connection &half_open) { connections_.push_back(half_open); }  // it has moved here
-    void admit(Connection &half_open, const Hello &proof, ConstBytes raw);   // it has proved itself
-    void let_in(Peer &peer, Connection &half_open);
-    void admit_lane(Connection &half_open, const Hello &message, ConstBytes raw);
-    void gone(Connection &half_open);
+    void take(Session &half_open) { connections_.push_back(half_open); }  // it has moved here
+    void admit(Session &half_open, const Hello &proof, ConstBytes raw);   // it has proved itself
+    void let_in(Peer &peer, Session &half_open);
+    void admit_lane(Session &half_open, const Hello &message, ConstBytes raw);
+    void gone(Session &half_open);
     HalfOpen *places() { return places_.get(); }  // null: nothing listens here
     void leave(HalfOpenPlace &place);
 
@@ -51,17 +51,17 @@ public:
         Ref<Endpoint> ep;
         std::unique_ptr<Notice> notice;
     };
-    Newcomer newcomer(const Connection &connection);
+    Newcomer newcomer(const Session &connection);
     void post(Newcomer newcomer);
     void announce(Peer &peer, uint32_t flags);  // it came to us and nobody has a handle on it
     void announce_again(Peer &peer);
 
 private:
     void report_pressure();
-    void report_refusal(const Connection &half_open);
+    void report_refusal(const Session &half_open);
 
     ShardCore &shard_;
-    OwningList<Connection, InHolder> connections_;  // half-open
+    OwningList<Session, InHolder> connections_;  // half-open
     std::unique_ptr<HalfOpen> places_;
     std::vector<uint8_t> refusal_;  // of one more than places
     std::vector<std::unique_ptr<Acceptor>> listeners_;

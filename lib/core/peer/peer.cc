@@ -30,7 +30,7 @@ uint64_t idle_limit(ShardCore &shard) {
 }  // namespace
 
 Peer::Peer(ShardCore &owner, const std::vector<std::string> &addresses)
-    : shard(owner), flow(owner), redial_(*this), away_(*this) {
+    : shard(owner), flow(owner, messages, messages), redial_(*this), away_(*this) {
     for (const std::string &address : addresses)
         addresses_.add(address);
 }
@@ -75,7 +75,7 @@ void Peer::give_slot() {
 }
 
 void Peer::dial() {
-    Connection *attempt = nullptr;
+    Session *attempt = nullptr;
     if (catch_bad_alloc([&] { is_self() ? connect_to_self() : begin_attempt(attempt); })) return;
     if (attempt) return attempt->close(no_memory());
     attempt_over();
@@ -86,10 +86,10 @@ void Peer::dial() {
     give_slot();
 }
 
-void Peer::begin_attempt(Connection *&attempt) {
+void Peer::begin_attempt(Session *&attempt) {
     auto uri = parse_uri(addresses_.next().uri);
     const uint64_t sequence = shard.engine.next_sequence();
-    auto *connection = new Connection(shard, Side::ours, shard.next_number(), sequence);
+    auto *connection = new Session(shard, Side::ours, shard.next_number(), sequence);
     attempt = connection;
     shard.counters.connects.add();
     adopt(*connection);
@@ -110,7 +110,7 @@ void Peer::close(const Failure &why) {
     shard.loop.disarm(redial_);
     shard.loop.disarm(away_);
     if (unnamed_) flow.end_all(unnamed_.get(), XFER_ECANCELED);
-    for (Connection &connection : connections_)
+    for (Session &connection : connections_)
         connection.close(why);
     shard.peers.review(*this);
 }
@@ -122,14 +122,14 @@ void Peer::set_states(uint32_t state) {
 
 // ---- connections
 
-void Peer::adopt(Connection &connection) {
+void Peer::adopt(Session &connection) {
     connection.ListNode<InHolder>::unlink();
     connection.peer = this;
     connections_.push_back(connection);
 }
 
-Connection *Peer::find(uint64_t number) {
-    for (Connection &connection : connections_)
+Session *Peer::find(uint64_t number) {
+    for (Session &connection : connections_)
         if (connection.number == number) return &connection;
     return nullptr;
 }
@@ -139,13 +139,13 @@ void Peer::hear(const Input &input) {
     auto [state, outputs] = step(std::move(state_), input);
     state_ = std::move(state);
     for (const Output &output : outputs) {
-        Connection *connection = find(output.number);
+        Session *connection = find(output.number);
         if (!connection || connection->closing()) continue;
         connection->in_turn([&] { perform(*connection, output); });
     }
 }
 
-void Peer::perform(Connection &connection, const Output &output) {
+void Peer::perform(Session &connection, const Output &output) {
     switch (output.kind) {
     case Output::send_hello:
         return connection.send_hello(statement_by(state_, output.number));
@@ -169,11 +169,11 @@ void Peer::perform(Connection &connection, const Output &output) {
 // peer has been seen, or is by what the user has said since, another engine is its successor. Whom
 // nobody has answered yet waits here only because the peer was at one of its addresses.
 bool Peer::follows(const Endpoint &ep, const std::string &uri) {
-    return is_by_address(ep) && (!id || !ep.peer_id() || addresses_.leads_on(uri));
+    return ep.is_by_address() && (!id || !ep.peer_id() || addresses_.leads_on(uri));
 }
 
 // Who is it that answered? True if the connection stays here, by the name that it gave.
-bool Peer::resolve_identity(Connection &connection, const Identity &identity, ConstBytes raw) {
+bool Peer::resolve_identity(Session &connection, const Identity &identity, ConstBytes raw) {
     if (id == identity.id) return true;
     // All that a move takes is made before anything moves.
     std::unique_ptr<MigrationMessage> move = shard.migration.pack(connection, identity, raw, eps_);
@@ -204,7 +204,7 @@ bool Peer::resolve_identity(Connection &connection, const Identity &identity, Co
     hear({Input::lost, connection.number, 0, 0, {}});
     attempt_over();
     size_t held = 0;
-    for ([[maybe_unused]] Connection &each : connections_)
+    for ([[maybe_unused]] Session &each : connections_)
         ++held;
     if (held == 1) move->pending_work.slot = std::exchange(slot_, false);
     shard.migration.move_dialed(connection, std::move(move), raw);
@@ -214,7 +214,7 @@ bool Peer::resolve_identity(Connection &connection, const Identity &identity, Co
     return false;
 }
 
-void Peer::adopt_dialed(Connection &connection) {
+void Peer::adopt_dialed(Session &connection) {
     adopt(connection);
     state_.last_sequence = std::max(state_.last_sequence, connection.sequence);
     if (state_.attempts.full()) return connection.close({kDuplicate, 0, 0, "one of too many"});
@@ -222,7 +222,7 @@ void Peer::adopt_dialed(Connection &connection) {
         {connection.number, Side::ours, Phase::hello_sent, connection.sequence, 0});
 }
 
-void Peer::hear_reply(Connection &connection, const Hello &message, ConstBytes raw) {
+void Peer::hear_reply(Session &connection, const Hello &message, ConstBytes raw) {
     const Identity &identity = message.identity;
     const EngineCore::Name &own = shard.engine.identity();
     if (identity.id == own.id && identity.incarnation != own.incarnation)
@@ -234,14 +234,14 @@ void Peer::hear_reply(Connection &connection, const Hello &message, ConstBytes r
 }
 
 void Peer::connect_to_self() {
-    auto connection = std::make_unique<Connection>(shard, Side::ours, shard.next_number(),
-                                                   shard.engine.next_sequence());
-    Connection &loopback = *connection;
+    auto connection = std::make_unique<Session>(shard, Side::ours, shard.next_number(),
+                                                shard.engine.next_sequence());
+    Session &loopback = *connection;
     auto channel = builtin_loopback(shard.loop, shard.engine.options().transports);
     if (!channel) {
         const Failure why{XFER_EUNSUPPORTED, 0, 0, "loopback is not among our transports"};
         fail_waiting(why);
-        for (Connection &other : connections_)
+        for (Session &other : connections_)
             other.close(why);
         attempt_over();
         if (connections_.empty()) give_slot();
@@ -250,7 +250,7 @@ void Peer::connect_to_self() {
     channel->set_sink(loopback.control());
     loopback.control().channel = std::move(channel);
     loopback.handshake.be_own_peer();
-    for (Connection &other : connections_)
+    for (Session &other : connections_)
         other.close(duplicate("loopback"));
     state_.attempts.clear();
     state_.attempts.push_back({loopback.number, Side::ours, Phase::ready, loopback.sequence,
@@ -259,7 +259,7 @@ void Peer::connect_to_self() {
     loopback.in_turn([&] { go_live(loopback); });
 }
 
-void Peer::go_live(Connection &connection) {
+void Peer::go_live(Session &connection) {
     if (live_ && live_ != &connection) went_down(*live_);  // the peer has given it up
     const Identity &identity = connection.handshake.peer();
     const Terms &terms = connection.handshake.peer_terms();
@@ -305,7 +305,7 @@ void Peer::go_live(Connection &connection) {
 }
 
 // All lanes are down: nothing of it lands any more.
-void Peer::ended(Connection &connection) {
+void Peer::ended(Session &connection) {
     const bool lived = connection.live();
     if (live_ == &connection) went_down(connection);
     connection.take_back(requests_);
@@ -330,15 +330,15 @@ void Peer::ended(Connection &connection) {
     shard.peers.review(*this);
 }
 
-void Peer::went_down(Connection &connection) {
-    connection.notify_receiver.lost();  // while one who closed his last handle can be given another
+void Peer::went_down(Session &connection) {
+    connection.notifications.lost();  // while one who closed his last handle can be given another
     live_ = nullptr;
     flow.detach(connection);
     shard.disconnected(connection);
     left_idle_ = connection.left_idle();
     if (left_idle_) shard.loop.arm(away_, shard.now() + idle_limit(shard));
     connection.take_back(requests_);
-    connection.message_receiver.lost();
+    connection.messages.lost();
     shard.log().info("peer {}: connection ended: {}: {}",
                      short_name(connection.handshake.peer().id),
                      xfer_status_name(connection.why.status), connection.why.message);
@@ -433,7 +433,7 @@ void Peer::added(Region &region) {
 
 // Also by one that another has taken the place of: until its channels are down it may still send.
 void Peer::retire(Region &region) {
-    for (Connection &connection : connections_)
+    for (Session &connection : connections_)
         connection.retire(region);
 }
 

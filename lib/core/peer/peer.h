@@ -10,11 +10,12 @@
 #include <vector>
 
 #include "core/base/last_error.h"
-#include "core/connection/connection.h"
+#include "core/message/message_sender.h"
 #include "core/peer/addresses.h"
 #include "core/peer/admission.h"
 #include "core/peer/peer_state.h"
 #include "core/peer/request.h"
+#include "core/peer/session.h"
 #include "core/peer/sieve.h"
 #include "core/transfer/flow.h"
 
@@ -73,11 +74,11 @@ public:
     void close(const Failure &why);  // every connection
 
     // ---- connections
-    void adopt(Connection &connection);         // from whoever has held it
-    void adopt_dialed(Connection &connection);  // ours, which has said hello elsewhere
+    void adopt(Session &connection);         // from whoever has held it
+    void adopt_dialed(Session &connection);  // ours, which has said hello elsewhere
     void hear(const Input &input);
-    void hear_reply(Connection &connection, const Hello &message, ConstBytes raw);
-    void ended(Connection &connection);
+    void hear_reply(Session &connection, const Hello &message, ConstBytes raw);
+    void ended(Session &connection);
     void tell_gone(ConstBytes ref);
     uint64_t keep_alive(uint64_t now);
     bool awaited();  // a receive names it
@@ -94,16 +95,17 @@ public:
 
     ShardCore &shard;
     std::optional<EngineId> id;
+    MessageSender messages{flow};
     Flow flow;
     Admission admission{*this};
     const Addresses &addresses() const { return addresses_; }
-    List<Connection, InHolder> &connections() { return connections_; }
+    List<Session, InHolder> &connections() { return connections_; }
     bool is_self() const;      // our own engine, reached by loopback alone
     Failure why_down() const;  // why there is no connection; nothing: no attempt has failed
     const LastError &last_error() const { return last_error_; }
-    Connection *live() const { return live_; }
+    Session *live() const { return live_; }
     List<Endpoint, InPeer> &endpoints() { return eps_; }
-    void put_off(Connection &connection) { connection.put_off(requests_); }
+    RequestList &waiting_requests() { return requests_; }
     void drain();
     bool busy();                 // something is under way, or a connection is there
     Endpoint *event_endpoint();  // whose events tell what concerns all handles of the peer
@@ -115,21 +117,21 @@ public:
 private:
     friend class Inbound;
     friend class PeerTable;
-    void perform(Connection &connection, const Output &output);
+    void perform(Session &connection, const Output &output);
     bool claims(const Endpoint &ep) const;
     bool follows(const Endpoint &ep, const std::string &uri);
     void introduce(Endpoint &ep);
     void tell_up(Endpoint &ep, uint32_t flags);
-    void begin_attempt(Connection *&attempt);
+    void begin_attempt(Session *&attempt);
     void attempt_over();
-    void go_live(Connection &connection);
-    void went_down(Connection &connection);
-    bool resolve_identity(Connection &connection, const Identity &identity, ConstBytes raw);
+    void go_live(Session &connection);
+    void went_down(Session &connection);
+    bool resolve_identity(Session &connection, const Identity &identity, ConstBytes raw);
     void note_error(const Failure &why, std::string_view where);
     void attempt_failed(const std::string &uri, const Failure &why, uint64_t retry_ns);
     void fail_waiting(const Failure &why);
     void fail_misled(const Failure &why);
-    Connection *find(uint64_t number);
+    Session *find(uint64_t number);
     uint64_t may_dial_at();
     void set_states(uint32_t state);
     void stayed_away();
@@ -138,8 +140,8 @@ private:
     Ref<Endpoint> unnamed_;
     RequestList requests_;  // not asked yet
     PeerState state_;
-    OwningList<Connection, InHolder> connections_;
-    Connection *live_ = nullptr;
+    OwningList<Session, InHolder> connections_;
+    Session *live_ = nullptr;
     Addresses addresses_{this};
     Failure last_failure_;  // since it was last connected
     LastError last_error_;

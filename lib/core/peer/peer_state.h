@@ -18,12 +18,11 @@
 #include <cstdint>
 #include <utility>
 
+#include "core/base/side.h"
 #include "util/fixed_vector.h"
 #include "wire/hello.h"
 
 namespace xfer {
-
-enum class Side : uint8_t { ours, theirs };
 
 enum class Phase : uint8_t {
     dialing,     // ours: no channel yet

@@ -14,7 +14,7 @@ namespace xfer {
 
 // What one of a list says is dialed; who is found by it is seen when somebody answers there.
 bool Peer::claims(const Endpoint &ep) const {
-    return !is_by_address(ep) || (id && ep.lists_several());
+    return !ep.is_by_address() || (id && ep.lists_several());
 }
 
 void Peer::add(Endpoint &ep) {
@@ -65,7 +65,7 @@ void Peer::add_addresses(const Endpoint &ep, std::list<Address> &made) {
     const bool any = addresses_.add(made, claims(ep));
     if (live_) return;
     shard.loop.disarm(redial_);
-    for (Connection &attempt : connections_)
+    for (Session &attempt : connections_)
         if (any) attempt.hurry();
     schedule_dial();
 }
@@ -117,7 +117,7 @@ void Peer::end_all(Endpoint &ep, Status why) {
     flow.end_all(&ep, why);
     for (Request &request : requests_)
         if (request.ep.get() == &ep) finish(request, why);
-    for (Connection &connection : connections_)
+    for (Session &connection : connections_)
         for (Request &request : connection.asked())
             if (request.ep.get() == &ep) finish(request, why);
 }
@@ -160,7 +160,7 @@ void Peer::move_pending_work(Endpoint &ep, PeerMove &into) {
             }
     };
     take(requests_);
-    for (Connection &connection : connections_)
+    for (Session &connection : connections_)
         take(connection.asked());
     ep.ListNode<InPeer>::unlink();
     ep.peer = nullptr;

@@ -13,7 +13,7 @@
 
 namespace xfer {
 
-class Connection;
+class Session;
 class Peer;
 struct InRequests;
 
@@ -44,9 +44,9 @@ public:
     bool wait = false;          // lookup
 
     Peer *peer = nullptr;
-    Connection *on = nullptr;  // that it was asked on
-    uint64_t seq = 0;          // there
-    uint64_t asked = 0;        // when
+    Session *on = nullptr;  // that it was asked on
+    uint64_t seq = 0;       // there
+    uint64_t asked = 0;     // when
     uint64_t deadline = 0;
     uint64_t stalls_since = 0;  // it waits for a connection, or for the peer's engine
     std::vector<uint8_t> answer;

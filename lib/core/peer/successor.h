@@ -6,16 +6,11 @@
 
 namespace xfer {
 
-// An endpoint that was opened for whoever answers at an address.
-inline bool is_by_address(const Endpoint &ep) {
-    return !ep.uri.empty() && !ep.expected;
-}
-
 // XFER_RESTARTED for its PEER_UP if another engine answers than before; to be asked before the
 // endpoint is told who its peer is.
 inline uint32_t succession(const Endpoint &ep, const EngineId &now) {
     const std::optional<EngineId> before = ep.peer_id();
-    return is_by_address(ep) && before && *before != now ? uint32_t{XFER_RESTARTED} : 0;
+    return ep.is_by_address() && before && *before != now ? uint32_t{XFER_RESTARTED} : 0;
 }
 
 }  // namespace xfer

@@ -3,7 +3,6 @@
 
 #include "core/base/engine_core.h"
 #include "core/base/shard_core.h"
-#include "core/peer/peer_table.h"
 #include "core/region/registry.h"
 
 namespace xfer {
@@ -11,8 +10,7 @@ namespace xfer {
 void ShardRegions::add(Region &region, RegionTable::Places &places) {
     table_.add(region, places);
     if (shard_.index == 0 && region.lease_ms) lease(region);
-    for (Peer &peer : shard_.peers.all())
-        peer.added(region);
+    shard_.region_added(region);
 }
 
 void ShardRegions::lease(Region &grant) {
@@ -40,8 +38,7 @@ void ShardRegions::remove(Region &region) {
     Ref<Region> hold(region);
     if (shard_.index == 0) shard_.loop.disarm(region.lease);
     table_.remove(region);
-    for (Peer &peer : shard_.peers.all())
-        peer.retire(region);
+    shard_.region_ended(region);
     if (region.goings[shard_.index].lanes == 0) quiet(region);
 }
 

@@ -6,7 +6,6 @@
 #include "core/base/engine_core.h"
 #include "core/base/shard_core.h"
 #include "core/connection/connection.h"
-#include "core/peer/peer.h"
 #include "core/region/shard_regions.h"
 #include "util/memory.h"
 #include "wire/short_name.h"
@@ -15,7 +14,6 @@ namespace xfer {
 
 Status TargetSide::access(Dir dir, const Access &asked, std::span<const WirePiece> pieces,
                           std::vector<iovec> &out) {
-    if (asked.target().message()) return pull(dir, asked, pieces, out);
     Region *region = connection_.shard.regions.find(RegionId{asked.region});
     Status status = region                     ? region->check(dir, asked, pieces, out)
                     : asked.region & kGrantBit ? XFER_EREVOKED
@@ -24,11 +22,6 @@ Status TargetSide::access(Dir dir, const Access &asked, std::span<const WirePiec
         unmapped(asked.target());
         status = XFER_EIO;
     }
-    if (status == XFER_OK && asked.notification)
-        status = connection_.notify_receiver.touch(asked.notification, asked.notification_key);
-    if (status == XFER_OK) return status;
-    out.clear();
-    connection_.shard.counters.refused.add();
     return status;
 }
 
@@ -36,14 +29,6 @@ Status TargetSide::find_export(const Access &asked, ExportedMemory &out) {
     const auto id = asked.target().region();
     Region *region = id ? connection_.shard.regions.find(*id) : nullptr;
     return region ? region->find_export(asked, out) : XFER_ESTALE;
-}
-
-Status TargetSide::pull(Dir dir, const Access &asked, std::span<const WirePiece> pieces,
-                        std::vector<iovec> &out) {
-    if (connection_.peer->live() != &connection_) return XFER_ESTALE;
-    const Status status = connection_.peer->flow.messages.access(dir, asked, pieces, out);
-    if (status == XFER_EIO) unmapped(asked.target());
-    return status;
 }
 
 // Once for each region: how often peers ask for it is theirs to say.

@@ -32,9 +32,6 @@ private:
         uint64_t seq;
         std::string name;
     };
-    // The bytes of a message of ours.
-    Status pull(Dir dir, const Access &access, std::span<const WirePiece> pieces,
-                std::vector<iovec> &out);
     void found(uint64_t seq, const Region *region, Status status);
     bool watch(const Region &region);
 

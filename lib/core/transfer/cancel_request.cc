@@ -6,7 +6,6 @@
 #include "core/base/engine_core.h"
 #include "core/base/limits.h"
 #include "core/base/shard_core.h"
-#include "core/message/receive_queue.h"
 
 namespace xfer {
 
@@ -15,7 +14,7 @@ namespace xfer {
 // may be on each.
 void CancelRequest::arrive(ShardCore &shard) {
     if (shard.index == 0 && !again_) {
-        engine_->receive_queue().cancel(scope_);
+        shard.cancel_receives(scope_);
         if (!ep_) engine_->draining().cancel(scope_, shard);
     }
     if (ep_ && !ep_->moved.load()) {

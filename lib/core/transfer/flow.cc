@@ -74,7 +74,7 @@ void Flow::attach(Connection &connection) {
 void Flow::detach(Connection &lost) {
     connection_ = nullptr;
     notifications.reset();
-    messages.reset();
+    sends_.reset();
     end_each([](const Operation &each) { return each.begun(); },
              [&](Operation &each) { each.connection_lost(lost); });
 }
@@ -84,7 +84,7 @@ void Flow::pump() {
     if (!all_.empty()) connection_->lanes.open_local_path();
     const bool fresh = connection_->takes_new();
     if (fresh) notifications.pump();
-    if (fresh) messages.pump(*connection_);
+    if (fresh && sends_.waiting()) sends_.pump(*connection_);
     const auto may = [&](Queue &queue) {
         return !queue.empty() && connection_ && (fresh || queue.front().begun());
     };

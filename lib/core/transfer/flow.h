@@ -4,18 +4,30 @@
 // bulk.
 #pragma once
 
-#include "core/message/message_sender.h"
 #include "core/transfer/notify_sender.h"
 #include "core/transfer/transfer.h"
 
 namespace xfer {
 
 class Connection;
+class MessageSender;
 class ShardCore;
+
+// What waits for the connection beside transfers: messages (core/message/message_sender.h).
+class SendQueue {
+public:
+    virtual bool waiting() const = 0;
+    virtual void pump(Connection &connection) = 0;
+    virtual void reset() = 0;  // the connection has ended
+
+protected:
+    ~SendQueue() = default;
+};
 
 class Flow {
 public:
-    explicit Flow(ShardCore &owner) : shard(owner), messages(*this), notifications(*this) {}
+    Flow(ShardCore &owner, MessageSender &sender, SendQueue &sends)
+        : shard(owner), messages(sender), notifications(*this), sends_(sends) {}
     ~Flow() { XFER_CHECK(all_.empty()); }
 
     void submit(Operation &operation);
@@ -38,14 +50,14 @@ public:
     void noted(const Frame &frame);
 
     bool waiting() {
-        return !small_.empty() || !bulk_.empty() || notifications.waiting() || messages.waiting();
+        return !small_.empty() || !bulk_.empty() || notifications.waiting() || sends_.waiting();
     }
     bool busy() { return !all_.empty(); }
     bool quiet();  // nothing of it is under way, though more may wait
 
     // ---- for its operations
     ShardCore &shard;
-    MessageSender messages;
+    MessageSender &messages;
     NotifySender notifications;
     Connection *connection() const { return connection_; }  // null: there is none
     uint64_t now() const;
@@ -64,6 +76,7 @@ private:
     void arm(Operation &operation);
     uint64_t limit(const Operation &operation) const;
 
+    SendQueue &sends_;  // `messages`
     Connection *connection_ = nullptr;
     List<Operation, InFlow> all_;
     Queue small_, bulk_;

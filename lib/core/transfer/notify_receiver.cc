@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/transfer/notify_receiver.h"
 
+#include "core/base/endpoint.h"
 #include "core/base/engine_core.h"
 #include "core/base/shard_core.h"
 #include "core/connection/connection.h"
-#include "core/peer/inbound.h"
-#include "core/peer/peer.h"
 #include "core/transfer/notify_counter.h"
 
 namespace xfer {
@@ -114,9 +113,8 @@ void NotifyReceiver::end(uint64_t number, Status status) {
 
 // The user may have closed the last handle of a peer whose connection lives on: it gets a new one.
 Endpoint *NotifyReceiver::somebody() {
-    if (!connection_.peer->event_endpoint())
-        connection_.shard.inbound.announce_again(*connection_.peer);
-    return connection_.peer->event_endpoint();
+    if (!connection_.sink.event_endpoint()) connection_.sink.announce_again();
+    return connection_.sink.event_endpoint();
 }
 
 void NotifyReceiver::raise(std::unique_ptr<Notification> notification, Status status) {

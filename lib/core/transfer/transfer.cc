@@ -8,7 +8,6 @@
 #include "core/base/engine_core.h"
 #include "core/base/shard_core.h"
 #include "core/connection/connection.h"
-#include "core/peer/successor.h"
 #include "core/transfer/flow.h"
 #include "util/memory.h"
 
@@ -80,7 +79,7 @@ bool Transfer::refuse(const Connection &connection) {
         remote.refused = connection.refusal(remote.owner, remote.incarnation);
     if (remote.refused == XFER_OK) return false;
     // What meant an address: the engine that was there before is gone.
-    if (remote.refused == XFER_EIDENTITY && !left_behind && is_by_address(*ep))
+    if (remote.refused == XFER_EIDENTITY && !left_behind && ep->is_by_address())
         remote.refused = XFER_ESTALE;
     if (status == XFER_OK) status = remote.refused;
     if (unsent) {

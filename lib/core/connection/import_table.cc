@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/region/import_table.h"
+#include "core/connection/import_table.h"
 
 #include <utility>
 
