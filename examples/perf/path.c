@@ -12,7 +12,7 @@ enum { PATIENCE_MS = 1000 };
 const char *path_name(enum path path) {
     static const char *const kNames[] = {
         [PATH_TCP] = "tcp",
-        [PATH_NEAR] = "near",
+        [PATH_NEAR] = "local",
         [PATH_NEAR_RINGS] = "near (rings)",
         [PATH_NEAR_KERNEL] = "near (copied through the kernel)",
         [PATH_NEAR_MAPPED] = "near (memory mapped)",
@@ -28,7 +28,7 @@ static bool has_near_lane(json_t *connection) {
     json_array_foreach(json_object_get(connection, "lanes"), i, lane) {
         const char *state = json_string_value(json_object_get(lane, "state"));
         const char *name = json_string_value(json_object_get(lane, "lane"));
-        if (name != NULL && strcmp(name, "near") == 0 && state != NULL &&
+        if (name != NULL && strcmp(name, "local") == 0 && state != NULL &&
             strcmp(state, "ready") == 0)
             return true;
     }

@@ -93,9 +93,9 @@ bool EngineLoop::pending() const {
     return woken_.load() || !tasks_.empty() || !polled_.empty();
 }
 
-void EngineLoop::tell_sleeper() {
+void EngineLoop::wake_sleeper() {
     watched_.apply_changes();
-    if (pending() || timers_.next_due() < told_) ring();
+    if (pending() || timers_.next_due() < sleeps_until_) ring();
 }
 
 // ---- what the engine asks

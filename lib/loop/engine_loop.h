@@ -107,15 +107,15 @@ protected:
     bool polls_memory() const { return !polled_.empty(); }
     bool pending() const;  // there is something to do that no descriptor and no timer tells of
     // Asked by a visitor, and the loop sleeps already.
-    void tell_sleeper();
+    void wake_sleeper();
 
     TimerHeap timers_;
     EpollSet watched_;
     uint64_t now_ = 0;
-    uint64_t expected_ = 0;   // no sleep before
-    uint64_t told_ = kNever;  // until when it sleeps, if nothing happens
-    bool ran_ = false;        // something has, since the driver last set this
-    bool over_ = false;       // nothing runs any more
+    uint64_t expected_ = 0;           // no sleep before
+    uint64_t sleeps_until_ = kNever;  // until when it sleeps, if nothing happens
+    bool ran_ = false;                // something has, since the driver last set this
+    bool over_ = false;               // nothing runs any more
 
     std::mutex lock_;
     std::atomic<bool> asleep_ = true;  // or about to be: a wake must ring

@@ -115,13 +115,13 @@ uint64_t OwnLoop::prepare(uint64_t until) {
     if (until == 0) return 0;
     doze();
     asleep_.store(true);
-    told_ = std::min(timers_.next_due(), until);
-    sleeping_ = !pending() && !stopping_.load() && told_ > now_;
+    sleeps_until_ = std::min(timers_.next_due(), until);
+    sleeping_ = !pending() && !stopping_.load() && sleeps_until_ > now_;
     if (!sleeping_) {
         asleep_.store(!driven_);
         return 0;
     }
-    return told_ == kNever ? kNever : told_ - now_;
+    return sleeps_until_ == kNever ? kNever : sleeps_until_ - now_;
 }
 
 // The lock is free between two of them, for the threads that wait for it.
@@ -139,7 +139,7 @@ void OwnLoop::deliver() {
 // A loop that is awake comes by prepare(), which waits for our lock, before it sleeps.
 void OwnLoop::left() {
     if (sleeping_)
-        tell_sleeper();
+        wake_sleeper();
     else if (!driven_)
         settle_locked();
 }

@@ -148,7 +148,7 @@ void UvLoop::on_check(uv_check_t *handle) {
 void UvLoop::on_timer(uv_timer_t *handle) {
     UvLoop &loop = *static_cast<UvLoop *>(handle->data);
     Callback callback(loop);
-    loop.told_ = kNever;
+    loop.sleeps_until_ = kNever;
     loop.drain();
 }
 
@@ -171,7 +171,7 @@ void UvLoop::on_async(uv_async_t *) {}
 // Tells libuv what there is to wait for. Last thing before the loop may sleep.
 void UvLoop::before_sleep() {
     watched_.apply_changes();
-    tell_timer();
+    update_timer();
     if (held_.load(std::memory_order_relaxed)) keep_alive();
     doze();
     asleep_.store(true);
@@ -181,10 +181,10 @@ void UvLoop::before_sleep() {
         uv_idle_stop(&idle_);
 }
 
-void UvLoop::tell_timer() {
+void UvLoop::update_timer() {
     const uint64_t due = timers_.next_due();
-    if (due == told_) return;
-    told_ = due;
+    if (due == sleeps_until_) return;
+    sleeps_until_ = due;
     if (due == kNever) {
         uv_timer_stop(&timer_);
         return;
@@ -196,7 +196,7 @@ void UvLoop::tell_timer() {
 
 // One that is not asleep comes by on_prepare, which waits for our lock, before it sleeps.
 void UvLoop::left() {
-    if (asleep_.load()) tell_sleeper();
+    if (asleep_.load()) wake_sleeper();
 }
 
 void UvLoop::ring() {

@@ -51,7 +51,7 @@ private:
         if (unref_) uv_unref(reinterpret_cast<uv_handle_t *>(&handle));
     }
     void before_sleep();
-    void tell_timer();
+    void update_timer();
     void left() override;
     void ring() override;
 

@@ -35,7 +35,7 @@ bool plausible(const Frame &frame) {
     case FrameType::pong:
     case FrameType::lanes:
     case FrameType::forget:
-    case FrameType::shift:
+    case FrameType::control_switch:
     case FrameType::lane_closed:
         return frame.pieces == 0 && frame.length == 0 && frame.status == 0;
     case FrameType::error:
@@ -54,10 +54,10 @@ bool plausible(const Frame &frame) {
                     ? frame.length == 8
                     : frame.length >= (frame.flags & kChecked ? kChecksumBytes : 0) &&
                           frame.length <= kMaxControl);
-    case FrameType::kept:
+    case FrameType::queued:
     case FrameType::cancel:
         return frame.pieces == 0 && frame.length == 0 && frame.status == 0 && frame.seq != 0;
-    case FrameType::taken:
+    case FrameType::completed:
         return frame.pieces == 0 && frame.length == 0 && frame.status <= 0 && frame.seq != 0;
     case FrameType::lookup:
         return frame.pieces == 0 && frame.length >= 1 && frame.length <= kMaxName;

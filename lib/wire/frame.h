@@ -38,11 +38,12 @@ enum class FrameType : uint8_t {
                   // end it when you have nothing either
     message = 17,  // region: its tag; payload: its bytes, or with kEnvelope its length. kSync: the
                    // sender waits until it is received
-    kept = 18,     // message seq waits for its receive; kHeld: its bytes are here
-    taken = 19,    // message seq was received, or with a status thrown away
-    cancel = 20,   // the sender wants message seq back
-    shift = 21,    // the sender's last word here: its control channel goes on by the local path
-    atomic = 22,   // changes 8 bytes; answered as a get of them by what they were. flags: AtomicOp
+    queued = 18,   // message seq waits for its receive; kHeld: its bytes are here
+    completed = 19,  // message seq was received, or with a status thrown away
+    cancel = 20,     // the sender wants message seq back
+    control_switch =
+        21,       // the sender's last word here: its control channel goes on by the local path
+    atomic = 22,  // changes 8 bytes; answered as a get of them by what they were. flags: AtomicOp
     lane_closed = 23,  // lane seq is closed at this end: nothing that comes by it is looked at any
                        // more. The other end closes it, and says the same (kLanesEndAlone)
     // Of lanes by which an initiator reaches regions by itself; seq is the lane.
@@ -56,7 +57,7 @@ enum class FrameType : uint8_t {
 // did not come along by gets of a Target that is a message.
 
 constexpr uint8_t kSync = 1, kEnvelope = 2;  // flags of message
-constexpr uint8_t kHeld = 1;                 // flags of kept
+constexpr uint8_t kHeld = 1;                 // flags of queued
 constexpr uint8_t kLookupWait = 1;           // flags of lookup
 constexpr uint8_t kLocalLaneFlag = 1;        // flags of lanes
 constexpr uint8_t kAckWanted = 1;  // flags of put: the initiator waits, acknowledge at once

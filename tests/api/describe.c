@@ -193,15 +193,15 @@ static void assert_goes(Host *host, xfer_ep_t *ep, const xfer_ref_t *ref, const 
     json_t *root = describe(host);
     json_t *connection = live(root, NULL);
     assert_int_equal(carried(connection, NULL), rounds * kLength);
-    assert_string_equal(text(connection, "control"), "near");
-    assert_string_equal(text(connection, "small"), "near");
-    assert_string_equal(text(connection, "bulk"), "near");
+    assert_string_equal(text(connection, "control"), "local");
+    assert_string_equal(text(connection, "small"), "local");
+    assert_string_equal(text(connection, "bulk"), "local");
     assert_string_equal(text(get(connection, "local_path"), "state"), "open");
     assert_string_equal(text(get(connection, "local_path"), "why_not"), "");
     size_t i;
     json_t *lane;
     json_array_foreach(get(connection, "lanes"), i, lane) {
-        if (strcmp(text(lane, "lane"), "near") == 0) assert_string_equal(text(lane, "path"), way);
+        if (strcmp(text(lane, "lane"), "local") == 0) assert_string_equal(text(lane, "path"), way);
     }
     json_decref(root);
 }

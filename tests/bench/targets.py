@@ -133,7 +133,7 @@ def near_lines(title: str, result: dict, target: float, most_us: float | None) -
         median = result["rows"][0]["xfer"]["median"]
         ratio = median / most_us
         lines = [Line(title, f"{median:.2f} us", f"{most_us} us", ratio, "<= 1", ratio <= 1)]
-    if not result["path"].startswith("near"):
+    if not result["path"].startswith("local"):
         lines = [dataclasses.replace(line, what=f"{line.what}: {result['path']}", met=False) for line in lines]
     return lines
 

@@ -213,7 +213,7 @@ def a_lane_that_is_closed_while_it_joins(lab):
         connection.control.send(Frame(LANE_CLOSED, local.LOCAL_LANE).pack())
         hears_closed(connection, local.LOCAL_LANE)
         if shifts:
-            connection.control.send(Frame(wire.SHIFT).pack())
+            connection.control.send(Frame(wire.CONTROL_SWITCH).pack())
             lab.ends(connection)
         else:
             lab.is_up(connection)

@@ -6,7 +6,7 @@ import struct
 import time
 
 import initiator as wire
-from initiator import CANCEL, ENVELOPE, HELD, KEPT, MESSAGE, SYNC, TAKEN, Frame
+from initiator import CANCEL, ENVELOPE, HELD, QUEUED, MESSAGE, SYNC, COMPLETED, Frame
 from lab import check, same, vector
 
 TAG = int.from_bytes(b"tag", "little")
@@ -32,7 +32,7 @@ def heard(connection, *types):
 
 
 def answered(connection, type, seq, flags=0, status=0):
-    frame = heard(connection, KEPT, TAKEN)
+    frame = heard(connection, QUEUED, COMPLETED)
     same((frame.type, frame.seq, frame.flags, frame.status), (type, seq, flags, status), "the answer to a message")
 
 
@@ -95,7 +95,7 @@ class Held:
         connection = self.lab.connect(id=id)
         connection.lanes[0].send(b"".join(message(seq, bytes(INLINE), tag=self.tag).pack()
                                           for seq in range(1, self.WAYS + 1)))
-        answers = [heard(connection, KEPT) for _ in range(self.WAYS)]
+        answers = [heard(connection, QUEUED) for _ in range(self.WAYS)]
         held = sum(answer.flags == HELD for answer in answers)
         same([answer.flags for answer in answers], [HELD] * held + [0] * (self.WAYS - held), "what is held")
         self.count += held
@@ -145,27 +145,27 @@ def a_message_with_a_wrong_checksum(lab):
     wrong = struct.pack("<Q", wire.crc32c(b"letter") ^ 1) + b"letter"
     right = struct.pack("<Q", wire.crc32c(b"letter")) + b"letter"
     connection.lanes[0].send(message(1, wrong, wire.CHECKED).pack() + message(2, right, wire.CHECKED).pack())
-    answered(connection, TAKEN, 1, status=wire.ECHECKSUM)
-    answered(connection, KEPT, 2, HELD)
+    answered(connection, COMPLETED, 1, status=wire.ECHECKSUM)
+    answered(connection, QUEUED, 2, HELD)
     lab.server.say(f"recv {TAG} 100")
     same(lab.server.wait("received"), [str(TAG), "0", "6"], "what is received")
-    answered(connection, TAKEN, 2)
+    answered(connection, COMPLETED, 2)
 
 
 @vector
 def withdrawals_of_what_is_not_there_is_held_or_was_taken(lab):
     connection = lab.survives(Frame(CANCEL, 1), Frame(CANCEL, 77))
     connection.lanes[0].send(envelope(1).pack() + Frame(CANCEL, 1).pack() * 3)
-    answered(connection, KEPT, 1)
-    answered(connection, TAKEN, 1, status=wire.ECANCELED)
+    answered(connection, QUEUED, 1)
+    answered(connection, COMPLETED, 1, status=wire.ECANCELED)
     connection.lanes[0].send(message(2).pack() + Frame(CANCEL, 2).pack())
-    answered(connection, KEPT, 2, HELD)
+    answered(connection, QUEUED, 2, HELD)
     connection.lanes[0].send(message(3, flags=SYNC).pack() + Frame(CANCEL, 3).pack())
-    answered(connection, KEPT, 3, HELD)
-    answered(connection, TAKEN, 3, status=wire.ECANCELED)
+    answered(connection, QUEUED, 3, HELD)
+    answered(connection, COMPLETED, 3, status=wire.ECANCELED)
     lab.server.say(f"recv {TAG} 100")
     same(lab.server.wait("received"), [str(TAG), "0", "6"], "what was held")
-    answered(connection, TAKEN, 2)
+    answered(connection, COMPLETED, 2)
 
 
 @vector
@@ -177,7 +177,7 @@ def an_envelope_of_everything_that_is_not_there_when_it_is_pulled(lab):
     same((pull.region, pull.generation), (PULLED | 1, 0), "what it pulls")
     connection.lanes[0].send(Frame(wire.ERROR, pull.seq, status=wire.ESTALE).pack())
     same(lab.server.wait("received")[1], str(wire.ESTALE), "how the receive ends")
-    answered(connection, TAKEN, 1, status=wire.ESTALE)
+    answered(connection, COMPLETED, 1, status=wire.ESTALE)
 
 
 @vector
@@ -225,14 +225,14 @@ def sent(lab, length, flags=0):
 
 @vector
 def answers_to_messages_that_were_not_sent(lab):
-    for type in (KEPT, TAKEN):
+    for type in (QUEUED, COMPLETED):
         for seq in (1, 2, 1 << 63, (1 << 64) - 1):
             lab.breaks(Frame(type, seq))
 
 
 @vector
 def answers_that_come_twice_or_say_what_can_not_be(lab):
-    kept, held, taken = Frame(KEPT, 1), Frame(KEPT, 1, HELD), Frame(TAKEN, 1)
+    kept, held, taken = Frame(QUEUED, 1), Frame(QUEUED, 1, HELD), Frame(COMPLETED, 1)
     for length, frames in ((6, (kept, kept)), (6, (held, held)), (6, (taken, taken)), (6, (taken, kept)),
                            (4096 + 1, (held,)), (6, (taken._replace(status=1),))):
         connection, _ = sent(lab, min(length, 4096) if length <= INLINE else 4096)
@@ -256,7 +256,7 @@ def pulls_of_what_is_not_the_message(lab):
         same(lab.answers(connection, lab.get(seq, pieces, ref)), [(wire.ERROR, status)], "the answer to a pull")
     seq = len(gets) + 1
     same(lab.answers(connection, lab.put(seq, ref=there)), [(wire.ERROR, wire.EACCESS)], "a put into a message")
-    connection.lanes[0].send(lab.get(seq + 1, ((0, 4096),), there).pack() + Frame(TAKEN, 1).pack())
+    connection.lanes[0].send(lab.get(seq + 1, ((0, 4096),), there).pack() + Frame(COMPLETED, 1).pack())
     answer = heard(connection, wire.DATA, wire.ERROR)
     check(answer.body == b"s" * 4096 or answer.status == wire.ESTALE, "the message, or that it has ended")
     same(lab.server.wait("sent"), ["0"], "how the send ends")
@@ -267,7 +267,7 @@ def pulls_of_what_is_not_the_message(lab):
 @vector
 def a_receiver_that_throws_away_or_goes(lab):
     connection, _ = sent(lab, 6, SYNC)
-    connection.lanes[0].send(Frame(TAKEN, 1, status=wire.ECANCELED).pack())
+    connection.lanes[0].send(Frame(COMPLETED, 1, status=wire.ECANCELED).pack())
     same(lab.server.wait("sent"), [str(wire.ECANCELED)], "how the send ends")
     lab.is_up(connection)
     sent(lab, 4096)
@@ -281,7 +281,7 @@ def a_message_is_taken_while_its_bytes_leave(lab):
     connection, _ = sent(lab, size)
     there = lab.vault._replace(region=PULLED | 1, generation=0, key=0)
     pulls = b"".join(lab.get(seq, ((0, size),), there).pack() for seq in range(1, 61))
-    connection.lanes[0].send(pulls + Frame(TAKEN, 1).pack())
+    connection.lanes[0].send(pulls + Frame(COMPLETED, 1).pack())
     time.sleep(0.3)  # its application may not have its memory back while we do not read
     for _ in range(60):
         frame = heard(connection, wire.DATA, wire.ERROR)

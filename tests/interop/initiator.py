@@ -21,10 +21,10 @@ EREVOKED, ETIMEDOUT = -33, -18
 
 HELLO, REPLY, PROOF, READY, REFUSE, LANE, LANE_READY = range(1, 8)
 PUT, GET, ACK, ERROR, DATA, LOOKUP, FOUND, GONE, PING, PONG, LANES, BYE, FORGET, NOTIFY, NOTED, DRAIN = range(1, 17)
-MESSAGE, KEPT, TAKEN, CANCEL, SHIFT, ATOMIC, LANE_CLOSED, REQUEST_EXPORT, EXPORTED, WITHDRAW = range(17, 27)
+MESSAGE, QUEUED, COMPLETED, CANCEL, CONTROL_SWITCH, ATOMIC, LANE_CLOSED, REQUEST_EXPORT, EXPORTED, WITHDRAW = range(17, 27)
 LANES_END_ALONE = 1  # features
 ADD, CAS = 1, 2  # flags of an atomic: which it is
-SYNC, ENVELOPE, HELD = 1, 2, 1  # flags of a message; of kept
+SYNC, ENVELOPE, HELD = 1, 2, 1  # flags of a message; of queued
 ACK_WANTED, NOTIFIED, CHECKED = 1, 2, 4  # flags of a put; CHECKED also of a get and its data
 WAIT = 1  # flag of a lookup
 
@@ -326,11 +326,11 @@ def is_well_formed(type, flags, pieces, length, seq, status):
         return status <= 0 and (type != NOTIFY or seq > 0)
     if type == DRAIN:
         return status == 0 and seq <= 1
-    if type in (MESSAGE, KEPT, TAKEN, CANCEL):
-        return seq > 0 and (status == 0 or type == TAKEN and status < 0)
+    if type in (MESSAGE, QUEUED, COMPLETED, CANCEL):
+        return seq > 0 and (status == 0 or type == COMPLETED and status < 0)
     if type in (DATA, LOOKUP, GONE):
         return True
-    return type in (ACK, PING, PONG, LANES, FORGET, NOTED, SHIFT, LANE_CLOSED, REQUEST_EXPORT, WITHDRAW) and status == 0
+    return type in (ACK, PING, PONG, LANES, FORGET, NOTED, CONTROL_SWITCH, LANE_CLOSED, REQUEST_EXPORT, WITHDRAW) and status == 0
 
 
 def access_of(ref, pieces, notification=None, checksum=None):
@@ -608,7 +608,7 @@ class Initiator:
             return frame.seq == lane.seq_of_peer
         if lane is not self.heard:
             return False
-        if frame.type == SHIFT:
+        if frame.type == CONTROL_SWITCH:
             if self.control is self.heard:
                 return False  # we have not moved ours
             self.heard = self.control
@@ -637,10 +637,10 @@ class Initiator:
         elif frame.type in (EXPORTED, WITHDRAW):
             lane.hear_export(frame)
         elif frame.type == MESSAGE:  # nobody receives here
-            self.control.send(Frame(KEPT, frame.seq).pack())
-        elif frame.type == KEPT:
+            self.control.send(Frame(QUEUED, frame.seq).pack())
+        elif frame.type == QUEUED:
             self.kept[frame.seq] = frame.flags
-        elif frame.type == TAKEN:
+        elif frame.type == COMPLETED:
             self.letters.pop(frame.seq, None)
             self.taken[frame.seq] = frame.status
         return True  # lanes and forget: nothing to do

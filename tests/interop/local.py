@@ -417,7 +417,7 @@ def enter(connection):
 def join(connection):
     """Opens the local lane of a connection, and switches its control channel to it; returns the lane."""
     lane = enter(connection)
-    connection.control.send(wire.Frame(wire.SHIFT).pack())
+    connection.control.send(wire.Frame(wire.CONTROL_SWITCH).pack())
     connection.control = lane
     while connection.heard is not lane:
         connection.turn()

@@ -91,29 +91,29 @@ TEST_CASE("connections that do not last count as failures, but for the first in 
         addresses.add("a");
         for (int row = 0; row < 2; ++row) {
             addresses.alive(false);
-            addresses.lived("a", kLastingNs - 1, kNow, dice);
+            addresses.connection_ended("a", kLastingNs - 1, kNow, dice);
             CHECK(addresses.next().at <= kNow);
             for (uint64_t failure = 0; failure < 20; ++failure) {
                 addresses.alive(false);
                 CHECK(addresses.next().at <= kNow);
-                addresses.lived("a", 0, kNow, dice);
+                addresses.connection_ended("a", 0, kNow, dice);
                 const uint64_t wait =
                     failure < 7 ? kBackoffFirstNs << failure : kBackoffLastNs;  // 20 ms ... 2 s
                 CHECK(addresses.next().at >= kNow + wait / 2);
                 CHECK(addresses.next().at <= kNow + wait);
             }
             addresses.alive(false);
-            addresses.lived("a", kLastingNs, kNow, dice);
+            addresses.connection_ended("a", kLastingNs, kNow, dice);
             CHECK(addresses.next().at <= kNow);
         }
         for (int life = 0; life < 20; ++life) {
             addresses.alive(true);
-            addresses.lived("a", 0, kNow, dice);
+            addresses.connection_ended("a", 0, kNow, dice);
             CHECK(addresses.next().at <= kNow);
         }
         addresses.alive(true);
-        addresses.lived("", 0, kNow, dice);  // the peer has dialed us
-        addresses.lived("", 0, kNow, dice);
+        addresses.connection_ended("", 0, kNow, dice);  // the peer has dialed us
+        addresses.connection_ended("", 0, kNow, dice);
         CHECK(addresses.next().at <= kNow);
     }
 }
@@ -127,7 +127,7 @@ TEST_CASE("where a peer is only expected it is dialed, and not found") {
     CHECK(addresses.has("expected"));
     addresses.add("expected", true);
     CHECK(addresses.has("expected"));
-    addresses.doubt();
+    addresses.mark_unverified();
     CHECK(!addresses.has("expected"));
     addresses.add("expected");
     CHECK(addresses.has("expected"));

@@ -181,10 +181,10 @@ TEST_CASE("the other types at and past their bounds") {
     CHECK(sendable(FrameType::message, 0, 8, 0, kEnvelope));
     CHECK(sendable(FrameType::message, 0, 8, 0, kEnvelope | kChecked));
     CHECK(kMaxInline + kChecksumBytes == kMaxControl);
-    for (FrameType type : {FrameType::kept, FrameType::taken, FrameType::cancel}) {
+    for (FrameType type : {FrameType::queued, FrameType::completed, FrameType::cancel}) {
         CAPTURE(static_cast<int>(type));
         CHECK(sendable(type, 0, 0));
-        CHECK(sendable(type, 0, 0, -1) == (type == FrameType::taken));
+        CHECK(sendable(type, 0, 0, -1) == (type == FrameType::completed));
         CHECK_FALSE(sendable(type, 0, 0, 1));
         CHECK_FALSE(sendable(type, 1, 0));
         CHECK_FALSE(sendable(type, 0, 1));

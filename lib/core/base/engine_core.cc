@@ -3,8 +3,6 @@
 
 #include <pthread.h>
 
-#include <array>
-
 #include "core/base/endpoint.h"
 #include "core/base/shard_core.h"
 #include "util/check.h"
@@ -27,16 +25,6 @@ EngineCore::EngineCore(Options options, uint32_t undecided, EventSink &events, c
       rooms_(rooms) {}
 
 EngineCore::~EngineCore() = default;
-
-uint64_t EngineCore::random_u64() const {
-    std::array<uint8_t, 8> bytes;
-    self_.random(self_.random_context, bytes);
-    return load<uint64_t>(bytes.data());
-}
-
-ShardCore &EngineCore::home(const EngineId &id) const {
-    return *shards_[load<uint64_t>(id.data()) % shards_.size()];
-}
 
 bool EngineCore::post_from(size_t index, Message &message) const {
     for (; index < shards_.size(); ++index)

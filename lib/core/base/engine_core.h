@@ -4,6 +4,7 @@
 // known: in its own room, and above. Engine (core/engine/engine.h) is the whole.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <memory>
 #include <vector>
@@ -53,7 +54,9 @@ public:
     bool closing() const { return closing_.load(); }
     bool refuses() const { return closing() || draining_.on(); }  // new work
 
-    ShardCore &home(const EngineId &id) const;  // the loop of that peer
+    ShardCore &home(const EngineId &id) const {  // the loop of that peer
+        return *shards_[load<uint64_t>(id.data()) % shards_.size()];
+    }
     ShardCore &first_shard() const { return *shards_[0]; }
     ShardCore &shard(size_t index) const { return *shards_[index]; }
     size_t shard_count() const { return shards_.size(); }
@@ -63,7 +66,11 @@ public:
     uint64_t next_sequence() { return sequence_.fetch_add(1) + 1; }
     // The word of a PEER event's handle until it is kept.
     uint64_t next_peer_word() { return uint64_t{1} << 63 | ++peer_words_; }
-    uint64_t random_u64() const;
+    uint64_t random_u64() const {
+        std::array<uint8_t, 8> bytes;
+        self_.random(self_.random_context, bytes);
+        return load<uint64_t>(bytes.data());
+    }
 
     Budget &slots() { return slots_; }
     Budget &undecided() { return undecided_; }  // peers that the application is asked about

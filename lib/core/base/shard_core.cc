@@ -19,10 +19,4 @@ ShardCore::ShardCore(EngineCore &owner, Loop &own_loop, uint32_t number, const R
     scratch.reserve(kMaxPieces);
 }
 
-Transport *ShardCore::transport_for(const Uri &uri) const {
-    for (const auto &transport : transports)
-        if (transport->serves(uri)) return transport.get();
-    return nullptr;
-}
-
 }  // namespace xfer

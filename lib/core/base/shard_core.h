@@ -76,7 +76,11 @@ public:
     bool closing() const { return closing_; }
     bool draining() const { return draining_; }
     uint64_t next_number() { return ++last_number_; }
-    Transport *transport_for(const Uri &uri) const;
+    Transport *transport_for(const Uri &uri) const {
+        for (const auto &transport : transports)
+            if (transport->serves(uri)) return transport.get();
+        return nullptr;
+    }
 
     // ---- the loop: to the rooms above
     virtual void submit(Operation &operation) = 0;

@@ -381,7 +381,7 @@ void Connection::on_control(Lane &lane, const Frame &frame, ConstBytes body) {
         return sink.on_frame(frame, body);
     case FrameType::lanes:
         return lanes.asked(frame);
-    case FrameType::shift:
+    case FrameType::control_switch:
         return lanes.on_control_switch(lane);
     case FrameType::lane_closed:
         return lanes.on_lane_closed(frame);

@@ -235,7 +235,7 @@ void LaneSet::joined(Lane &lane) {
 }
 
 void LaneSet::switch_control_to(Lane &lane) {
-    connection_.send(word(FrameType::shift));
+    connection_.send(word(FrameType::control_switch));
     lane.state = Lane::State::ready;
     control_ = &lane;
     local_path_ = LocalPath::switched;

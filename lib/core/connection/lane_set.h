@@ -4,9 +4,9 @@
 // there is something to move; the local lane alone carries all of it, so that data lanes are opened
 // only where there is none.
 //
-// Frames have an order, and two channels have none between them. So each end says `shift` as its
-// last word on the old channel and goes on by the new one, and hears the new one once it has heard
-// the other's `shift`. The initiator begins: what it could not join costs nothing.
+// Frames have an order, and two channels have none between them. So each end sends `control_switch`
+// as its last word on the old channel and goes on by the new one, and hears the new one once it has
+// heard the other's `control_switch`. The initiator begins: what it could not join costs nothing.
 //
 // A lane that carries no control frames ends alone (design/0047). Each end says `lane_closed` once
 // its own end is closed, and what was sent by it has ended when both have said so: nothing of it is

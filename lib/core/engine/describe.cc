@@ -34,7 +34,7 @@ std::string_view origin_name(uint32_t origin) {
 
 std::string lane_name(uint32_t number) {
     if (number == 0) return "first";
-    return number == kLocalLane ? "near" : "data " + std::to_string(number);
+    return number == kLocalLane ? "local" : "data " + std::to_string(number);
 }
 
 void write_texts(JsonWriter &out, std::string_view key, const std::vector<std::string> &texts) {
@@ -144,7 +144,7 @@ void write_connection(JsonWriter &out, const Connection &connection) {
     out.begin_object();
     out.add("initiator", connection.side == Side::ours ? "us" : "peer");
     out.add("live", connection.live());
-    out.add("control", connection.lanes.has_local_path() ? "near" : "first");
+    out.add("control", connection.lanes.has_local_path() ? "local" : "first");
     out.begin_object("local_path");
     out.add("state", connection.lanes.local_path());
     out.add("why_not", connection.lanes.why_not_local());

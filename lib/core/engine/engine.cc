@@ -55,7 +55,7 @@ void Engine::keep(std::unique_ptr<Acceptor> listener) {
         all.push_back(each.get());
     all.push_back(listener.get());
     Terms terms = self_.terms();
-    terms.listens = told_addresses(all, options_.advertise, kMaxListenUris);
+    terms.listens = advertised_addresses(all, options_.advertise, kMaxListenUris);
     shard.inbound.keep(std::move(listener));
     self_.set_terms(std::move(terms));
 }
@@ -66,7 +66,7 @@ std::vector<std::string> Engine::addresses() {
     std::vector<const Acceptor *> all;
     for (const auto &each : first_shard().inbound.listeners())
         if (each->terms().of_user) all.push_back(each.get());
-    return told_addresses(all, options_.advertise, kMaxPeerUris);
+    return advertised_addresses(all, options_.advertise, kMaxPeerUris);
 }
 
 // ---- operations

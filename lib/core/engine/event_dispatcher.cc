@@ -172,7 +172,7 @@ uint32_t EventDispatcher::take(xfer_event_t *events, uint32_t event_size, uint32
         const bool later = ends_handle || node->event.data != nullptr;
         node->dequeued();
         if (later)
-            told_later_.push_back(*node);
+            unreleased_.push_back(*node);
         else
             node->released();
         // What comes behind depends on whether the handle is kept.
@@ -203,7 +203,7 @@ Status EventDispatcher::poll(xfer_event_t *events, uint32_t event_size, uint32_t
 void EventDispatcher::take_for(xfer_event_t *events, uint32_t event_size, uint32_t max,
                                uint32_t timeout_ms, uint32_t &count) {
     using Clock = std::chrono::steady_clock;
-    while (EventNode *node = told_later_.pop_front())
+    while (EventNode *node = unreleased_.pop_front())
         node->released();
     if (ended()) return;  // nothing can come any more
     Clock::time_point end{};
@@ -277,7 +277,7 @@ bool EventDispatcher::drain(uint32_t timeout_ms) {
         const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
         left_ms = left > 0 ? static_cast<uint32_t>(left) : 0;
     }
-    while (EventNode *node = told_later_.pop_front())
+    while (EventNode *node = unreleased_.pop_front())
         node->released();
     return true;
 }

@@ -85,7 +85,7 @@ private:
     std::thread thread_;
     EventQueue queue_;
     Fd bell_;               // queue mode: readable while something is queued
-    EventList told_later_;  // whose data, or last handle, the last poll gave out
+    EventList unreleased_;  // whose data, or last handle, the last poll gave out
     PollGate gate_;
     std::atomic<bool> woken_{false};     // by the user: one poll does not wait
     std::atomic<bool> fd_asked_{false};  // of the loop that is polled

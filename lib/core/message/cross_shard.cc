@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/message/cross_shard.h"
 
-#include "core/message/message_receiver.h"
 #include "core/base/engine_core.h"
 #include "core/base/shard_core.h"
 #include "core/connection/connection.h"
 #include "core/connection/connection_table.h"
+#include "core/message/message_receiver.h"
 #include "core/message/receive_queue.h"
 #include "util/memory.h"
 
@@ -32,12 +32,12 @@ private:
     const std::vector<uint8_t> payload_;
 };
 
-class WithdrawMessage final : public Message {
+class CancelMessage final : public Message {
 public:
-    WithdrawMessage(const ShardCore &from, uint64_t connection, uint64_t number)
+    CancelMessage(const ShardCore &from, uint64_t connection, uint64_t number)
         : from_(from), connection_(connection), number_(number) {}
     void arrive(ShardCore &shard) override {
-        shard.engine.receive_queue().withdraw(from_, connection_, number_);
+        shard.engine.receive_queue().cancel(from_, connection_, number_);
         delete this;
     }
 
@@ -57,7 +57,7 @@ void post(ShardCore &to, std::unique_ptr<Crossing> message) {
 // ---- what travels
 
 void Answers::post(const MessageAnswer &answer) {
-    Node &node = answer.kept ? kept_ : taken_;
+    Node &node = answer.queued ? queued_ : completed_;
     node.answer = answer;
     retain();
     if (!home_.post(node)) release();
@@ -87,10 +87,9 @@ void CrossShard::arrived(const Arrival &arrival) {
     answer(arrival.connection, arrival.number, {false, false, XFER_ENOMEM});
 }
 
-void CrossShard::withdrawn(uint64_t connection, uint64_t number) {
-    if (is_first()) return shard_.engine.receive_queue().withdraw(shard_, connection, number);
-    post(shard_.engine.first_shard(),
-         std::make_unique<WithdrawMessage>(shard_, connection, number));
+void CrossShard::canceled(uint64_t connection, uint64_t number) {
+    if (is_first()) return shard_.engine.receive_queue().cancel(shard_, connection, number);
+    post(shard_.engine.first_shard(), std::make_unique<CancelMessage>(shard_, connection, number));
 }
 
 std::unique_ptr<MessagesLost> CrossShard::prepare_lost(uint64_t connection) {
@@ -108,10 +107,10 @@ void CrossShard::lost(uint64_t connection, std::unique_ptr<MessagesLost> prepare
 void CrossShard::answer(uint64_t connection, uint64_t number, const MessageAnswer &answer) {
     Connection *live = shard_.connections.find(connection);
     if (!live) return;
-    if (answer.kept)
-        live->message_receiver.kept(number, answer.held);
+    if (answer.queued)
+        live->message_receiver.queued(number, answer.held);
     else
-        live->message_receiver.taken(number, answer.status);
+        live->message_receiver.completed(number, answer.status);
 }
 
 // The receive has its message, and the bytes are still with the sender.
@@ -120,11 +119,11 @@ void CrossShard::pull(Receive &receive) {
     if (!live || !live->usable()) return lose(receive);
     Endpoint *ep = receive.named.get();
     if (!ep && !catch_bad_alloc([&] { ep = &live->sink.unnamed(); })) {
-        live->message_receiver.taken(receive.number, XFER_ENOMEM);
+        live->message_receiver.completed(receive.number, XFER_ENOMEM);
         return receive.end(shard_, XFER_ENOMEM);
     }
     if (shard_.closing() || ep->closing || ep->peer != live->peer) {
-        live->message_receiver.taken(receive.number, XFER_ECANCELED);
+        live->message_receiver.completed(receive.number, XFER_ECANCELED);
         return receive.end(shard_, XFER_ECANCELED);
     }
     receive.ep = ep;

@@ -22,11 +22,11 @@ struct Arrival;
 
 // What a peer is told of a message that it has sent.
 struct MessageAnswer {
-    bool kept = false, held = false;
+    bool queued = false, held = false;
     Status status = XFER_OK;
 };
 
-// The answers to one message, on their way back: `kept` at most once, and `taken` once.
+// The answers to one message, on their way back: `queued` at most once, and `completed` once.
 class Answers final : public RefCounted<Answers> {
 public:
     Answers(ShardCore &home, uint64_t connection, uint64_t number)
@@ -43,7 +43,7 @@ private:
     };
     ShardCore &home_;
     const uint64_t connection_, number_;
-    Node kept_{*this}, taken_{*this};
+    Node queued_{*this}, completed_{*this};
 };
 
 // The end of a connection that messages came by, on its way to them.
@@ -65,7 +65,7 @@ public:
 
     // ---- of this loop's connections, to the first loop
     void arrived(const Arrival &arrival);
-    void withdrawn(uint64_t connection, uint64_t number);
+    void canceled(uint64_t connection, uint64_t number);
     std::unique_ptr<MessagesLost> prepare_lost(uint64_t connection);  // null: nothing crosses
     void lost(uint64_t connection, std::unique_ptr<MessagesLost> prepared);
 

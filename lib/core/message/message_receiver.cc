@@ -32,7 +32,8 @@ void MessageReceiver::hear(const Frame &message, ConstBytes body) {
     if (summed) {
         Crc32c sum;
         sum.add(arrival.payload.data(), arrival.payload.size());
-        if (sum.value() != load<uint32_t>(body.data())) return taken(message.seq, XFER_ECHECKSUM);
+        if (sum.value() != load<uint32_t>(body.data()))
+            return completed(message.seq, XFER_ECHECKSUM);
     }
     ShardCore &shard = connection_.shard;
     arrival.shard = &shard;
@@ -46,9 +47,9 @@ void MessageReceiver::hear(const Frame &message, ConstBytes body) {
     shard.messages.arrived(arrival);
 }
 
-void MessageReceiver::withdraw(const Frame &frame) {
+void MessageReceiver::cancel(const Frame &frame) {
     if (!open_.contains(frame.seq)) return;  // it was taken meanwhile
-    connection_.shard.messages.withdrawn(connection_.number, frame.seq);
+    connection_.shard.messages.canceled(connection_.number, frame.seq);
 }
 
 void MessageReceiver::lost() {
@@ -64,16 +65,16 @@ void MessageReceiver::answer(FrameType type, uint64_t number, uint8_t flags, Sta
     connection_.send(frame);
 }
 
-void MessageReceiver::kept(uint64_t number, bool held) {
-    answer(FrameType::kept, number, held ? kHeld : 0, XFER_OK);
+void MessageReceiver::queued(uint64_t number, bool held) {
+    answer(FrameType::queued, number, held ? kHeld : 0, XFER_OK);
 }
 
-void MessageReceiver::taken(uint64_t number, Status status) {
+void MessageReceiver::completed(uint64_t number, Status status) {
     const auto at = open_.find(number);
     if (at == open_.end()) return;
     payload_ -= at->second;
     open_.erase(at);
-    answer(FrameType::taken, number, 0, status);
+    answer(FrameType::completed, number, 0, status);
 }
 
 }  // namespace xfer

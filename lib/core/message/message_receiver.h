@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The messages that the peer of one connection sends: checked and counted here, matched by
-// ReceiveQueue. Each is answered `kept` if it has to wait, and `taken` at its end.
+// ReceiveQueue. Each is answered `queued` if it has to wait, and `completed` at its end.
 #pragma once
 
 #include <cstdint>
@@ -21,12 +21,12 @@ public:
     explicit MessageReceiver(Connection &connection) : connection_(connection) {}
 
     void hear(const Frame &message, ConstBytes body);
-    void withdraw(const Frame &frame);
+    void cancel(const Frame &frame);
     void lost();  // the connection has ended
     bool quiet() const { return open_.empty(); }
 
-    void kept(uint64_t number, bool held);
-    void taken(uint64_t number, Status status);
+    void queued(uint64_t number, bool held);
+    void completed(uint64_t number, Status status);
 
 private:
     bool admit(const Frame &message, uint64_t payload);

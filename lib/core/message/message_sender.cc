@@ -76,7 +76,7 @@ void MessageSender::begin(Connection &connection, Send &send) {
     connection.send(frame, body_);
 }
 
-void MessageSender::kept(Connection &connection, const Frame &frame) {
+void MessageSender::queued(Connection &connection, const Frame &frame) {
     const auto at = open_.find(frame.seq);
     const bool held = frame.flags & kHeld;
     if (at == open_.end() || at->second.unanswered == 0) return broken(connection);
@@ -88,7 +88,7 @@ void MessageSender::kept(Connection &connection, const Frame &frame) {
     if (held && !send->sync) finish(connection, *send, XFER_OK);
 }
 
-void MessageSender::taken(Connection &connection, const Frame &frame) {
+void MessageSender::completed(Connection &connection, const Frame &frame) {
     const auto at = open_.find(frame.seq);
     if (at == open_.end()) return broken(connection);
     Send *send = at->second.send;
@@ -122,7 +122,7 @@ bool MessageSender::still(Connection &connection, Send &send) {
     return false;
 }
 
-void MessageSender::withdraw(Connection &connection, Send &send) {
+void MessageSender::cancel(Connection &connection, Send &send) {
     Frame frame;
     frame.type = FrameType::cancel;
     frame.seq = send.number;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The messages that go to one peer. They wait for room on the connection, are numbered there, and
-// end by the peer's answers. `kept`: no receive was there, the message waits, held by the peer's
-// engine if its payload went along. `taken`: it has been received, or thrown away. Who is not held
-// leaves its bytes here, and the peer pulls them by a get.
+// end by the peer's answers. `queued`: no receive was there, the message waits, held by the peer's
+// engine if its payload went along. `completed`: it has been received, or thrown away. Who is not
+// held leaves its bytes here, and the peer pulls them by a get.
 #pragma once
 
 #include <map>
@@ -24,12 +24,12 @@ public:
     void enqueue(Send &send) { queue_.push_back(send); }
     bool waiting() const override { return !queue_.empty(); }
     void pump(Connection &connection) override;
-    void kept(Connection &connection, const Frame &frame);
-    void taken(Connection &connection, const Frame &frame);
+    void queued(Connection &connection, const Frame &frame);
+    void completed(Connection &connection, const Frame &frame);
     // The peer pulls one.
     Status access(Dir dir, const Access &asked, std::span<const WirePiece> pieces,
                   std::vector<iovec> &out);
-    void withdraw(Connection &connection, Send &send);
+    void cancel(Connection &connection, Send &send);
     bool still(Connection &connection, Send &send);              // else quiet() is to come
     void quiet(const Connection &connection, MessageId number);  // its bytes have left, by one lane
     void forget(Send &send);                                     // it has ended

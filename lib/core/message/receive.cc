@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/message/message_receiver.h"
 #include "core/base/engine_core.h"
 #include "core/base/shard_core.h"
 #include "core/connection/connection.h"
+#include "core/message/message_receiver.h"
 #include "core/message/receive_queue.h"
 #include "core/transfer/flow.h"
 
@@ -53,14 +53,14 @@ void Receive::match(const Arrival &arrival) {
 
 void Receive::make_room() {
     if (!takes) return;
-    taken_.reset(new uint8_t[sizeof sender_ + std::min(length, capacity)]);
-    buffer = taken_.get() + sizeof sender_;
+    completed_.reset(new uint8_t[sizeof sender_ + std::min(length, capacity)]);
+    buffer = completed_.get() + sizeof sender_;
 }
 
-void Receive::tell_taken() {
-    if (!taken_ || (event.status != XFER_OK && event.status != XFER_ETRUNC)) return;
-    std::memcpy(taken_.get(), &sender_, sizeof sender_);
-    event.data = taken_.get();
+void Receive::report_completed() {
+    if (!completed_ || (event.status != XFER_OK && event.status != XFER_ETRUNC)) return;
+    std::memcpy(completed_.get(), &sender_, sizeof sender_);
+    event.data = completed_.get();
     event.data_length = sizeof sender_ + std::min(length, capacity);
 }
 
@@ -83,18 +83,18 @@ void Receive::connection_lost(Connection &lost) {
 void Receive::ended() {
     Connection *live = flow->connection();
     if (live && live->number == connection && live->usable())
-        live->message_receiver.taken(number, status);
+        live->message_receiver.completed(number, status);
     Transfer::ended();
     event.bytes = length;
     if (event.status == XFER_OK && length > capacity) event.status = XFER_ETRUNC;
-    tell_taken();
+    report_completed();
 }
 
 void Receive::end(ShardCore &shard, Status why) {
     event.status = why;
     event.flags = XFER_FENCED;
     event.bytes = length;
-    tell_taken();
+    report_completed();
     shard.counters[OpKind::recv].end(why == XFER_ETRUNC ? XFER_OK : why, std::min(length, capacity),
                                      shard.now() - started);
     const Ref<Endpoint> ep_named = named;

@@ -148,7 +148,7 @@ void ReceiveQueue::deliver(Receive &receive, const Arrival &arrival) {
     receive.match(arrival);
     if (!catch_bad_alloc([&] { receive.make_room(); })) {
         receive.end(shard(), XFER_ENOMEM);
-        return taken(arrival, XFER_ENOMEM);
+        return completed(arrival, XFER_ENOMEM);
     }
     const uint64_t bytes = std::min(receive.capacity, arrival.length);
     if (!arrival.whole && bytes > 0) {
@@ -160,7 +160,7 @@ void ReceiveQueue::deliver(Receive &receive, const Arrival &arrival) {
         });
         if (!prepared) {
             receive.end(shard(), XFER_ENOMEM);
-            return taken(arrival, XFER_ENOMEM);
+            return completed(arrival, XFER_ENOMEM);
         }
         if (arrival.shard == &shard()) return arrival.shard->messages.pull(receive);
         if (!arrival.shard->post(receive)) receive.end(shard(), XFER_ECANCELED);
@@ -168,7 +168,7 @@ void ReceiveQueue::deliver(Receive &receive, const Arrival &arrival) {
     }
     if (bytes > 0) std::memcpy(receive.buffer, arrival.payload.data(), bytes);
     receive.end(shard(), arrival.length > receive.capacity ? XFER_ETRUNC : XFER_OK);
-    taken(arrival);
+    completed(arrival);
 }
 
 void ReceiveQueue::keep(const Arrival &arrival) {
@@ -185,7 +185,7 @@ void ReceiveQueue::keep(const Arrival &arrival) {
     if (!kept) {
         if (counted) held_.give_back(arrival.from, arrival.payload.size());
         if (envelope) matcher_.remove(*envelope);
-        return taken(arrival, XFER_ENOMEM);
+        return completed(arrival, XFER_ENOMEM);
     }
     by_connection_.at(source).push_back(*envelope);
     answer(arrival, {true, envelope.release()->arrival.whole, XFER_OK});
@@ -196,7 +196,7 @@ void ReceiveQueue::answer(const Arrival &arrival, const MessageAnswer &answer) {
     shard().messages.answer(arrival.connection, arrival.number, answer);
 }
 
-void ReceiveQueue::taken(const Arrival &arrival, Status status) {
+void ReceiveQueue::completed(const Arrival &arrival, Status status) {
     answer(arrival, {false, false, status});
 }
 
@@ -210,7 +210,7 @@ void ReceiveQueue::discard(Envelope &envelope) {
 }
 
 // What the sender was told is held stays; it has seen its send succeed.
-void ReceiveQueue::withdraw(const ShardCore &from, uint64_t connection, uint64_t number) {
+void ReceiveQueue::cancel(const ShardCore &from, uint64_t connection, uint64_t number) {
     const auto at = by_connection_.find({from.index, connection});
     if (at == by_connection_.end()) return;
     for (Envelope &envelope : at->second) {
@@ -219,7 +219,7 @@ void ReceiveQueue::withdraw(const ShardCore &from, uint64_t connection, uint64_t
         std::unique_ptr<Envelope> owned(&envelope);
         matcher_.remove(envelope);
         discard(envelope);
-        taken(arrival, XFER_ECANCELED);
+        completed(arrival, XFER_ECANCELED);
         return;
     }
 }

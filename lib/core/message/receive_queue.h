@@ -37,7 +37,7 @@ public:
 
     // ---- from connections
     void arrive(const Arrival &arrival);
-    void withdraw(const ShardCore &shard, uint64_t connection, uint64_t number);
+    void cancel(const ShardCore &shard, uint64_t connection, uint64_t number);
     void lost(const ShardCore &shard, uint64_t connection);
     void identity_known(Endpoint &ep);  // who it is
 
@@ -50,7 +50,7 @@ private:
     void deliver(Receive &receive, const Arrival &arrival);
     void keep(const Arrival &arrival);
     void answer(const Arrival &arrival, const MessageAnswer &answer);
-    void taken(const Arrival &arrival, Status status = XFER_OK);
+    void completed(const Arrival &arrival, Status status = XFER_OK);
     void discard(Envelope &envelope);
     void forget(Receive &receive);
     ShardCore &shard();

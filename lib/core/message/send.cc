@@ -20,7 +20,7 @@ bool Send::start() {
 
 void Send::withdraw() {
     Connection *live = flow->connection();
-    if (begun() && live) return flow->messages.withdraw(*live, *this);
+    if (begun() && live) return flow->messages.cancel(*live, *this);
     flow->complete(*this);
 }
 

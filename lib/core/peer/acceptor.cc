@@ -38,8 +38,9 @@ bool Acceptor::shed() {
     return inbound_.shed();
 }
 
-std::vector<std::string> told_addresses(std::span<const Acceptor *const> all,
-                                        const std::vector<std::string> &by_engine, size_t most) {
+std::vector<std::string> advertised_addresses(std::span<const Acceptor *const> all,
+                                              const std::vector<std::string> &by_engine,
+                                              size_t most) {
     std::vector<std::string> told;
     bool any = false, silent = false;
     for (const Acceptor *each : all) {

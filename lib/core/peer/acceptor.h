@@ -44,7 +44,8 @@ private:
 
 // What peers are told to dial: of each listener what it says itself; `by_engine` stands for all
 // that say nothing, and for none, too; without it, what was bound. The first `most` of them.
-std::vector<std::string> told_addresses(std::span<const Acceptor *const> all,
-                                        const std::vector<std::string> &by_engine, size_t most);
+std::vector<std::string> advertised_addresses(std::span<const Acceptor *const> all,
+                                              const std::vector<std::string> &by_engine,
+                                              size_t most);
 
 }  // namespace xfer

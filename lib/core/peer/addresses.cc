@@ -70,7 +70,7 @@ void Addresses::seen(const std::string &uri) {
     if (Address *address = find(uri)) admit(*address, false);
 }
 
-void Addresses::doubt() {
+void Addresses::mark_unverified() {
     for (Address &address : list_) {
         address.claimed = true;
         address.unlink();
@@ -95,16 +95,17 @@ Addresses::Next Addresses::next() const {
     return {first.uri, first.not_before};
 }
 
-void Addresses::failed(const std::string &uri, uint64_t now, uint64_t floor, uint64_t dice,
+void Addresses::failed(const std::string &uri, uint64_t now, uint64_t retry_after, uint64_t random,
                        bool of_other) {
     Address *address = find(uri);
     if (!address) return;  // the peer turned out not to live there
     address->of_other = of_other;
     const uint32_t doublings = std::min(address->failures++, 10u);
-    const uint64_t wait = std::max(floor, std::min(kBackoffFirstNs << doublings, kBackoffLastNs));
+    const uint64_t wait =
+        std::max(retry_after, std::min(kBackoffFirstNs << doublings, kBackoffLastNs));
     // Never sooner than the peer asked for; on our own account at least half of it.
-    const uint64_t least = std::max(floor, wait / 2);
-    address->not_before = now + least + dice % (wait / 2 + 1);
+    const uint64_t least = std::max(retry_after, wait / 2);
+    address->not_before = now + least + random % (wait / 2 + 1);
     address->turn = ++turns_;
 }
 
@@ -120,7 +121,8 @@ void Addresses::alive(bool restarted) {
 }
 
 // The first is forgiven, for a peer that lost its connection is back at once more often than not.
-void Addresses::lived(const std::string &uri, uint64_t age, uint64_t now, uint64_t dice) {
+void Addresses::connection_ended(const std::string &uri, uint64_t age, uint64_t now,
+                                 uint64_t random) {
     if (age >= kLastingNs) {
         short_lives_ = 0;
         return;
@@ -128,7 +130,7 @@ void Addresses::lived(const std::string &uri, uint64_t age, uint64_t now, uint64
     const uint32_t before = short_lives_++;
     if (before == 0) return;
     if (Address *address = find(uri)) address->failures = before - 1;
-    failed(uri, now, 0, dice);
+    failed(uri, now, 0, random);
 }
 
 uint32_t Addresses::failures() const {

@@ -3,9 +3,9 @@
 // for a while, twice as long each time, and a part of that by chance, so that a thousand who lost
 // the same peer do not come back at the same moment. Any sign of life of the peer clears it all;
 // but where one and the same process ends connections as soon as they are there, the second such
-// end in a row counts as a failure. Pure: the caller has the clock and the dice. While its peer is
-// one of a shard's, each address that is not only claimed is in the shard's index: who opens an
-// endpoint there means this peer.
+// end in a row counts as a failure. Pure: the caller has the clock and the random numbers. While
+// its peer is one of a shard's, each address that is not only claimed is in the shard's index: who
+// opens an endpoint there means this peer.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +46,7 @@ public:
     // one of them is new.
     bool add(std::list<Address> &made, bool claimed);
     void seen(const std::string &uri);                 // it has answered there, if it is listed
-    void doubt();                                      // all of them are only claimed
+    void mark_unverified();                            // all of them are only claimed
     void learn(const std::string &uri, bool claimed);  // its own words: at most kMaxListenUris
     void remove(const std::string &uri);
     bool has(const std::string &uri);
@@ -60,14 +60,14 @@ public:
     };
     Next next() const;
 
-    // An attempt at `uri` ended at `now` without a connection; `floor`: the peer asked to be left
-    // alone for so long. `dice` is any random number. `of_other`: another engine answered.
-    void failed(const std::string &uri, uint64_t now, uint64_t floor, uint64_t dice,
+    // An attempt at `uri` ended at `now` without a connection; `retry_after`: the peer asked to be
+    // left alone for so long. `random` is any number. `of_other`: another engine answered.
+    void failed(const std::string &uri, uint64_t now, uint64_t retry_after, uint64_t random,
                 bool of_other = false);
     bool all_of_others() const;  // by what is known of each
     void alive(bool restarted);  // it is connected; as another incarnation than before?
     // A connection to `uri` ended at `now`, that was there for so long.
-    void lived(const std::string &uri, uint64_t age, uint64_t now, uint64_t dice);
+    void connection_ended(const std::string &uri, uint64_t age, uint64_t now, uint64_t random);
     uint32_t failures() const;  // the most in a row, of any of them
 
     template <typename Visit>

@@ -180,7 +180,7 @@ void Inbound::announce(Peer &peer, uint32_t flags) {
     peer.attach(ep);
     ep.connections.add();
     post(std::move(made));
-    peer.tell_up(ep, flags);
+    peer.report_up(ep, flags);
 }
 
 // It came back before the user was told of its end, which took its handle: it gets a new one.

@@ -5,7 +5,8 @@
 #include <memory>
 
 #include "core/base/endpoint.h"
-#include "core/peer/peer.h"
+#include "core/base/shard_core.h"
+#include "core/peer/peer_table.h"
 
 namespace xfer {
 
@@ -13,7 +14,11 @@ class OpenMessage final : public Message {
 public:
     // `spare`: to be its peer, if none is there by its identity or addresses.
     OpenMessage(Endpoint &ep, std::unique_ptr<Peer> spare) : ep_(ep), spare_(std::move(spare)) {}
-    void arrive(ShardCore &shard) override;
+    void arrive(ShardCore &shard) override {
+        const std::unique_ptr<OpenMessage> self(this);
+        if (shard.closing()) return shard.close(ep_);
+        shard.peers.open(ep_, std::move(spare_));
+    }
 
 private:
     Endpoint &ep_;

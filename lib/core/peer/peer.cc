@@ -60,7 +60,7 @@ Failure Peer::why_down() const {
 
 void Peer::expect(const EngineId &identity) {
     name(identity);
-    addresses_.doubt();
+    addresses_.mark_unverified();
 }
 
 bool Peer::take_slot() {
@@ -294,7 +294,7 @@ void Peer::go_live(Session &connection) {
         if (ep.receives.load()) shard.messages.identity_known(ep);
         ep.state.store(XFER_EP_READY);
         ep.connections.add();
-        if (unheard || !silent) tell_up(ep, successor ? successor : flags);
+        if (unheard || !silent) report_up(ep, successor ? successor : flags);
     }
     if (eps_.empty()) shard.inbound.announce(*this, flags);
     shard.log().info("peer {}: connected to {}", short_name(identity.id),
@@ -312,8 +312,8 @@ void Peer::ended(Session &connection) {
     const Failure why = connection.why;
     const bool ours = connection.side == Side::ours;
     if (lived && !connection.left_idle() && why.status != kDuplicate)
-        addresses_.lived(connection.uri, shard.now() - connection.live_since(), shard.now(),
-                         shard.engine.random_u64());
+        addresses_.connection_ended(connection.uri, shard.now() - connection.live_since(),
+                                    shard.now(), shard.engine.random_u64());
     const uint64_t number = connection.number, retry_ns = connection.retry_ns();
     shard.defer_delete(connection);
     hear({Input::lost, number, 0, 0, {}});
@@ -412,7 +412,7 @@ Endpoint &Peer::unnamed() {
     return *unnamed_;
 }
 
-void Peer::tell_gone(ConstBytes ref) {
+void Peer::report_gone(ConstBytes ref) {
     for (Endpoint &ep : eps_)
         shard.outbox.notify(ep, XFER_EVENT_REGION_GONE, {ref.begin(), ref.end()});
 }

@@ -79,7 +79,7 @@ public:
     void hear(const Input &input);
     void hear_reply(Session &connection, const Hello &message, ConstBytes raw);
     void ended(Session &connection);
-    void tell_gone(ConstBytes ref);
+    void report_gone(ConstBytes ref);
     uint64_t keep_alive(uint64_t now);
     bool awaited();  // a receive names it
     void added(Region &region);
@@ -121,7 +121,7 @@ private:
     bool claims(const Endpoint &ep) const;
     bool follows(const Endpoint &ep, const std::string &uri);
     void introduce(Endpoint &ep);
-    void tell_up(Endpoint &ep, uint32_t flags);
+    void report_up(Endpoint &ep, uint32_t flags);
     void begin_attempt(Session *&attempt);
     void attempt_over();
     void go_live(Session &connection);

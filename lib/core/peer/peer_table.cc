@@ -21,6 +21,13 @@ Peer &PeerTable::at(const EngineId &id) {
     return take_in(std::move(peer));
 }
 
+void PeerTable::open(Endpoint &ep, std::unique_ptr<Peer> spare) {
+    Peer *known = ep.expected ? find(*ep.expected) : find(ep);
+    if (known && catch_bad_alloc([&] { known->add(ep); })) return;
+    if (!known && ep.expected) spare->expect(*ep.expected);
+    take_in(std::move(spare)).attach(ep);
+}
+
 Peer &PeerTable::take_in(std::unique_ptr<Peer> peer) {
     peers_.push_back(*peer);
     if (peer->id) by_id_.insert(*peer);

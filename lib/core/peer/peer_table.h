@@ -18,6 +18,8 @@ public:
     Peer *find(const Endpoint &ep);  // by its addresses
     Peer &at(const EngineId &id);    // made, if it is not known
     Peer &take_in(std::unique_ptr<Peer> peer);
+    // Finds the endpoint its peer; `spare` becomes it, if none is known.
+    void open(Endpoint &ep, std::unique_ptr<Peer> spare);
     // It goes if nothing keeps it, at the end of the turn.
     void review(Peer &peer);
     void destroy_unused() { unused_.destroy_all(); }

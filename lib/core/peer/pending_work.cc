@@ -23,12 +23,12 @@ void Peer::add(Endpoint &ep) {
     if (live_) {
         const uint32_t flags = succession(ep, live_->handshake.peer().id);
         introduce(ep);
-        tell_up(ep, flags);
+        report_up(ep, flags);
     }
     attach(ep);
 }
 
-void Peer::tell_up(Endpoint &ep, uint32_t flags) {
+void Peer::report_up(Endpoint &ep, uint32_t flags) {
     const Handshake &words = live_->handshake;
     shard.outbox.notify_peer_up(ep, words.peer(), words.peer_terms().blob, flags);
 }

@@ -95,7 +95,7 @@ void Session::on_frame(const Frame &frame, ConstBytes body) {
     case FrameType::pong:
         return answer_probe(frame);
     case FrameType::gone:
-        return peer->tell_gone(body);
+        return peer->report_gone(body);
     case FrameType::notify:
         touch();
         return notifications.hear(frame, body);
@@ -106,9 +106,9 @@ void Session::on_frame(const Frame &frame, ConstBytes body) {
         touch();
         return messages.hear(frame, body);
     case FrameType::cancel:
-        return messages.withdraw(frame);
-    case FrameType::kept:
-    case FrameType::taken:
+        return messages.cancel(frame);
+    case FrameType::queued:
+    case FrameType::completed:
         return answer_to_message(frame);
     default:
         return close({XFER_EPROTO, 0, 0, "a frame that does not belong on the control channel"});
@@ -117,10 +117,10 @@ void Session::on_frame(const Frame &frame, ConstBytes body) {
 
 void Session::answer_to_message(const Frame &frame) {
     if (peer->live() != this) return;
-    if (frame.type == FrameType::kept)
-        peer->messages.kept(*this, frame);
+    if (frame.type == FrameType::queued)
+        peer->messages.queued(*this, frame);
     else
-        peer->messages.taken(*this, frame);
+        peer->messages.completed(*this, frame);
     if (usable()) pump();
 }
 
@@ -264,7 +264,7 @@ void Session::on_unmapped(Target target) {
 }
 
 void Session::on_notification_begun(NotificationId notification, uint64_t key) {
-    notifications.unseen(notification, key);
+    notifications.begun_unheard(notification, key);
 }
 
 void Session::retire(Region &region) {

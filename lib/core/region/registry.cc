@@ -100,7 +100,7 @@ void RegionRegistry::leave(Region &region, Status why) {
 void RegionRegistry::unused(Region &region) {
     if (region.users.fetch_sub(1) != 1) return;
     region.retain();  // the event's
-    untold_.push_back(region);
+    unreported_.push_back(region);
     if (region.is_grant()) unused(*region.parent);
 }
 
@@ -108,7 +108,7 @@ void RegionRegistry::unused(Region &region) {
 // first: a region's own event is its last.
 void RegionRegistry::end_all(ShardCore &last) {
     std::lock_guard lock(mutex_);
-    while (EventNode *ended = untold_.pop_front())
+    while (EventNode *ended = unreported_.pop_front())
         last.outbox.post(*ended);
     for (const bool grants : {true, false})
         for (auto &[id, region] : regions_) {

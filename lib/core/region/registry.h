@@ -59,7 +59,7 @@ private:
     mutable std::mutex mutex_;  // names are unique in the engine; not on the way of data
     Regions regions_;
     std::map<std::string, uint64_t, std::less<>> names_;
-    EventList untold_;  // regions that ended after the last loop could tell
+    EventList unreported_;  // regions that ended after the last loop could tell
 };
 
 }  // namespace xfer

@@ -11,7 +11,7 @@ namespace xfer {
 
 class Notification final : public EventNode {
 public:
-    Notification(Had &had, uint64_t key) : had_(had) {
+    Notification(NotifyCredit &had, uint64_t key) : credit_(had) {
         event.kind = XFER_EVENT_NOTIFY;
         event.tag = key;
     }
@@ -31,52 +31,52 @@ public:
         return true;
     }
     void released() override {
-        had_->one();
+        credit_->one();
         delete this;
     }
 
 private:
     Ref<Endpoint> ep_;
-    Ref<Had> had_;
+    Ref<NotifyCredit> credit_;
     std::vector<uint8_t> data_;
 };
 
-// ---- Had
+// ---- NotifyCredit
 
-Had::Had(Connection &from) : shard_(from.shard), connection_(&from) {}
+NotifyCredit::NotifyCredit(Connection &from) : shard_(from.shard), connection_(&from) {}
 
 // The peer hears of it in portions: it waits only when it has begun kMaxNotifications more.
-void Had::one() {
+void NotifyCredit::one() {
     if ((count_.fetch_add(1) + 1) % (kMaxNotifications / 4) != 0 || posted_.exchange(true)) return;
     retain();
     if (!shard_.post(*this)) release();
 }
 
-void Had::arrive(ShardCore &) {
+void NotifyCredit::arrive(ShardCore &) {
     posted_.store(false);
-    if (connection_) connection_->notify_receiver.tell_had();
+    if (connection_) connection_->notify_receiver.send_credit();
     release();
 }
 
 // ---- NotifyReceiver
 
 NotifyReceiver::NotifyReceiver(Connection &connection)
-    : connection_(connection), had_(Ref<Had>::adopt(new Had(connection))) {}
+    : connection_(connection), credit_(Ref<NotifyCredit>::adopt(new NotifyCredit(connection))) {}
 
 NotifyReceiver::~NotifyReceiver() {
-    had_->forget();
+    credit_->forget();
 }
 
 bool NotifyReceiver::over(uint64_t number) const {
-    return number <= floor_ || over_.contains(number);
+    return number <= low_water_ || over_.contains(number);
 }
 
 bool NotifyReceiver::begin(uint64_t number, uint64_t key) {
-    if (number > floor_ + kNotificationSpan || begun_ - told_had_ >= kMaxNotifications) {
+    if (number > low_water_ + kNotificationSpan || begun_ - reported_ >= kMaxNotifications) {
         connection_.close({XFER_EPROTO, 0, 0, "more notifications than there is room for"});
         return false;
     }
-    open_.emplace(number, std::make_unique<Notification>(*had_, key));
+    open_.emplace(number, std::make_unique<Notification>(*credit_, key));
     ++begun_;
     somebody();
     return true;
@@ -88,7 +88,7 @@ Status NotifyReceiver::touch(uint64_t number, uint64_t key) {
     return known || begin(number, key) ? XFER_OK : XFER_ECANCELED;
 }
 
-void NotifyReceiver::unseen(NotificationId number, uint64_t key) {
+void NotifyReceiver::begun_unheard(NotificationId number, uint64_t key) {
     [[maybe_unused]] const Status late = touch(number.value, key);
 }
 
@@ -105,10 +105,10 @@ void NotifyReceiver::end(uint64_t number, Status status) {
     const auto at = open_.find(number);
     std::unique_ptr<Notification> notification = std::move(at->second);
     open_.erase(at);
-    while (over_.erase(floor_ + 1))
-        ++floor_;
+    while (over_.erase(low_water_ + 1))
+        ++low_water_;
     raise(std::move(notification), status);
-    tell_had(number);
+    send_credit(number);
 }
 
 // The user may have closed the last handle of a peer whose connection lives on: it gets a new one.
@@ -120,10 +120,10 @@ Endpoint *NotifyReceiver::somebody() {
 void NotifyReceiver::raise(std::unique_ptr<Notification> notification, Status status) {
     ShardCore &shard = connection_.shard;
     if (status == XFER_OK && shard.engine.counters().count(notification->event.tag, shard))
-        return had_->one();
+        return credit_->one();
     Endpoint *ep = nullptr;
     if (!catch_bad_alloc([&] { ep = somebody(); }) || !ep)
-        return had_->one();  // nobody is there to be told: we close, or lack memory
+        return credit_->one();  // nobody is there to be told: we close, or lack memory
     notification->address(*ep, status);
     // Else the peer said so: it has lost a lane, and with it what it had sent by that.
     if (status == XFER_EPEERLOST && !connection_.closing()) {
@@ -135,17 +135,17 @@ void NotifyReceiver::raise(std::unique_ptr<Notification> notification, Status st
     shard.outbox.post(*notification.release());
 }
 
-void NotifyReceiver::tell_had(uint64_t number) {
-    told_had_ = had_->count();
+void NotifyReceiver::send_credit(uint64_t number) {
+    reported_ = credit_->count();
     Frame frame;
     frame.type = FrameType::noted;
     frame.seq = number;
-    frame.region = told_had_;
+    frame.region = reported_;
     connection_.send(frame);
 }
 
 void NotifyReceiver::lost() {
-    floor_ = UINT64_MAX;
+    low_water_ = UINT64_MAX;
     for (auto &[number, notification] : open_)
         raise(std::move(notification), XFER_EPEERLOST);
     open_.clear();

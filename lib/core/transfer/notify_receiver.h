@@ -22,17 +22,17 @@ class Notification;
 class ShardCore;
 
 // How many notifications of a connection the application has had, counted where it takes them.
-class Had final : public RefCounted<Had>, public Message {
+class NotifyCredit final : public RefCounted<NotifyCredit>, public Message {
 public:
-    explicit Had(Connection &from);
+    explicit NotifyCredit(Connection &from);
     void one();                              // any thread
     void arrive(ShardCore &shard) override;  // the peer is owed the news
     uint64_t count() const { return count_.load(std::memory_order_relaxed); }
     void forget() { connection_ = nullptr; }  // it ends
 
 private:
-    friend class RefCounted<Had>;
-    ~Had() = default;
+    friend class RefCounted<NotifyCredit>;
+    ~NotifyCredit() = default;
     ShardCore &shard_;
     Connection *connection_;
     std::atomic<uint64_t> count_{0};
@@ -46,11 +46,12 @@ public:
 
     // A put that belongs to it wants to be applied.
     Status touch(uint64_t number, uint64_t key);
-    void unseen(NotificationId number, uint64_t key);  // its puts may have been applied by the peer
+    void begun_unheard(NotificationId number,
+                       uint64_t key);  // its puts may have been applied by the peer
     void hear(const Frame &notify, ConstBytes data);
     void lost();  // the connection has ended
     bool quiet() const { return open_.empty(); }
-    void tell_had(uint64_t number = 0);
+    void send_credit(uint64_t number = 0);
 
 private:
     bool over(uint64_t number) const;
@@ -60,11 +61,11 @@ private:
     void raise(std::unique_ptr<Notification> notification, Status status);
 
     Connection &connection_;
-    Ref<Had> had_;
+    Ref<NotifyCredit> credit_;
     std::map<uint64_t, std::unique_ptr<Notification>> open_;  // what will be told, by number
     uint64_t begun_ = 0;
-    uint64_t told_had_ = 0;    // the peer knows of so many
-    uint64_t floor_ = 0;       // all up to here are over,
+    uint64_t reported_ = 0;    // the peer knows of so many
+    uint64_t low_water_ = 0;   // all up to here are over,
     std::set<uint64_t> over_;  // and these
 };
 

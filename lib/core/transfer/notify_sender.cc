@@ -39,9 +39,9 @@ void NotifySender::close(Transfer &transfer, Status status) {
 }
 
 // How many the peer's application has had; false if it can't be.
-bool NotifySender::had(uint64_t total) {
-    if (total > last_ || total < had_) return false;
-    had_ = total;
+bool NotifySender::consumed(uint64_t total) {
+    if (total > last_ || total < consumed_) return false;
+    consumed_ = total;
     return true;
 }
 
@@ -51,7 +51,7 @@ void NotifySender::noted(const Frame &frame) {
     // Of one that is over and forgotten, it comes late.
     const bool sound =
         transfer ? transfer->notification != Transfer::Notification::begun : frame.seq <= last_;
-    if (!had(frame.region) || !sound)
+    if (!consumed(frame.region) || !sound)
         return flow_.connection()->close(
             {XFER_EPROTO, 0, 0, "the peer notes what it was not told"});
     if (!transfer) return;
@@ -72,7 +72,7 @@ void NotifySender::end(Transfer &transfer) {
 
 void NotifySender::reset() {
     open_.clear();
-    last_ = had_ = 0;
+    last_ = consumed_ = 0;
 }
 
 }  // namespace xfer

@@ -29,15 +29,15 @@ public:
 private:
     bool room() const {
         const bool near = open_.empty() || last_ + 1 - open_.begin()->first < kNotificationSpan;
-        return last_ - had_ < kMaxNotifications && near;
+        return last_ - consumed_ < kMaxNotifications && near;
     }
     void begin_waiting();
-    bool had(uint64_t total);
+    bool consumed(uint64_t total);
 
     Flow &flow_;
     List<Transfer, InQueue> held_;  // they have not begun
     std::map<uint64_t, Transfer *> open_;
-    uint64_t last_ = 0, had_ = 0;
+    uint64_t last_ = 0, consumed_ = 0;
 };
 
 }  // namespace xfer

@@ -228,7 +228,7 @@ void Transfer::stop() {
 }
 
 // Nobody waits for its answer any more.
-void Transfer::orphan(Op &op) {
+void Transfer::abandon(Op &op) {
     fail_entries(op, status);
     op.transfer = nullptr;
     op.list = nullptr;
@@ -239,7 +239,7 @@ void Transfer::withdraw() {
     stop();
     for (Op &op : inflight_) {
         const bool at_rest = static_cast<Rail *>(op.rail)->cancel(op);
-        if (at_rest && op.dir == Dir::get) orphan(op);  // nothing lands at the owner
+        if (at_rest && op.dir == Dir::get) abandon(op);  // nothing lands at the owner
     }
     if (inflight_count_ == 0) return flow->complete(*this);
     fence();
@@ -255,7 +255,7 @@ void Transfer::fence() {
 void Transfer::fence_expired() {
     for (Op &op : inflight_) {
         if (op.sent) maybe_applied = true;  // else its path was lost before it left
-        orphan(op);
+        abandon(op);
     }
 }
 

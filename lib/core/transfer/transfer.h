@@ -72,7 +72,7 @@ private:
     void post(Op &op, Lane &lane);
     void detach(Op &op);  // from what is in flight
     void count_inflight(bool begins);
-    void orphan(Op &op);
+    void abandon(Op &op);
     void stop();  // no more is drawn; what was drawn and never left is withdrawn
     void fence();
     void fail(const Op &op, Status why);  // its first failure is what it ends with

@@ -152,7 +152,7 @@ void CopyPath::run() {
         declined_sink_->on_declined(*op);
     }
     if (!closing_ || over_ || count_ || !is_quiet()) return;
-    tell_begun();
+    report_begun();
     over_ = true;
     if (sink_) sink_->on_down(why_);
     owner_.on_copies_over();
@@ -206,9 +206,9 @@ bool CopyPath::is_quiet() {
     return true;
 }
 
-void CopyPath::tell_begun() {
+void CopyPath::report_begun() {
     if (!sink_) return;
-    slots_.unseen([&](NotificationId number, uint64_t key) {
+    slots_.begun_notifications([&](NotificationId number, uint64_t key) {
         [[maybe_unused]] const bool told =
             catch_bad_alloc([&] { sink_->on_notification_begun(number, key); });
     });

@@ -57,7 +57,7 @@ private:
     void settle(bool dead);
     void look_again(bool first);
     bool is_quiet();
-    void tell_begun();
+    void report_begun();
 
     Loop &loop_;
     stream::Buffers &buffers_;

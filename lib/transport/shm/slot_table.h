@@ -53,7 +53,7 @@ public:
 
     // Visits the notifications whose puts the neighbour may have copied. Once nobody claims.
     template <typename Visit>
-    void unseen(Visit visit) const {
+    void begun_notifications(Visit visit) const {
         for (const Noted &noted : theirs_.noted)
             if (const uint64_t number = noted.number.load())
                 visit(NotificationId{number}, noted.key.load());
