@@ -13,14 +13,14 @@ const char *path_name(enum path path) {
     static const char *const kNames[] = {
         [PATH_TCP] = "tcp",
         [PATH_NEAR] = "local",
-        [PATH_NEAR_RINGS] = "near (rings)",
-        [PATH_NEAR_KERNEL] = "near (copied through the kernel)",
-        [PATH_NEAR_MAPPED] = "near (memory mapped)",
+        [PATH_NEAR_RINGS] = "local (rings)",
+        [PATH_NEAR_KERNEL] = "local (copied through the kernel)",
+        [PATH_NEAR_MAPPED] = "local (memory mapped)",
     };
     return kNames[path];
 }
 
-/* ---- whether there is a near lane ---- */
+/* ---- whether there is a local lane ---- */
 
 static bool has_near_lane(json_t *connection) {
     size_t i;

@@ -19,7 +19,7 @@ const char *path_name(enum path path);
 /* Whether `options` let the engines be neighbours. */
 bool path_may_be_near(const struct options *options);
 
-/* Waits until the client's connection, if the engines are neighbours, has got its near lane. They
+/* Waits until the client's connection, if the engines are neighbours, has got its local lane. They
  * have to have moved something. */
 enum path path_find(const struct options *options, struct client *client);
 

@@ -36,15 +36,15 @@ RUNS = [
 ]
 # The same between neighbours, and a last word: microseconds that count instead of a ratio.
 NEAR_RUNS = [
-    ("near put, mapped", ["put", "-s", "1M,64M", "-w", "1", *MADE, *ALONE], 0.9, None),
-    ("near get, mapped", ["get", "-s", "1M,64M", "-w", "1", *MADE, *ALONE], 0.9, None),
-    ("near put, any", ["put", "-s", "1M", "-w", "1", *ALONE], 0.9, None),
-    ("near get, any", ["get", "-s", "1M", "-w", "1", *ALONE], 0.9, None),
-    ("near pages, put", ["pages", *MADE, *ALONE], 0.8, None),
-    ("near pages, get", ["pages", "--read", *MADE, *ALONE], 0.8, None),
-    ("near 8 B put, mapped", ["latency", "-s", "8", "--pin", *MADE, *ALONE], 0, 0.5),
-    ("near 64 B message, spinning", ["message", "--pin", *SPIN], 0, 1.0),
-    ("near 64 B message, sleeping", ["message", "--pin", *SLEEP], 1.3, None),
+    ("local put, mapped", ["put", "-s", "1M,64M", "-w", "1", *MADE, *ALONE], 0.9, None),
+    ("local get, mapped", ["get", "-s", "1M,64M", "-w", "1", *MADE, *ALONE], 0.9, None),
+    ("local put, any", ["put", "-s", "1M", "-w", "1", *ALONE], 0.9, None),
+    ("local get, any", ["get", "-s", "1M", "-w", "1", *ALONE], 0.9, None),
+    ("local pages, put", ["pages", *MADE, *ALONE], 0.8, None),
+    ("local pages, get", ["pages", "--read", *MADE, *ALONE], 0.8, None),
+    ("local 8 B put, mapped", ["latency", "-s", "8", "--pin", *MADE, *ALONE], 0, 0.5),
+    ("local 64 B message, spinning", ["message", "--pin", *SPIN], 0, 1.0),
+    ("local 64 B message, sleeping", ["message", "--pin", *SLEEP], 1.3, None),
 ]
 # Engines that connect all at once: a title, the words for xfer_perf, and the seconds until all are ready.
 STORMS = [
@@ -205,7 +205,7 @@ def main() -> int:
     results.append(run(options.program, ["idle", *TCP], []))
     lines += idle_lines("idle", results[-1]["idle"], IDLE_WAKEUPS)
     results.append(run(options.program, ["idle"], []))
-    lines += idle_lines("near idle", results[-1]["idle"], NEAR_IDLE_WAKEUPS)
+    lines += idle_lines("local idle", results[-1]["idle"], NEAR_IDLE_WAKEUPS)
 
     print(f"\n{'what':<34} {'measured':>12} {'limit':>30} {'ratio':>8}  {'target':<9}")
     for line in lines:

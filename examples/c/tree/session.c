@@ -166,5 +166,5 @@ const char *session_path(struct session *session) {
     char text[16384];
     uint64_t needed;
     if (xfer_engine_describe(session->engine, text, sizeof text, &needed) != XFER_OK) return "";
-    return strstr(text, "\"control\": \"near\"") ? "by shared memory" : "over sockets";
+    return strstr(text, "\"control\": \"local\"") ? "by shared memory" : "over sockets";
 }
