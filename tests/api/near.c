@@ -27,7 +27,7 @@ static bool says(Host *host, const char *what) {
 }
 
 static bool is_near(Host *host) {
-    return says(host, "\"control\": \"near\"");
+    return says(host, "\"control\": \"local\"");
 }
 
 static void wait_near(Host *host) {
@@ -116,8 +116,8 @@ static void test_found_by_themselves(void **state) {
     assert_moves(pair.client, pair.ep, &pair.ref, 1);
     wait_near(pair.client);
     wait_near(pair.server);
-    assert_true(says(pair.client, "\"small\": \"near\""));
-    assert_true(says(pair.client, "\"bulk\": \"near\""));
+    assert_true(says(pair.client, "\"small\": \"local\""));
+    assert_true(says(pair.client, "\"bulk\": \"local\""));
     /* None was opened to carry what the near one does. */
     assert_false(says(pair.client, "\"lane\": \"data 1\""));
     assert_moves(pair.client, pair.ep, &pair.ref, 2);
