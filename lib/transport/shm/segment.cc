@@ -36,7 +36,7 @@ uint64_t sealed_size(const Fd &memory) {
 
 Result<std::unique_ptr<Segment>> Segment::make() {
     std::unique_ptr<Segment> segment(new Segment);
-    segment->memory_ = Fd(::memfd_create("xfer", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    segment->memory_ = Fd(::memfd_create("segment", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     if (!segment->memory_) return os_failure(errno, "memfd_create");
     const int memory = segment->memory_.get();
     if (::ftruncate(memory, sizeof(Shared)) != 0) return os_failure(errno, "the size of a memfd");
