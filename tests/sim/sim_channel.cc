@@ -111,6 +111,7 @@ void SimChannel::start(PathSink &sink, uint32_t max_ops, uint32_t) {
     if (control_) generations.push_back(net_.world.now());
     generation_ = generations.size();
     receive_paused_ = true;
+    if (net_.copies && scope() == Scope::host) copies_ = std::make_unique<SimCopyPath>(*this);
 }
 
 void SimChannel::resume() {
@@ -547,8 +548,10 @@ void SimChannel::last_words(const Failure &why) {
     later(0, [why](SimChannel &channel) { channel.ended(why); });
 }
 
+// The path that copies ends before it.
 void SimChannel::ended(const Failure &why) {
     if (!sink_) return void(untold_ = why);
+    if (copies_ && !copies_->is_over()) return copies_->close(why);
     tell_quiet();
     while (!withdrawn_.empty())
         done(withdrawn_.front(), XFER_ECANCELED);

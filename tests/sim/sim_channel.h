@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "sim_copy_path.h"
 #include "sim_transport.h"
 
 namespace xfer {
@@ -25,7 +26,7 @@ public:
         return remote_.starts_with("shm:") ? Scope::host : Scope::network;
     }
     Path &path() override { return *this; }
-    OneSidedPath *one_sided() override { return nullptr; }
+    OneSidedPath *one_sided() override { return copies_.get(); }
     void send_hello(ConstBytes bytes) override;
     DetachedChannel detach() override;
     void start(PathSink &sink, uint32_t max_ops, uint32_t serve_ops) override;
@@ -47,7 +48,9 @@ public:
     void copy_to(SimChannel &other) { copy_ = other.number_; }
     uint32_t there() const { return there_; }
     uint64_t last_due() const { return last_due_; }
-    SimTransport &transport() { return *transport_; }
+    uint64_t generation() const { return generation_; }
+    SimTransport &transport() const { return *transport_; }
+    void ended(const Failure &why);
 
 private:
     // The path.
@@ -118,7 +121,6 @@ private:
 
     SimChannel(SimChannel &from, SimTransport &transport);  // goes on in its place
     void hear_waiting();
-    void ended(const Failure &why);
 
     SimTransport *transport_;
     SimNet &net_;
@@ -128,7 +130,8 @@ private:
     SimChannel *other_ = nullptr;
     ChannelSink *sink_ = nullptr;
     PathSink *path_sink_ = nullptr;  // from start() on
-    uint64_t copy_ = 0;              // a channel that hears our first words as well
+    std::unique_ptr<SimCopyPath> copies_;
+    uint64_t copy_ = 0;  // a channel that hears our first words as well
     List<Op, InPath> posted_, asked_, withdrawn_;
     std::deque<Leaving> queue_;
     MessageReceiver in_;
