@@ -37,6 +37,7 @@ public:
 
     // The wire breaks: this end notices after a while.
     void cut();
+    void cut_both();
     // Calls on this end's loop, unless the channel is gone by then.
     void later(uint64_t delay, std::function<void(SimChannel &)> call);
     void move_to(SimTransport &transport) { transport_ = &transport; }
@@ -48,6 +49,7 @@ public:
     void copy_to(SimChannel &other) { copy_ = other.number_; }
     uint32_t there() const { return there_; }
     uint64_t last_due() const { return last_due_; }
+    uint64_t number() const { return number_; }
     uint64_t generation() const { return generation_; }
     SimTransport &transport() const { return *transport_; }
     void ended(const Failure &why);
@@ -96,6 +98,7 @@ private:
         bool discard = false, open = false, spoiled = false;
     };
 
+    Break breaks_at(ChannelStep step);
     void put_in(Head head) {
         queue_.push_back({std::move(head), nullptr, {}, 0, false, false, false});
     }
@@ -146,6 +149,7 @@ private:
     std::vector<uint64_t> quiet_;    // retired regions of which nothing is on its way out any more
     std::deque<Part> unheard_;       // has come, while this end is deaf or between two loops
     std::optional<Failure> untold_;  // it ended there
+    bool broken_ = false;            // it hears nothing any more
     bool closing_ = false, lost_ = false, pumping_ = false, receive_paused_ = false;
     bool control_ = true;  // not a data lane
 };

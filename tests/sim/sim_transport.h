@@ -23,6 +23,12 @@ class SimChannel;
 class SimCopyPath;
 class SimTransport;
 enum class CopyStep : uint8_t;
+enum class ChannelStep : uint8_t { post, answer };
+enum class Break : uint8_t {
+    none,
+    wire,    // what goes by it arrives no more; the ends notice later
+    refuse,  // post: as well, and the op is not taken
+};
 enum class CopyFate : uint8_t;
 
 // Told of every byte that a channel takes from, or puts into, the memory of users.
@@ -101,6 +107,10 @@ public:
         0;  // ns: what waits on a channel that is closed leaves up to so much later
     std::map<std::pair<uint32_t, uint32_t>, SimWay> ways;  // by number of process, from and to
 
+    // Of one channel: what an op of it may be, and at which of its ops it breaks.
+    std::function<void(const SimChannel &, Caps &)> on_caps;
+    std::function<Break(SimChannel &, ChannelStep)> on_step;
+
     // Neighbours copy without each other, by a path that is one-sided: what one op of it may be,
     // and what goes wrong with it, at each of its steps (sim_copy_path.h).
     bool copies = false;
@@ -134,7 +144,8 @@ public:
     std::map<uint64_t, SimCopyPath *> copy_paths;  // in the same way
     uint64_t last_copy_path = 0, last_stamp = 0;
     uint64_t dials = 0;
-    std::map<std::string, uint64_t> met;  // how often each fault came
+    std::map<std::string, uint64_t> met;   // how often each fault came
+    std::map<FrameType, uint64_t> frames;  // that were sent
     // What became of a dial: 0 it is made, 1 it came through, -1 it was refused.
     std::function<void(SimTransport &, const std::string &uri, int how)> on_dial;
 

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// What core does with a path that reaches regions without their owner: what it declines, refuses or
+// can't export goes on as a request, and nobody notices.
+#include "near_pair.h"
+
+using namespace xfer;
+
+namespace {
+
+constexpr uint64_t kOps = 15, kBytes = 20'000;
+
+// At that step, for the k-th time; `more`: and for so many that follow.
+auto at(CopyStep step, CopyFate fate, uint64_t k, uint64_t more = 0) {
+    return [=](CopyStep now, uint64_t times, const SimCopyPath &) {
+        return now == step && times >= k && times <= k + more ? fate : CopyFate::go_on;
+    };
+}
+
+// Requests go one by one, and each takes its time.
+void narrow_requests(NearPair &near) {
+    near.world.net.takes_ops = 1;
+    near.world.net.bytes_per_second = 1'000'000;
+}
+
+xfer_region_t *open_region(Host &host, std::vector<uint8_t> &memory, xfer_ref_t &ref) {
+    xfer_region_options_t lent{};
+    lent.size = sizeof lent;
+    lent.access = XFER_READ | XFER_WRITE;
+    xfer_region_t *region = nullptr;
+    REQUIRE(xfer_region_open(host.engine, &lent, memory.data(), memory.size(), &region, nullptr) ==
+            XFER_OK);
+    REQUIRE(xfer_region_ref(region, &ref) == XFER_OK);
+    return region;
+}
+
+}  // namespace
+
+TEST_CASE("what is declined goes on as a request, and ends well") {
+    for (const CopyStep step : {CopyStep::post, CopyStep::begin})
+        for (uint64_t k = 1; k <= kOps; ++k)
+            for (const uint64_t more : {uint64_t{0}, kOps}) {
+                CAPTURE(k);
+                World world(k);
+                NearPair near(world);
+                near.come_near();
+                const uint64_t before = near.copied();
+                near.script = at(step, CopyFate::decline, k, more);
+                Burst burst(near, kOps, kBytes);
+                burst.begin();
+                REQUIRE(burst.all_end());
+                burst.check();
+                CHECK(burst.count(XFER_OK) == kOps);
+                CHECK(near.copied() == before + (more ? k - 1 : kOps - 1));
+                CHECK(near.lost_connections() == 0);
+            }
+}
+
+TEST_CASE("what is canceled while it waits among the declined ends at once") {
+    World world(1);
+    NearPair near(world);
+    near.come_near();
+    narrow_requests(near);
+    near.script = at(CopyStep::post, CopyFate::decline, 1, kOps);
+    Burst burst(near, kOps, kBytes);
+    burst.begin();
+    REQUIRE(world.world.run_until([&] { return near.asked[CopyStep::post] == kOps; }, kSecond));
+    world.world.run_for(kNsPerMs);
+    Burst::One &last = burst.all.back();
+    burst.cancel(last);
+    CHECK(world.world.run_until([&] { return burst.has_ended(last); }, kNsPerMs));
+    REQUIRE(burst.has_ended(last));
+    CHECK(burst.event(last).status == XFER_ECANCELED);
+    CHECK(burst.count(XFER_OK) < kOps / 2);
+    REQUIRE(burst.all_end());
+    burst.check();
+    CHECK(burst.count(XFER_OK) == kOps - 1);
+}
+
+// Each event is answered by a new operation, which would take the room that has just come.
+TEST_CASE("what comes later does not overtake what was declined") {
+    World world(1);
+    NearPair near(world);
+    near.come_near();
+    narrow_requests(near);
+    near.script = at(CopyStep::post, CopyFate::decline, 1, UINT64_MAX - 1);
+    Burst burst(near, kOps, kBytes);
+    const std::vector<uint8_t> data(1'000, 7);
+    uint64_t later = 0;
+    const auto counts = near.a->on_done;
+    near.a->on_done = [&](const xfer_event_t &event) {
+        counts(event);
+        if (burst.count(XFER_OK) == kOps || ++later > 200) return;
+        near.a->expect(++near.last_user);
+        REQUIRE(xfer_put(near.ep, data.data(), &near.a->ref, 900'000, 1'000, near.last_user,
+                         nullptr) == XFER_OK);
+    };
+    burst.begin();
+    const auto all_there = [&] { return burst.count(XFER_OK) == kOps; };
+    CHECK(world.world.run_until(all_there, kBeforeStall));
+    CHECK(later <= 2 * kOps);
+    REQUIRE(burst.all_end());
+    burst.check();
+}
+
+TEST_CASE("only a region whose key was given is withdrawn, and once") {
+    World world(1);
+    NearPair near(world);
+    near.come_near();
+    std::vector<uint8_t> memory(4096);
+    xfer_ref_t ref{};
+    for (int i = 0; i < 500; ++i)
+        xfer_region_close(open_region(*near.b, memory, ref));
+    world.world.run_for(kSecond);
+    CHECK(near.said(FrameType::withdraw) == 0);
+    std::vector<xfer_region_t *> used;
+    const uint8_t byte = 9;
+    for (int i = 0; i < 7; ++i) {
+        used.push_back(open_region(*near.b, memory, ref));
+        near.a->expect(++near.last_user);
+        REQUIRE(xfer_put(near.ep, &byte, &ref, 0, 1, near.last_user, nullptr) == XFER_OK);
+        CHECK(near.a->wait(near.last_user) == XFER_OK);
+    }
+    world.world.run_for(kSecond);
+    for (xfer_region_t *region : used)
+        xfer_region_close(region);
+    world.world.run_for(kSecond);
+    CHECK(near.said(FrameType::withdraw) == used.size());
+    CHECK(near.put(0, 1) == XFER_OK);
+}
+
+// Neither is asked for again by who has the same ref, but XFER_EAGAIN.
+TEST_CASE("a region for which there is no key is reached by requests") {
+    for (const CopyStep step : {CopyStep::exported, CopyStep::imported})
+        for (const CopyFate fate : {CopyFate::refuse, CopyFate::fail, CopyFate::lack}) {
+            CAPTURE(static_cast<int>(fate));
+            World world(1);
+            NearPair near(world);
+            near.script = at(step, fate, 1);
+            for (int i = 0; i < 20; ++i)
+                CHECK(near.put(0, 100) == XFER_OK);
+            Burst burst(near, kOps, kBytes);
+            burst.begin();
+            REQUIRE(burst.all_end());
+            burst.check();
+            const bool again = step == CopyStep::exported && fate == CopyFate::refuse;
+            CHECK((near.copied() > 0) ==
+                  (again || (step == CopyStep::imported && fate == CopyFate::fail)));
+            CHECK(near.said(FrameType::request_export) == (again ? 2 : 1));
+            CHECK(near.lost_connections() == 0);
+        }
+}
