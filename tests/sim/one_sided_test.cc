@@ -55,6 +55,23 @@ TEST_CASE("what is declined goes on as a request, and ends well") {
             }
 }
 
+TEST_CASE("what is refused goes when there is room, or as a request") {
+    for (uint64_t k = 1; k <= kOps; ++k) {
+        CAPTURE(k);
+        World world(k);
+        NearPair near(world);
+        near.come_near();
+        near.script = at(CopyStep::post, CopyFate::refuse, k);
+        Burst burst(near, kOps, kBytes);
+        burst.begin();
+        REQUIRE(burst.all_end());
+        burst.check();
+        CHECK(burst.count(XFER_OK) == kOps);
+        CHECK(near.lost_connections() == 0);
+        CHECK(near.put(0, 1) == XFER_OK);
+    }
+}
+
 TEST_CASE("what is canceled while it waits among the declined ends at once") {
     World world(1);
     NearPair near(world);

@@ -62,6 +62,8 @@ void Lane::give_back() {
     one_sided.repost();
     rail.give_back();
     one_sided.give_back();
+    if (rail.path && state == State::ready && rail.takes_none())
+        channel->close({XFER_EPROTO, XFER_ORIGIN_NONE, 0, "a lane that takes no operations"});
 }
 
 void Lane::settle() {

@@ -67,6 +67,7 @@ Frame OneSidedRail::about(FrameType type, RegionId region) const {
 
 // What its owner would refuse goes there: it knows best why.
 const Import *OneSidedRail::import_for(const Op &op) {
+    if (takes_none()) return nullptr;
     const ImportTable::Found found = imports_.find(op.remote);
     if (found.unknown) request_export(op.remote);
     const Import *import = found.import;

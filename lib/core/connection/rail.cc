@@ -46,8 +46,6 @@ void Rail::give_back() {
     while (Op *op = refused_.pop_front())
         finish(*op, op->canceled ? XFER_ECANCELED : XFER_EPEERLOST);
     if (lane.connection.closing()) settle();
-    if (path && lane.state == Lane::State::ready && caps.max_ops == 0)
-        lane.channel->close({XFER_EPROTO, XFER_ORIGIN_NONE, 0, "a lane that takes no operations"});
 }
 
 void Rail::settle() {
