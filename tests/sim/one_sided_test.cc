@@ -119,6 +119,29 @@ TEST_CASE("what comes later does not overtake what was declined") {
     burst.check();
 }
 
+// Busy: it was taken, and is declined after cancel() has said that it is in use.
+TEST_CASE("what is canceled, and then declined, ends at once and moves nothing") {
+    for (const CopyFate fate : {CopyFate::decline, CopyFate::busy})
+        for (const uint64_t pause : {0, 10, 30, 60, 100}) {
+            CAPTURE(pause);
+            World world(1 + pause);
+            NearPair near(world);
+            near.come_near();
+            narrow_requests(near);
+            near.script = at(CopyStep::cancel, fate, 1, kOps);
+            Burst burst(near, kOps, kBytes);
+            burst.begin();
+            world.world.run_for(pause * 1'000);
+            for (Burst::One &one : burst.all)
+                if (!burst.has_ended(one)) burst.cancel(one);
+            CHECK(burst.all_end(kNsPerMs));
+            REQUIRE(burst.all_end());
+            burst.check();
+            CHECK(near.lost_connections() == 0);
+            CHECK(near.put(0, 1) == XFER_OK);
+        }
+}
+
 TEST_CASE("only a region whose key was given is withdrawn, and once") {
     World world(1);
     NearPair near(world);

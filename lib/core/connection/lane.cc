@@ -45,7 +45,7 @@ void Lane::start() {
 }
 
 void Lane::post(Op &op) {
-    op.sent = op.canceled = op.unmapped = false;
+    op.sent = op.canceled = op.unwanted = op.unmapped = false;
     op.moved = Moved::frames;
     op.import = one_sided.path ? one_sided.import_for(op) : nullptr;
     op.import ? one_sided.post(op) : rail.post(op);

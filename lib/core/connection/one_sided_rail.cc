@@ -22,8 +22,9 @@ void OneSidedRail::on_down(const Failure &why) {
 
 // ---- operations that the path declines
 
+// One that was canceled meanwhile goes nowhere.
 void OneSidedRail::on_declined(Op &op) {
-    declined_.push_back(op);
+    (op.canceled || op.unwanted ? canceled_ : declined_).push_back(op);
     lane.connection.shard.loop.defer(lane.connection);
 }
 
@@ -52,7 +53,9 @@ bool OneSidedRail::cancel(Op &op) {
         lane.connection.shard.loop.defer(lane.connection);
         return op.canceled = true;
     }
-    return Rail::cancel(op);
+    const bool quiet = Rail::cancel(op);
+    op.unwanted = !quiet;
+    return quiet;
 }
 
 // ---- regions
