@@ -55,7 +55,8 @@ protected:
     ~OneSidedSink() = default;
 };
 
-// Each op that is posted has an import, which allows it.
+// Each op that is posted has an import, which allows it. The path may end alone, while its channel
+// goes on: nothing of what it had posted lands any more when on_done has told it.
 class OneSidedPath : public Path {
 public:
     virtual void start(PathSink &sink, OneSidedSink &declined, uint32_t max_ops) = 0;

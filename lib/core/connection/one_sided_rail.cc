@@ -18,6 +18,7 @@ void OneSidedRail::on_down(const Failure &why) {
     imports_.clear();
     exported_.clear();
     Rail::on_down(why);
+    lane.connection.shard.loop.defer(lane.connection);
 }
 
 // ---- operations that the path declines

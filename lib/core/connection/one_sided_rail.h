@@ -23,7 +23,7 @@ public:
     void repost();                           // what was declined, as far as there is room
     bool has_declined() const { return !declined_.empty(); }
     // What has an import; without it, and where the path takes none, it goes as a request.
-    bool may_take() const { return takes_none() || has_room(); }
+    bool may_take() const { return !path || takes_none() || has_room(); }
     bool cancel(Op &op) override;
 
 private:

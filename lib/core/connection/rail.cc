@@ -105,7 +105,7 @@ void Rail::on_notification_begun(NotificationId notification, uint64_t key) {
     lane.connection.notify_receiver.unseen(notification, key);
 }
 
-// Its channel says so next.
+// Its channel says so next, if it has ended, too.
 void Rail::on_down(const Failure &why) {
     why_ = why;
     path = nullptr;
