@@ -189,3 +189,22 @@ TEST_CASE("a region for which there is no key is reached by requests") {
             CHECK(near.lost_connections() == 0);
         }
 }
+
+TEST_CASE("an operation is cut to what its path takes, and a declined one is no longer than that") {
+    for (const bool declines : {false, true}) {
+        World world(1);
+        world.net.copy_max_bytes = 5'000;
+        world.net.copy_max_pieces = 2;
+        NearPair near(world);
+        near.come_near();
+        if (declines) near.script = at(CopyStep::begin, CopyFate::decline, 1, UINT64_MAX - 1);
+        const uint64_t before = near.copied();
+        Burst burst(near, kOps, 60'000);
+        burst.begin();
+        REQUIRE(burst.all_end());
+        burst.check();
+        CHECK(burst.count(XFER_OK) == kOps);
+        CHECK(near.asked[CopyStep::begin] >= kOps * 12);
+        CHECK((near.copied() == before) == declines);
+    }
+}

@@ -164,6 +164,7 @@ void SimCopyPath::tell_quiet() {
 // ---- operations
 
 bool SimCopyPath::post(Op &op) {
+    XFER_CHECK(op.bytes <= net_.copy_max_bytes && op.pieces <= net_.copy_max_pieces);
     if (closing_ || count_ >= max_ops_) return false;
     const CopyFate fate = ask(CopyStep::post);
     if (fate == CopyFate::fall) return fall(), false;

@@ -44,6 +44,14 @@ void Lane::start() {
     }
 }
 
+Caps Lane::caps() const {
+    Caps caps = rail.caps;
+    if (!one_sided.path) return caps;
+    caps.max_bytes = std::min(caps.max_bytes, one_sided.caps.max_bytes);
+    caps.max_pieces = std::min(caps.max_pieces, one_sided.caps.max_pieces);
+    return caps;
+}
+
 void Lane::post(Op &op) {
     op.sent = op.canceled = op.unwanted = op.unmapped = false;
     op.moved = Moved::frames;

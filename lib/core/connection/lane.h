@@ -33,6 +33,7 @@ public:
     bool has_room() const {  // what was declined goes first
         return rail.has_room() && one_sided.may_take() && !one_sided.has_declined();
     }
+    Caps caps() const;  // of an operation that goes by any of its paths
     void post(Op &op);
     bool flush();      // false: there was nothing
     void give_back();  // what its paths refused, or declined, or lost with the connection
