@@ -33,6 +33,13 @@ xfer_region_t *open_region(Host &host, std::vector<uint8_t> &memory, xfer_ref_t 
     return region;
 }
 
+void put_to(NearPair &near, const xfer_ref_t &ref, const std::vector<uint8_t> &data) {
+    near.a->expect(++near.last_user);
+    REQUIRE(xfer_put(near.ep, data.data(), &ref, 0, data.size(), near.last_user, nullptr) ==
+            XFER_OK);
+    CHECK(near.a->wait(near.last_user) == XFER_OK);
+}
+
 }  // namespace
 
 TEST_CASE("what is declined goes on as a request, and ends well") {
@@ -93,23 +100,28 @@ TEST_CASE("what is canceled while it waits among the declined ends at once") {
     CHECK(burst.count(XFER_OK) == kOps - 1);
 }
 
-// Each event is answered by a new operation, which would take the room that has just come.
+// Each event is answered by a new operation, which would take the room that has just come: to a
+// region of which there is no key, so that it is a request from the first.
 TEST_CASE("what comes later does not overtake what was declined") {
     World world(1);
     NearPair near(world);
     near.come_near();
-    narrow_requests(near);
-    near.script = at(CopyStep::post, CopyFate::decline, 1, UINT64_MAX - 1);
-    Burst burst(near, kOps, kBytes);
+    std::vector<uint8_t> memory(4096);
+    xfer_ref_t ref{};
+    xfer_region_t *region = open_region(*near.b, memory, ref);
     const std::vector<uint8_t> data(1'000, 7);
+    near.script = at(CopyStep::exported, CopyFate::fail, 1);
+    put_to(near, ref, data);
+    narrow_requests(near);
+    near.script = at(CopyStep::post, CopyFate::decline, 1, kOps);
+    Burst burst(near, kOps, kBytes);
     uint64_t later = 0;
     const auto counts = near.a->on_done;
     near.a->on_done = [&](const xfer_event_t &event) {
         counts(event);
         if (burst.count(XFER_OK) == kOps || ++later > 200) return;
         near.a->expect(++near.last_user);
-        REQUIRE(xfer_put(near.ep, data.data(), &near.a->ref, 900'000, 1'000, near.last_user,
-                         nullptr) == XFER_OK);
+        REQUIRE(xfer_put(near.ep, data.data(), &ref, 0, 1'000, near.last_user, nullptr) == XFER_OK);
     };
     burst.begin();
     const auto all_there = [&] { return burst.count(XFER_OK) == kOps; };
@@ -117,6 +129,7 @@ TEST_CASE("what comes later does not overtake what was declined") {
     CHECK(later <= 2 * kOps);
     REQUIRE(burst.all_end());
     burst.check();
+    xfer_region_close(region);
 }
 
 // Busy: it was taken, and is declined after cancel() has said that it is in use.
@@ -153,12 +166,9 @@ TEST_CASE("only a region whose key was given is withdrawn, and once") {
     world.world.run_for(kSecond);
     CHECK(near.said(FrameType::withdraw) == 0);
     std::vector<xfer_region_t *> used;
-    const uint8_t byte = 9;
     for (int i = 0; i < 7; ++i) {
         used.push_back(open_region(*near.b, memory, ref));
-        near.a->expect(++near.last_user);
-        REQUIRE(xfer_put(near.ep, &byte, &ref, 0, 1, near.last_user, nullptr) == XFER_OK);
-        CHECK(near.a->wait(near.last_user) == XFER_OK);
+        put_to(near, ref, {9});
     }
     world.world.run_for(kSecond);
     for (xfer_region_t *region : used)
