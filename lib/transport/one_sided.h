@@ -2,8 +2,8 @@
 // A path by which an initiator reaches regions of its peer by itself: memory that both have mapped,
 // a copy by the kernel, an adapter that needs a key. The owner's core exports a region and sends
 // the key over the channel; the initiator's imports it, and lends it to each op; the owner
-// withdraws it when the region ends (core/connection/import_table.h). What can't be done so goes as a
-// request, by another path. Thread: as Path.
+// withdraws it when the region ends (core/connection/import_table.h). What can't be done so goes as
+// a request, by another path. Thread: as Path.
 #pragma once
 
 #include <memory>
@@ -55,7 +55,8 @@ protected:
     ~OneSidedSink() = default;
 };
 
-// Each op that is posted has an import, which allows it.
+// Each op that is posted has an import, which allows it. The path may end alone, while its channel
+// goes on: nothing of what it had posted lands any more when on_done has told it.
 class OneSidedPath : public Path {
 public:
     virtual void start(PathSink &sink, OneSidedSink &declined, uint32_t max_ops) = 0;

@@ -41,6 +41,7 @@ struct Op : ListNode<InTransfer>, ListNode<InPath> {
     bool last = false;      // of its transfer: the answer is wanted at once
     bool sent = false;      // the peer may have seen some of it
     bool canceled = false;  // local memory must not be touched any more
+    bool unwanted = false;  // core's: its cancel has found it in use
     bool unmapped = false;  // local memory is not there: whatever the answer, it has failed
     Moved moved = Moved::frames;
     bool checked = false;  // with a checksum, where the path can lose something on the way

@@ -30,6 +30,7 @@ Scenario::Scenario(uint64_t seed, bool trace, bool plain)
     net.part_max = swarm.part_max, net.window = swarm.window;
     net.bytes_per_second = swarm.bytes_per_second;
     net.linger_max = swarm.linger_max, net.busy_one_in = swarm.busy_one_in;
+    if (swarm.copies) trouble_copies();
     nodes_.resize(swarm.engines);
     for (size_t i = 0; i < nodes_.size(); ++i) {
         nodes_[i].listens = i == 0 || !one_in(swarm.deaf_one_in);
@@ -215,6 +216,7 @@ void Scenario::calm() {
     net.spoil_one_in = net.cut_lane_one_in = 0;
     net.delay_max = 200'000;
     net.bytes_per_second = 1'000'000'000;
+    net.on_copy = nullptr;
     for (auto &node : nodes_)
         if (node.life) thaw(*node.life);
     // One that is ordered waits for the stall limits of all before it.

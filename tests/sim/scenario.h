@@ -139,6 +139,7 @@ private:
     void act_grant(Life &life);
     void act_revoke(Life &life);
     void act_drain(Life &life);
+    void trouble_copies();
     void act_on_pair(Act act);
     void act_read_closing();
     void act_freeze();

@@ -111,6 +111,7 @@ void SimChannel::start(PathSink &sink, uint32_t max_ops, uint32_t) {
     if (control_) generations.push_back(net_.world.now());
     generation_ = generations.size();
     receive_paused_ = true;
+    if (net_.copies && scope() == Scope::host) copies_ = std::make_unique<SimCopyPath>(*this);
 }
 
 void SimChannel::resume() {
@@ -138,6 +139,7 @@ bool SimChannel::send(const Frame &frame, ConstBytes body) {
         return true;
     }
     if (queue_.size() >= net_.takes_frames) return false;
+    ++net_.frames[frame.type];
     Head head;
     head.kind = Head::control;
     head.frame = frame;
@@ -147,7 +149,16 @@ bool SimChannel::send(const Frame &frame, ConstBytes body) {
     return true;
 }
 
+Break SimChannel::breaks_at(ChannelStep step) {
+    const Break how = net_.on_step ? net_.on_step(*this, step) : Break::none;
+    if (how == Break::none) return how;
+    broken_ = true;
+    cut_both();
+    return how;
+}
+
 bool SimChannel::post(Op &op) {
+    if (breaks_at(ChannelStep::post) == Break::refuse) return false;
     if (count_ >= max_ops_ || count_ >= net_.takes_ops) return false;
     ++count_;
     posted_.push_back(op);
@@ -165,6 +176,7 @@ bool SimChannel::may_leave() const {
 
 Caps SimChannel::caps() const {
     Caps caps{scope(), max_ops_, kMaxChunk, kMaxPieces};
+    if (net_.on_caps) net_.on_caps(*this, caps);
     if (!net_.narrow) return caps;
     caps.max_bytes = kMaxChunk >> number_ % 9;
     caps.max_pieces = 1 + static_cast<uint32_t>(number_ * 7 % 64);
@@ -176,13 +188,11 @@ void SimChannel::pump() {
     while (!closing_ && may_leave() && now >= free_at_ && under_way_ < net_.window) {
         if (net_.chance(net_.cut_one_in)) {
             ++net_.met["cut"];
-            if (other_) other_->cut();
-            return cut();
+            return cut_both();
         }
         if (!control_ && net_.chance(net_.cut_lane_one_in)) {
             ++net_.met["data lane cut"];
-            if (other_) other_->cut();
-            return cut();
+            return cut_both();
         }
         leave_part(1 + net_.world.random(net_.part_max));
     }
@@ -323,7 +333,7 @@ void SimChannel::credit(uint64_t bytes) {
 // ---- the way in
 
 void SimChannel::arrived(const Part &part) {
-    if (closing_ || transport_->process->dead) return;
+    if (closing_ || broken_ || transport_->process->dead) return;
     // A neighbour's end is told by the kernel, whether anybody reads or not.
     const bool hung_up =
         sink_ && scope() == Scope::host && part.head && part.head->kind == Head::end;
@@ -403,6 +413,7 @@ void SimChannel::finish_incoming() {
     case Head::end:
         return close({XFER_EPEERLOST, 0, 0, "the peer closed the connection"});
     case Head::answer: {
+        if (breaks_at(ChannelStep::answer) != Break::none) return;
         Op &op = asked_.front();
         XFER_CHECK(op.seq == head.seq);
         op.before = head.before;
@@ -506,6 +517,11 @@ void SimChannel::discard(NotificationId notification) {
     in_.head.status = XFER_ECANCELED;
 }
 
+void SimChannel::cut_both() {
+    if (other_) other_->cut();
+    cut();
+}
+
 void SimChannel::cut() {
     if (other_) other_->other_ = nullptr;
     other_ = nullptr;
@@ -547,8 +563,10 @@ void SimChannel::last_words(const Failure &why) {
     later(0, [why](SimChannel &channel) { channel.ended(why); });
 }
 
+// The path that copies ends before it.
 void SimChannel::ended(const Failure &why) {
     if (!sink_) return void(untold_ = why);
+    if (copies_ && !copies_->is_over()) return copies_->close(why);
     tell_quiet();
     while (!withdrawn_.empty())
         done(withdrawn_.front(), XFER_ECANCELED);

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "sim_copy_path.h"
 #include "sim_transport.h"
 
 namespace xfer {
@@ -25,7 +26,7 @@ public:
         return remote_.starts_with("shm:") ? Scope::host : Scope::network;
     }
     Path &path() override { return *this; }
-    OneSidedPath *one_sided() override { return nullptr; }
+    OneSidedPath *one_sided() override { return copies_.get(); }
     void send_hello(ConstBytes bytes) override;
     DetachedChannel detach() override;
     void start(PathSink &sink, uint32_t max_ops, uint32_t serve_ops) override;
@@ -36,6 +37,7 @@ public:
 
     // The wire breaks: this end notices after a while.
     void cut();
+    void cut_both();
     // Calls on this end's loop, unless the channel is gone by then.
     void later(uint64_t delay, std::function<void(SimChannel &)> call);
     void move_to(SimTransport &transport) { transport_ = &transport; }
@@ -47,7 +49,10 @@ public:
     void copy_to(SimChannel &other) { copy_ = other.number_; }
     uint32_t there() const { return there_; }
     uint64_t last_due() const { return last_due_; }
-    SimTransport &transport() { return *transport_; }
+    uint64_t number() const { return number_; }
+    uint64_t generation() const { return generation_; }
+    SimTransport &transport() const { return *transport_; }
+    void ended(const Failure &why);
 
 private:
     // The path.
@@ -93,6 +98,7 @@ private:
         bool discard = false, open = false, spoiled = false;
     };
 
+    Break breaks_at(ChannelStep step);
     void put_in(Head head) {
         queue_.push_back({std::move(head), nullptr, {}, 0, false, false, false});
     }
@@ -118,7 +124,6 @@ private:
 
     SimChannel(SimChannel &from, SimTransport &transport);  // goes on in its place
     void hear_waiting();
-    void ended(const Failure &why);
 
     SimTransport *transport_;
     SimNet &net_;
@@ -128,7 +133,8 @@ private:
     SimChannel *other_ = nullptr;
     ChannelSink *sink_ = nullptr;
     PathSink *path_sink_ = nullptr;  // from start() on
-    uint64_t copy_ = 0;              // a channel that hears our first words as well
+    std::unique_ptr<SimCopyPath> copies_;
+    uint64_t copy_ = 0;  // a channel that hears our first words as well
     List<Op, InPath> posted_, asked_, withdrawn_;
     std::deque<Leaving> queue_;
     MessageReceiver in_;
@@ -143,6 +149,7 @@ private:
     std::vector<uint64_t> quiet_;    // retired regions of which nothing is on its way out any more
     std::deque<Part> unheard_;       // has come, while this end is deaf or between two loops
     std::optional<Failure> untold_;  // it ended there
+    bool broken_ = false;            // it hears nothing any more
     bool closing_ = false, lost_ = false, pumping_ = false, receive_paused_ = false;
     bool control_ = true;  // not a data lane
 };

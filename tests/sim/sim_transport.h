@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <random>
 #include <set>
 #include <string>
 #include <utility>
@@ -19,7 +20,16 @@
 namespace xfer {
 
 class SimChannel;
+class SimCopyPath;
 class SimTransport;
+enum class CopyStep : uint8_t;
+enum class ChannelStep : uint8_t { post, answer };
+enum class Break : uint8_t {
+    none,
+    wire,    // what goes by it arrives no more; the ends notice later
+    refuse,  // post: as well, and the op is not taken
+};
+enum class CopyFate : uint8_t;
 
 // Told of every byte that a channel takes from, or puts into, the memory of users.
 class SimObserver {
@@ -97,6 +107,17 @@ public:
         0;  // ns: what waits on a channel that is closed leaves up to so much later
     std::map<std::pair<uint32_t, uint32_t>, SimWay> ways;  // by number of process, from and to
 
+    // Of one channel: what an op of it may be, and at which of its ops it breaks.
+    std::function<void(const SimChannel &, Caps &)> on_caps;
+    std::function<Break(SimChannel &, ChannelStep)> on_step;
+
+    // Neighbours copy without each other, by a path that is one-sided: what one op of it may be,
+    // and what goes wrong with it, at each of its steps (sim_copy_path.h).
+    bool copies = false;
+    uint32_t copy_max_bytes = kMaxChunk, copy_max_pieces = kMaxPieces;
+    uint64_t copy_ns_max = 50'000;  // until one begins, and then until it ends
+    std::function<CopyFate(CopyStep, const SimCopyPath &)> on_copy;
+
     void cut_all();  // every channel breaks; the ends notice one by one
     void cut(uint32_t a, uint32_t b);
     // Nothing of it is heard any more, nor does it hear anything; `told`: its peers' channels end.
@@ -105,6 +126,8 @@ public:
         return std::make_shared<SimProcess>(++last_process_);
     }
     uint64_t delay() { return delay_min + world.random(delay_max - delay_min + 1); }
+    // By dice of its own: who copies nothing has the run that it had before there were copies.
+    uint64_t copy_delay() { return copy_dice_() % copy_ns_max; }
     bool chance(uint64_t one_in) { return one_in && world.random(one_in) == 0; }
     const SimWay &way(uint32_t from, uint32_t to) const;
     void note(const std::string &line) {
@@ -118,12 +141,16 @@ public:
     std::map<int, std::unique_ptr<SimChannel>>
         detached;  // on their way between loops, by descriptor
     uint64_t last_channel = 0;
+    std::map<uint64_t, SimCopyPath *> copy_paths;  // in the same way
+    uint64_t last_copy_path = 0, last_stamp = 0;
     uint64_t dials = 0;
-    std::map<std::string, uint64_t> met;  // how often each fault came
+    std::map<std::string, uint64_t> met;   // how often each fault came
+    std::map<FrameType, uint64_t> frames;  // that were sent
     // What became of a dial: 0 it is made, 1 it came through, -1 it was refused.
     std::function<void(SimTransport &, const std::string &uri, int how)> on_dial;
 
 private:
+    std::mt19937_64 copy_dice_{world.seed()};
     uint32_t last_process_ = 0;
 };
 

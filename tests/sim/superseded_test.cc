@@ -25,12 +25,12 @@ struct Watcher final : SimObserver {
     void writes(const void *) override {}
     void lands(uint64_t, uint32_t, uint32_t, uint64_t, const uint8_t *, size_t) override {}
     void changes(uint64_t, uint32_t, uint32_t, uint64_t, const void *) override {}
-    void announced(uint64_t, uint32_t) override {}
+    void announced(uint64_t, uint32_t) override { ++begun; }
     void note(const std::string &) override {}
 
     const uint8_t *memory = nullptr;
     bool returned = false;
-    uint64_t in_time = 0, late = 0;
+    uint64_t in_time = 0, late = 0, begun = 0;
 };
 
 // Slow enough to be in the middle of it, and of a channel that was closed something leaves later.
@@ -179,5 +179,40 @@ TEST_CASE("newcomers don't extend the life of a silent connection") {
         CHECK(first.origin == XFER_ORIGIN_OS);
         CHECK(first.native_code == ETIMEDOUT);
         world.net.ways.clear();
+    });
+}
+
+// Only the end of its path tells the owner of it, which is behind that of the connection.
+TEST_CASE("a notification whose puts a neighbour had copied by a superseded connection") {
+    with_seeds(20, [](World &world) {
+        Watcher watcher;
+        world.net.neighbours = world.net.copies = true;
+        Host a(world, kA), b(world, kB);
+        b.open(kA);
+        std::vector<Status> told;
+        b.on_notify = [&](const xfer_event_t &event) { told.push_back(event.status); };
+        xfer_ep_t *ep = a.open(kB);
+        REQUIRE(a.lookup(ep, 1) == XFER_OK);
+        const std::vector<uint8_t> data(1'000, 5);
+        for (uint64_t i = 10; i < 30; ++i)
+            REQUIRE(a.put(ep, data.data(), 0, data.size(), i) == XFER_OK);
+        REQUIRE(world.net.met["copied"] > 0);
+        world.net.observer = &watcher;
+        world.net.copy_ns_max = 500 * kNsPerMs;
+        xfer_batch_t *batch = nullptr;
+        REQUIRE(xfer_batch_open(ep, nullptr, &batch, nullptr) == XFER_OK);
+        REQUIRE(xfer_batch_put(batch, data.data(), &a.ref, 0, data.size()) == XFER_OK);
+        xfer_submit_options_t options{};
+        options.size = sizeof options;
+        options.flags = XFER_SUBMIT_NOTIFY;
+        options.notify_key = 7;
+        a.expect(40);
+        REQUIRE(xfer_batch_submit(batch, 40, &options) == XFER_OK);
+        REQUIRE(world.world.run_until([&] { return watcher.begun > 0; }, kSecond));
+        come_again(world, a, a.process->number, ep, 41);
+        world.world.run_for(kSecond);
+        CHECK(a.done.at(40).status == XFER_EPEERLOST);
+        CHECK(told == std::vector<Status>{XFER_EPEERLOST});
+        xfer_batch_close(batch);
     });
 }

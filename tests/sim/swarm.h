@@ -81,6 +81,7 @@ struct Swarm {
     uint32_t atomics = 0;   // XFER_ATOMIC: what is lent allows it, and it is done
     bool counts = false;    // notifications of different operations may have one key
     bool near = false;      // engines meet as neighbours too
+    bool copies = false;    // and copy without each other
     bool expects = false;   // endpoints may be given the id of their peer
     bool crowds = false;    // connections come that never prove who they are
     bool talks = false;     // engines that have found each other exchange messages

@@ -17,9 +17,28 @@ namespace xfer::test {
 
 namespace {
 
-std::string way() {
-    const char *wanted = std::getenv("XFER_TEST_TRANSPORT");
-    return wanted ? wanted : "tcp";
+// Which ends there are, and of which of their paths the cases of paths are: CMakeLists.txt says
+// what each must pass.
+struct Way {
+    std::string_view name, scheme;
+    bool one_sided = false, simulated = false;
+};
+constexpr Way kWays[] = {
+    {"loopback", ""},
+    {"tcp", "tcp"},
+    {"unix", "unix"},
+    {"shm", "shm"},
+    {"shm-shown", "shm", true},
+    {"sim", "tcp", false, true},
+    {"sim-shown", "shm", true, true},
+};
+
+const Way &way() {
+    const char *wanted = std::getenv("XFER_TEST_ENDS");
+    for (const Way &each : kWays)
+        if (each.name == (wanted ? wanted : "tcp")) return each;
+    FAIL("no ends of that name");
+    return kWays[0];
 }
 
 std::vector<uint8_t> some_hello() {
@@ -45,6 +64,7 @@ public:
         return turn_until(*loop_, condition);
     }
     void turn() override { loop_->turn(kNsPerMs / 10); }
+    uint64_t now() override { return loop_->now(); }
     RecordingSink &there() override { return here; }
     Channel &back() override { return *channel; }
 
@@ -67,17 +87,17 @@ struct RendezvousSocket final : AcceptSink {
 
 class OnKernel final : public Ends {
 public:
-    OnKernel() {
+    explicit OnKernel(bool met) : Ends(way().one_sided) {
         static int made = 0;
         const std::string name =
             "xfer-suite-" + std::to_string(::getpid()) + "-" + std::to_string(++made);
-        const bool shm = way().starts_with("shm");
-        transport_ = shm               ? make_shm(*loop_, log_)
-                     : way() == "unix" ? make_unix(*loop_, log_)
-                                       : make_tcp(*loop_, log_);
-        auto at = parse_uri(shm               ? "shm://" + name
-                            : way() == "unix" ? "unix:///tmp/" + name
-                                              : "tcp://127.0.0.1:0");
+        const bool shm = way().scheme == "shm", is_unix = way().scheme == "unix";
+        transport_ = shm       ? make_shm(*loop_, log_)
+                     : is_unix ? make_unix(*loop_, log_)
+                               : make_tcp(*loop_, log_);
+        auto at = parse_uri(shm       ? "shm://" + name
+                            : is_unix ? "unix:///tmp/" + name
+                                      : "tcp://127.0.0.1:0");
         REQUIRE(at);
         auto listening = transport_->listen(*at, 0600, rendezvous_);
         REQUIRE(listening);
@@ -86,7 +106,7 @@ public:
         REQUIRE(dialed);
         channel = std::move(*dialed);
         meet();
-        if (way() == "shm-shown") imported = share(*accepted_, there_, *channel, kRegion);
+        if (met) get_to_know();
     }
     ~OnKernel() override {
         part();
@@ -97,6 +117,8 @@ public:
         return turn_until(*loop_, condition);
     }
     void turn() override { loop_->turn(kNsPerMs / 10); }
+    uint64_t now() override { return loop_->now(); }
+    Transport *transport() override { return transport_.get(); }
 
 private:
     Log log_;
@@ -111,8 +133,10 @@ private:
 
 class Simulated final : public Ends {
 public:
-    Simulated() {
-        auto at = parse_uri("tcp://b:1");
+    explicit Simulated(bool met) : Ends(way().one_sided) {
+        net_.neighbours = way().scheme == "shm";
+        net_.copies = one_sided;
+        auto at = parse_uri(net_.neighbours ? "shm://b" : "tcp://b:1");
         auto listening = far_.listen(*at, 0600, rendezvous_);
         REQUIRE(listening);
         listener_ = std::move(*listening);
@@ -120,6 +144,7 @@ public:
         REQUIRE(dialed);
         channel = std::move(*dialed);
         meet();
+        if (met) get_to_know();
     }
     ~Simulated() override {
         part();
@@ -133,6 +158,8 @@ public:
         world_.run_until([asked = false]() mutable { return std::exchange(asked, true); },
                          kNsPerMs);
     }
+    uint64_t now() override { return world_.now(); }
+    Transport *transport() override { return &far_; }
 
 private:
     SimWorld world_{1};
@@ -150,15 +177,40 @@ private:
 
 void Ends::meet() {
     REQUIRE(until([&] { return here.up && accepted_; }));
+}
+
+void Ends::get_to_know(bool listens) {
+    const size_t heard = there_.hellos.size();
     channel->send_hello(some_hello());
-    REQUIRE(until([&] { return there_.hellos.size() == 1; }));
+    REQUIRE(until([&] { return there_.hellos.size() == heard + 1; }));
     accepted_->send_hello(some_hello());
     start(*accepted_, there_);
-    accepted_->resume();
+    if (listens) accepted_->resume();
     REQUIRE(until([&] { return here.hellos.size() == 1; }));
     start(*channel, here);
     channel->resume();
     lend();
+}
+
+void Ends::adopt(DetachedChannel ticket) {
+    accepted_ = transport()->adopt(std::move(ticket));
+    accepted_->set_sink(there_);
+}
+
+void Ends::lend() {
+    there().regions[kRegion] = &memory;
+    here.declined_hook = [this](Op &op) { declined.push_back(&op); };
+    if (!one_sided) return;
+    const ExportKey key = key_of(kRegion);
+    imported = import({key.begin(), key.size()});
+    REQUIRE(imported);
+}
+
+ExportKey Ends::key_of(uint64_t region) {
+    auto key =
+        inside([&] { return owner_side().export_region({region}, there().memory_of(region)); });
+    REQUIRE(key);
+    return *key;
 }
 
 void Ends::part() {
@@ -168,13 +220,25 @@ void Ends::part() {
 }
 
 bool is_loopback() {
-    return way() == "loopback";
+    return way().name == "loopback";
 }
 
-std::unique_ptr<Ends> make_ends() {
+namespace {
+
+std::unique_ptr<Ends> make(bool met) {
     if (is_loopback()) return std::make_unique<Loopback>();
-    if (way() == "sim") return std::make_unique<Simulated>();
-    return std::make_unique<OnKernel>();
+    if (way().simulated) return std::make_unique<Simulated>(met);
+    return std::make_unique<OnKernel>(met);
+}
+
+}  // namespace
+
+std::unique_ptr<Ends> make_ends() {
+    return make(true);
+}
+
+std::unique_ptr<Ends> make_strangers() {
+    return make(false);
 }
 
 }  // namespace xfer::test

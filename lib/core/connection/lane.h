@@ -31,9 +31,9 @@ public:
     void open();                                // and receiving
     // ---- operations: those that can go by its one-sided path, and others as requests
     bool has_room() const {  // what was declined goes first
-        if (one_sided.path && (!one_sided.has_room() || one_sided.has_declined())) return false;
-        return rail.has_room();
+        return rail.has_room() && one_sided.may_take() && !one_sided.has_declined();
     }
+    Caps caps() const;  // of an operation that goes by any of its paths
     void post(Op &op);
     bool flush();      // false: there was nothing
     void give_back();  // what its paths refused, or declined, or lost with the connection

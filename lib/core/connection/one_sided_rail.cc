@@ -18,12 +18,14 @@ void OneSidedRail::on_down(const Failure &why) {
     imports_.clear();
     exported_.clear();
     Rail::on_down(why);
+    lane.connection.shard.loop.defer(lane.connection);
 }
 
 // ---- operations that the path declines
 
+// One that was canceled meanwhile goes nowhere.
 void OneSidedRail::on_declined(Op &op) {
-    declined_.push_back(op);
+    (op.canceled || op.unwanted ? canceled_ : declined_).push_back(op);
     lane.connection.shard.loop.defer(lane.connection);
 }
 
@@ -52,7 +54,9 @@ bool OneSidedRail::cancel(Op &op) {
         lane.connection.shard.loop.defer(lane.connection);
         return op.canceled = true;
     }
-    return Rail::cancel(op);
+    const bool quiet = Rail::cancel(op);
+    op.unwanted = !quiet;
+    return quiet;
 }
 
 // ---- regions
@@ -67,6 +71,7 @@ Frame OneSidedRail::about(FrameType type, RegionId region) const {
 
 // What its owner would refuse goes there: it knows best why.
 const Import *OneSidedRail::import_for(const Op &op) {
+    if (takes_none()) return nullptr;
     const ImportTable::Found found = imports_.find(op.remote);
     if (found.unknown) request_export(op.remote);
     const Import *import = found.import;

@@ -22,6 +22,8 @@ public:
     bool retire(Target target, Status why);  // false: on_quiesced follows
     void repost();                           // what was declined, as far as there is room
     bool has_declined() const { return !declined_.empty(); }
+    // What has an import; without it, and where the path takes none, it goes as a request.
+    bool may_take() const { return !path || takes_none() || has_room(); }
     bool cancel(Op &op) override;
 
 private:

@@ -45,8 +45,6 @@ void Rail::give_back() {
     while (Op *op = refused_.pop_front())
         finish(*op, op->canceled ? XFER_ECANCELED : XFER_EPEERLOST);
     if (lane.connection.closing()) settle();
-    if (path && lane.state == Lane::State::ready && caps.max_ops == 0)
-        lane.channel->close({XFER_EPROTO, XFER_ORIGIN_NONE, 0, "a lane that takes no operations"});
 }
 
 void Rail::settle() {
@@ -109,7 +107,7 @@ void Rail::on_notification_begun(NotificationId notification, uint64_t key) {
     lane.connection.sink.on_notification_begun(notification, key);
 }
 
-// Its channel says so next.
+// Its channel says so next, if it has ended, too.
 void Rail::on_down(const Failure &why) {
     why_ = why;
     path = nullptr;

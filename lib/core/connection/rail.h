@@ -28,6 +28,7 @@ public:
 
     void start(Path &ready);  // it takes operations
     bool has_room() const;
+    bool takes_none() const { return caps.max_ops == 0; }  // and never will
     void post(Op &op);
     virtual bool cancel(Op &op);
     void flush();

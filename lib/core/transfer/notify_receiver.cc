@@ -83,17 +83,21 @@ bool NotifyReceiver::begin(uint64_t number, uint64_t key) {
 }
 
 Status NotifyReceiver::touch(uint64_t number, uint64_t key) {
-    if (over(number)) return XFER_ECANCELED;
+    if (lost_ || over(number)) return XFER_ECANCELED;
     const bool known = open_.contains(number);
     return known || begin(number, key) ? XFER_OK : XFER_ECANCELED;
 }
 
 void NotifyReceiver::begun_unheard(NotificationId number, uint64_t key) {
-    [[maybe_unused]] const Status late = touch(number.value, key);
+    if (!lost_) return void(touch(number.value, key));
+    // A newer connection has taken the place of this one before its paths have ended.
+    if (over(number.value) || open_.contains(number.value)) return;
+    open_.emplace(number.value, nullptr);
+    raise(std::make_unique<Notification>(*credit_, key), XFER_EPEERLOST);
 }
 
 void NotifyReceiver::hear(const Frame &notify, ConstBytes data) {
-    if (over(notify.seq)) return;  // it failed at the peer after it was told here
+    if (lost_ || over(notify.seq)) return;  // it failed at the peer after it was told here
     if (!open_.contains(notify.seq) && !begin(notify.seq, notify.region)) return;
     open_.at(notify.seq)->bring(data);
     end(notify.seq, notify.status);
@@ -144,11 +148,11 @@ void NotifyReceiver::send_credit(uint64_t number) {
     connection_.send(frame);
 }
 
+// What was open stays known: a path may name it once more with its end.
 void NotifyReceiver::lost() {
-    low_water_ = UINT64_MAX;
+    if (std::exchange(lost_, true)) return;
     for (auto &[number, notification] : open_)
         raise(std::move(notification), XFER_EPEERLOST);
-    open_.clear();
 }
 
 }  // namespace xfer

@@ -67,6 +67,7 @@ private:
     uint64_t reported_ = 0;    // the peer knows of so many
     uint64_t low_water_ = 0;   // all up to here are over,
     std::set<uint64_t> over_;  // and these
+    bool lost_ = false;        // what was open has been told
 };
 
 }  // namespace xfer

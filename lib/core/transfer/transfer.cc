@@ -52,7 +52,7 @@ bool Transfer::feed(Connection &connection) {
         Lane &lane = connection.lanes.lane_for(list.bytes());
         if (!lane.has_room()) return false;
         Op *op = nullptr;
-        if (!catch_bad_alloc([&] { op = &draw(lane.rail.caps); }))
+        if (!catch_bad_alloc([&] { op = &draw(lane.caps()); }))
             return flow->end(*this, XFER_ENOMEM), true;
         post(*op, lane);
     }
