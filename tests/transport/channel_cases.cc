@@ -18,6 +18,8 @@ Frame lookup(uint64_t seq, size_t length) {
     return frame;
 }
 
+constexpr int kSomeTurns = 300;  // in which all that is on its way comes
+
 // A message of a handshake, as a whole; none of these is its last.
 std::vector<uint8_t> words(Status status) {
     Hello hello;
@@ -46,17 +48,23 @@ TEST_CASE("messages of a handshake come whole and in order, both ways") {
 TEST_CASE("a channel that was detached goes on where it is adopted, and has lost nothing") {
     if (is_loopback()) return;
     auto ends = make_strangers();
-    ends->channel->send_hello(words(XFER_EAUTH));
-    REQUIRE(ends->until([&] { return ends->there().hellos.size() == 1; }));
-    DetachedChannel ticket = ends->inside([&] { return ends->back().detach(); });
-    ends->channel->send_hello(words(XFER_EOVERLOAD));
-    ends->pass(20);
+    DetachedChannel ticket;
+    ends->there().hello_hook = [&] {
+        if (!ticket.fd) ticket = ends->back().detach();
+    };
+    for (const Status status : {XFER_EAUTH, XFER_EOVERLOAD})
+        ends->channel->send_hello(words(status));
+    REQUIRE(ends->until([&] { return bool(ticket.fd); }));
+    ends->there().hello_hook = nullptr;
+    ends->channel->send_hello(words(XFER_EIDENTITY));
+    ends->pass(kSomeTurns);
     CHECK(ends->there().hellos.size() == 1);
     const std::string remote = ticket.remote;
     ends->adopt(std::move(ticket));
     CHECK(ends->back().remote() == remote);
-    REQUIRE(ends->until([&] { return ends->there().hellos.size() == 2; }));
+    REQUIRE(ends->until([&] { return ends->there().hellos.size() == 3; }));
     CHECK(ends->there().hellos[1] == words(XFER_EOVERLOAD));
+    CHECK(ends->there().hellos[2] == words(XFER_EIDENTITY));
     CHECK(!ends->there().down);
     ends->get_to_know();
     CHECK(ends->channel->send(lookup(1, 3), pattern(3, 1)));
@@ -69,7 +77,7 @@ TEST_CASE("who does not listen yet hears all of it later, in order") {
     ends->get_to_know(false);
     for (uint64_t i = 0; i < 50; ++i)
         REQUIRE(ends->channel->send(lookup(i, 100), pattern(100, 1)));
-    ends->pass(20);
+    ends->pass(kSomeTurns);
     CHECK(ends->there().controls.empty());
     ends->back().resume();
     REQUIRE(ends->until([&] { return ends->there().controls.size() == 50; }));

@@ -239,7 +239,10 @@ TEST_CASE("when its channel ends the path exports nothing, imports nothing and t
     at.ends->channel->close({XFER_ECLOSED, 0, 0, "enough"});
     at.ends->back().close({XFER_ECLOSED, 0, 0, "enough"});
     REQUIRE(at.ends->until([&] { return at.ends->here.down && at.ends->there().down; }));
-    CHECK(!at.ends->owner_side().export_region({kRegion}, at.ends->there().memory_of(kRegion)));
+    std::vector<uint8_t> other(100);
+    at.ends->there().regions[kRegion + 1] = &other;
+    for (const uint64_t region : {kRegion, kRegion + 1})
+        CHECK(!at.ends->owner_side().export_region({region}, at.ends->there().memory_of(region)));
     CHECK(!at.ends->import({key.begin(), key.size()}));
     TestOp put = at.put();
     CHECK_FALSE(at.ends->takes(put));
