@@ -9,9 +9,9 @@ import sys
 import tempfile
 
 TCP = {"stream", "acked, blocking", "acked, spinning"}
-MAPPED = "near (memory mapped)"
+MAPPED = "local (memory mapped)"
 # Where the kernel forbids copies between processes, as in some containers, other memory goes by the rings.
-COPIED = {"near (copied through the kernel)", "near (rings)"}
+COPIED = {"local (copied through the kernel)", "local (rings)"}
 POLL = "--dispatch poll --io-threads none"
 # The words for xfer_perf, the paths that may be told, and the limits that count.
 RUNS = [
@@ -24,8 +24,8 @@ RUNS = [
     (f"latency -s 8 --memory made {POLL}", {MAPPED}, {"memcpy, memfd"}),
     # Between two wake-ups a limit copies thousands of times: the count is by what libxfer does.
     ("latency --dispatch thread --submit thread --memory made", {MAPPED}, {"memcpy, memfd"}),
-    (f"message {POLL} --busy", {"near (rings)"}, {"shared flags"}),
-    ("message -s 8,8K", {"near (rings)"}, {"eventfd + epoll"}),
+    (f"message {POLL} --busy", {"local (rings)"}, {"shared flags"}),
+    ("message -s 8,8K", {"local (rings)"}, {"eventfd + epoll"}),
     ("message --transports tcp", {"tcp"}, {"acked, blocking"}),
     ("put -s 64K -w 1 --memory made --transports loopback,tcp", {"tcp"}, TCP),
 ]
@@ -65,7 +65,7 @@ def main() -> int:
         for row in result["rows"]:
             fair = {limit["name"] for limit in row["limits"] if limit["fair"]}
             # Non-temporal stores are not everywhere.
-            wanted = TCP if result["path"] == "near (rings)" and row["what"] != "message" else limits
+            wanted = TCP if result["path"] == "local (rings)" and row["what"] != "message" else limits
             if not fair or not fair <= wanted or wanted - fair - {"non-temporal, memfd"}:
                 sys.exit(f"{words}: compared with {fair}")
             if row["ratio"] <= 0:

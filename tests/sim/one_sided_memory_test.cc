@@ -3,6 +3,7 @@
 // of: an allocation of its own is refused, once.
 #include <cstdlib>
 #include <new>
+#include <utility>
 
 #include "near_pair.h"
 
@@ -55,7 +56,7 @@ TEST_CASE("a key that can't be noted is not given, and the region is reached by 
             CHECK(near.put(0, 100) == XFER_OK);
         check_goes_on(near);
         CHECK(near.copied() == 0);
-        xfer_region_close(near.b->region);
+        xfer_region_close(std::exchange(near.b->region, nullptr));
         world.world.run_for(kSecond);
         CHECK(near.said(FrameType::withdraw) == 0);
     }
