@@ -107,8 +107,8 @@ public:
     // ---- the loop
     Peer *peer = nullptr;
     std::unique_ptr<Notice> down_event;  // of the connection that there is: its end must be told
-    uint32_t busy = 0;                   // transfers and requests that have not ended
-    SubmitOrder order;                   // of its transfers, but for pulls
+    uint32_t busy = 0;                   // operations and requests that have not ended
+    SubmitOrder order;                   // of its operations, but for pulls
     FirstFailure first_failure;          // of the same
     bool closing = false;
 

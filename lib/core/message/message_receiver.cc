@@ -48,7 +48,7 @@ void MessageReceiver::hear(const Frame &message, ConstBytes body) {
 }
 
 void MessageReceiver::cancel(const Frame &frame) {
-    if (!open_.contains(frame.seq)) return;  // it was taken meanwhile
+    if (!open_.contains(frame.seq)) return;  // it was completed meanwhile
     connection_.shard.messages.canceled(connection_.number, frame.seq);
 }
 

@@ -71,8 +71,12 @@ bool NotifyReceiver::over(uint64_t number) const {
     return number <= low_water_ || over_.contains(number);
 }
 
+bool NotifyReceiver::has_room(uint64_t number) const {
+    return number <= low_water_ + kNotificationSpan && begun_ - reported_ < kMaxNotifications;
+}
+
 bool NotifyReceiver::begin(uint64_t number, uint64_t key) {
-    if (number > low_water_ + kNotificationSpan || begun_ - reported_ >= kMaxNotifications) {
+    if (!has_room(number)) {
         connection_.close({XFER_EPROTO, 0, 0, "more notifications than there is room for"});
         return false;
     }
@@ -91,9 +95,11 @@ Status NotifyReceiver::touch(uint64_t number, uint64_t key) {
 void NotifyReceiver::begun_unheard(NotificationId number, uint64_t key) {
     if (!lost_) return void(touch(number.value, key));
     // A newer connection has taken the place of this one before its paths have ended.
-    if (over(number.value) || open_.contains(number.value)) return;
+    if (over(number.value) || open_.contains(number.value) || !has_room(number.value)) return;
+    auto notification = std::make_unique<Notification>(*credit_, key);
     open_.emplace(number.value, nullptr);
-    raise(std::make_unique<Notification>(*credit_, key), XFER_EPEERLOST);
+    ++begun_;
+    raise(std::move(notification), XFER_EPEERLOST);
 }
 
 void NotifyReceiver::hear(const Frame &notify, ConstBytes data) {

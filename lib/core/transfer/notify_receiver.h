@@ -55,6 +55,7 @@ public:
 
 private:
     bool over(uint64_t number) const;
+    bool has_room(uint64_t number) const;  // it may begin
     bool begin(uint64_t number, uint64_t key);
     void end(uint64_t number, Status status);
     Endpoint *somebody();
