@@ -130,7 +130,8 @@ void Life::check_up(const Ep &ep, const xfer_id_t &peer) {
 // Another engine has answered at each of the addresses, so there is one. Who gave none waits.
 void Life::check_reason(const xfer_event_t &event, const ModelOperation &operation) {
     const Ep *ep = ep_by(operation.ep);
-    if (!ep || operation.moves() || event.kind == XFER_EVENT_CONNECT) return;
+    const bool of_others = event.kind == XFER_EVENT_FLUSH;  // it tells their first failure
+    if (!ep || operation.moves() || of_others || event.kind == XFER_EVENT_CONNECT) return;
     const xfer_status_t status = event.status;
     if (ep->by_id) ++all.net.met[std::string("by id ") + xfer_status_name(status)];
     const bool lost = status == XFER_EPEERLOST || status == XFER_EUNREACHABLE;
