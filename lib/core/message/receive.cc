@@ -53,14 +53,14 @@ void Receive::match(const Arrival &arrival) {
 
 void Receive::make_room() {
     if (!takes) return;
-    completed_.reset(new uint8_t[sizeof sender_ + std::min(length, capacity)]);
-    buffer = completed_.get() + sizeof sender_;
+    taken_.reset(new uint8_t[sizeof sender_ + std::min(length, capacity)]);
+    buffer = taken_.get() + sizeof sender_;
 }
 
-void Receive::report_completed() {
-    if (!completed_ || (event.status != XFER_OK && event.status != XFER_ETRUNC)) return;
-    std::memcpy(completed_.get(), &sender_, sizeof sender_);
-    event.data = completed_.get();
+void Receive::report_taken() {
+    if (!taken_ || (event.status != XFER_OK && event.status != XFER_ETRUNC)) return;
+    std::memcpy(taken_.get(), &sender_, sizeof sender_);
+    event.data = taken_.get();
     event.data_length = sizeof sender_ + std::min(length, capacity);
 }
 
@@ -87,14 +87,14 @@ void Receive::ended() {
     Transfer::ended();
     event.bytes = length;
     if (event.status == XFER_OK && length > capacity) event.status = XFER_ETRUNC;
-    report_completed();
+    report_taken();
 }
 
 void Receive::end(ShardCore &shard, Status why) {
     event.status = why;
     event.flags = XFER_FENCED;
     event.bytes = length;
-    report_completed();
+    report_taken();
     shard.counters[OpKind::recv].end(why == XFER_ETRUNC ? XFER_OK : why, std::min(length, capacity),
                                      shard.now() - started);
     const Ref<Endpoint> ep_named = named;

@@ -50,12 +50,12 @@ public:
 
 private:
     bool resumable() const override { return false; }
-    void report_completed();
+    void report_taken();
 
     const CancelCover cover_;
     Ref<Endpoint> source_;
     xfer_id_t sender_{};
-    std::unique_ptr<uint8_t[]> completed_;  // the sender's identity, and the message
+    std::unique_ptr<uint8_t[]> taken_;  // the sender's identity, and the message
 };
 
 }  // namespace xfer
