@@ -125,12 +125,12 @@ void Endpoint::Close::arrive(ShardCore &shard) {
 }
 
 void Endpoint::EndReceives::arrive(ShardCore &shard) {
-    shard.end_receives(ep);
+    shard.on_end_receives(ep);
 }
 
 void Endpoint::IdentityKnown::arrive(ShardCore &shard) {
     posted.store(false);
-    shard.identity_known(ep);
+    shard.on_identity_known(ep);
     ep.release();  // may destroy this
 }
 

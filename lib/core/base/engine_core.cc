@@ -15,13 +15,12 @@ uint32_t EngineCore::forks_so_far() {
     return all_forks_.load();
 }
 
-EngineCore::EngineCore(Options options, uint32_t undecided, EventSink &events, const Rooms &rooms)
+EngineCore::EngineCore(Options options, uint32_t undecided, const Rooms &rooms)
     : Handle(Magic::engine),
       options_(std::move(options)),
       forks_(forks_so_far()),
       slots_(options_.max_connections),
       undecided_(undecided),
-      events_(events),
       rooms_(rooms) {}
 
 EngineCore::~EngineCore() = default;

@@ -75,7 +75,7 @@ public:
     Budget &slots() { return slots_; }
     Budget &undecided() { return undecided_; }  // peers that the application is asked about
     Drain &draining() { return draining_; }
-    EventSink &events() { return events_; }
+    EventSink &events() { return *events_; }
     CancelRequests &cancel_requests() { return rooms_.cancel_requests; }
     NotifyCounters &counters() { return rooms_.counters; }
     ReceiveQueue &receive_queue() { return rooms_.receive_queue; }
@@ -92,7 +92,7 @@ protected:
         ReceiveQueue &receive_queue;
         RegionRegistry &regions;
     };
-    EngineCore(Options options, uint32_t undecided, EventSink &events, const Rooms &rooms);
+    EngineCore(Options options, uint32_t undecided, const Rooms &rooms);
 
     Options options_;
     Name identity_;
@@ -100,6 +100,7 @@ protected:
     std::vector<std::unique_ptr<ShardCore>> shards_;
     std::atomic<bool> closing_{false};
     Drain draining_;
+    EventSink *events_ = nullptr;  // from the construction of Engine on
 
 private:
     static uint32_t forks_so_far();
@@ -111,7 +112,6 @@ private:
     const uint32_t forks_;  // before it was opened
     std::atomic<uint64_t> sequence_{0}, peer_words_{0};
     Budget slots_, undecided_;
-    EventSink &events_;
     const Rooms rooms_;
 };
 

@@ -5,17 +5,8 @@
 
 namespace xfer {
 
-ShardCore::ShardCore(EngineCore &owner, Loop &own_loop, uint32_t number, const Rooms &rooms)
-    : engine(owner),
-      loop(own_loop),
-      index(number),
-      regions(rooms.regions),
-      messages(rooms.messages),
-      connections(rooms.connections),
-      peers(rooms.peers),
-      inbound(rooms.inbound),
-      limit(rooms.limit),
-      migration(rooms.migration) {
+ShardCore::ShardCore(EngineCore &owner, Loop &own_loop, uint32_t number, const ShardRooms &rooms)
+    : ShardRooms(rooms), engine(owner), loop(own_loop), index(number) {
     scratch.reserve(kMaxPieces);
 }
 

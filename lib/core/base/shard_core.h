@@ -33,7 +33,18 @@ class Region;
 class Request;
 class ShardRegions;
 
-class ShardCore : public Task {
+// What the rooms above have on a loop.
+struct ShardRooms {
+    ShardRegions &regions;
+    CrossShard &messages;
+    ConnectionTable &connections;
+    PeerTable &peers;
+    Inbound &inbound;
+    ConnectionLimit &limit;
+    ConnectionMigration &migration;
+};
+
+class ShardCore : public Task, public ShardRooms {
 public:
     virtual ~ShardCore() = default;
 
@@ -63,13 +74,6 @@ public:
     CancelIndex cancel_index;  // of all that is here but for receives that wait
     std::vector<Piece> scratch;
     std::vector<std::unique_ptr<Transport>> transports;
-    ShardRegions &regions;
-    CrossShard &messages;
-    ConnectionTable &connections;
-    PeerTable &peers;
-    Inbound &inbound;
-    ConnectionLimit &limit;
-    ConnectionMigration &migration;
 
     uint64_t now() { return loop.now(); }
     const Log &log() const { return engine.log(); }
@@ -101,9 +105,9 @@ public:
     virtual void region_added(Region &region) = 0;
     virtual void region_ended(Region &region) = 0;
     virtual void cancel_receives(const CancelScope &scope) = 0;
-    // On the first loop: receives that name an endpoint end with it.
-    virtual void end_receives(Endpoint &ep) = 0;
-    virtual void identity_known(Endpoint &ep) = 0;
+    // A message of the endpoint has arrived, on the first loop, or back from there.
+    virtual void on_end_receives(Endpoint &ep) = 0;
+    virtual void on_identity_known(Endpoint &ep) = 0;
 
     // ---- any thread: heartbeats, and peers that wait for a slot, are looked at
     virtual void look_after_peers() = 0;
@@ -115,16 +119,7 @@ public:
     virtual void release_handles() = 0;
 
 protected:
-    struct Rooms {
-        ShardRegions &regions;
-        CrossShard &messages;
-        ConnectionTable &connections;
-        PeerTable &peers;
-        Inbound &inbound;
-        ConnectionLimit &limit;
-        ConnectionMigration &migration;
-    };
-    ShardCore(EngineCore &owner, Loop &own_loop, uint32_t number, const Rooms &rooms);
+    ShardCore(EngineCore &owner, Loop &own_loop, uint32_t number, const ShardRooms &rooms);
 
     Mailbox mailbox_;
     bool closing_ = false, draining_ = false;

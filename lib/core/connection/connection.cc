@@ -19,16 +19,15 @@ bool is_work(FrameType type) {
 
 }  // namespace
 
-Connection::Connection(ShardCore &owner, ConnectionSink &above, const Rooms &rooms, Side initiator,
-                       uint64_t local_number, uint64_t count)
-    : shard(owner),
+Connection::Connection(ShardCore &owner, ConnectionSink &above, const ConnectionRooms &rooms,
+                       Side initiator, uint64_t local_number, uint64_t count)
+    : ConnectionRooms(rooms),
+      shard(owner),
       sink(above),
       side(initiator),
       number(local_number),
       sequence(count),
       handshake(owner.engine.self(), initiator, count),
-      notify_receiver(rooms.notify_receiver),
-      message_receiver(rooms.message_receiver),
       handshake_limit_(*this),
       probe_limit_(*this),
       quiet_limit_(*this),

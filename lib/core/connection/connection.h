@@ -24,7 +24,14 @@ class ShardCore;
 struct InHolder;     // its peer's, the half-open connections, or those to be destroyed
 struct InUndecided;  // half-open connections that wait for the application's verdict
 
-class Connection : public TimerSink,
+// What the rooms above have on a connection: used where their classes are known.
+struct ConnectionRooms {
+    NotifyReceiver &notify_receiver;
+    MessageReceiver &message_receiver;
+};
+
+class Connection : public ConnectionRooms,
+                   public TimerSink,
                    public Task,
                    public ListNode<InHolder>,
                    public ListNode<InUndecided> {
@@ -90,9 +97,6 @@ public:
     std::string uri;   // that was dialed
     Handshake handshake;
     LaneSet lanes{*this};
-    // Of the rooms above, and used where their classes are known.
-    NotifyReceiver &notify_receiver;
-    MessageReceiver &message_receiver;
     Failure why;  // it ended
     bool live() const { return state_.lived; }
     bool closing() const { return is_closing(state_); }
@@ -102,11 +106,7 @@ public:
     uint64_t rtt_ns = 0;
 
 protected:
-    struct Rooms {
-        NotifyReceiver &notify_receiver;
-        MessageReceiver &message_receiver;
-    };
-    Connection(ShardCore &shard, ConnectionSink &sink, const Rooms &rooms, Side side,
+    Connection(ShardCore &shard, ConnectionSink &sink, const ConnectionRooms &rooms, Side side,
                uint64_t number, uint64_t sequence);
     void count_use();
 

@@ -5,14 +5,11 @@
 
 #include <atomic>
 #include <chrono>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "core/base/drain.h"
 #include "core/base/engine_core.h"
 #include "core/engine/event_dispatcher.h"
 #include "core/engine/operation_pool.h"

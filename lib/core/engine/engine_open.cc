@@ -13,12 +13,13 @@
 namespace xfer {
 
 Engine::Engine(Options options, const Seams &seams)
-    : EngineCore(std::move(options), half_open_places(), dispatcher_,
+    : EngineCore(std::move(options), half_open_places(),
                  {cancel_requests_, counters_, receive_queue_, regions_}),
       seams_(seams),
       own_device_(seams.device ? nullptr : make_device()),
       device_(seams.device ? seams.device : own_device_.get()),
       dispatcher_(options_, end_) {
+    events_ = &dispatcher_;
     self_.random = seams_.random ? seams_.random : [](void *, Bytes out) { random_bytes(out); };
     self_.random_context = seams_.context;
     identity_.id = options_.id;

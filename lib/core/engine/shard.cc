@@ -190,11 +190,11 @@ uint64_t Shard::keep_alive() {
     return next;
 }
 
-void Shard::end_receives(Endpoint &ep) {
+void Shard::on_end_receives(Endpoint &ep) {
     messages.on_end_receives(ep);
 }
 
-void Shard::identity_known(Endpoint &ep) {
+void Shard::on_identity_known(Endpoint &ep) {
     engine.receive_queue().identity_known(ep);
 }
 

@@ -42,8 +42,8 @@ public:
     void less_busy(Endpoint &ep) override;
     void arrived() override;
     uint64_t keep_alive() override;
-    void end_receives(Endpoint &ep) override;
-    void identity_known(Endpoint &ep) override;
+    void on_end_receives(Endpoint &ep) override;
+    void on_identity_known(Endpoint &ep) override;
     void region_added(Region &region) override;
     void region_ended(Region &region) override;
     void cancel_receives(const CancelScope &scope) override;
