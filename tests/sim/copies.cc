@@ -9,16 +9,16 @@ namespace xfer {
 
 namespace {
 
-// By dice of its own, so that those of the world fall as they did.
+// By random numbers of its own, so that those of the world stay as they are.
 struct Trouble {
-    explicit Trouble(uint64_t seed) : dice(seed * 0x9e3779b97f4a7c15 + 1) {
+    explicit Trouble(uint64_t seed) : random(seed * 0x9e3779b97f4a7c15 + 1) {
         for (uint64_t &one_in : often)
-            if (dice() % 2) one_in = 2 + dice() % 200;
-        if (dice() % 2) falls_one_in = 2 + dice() % 400;
+            if (random() % 2) one_in = 2 + random() % 200;
+        if (random() % 2) falls_one_in = 2 + random() % 400;
     }
-    bool chance(uint64_t one_in) { return one_in && dice() % one_in == 0; }
+    bool chance(uint64_t one_in) { return one_in && random() % one_in == 0; }
     CopyFate one_of(std::initializer_list<CopyFate> fates) {
-        return fates.begin()[dice() % fates.size()];
+        return fates.begin()[random() % fates.size()];
     }
     CopyFate at(CopyStep step) {
         const bool moves = step <= CopyStep::finish;
@@ -40,7 +40,7 @@ struct Trouble {
         }
         return one_of({CopyFate::refuse, CopyFate::lack});
     }
-    std::mt19937_64 dice;
+    std::mt19937_64 random;
     uint64_t often[6] = {};  // one in so many; 0: never
     uint64_t falls_one_in = 0;
 };
@@ -50,10 +50,10 @@ struct Trouble {
 void Scenario::trouble_copies() {
     net.copies = true;
     auto trouble = std::make_shared<Trouble>(world.seed());
-    if (trouble->dice() % 2) net.copy_ns_max = 5 * kNsPerMs;
-    if (swarm.narrow || trouble->dice() % 3 == 0) {
-        net.copy_max_bytes = static_cast<uint32_t>(1 + trouble->dice() % kMaxChunk);
-        net.copy_max_pieces = static_cast<uint32_t>(1 + trouble->dice() % kMaxPieces);
+    if (trouble->random() % 2) net.copy_ns_max = 5 * kNsPerMs;
+    if (swarm.narrow || trouble->random() % 3 == 0) {
+        net.copy_max_bytes = static_cast<uint32_t>(1 + trouble->random() % kMaxChunk);
+        net.copy_max_pieces = static_cast<uint32_t>(1 + trouble->random() % kMaxPieces);
     }
     net.on_copy = [trouble](CopyStep step, const SimCopyPath &) { return trouble->at(step); };
 }

@@ -38,6 +38,22 @@ public:
         const std::vector<uint8_t> data(length, 7);
         return a->put(ep, data.data(), offset, length, ++last_user);
     }
+    void put_to(const xfer_ref_t &ref, const std::vector<uint8_t> &data) {
+        a->expect(++last_user);
+        REQUIRE(xfer_put(ep, data.data(), &ref, 0, data.size(), last_user, nullptr) == XFER_OK);
+        CHECK(a->wait(last_user) == XFER_OK);
+    }
+    // One more of the owner's.
+    xfer_region_t *open_region(std::vector<uint8_t> &memory, xfer_ref_t &ref) {
+        xfer_region_options_t lent{};
+        lent.size = sizeof lent;
+        lent.access = XFER_READ | XFER_WRITE;
+        xfer_region_t *region = nullptr;
+        REQUIRE(xfer_region_open(b->engine, &lent, memory.data(), memory.size(), &region,
+                                 nullptr) == XFER_OK);
+        REQUIRE(xfer_region_ref(region, &ref) == XFER_OK);
+        return region;
+    }
     // From here on what is asked is counted from 1.
     void come_near() {
         uint8_t byte = 1;

@@ -68,14 +68,8 @@ TEST_CASE("a region that can't be noted as asked for is asked for later") {
     NearPair near(world);
     near.come_near();
     std::vector<uint8_t> memory(4096);
-    xfer_region_options_t lent{};
-    lent.size = sizeof lent;
-    lent.access = XFER_READ | XFER_WRITE;
-    xfer_region_t *region = nullptr;
-    REQUIRE(xfer_region_open(near.b->engine, &lent, memory.data(), memory.size(), &region,
-                             nullptr) == XFER_OK);
     xfer_ref_t ref{};
-    REQUIRE(xfer_region_ref(region, &ref) == XFER_OK);
+    xfer_region_t *region = near.open_region(memory, ref);
     xfer_batch_t *batch = nullptr;
     REQUIRE(xfer_batch_open(near.ep, nullptr, &batch, nullptr) == XFER_OK);
     const uint8_t byte = 9;

@@ -22,24 +22,6 @@ void narrow_requests(NearPair &near) {
     near.world.net.bytes_per_second = 1'000'000;
 }
 
-xfer_region_t *open_region(Host &host, std::vector<uint8_t> &memory, xfer_ref_t &ref) {
-    xfer_region_options_t lent{};
-    lent.size = sizeof lent;
-    lent.access = XFER_READ | XFER_WRITE;
-    xfer_region_t *region = nullptr;
-    REQUIRE(xfer_region_open(host.engine, &lent, memory.data(), memory.size(), &region, nullptr) ==
-            XFER_OK);
-    REQUIRE(xfer_region_ref(region, &ref) == XFER_OK);
-    return region;
-}
-
-void put_to(NearPair &near, const xfer_ref_t &ref, const std::vector<uint8_t> &data) {
-    near.a->expect(++near.last_user);
-    REQUIRE(xfer_put(near.ep, data.data(), &ref, 0, data.size(), near.last_user, nullptr) ==
-            XFER_OK);
-    CHECK(near.a->wait(near.last_user) == XFER_OK);
-}
-
 }  // namespace
 
 TEST_CASE("what is declined goes on as a request, and ends well") {
@@ -108,10 +90,10 @@ TEST_CASE("what comes later does not overtake what was declined") {
     near.come_near();
     std::vector<uint8_t> memory(4096);
     xfer_ref_t ref{};
-    xfer_region_t *region = open_region(*near.b, memory, ref);
+    xfer_region_t *region = near.open_region(memory, ref);
     const std::vector<uint8_t> data(1'000, 7);
     near.script = at(CopyStep::exported, CopyFate::fail, 1);
-    put_to(near, ref, data);
+    near.put_to(ref, data);
     narrow_requests(near);
     near.script = at(CopyStep::post, CopyFate::decline, 1, kOps);
     Burst burst(near, kOps, kBytes);
@@ -162,13 +144,13 @@ TEST_CASE("only a region whose key was given is withdrawn, and once") {
     std::vector<uint8_t> memory(4096);
     xfer_ref_t ref{};
     for (int i = 0; i < 500; ++i)
-        xfer_region_close(open_region(*near.b, memory, ref));
+        xfer_region_close(near.open_region(memory, ref));
     world.world.run_for(kSecond);
     CHECK(near.said(FrameType::withdraw) == 0);
     std::vector<xfer_region_t *> used;
     for (int i = 0; i < 7; ++i) {
-        used.push_back(open_region(*near.b, memory, ref));
-        put_to(near, ref, {9});
+        used.push_back(near.open_region(memory, ref));
+        near.put_to(ref, {9});
     }
     world.world.run_for(kSecond);
     for (xfer_region_t *region : used)

@@ -43,6 +43,9 @@ public:
     void close(const Failure &why);  // with its channel, which is told when nobody copies any more
     bool is_over() const { return over_; }
     uint64_t number() const { return number_; }
+    SimChannel &channel() { return channel_; }
+    // As a neighbour could write it into the memory that both share.
+    void claim_begun(uint64_t notification, uint64_t key) { noted_[notification] = key; }
 
     void start(PathSink &sink, OneSidedSink &declined, uint32_t max_ops) override;
     Caps caps() const override;

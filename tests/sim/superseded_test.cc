@@ -4,7 +4,9 @@
 #include <cerrno>
 
 #include "sim_channel.h"
+#include "sim_copy_path.h"
 #include "sim_host.h"
+#include "wire/limits.h"
 
 using namespace xfer;
 
@@ -214,5 +216,30 @@ TEST_CASE("a notification whose puts a neighbour had copied by a superseded conn
         CHECK(a.done.at(40).status == XFER_EPEERLOST);
         CHECK(told == std::vector<Status>{XFER_EPEERLOST});
         xfer_batch_close(batch);
+    });
+}
+
+// What the neighbour has written into the memory that both share is read when the path ends.
+TEST_CASE("no more notifications than may begin are told of a superseded connection's path") {
+    with_seeds(20, [](World &world) {
+        world.net.neighbours = world.net.copies = true;
+        Host a(world, kA), b(world, kB);
+        b.open(kA);
+        std::vector<uint64_t> told;
+        b.on_notify = [&](const xfer_event_t &event) { told.push_back(event.tag); };
+        xfer_ep_t *ep = a.open(kB);
+        REQUIRE(a.lookup(ep, 1) == XFER_OK);
+        const std::vector<uint8_t> data(1'000, 5);
+        for (uint64_t i = 10; i < 30; ++i)
+            REQUIRE(a.put(ep, data.data(), 0, data.size(), i) == XFER_OK);
+        REQUIRE(world.net.met["copied"] > 0);
+        for (auto &[number, path] : world.net.copy_paths)
+            for (uint64_t i = 1; i <= 2 * kNotificationSpan; ++i)
+                if (path->channel().transport().number == b.process->number)
+                    path->claim_begun(2 * i, i);
+        come_again(world, a, a.process->number, ep, 41);
+        world.world.run_for(kSecond);
+        CHECK(told.size() == kMaxNotifications);
+        CHECK(a.put(ep, data.data(), 0, data.size(), 50) == XFER_OK);
     });
 }
