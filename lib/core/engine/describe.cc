@@ -162,16 +162,16 @@ void write_connection(JsonWriter &out, const Connection &connection) {
 
 void write_peer(JsonWriter &out, Peer &peer) {
     uint32_t endpoints = 0;
-    for ([[maybe_unused]] Endpoint &ep : peer.endpoints())
+    for ([[maybe_unused]] Endpoint &ep : peer.handles.all())
         ++endpoints;
     out.begin_object();
     out.add("id", peer.id ? hex(*peer.id) : "");
     out.begin_array("addresses");
-    peer.addresses().each([&](const std::string &uri) { out.element(uri); });
+    peer.dialer.addresses.each([&](const std::string &uri) { out.element(uri); });
     out.end_array();
     out.add("endpoints", endpoints);
     out.add("undecided", peer.admission.undecided());
-    out.add("failed_attempts", peer.addresses().failures());
+    out.add("failed_attempts", peer.dialer.addresses.failures());
     out.begin_array("connections");
     for (Connection &connection : peer.connections())
         write_connection(out, connection);

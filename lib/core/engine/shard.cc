@@ -88,7 +88,7 @@ void Shard::submit(Request &request) {
     Endpoint &ep = *request.ep;
     if (ShardCore *home = ep.shard.load(); home != this)
         if (home->post(request)) return;
-    if (!ep.closing && !closing_ && ep.peer) return ep.peer->submit(request);
+    if (!ep.closing && !closing_ && ep.peer) return ep.peer->requests.submit(request);
     request.event.status = XFER_ECANCELED;
     request.event.flags = XFER_FENCED;
     ep.outstanding.fetch_sub(1);
@@ -143,7 +143,7 @@ void Shard::explain_timeout(Operation &operation) {
     if (operation.left_behind) return;
     const Peer &peer = *operation.ep->peer;
     if (peer.live() || operation.status != XFER_OK) return;
-    operation.blame(peer.why_down());
+    operation.blame(peer.dialer.why_down());
 }
 
 // ---- endpoints
@@ -165,7 +165,7 @@ void Shard::finish_close(Endpoint &ep) {
         return loop.defer(*this);
     }
     Peer *peer = ep.peer;
-    if (peer) peer->remove(ep);
+    if (peer) peer->handles.remove(ep);
     ep.state.store(XFER_EP_CLOSED);
     if (ep.is_lent()) {
         if (peer) inbound.announce_again(*peer);
@@ -305,7 +305,7 @@ void Shard::check_drained() {
 }
 
 void Shard::close(Peer &peer, const Failure &why) {
-    for (Endpoint &ep : peer.endpoints())
+    for (Endpoint &ep : peer.handles.all())
         close(ep);
     if (Endpoint *candidate = peer.admission.candidate()) close(*candidate);
     peer.close(why);

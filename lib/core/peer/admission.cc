@@ -15,7 +15,7 @@ bool Admission::open_to(uint64_t incarnation) {
     const bool is_in =
         admitted_ != 0 && admitted_ == incarnation;  // who says 0 is asked about each time
     if (!peer_.shard.engine.options().ask || is_in) return true;
-    for (const Endpoint &ep : peer_.endpoints())
+    for (const Endpoint &ep : peer_.handles.all())
         if (!ep.inbound) return true;
     return false;
 }
@@ -95,7 +95,7 @@ void Admission::refuse_waiting(Status verdict) {
 
 void Admission::hand_over() {
     down_event_.reset();
-    peer_.attach(*std::exchange(ep_, nullptr));
+    peer_.handles.attach(*std::exchange(ep_, nullptr));
 }
 
 void Admission::down(uint64_t incarnation) {
@@ -122,7 +122,7 @@ void Admission::end(const Failure &why) {
     Endpoint &ep = *std::exchange(ep_, nullptr);
     if (decided_) down(incarnation_);
     ep.down_event = std::move(down_event_);
-    peer_.attach(ep);
+    peer_.handles.attach(ep);
     peer_.shard.outbox.notify_peer_down(ep, why);
 }
 

@@ -9,15 +9,15 @@
 
 namespace xfer {
 
-void ConnectionLimit::dial_when_free(Peer &peer) {
-    want_dial_.push_back(peer);
+void ConnectionLimit::dial_when_free(Dialer &dialer) {
+    want_dial_.push_back(dialer);
     ++waiting_;
     dial_next();
 }
 
-void ConnectionLimit::dial_ended(Peer &peer) {
-    if (peer.ListNode<WantsDial>::linked()) {
-        peer.ListNode<WantsDial>::unlink();
+void ConnectionLimit::dial_ended(Dialer &dialer) {
+    if (dialer.ListNode<WantsDial>::linked()) {
+        dialer.ListNode<WantsDial>::unlink();
         --waiting_;
     } else {
         --dialing_;
@@ -32,10 +32,10 @@ bool ConnectionLimit::may_dial_more() const {
 
 void ConnectionLimit::dial_next() {
     while (may_dial_more() && want_dial_.front().take_slot()) {
-        Peer &peer = *want_dial_.pop_front();
+        Dialer &dialer = *want_dial_.pop_front();
         --waiting_;
         ++dialing_;
-        peer.dial();
+        dialer.dial();
     }
     const bool starves = may_dial_more();
     if (starves != std::exchange(starves_, starves)) {

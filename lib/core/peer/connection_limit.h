@@ -14,6 +14,7 @@
 
 namespace xfer {
 
+class Dialer;
 class Peer;
 class ShardCore;
 struct WantsDial;
@@ -22,8 +23,8 @@ class ConnectionLimit final : public TimerSink {
 public:
     explicit ConnectionLimit(ShardCore &shard) : shard_(shard), timer_(*this) {}
 
-    void dial_when_free(Peer &peer);
-    void dial_ended(Peer &peer);
+    void dial_when_free(Dialer &dialer);
+    void dial_ended(Dialer &dialer);
     void room_made();  // a connection has ended
     void make_room();  // for one more than waits, since a peer came and found none
     // Somebody waits, and an operation has ended: its connection may be the one to go.
@@ -50,7 +51,7 @@ private:
     ShardCore &shard_;
     Timer timer_;
     Wake wake_;
-    List<Peer, WantsDial> want_dial_;
+    List<Dialer, WantsDial> want_dial_;
     uint32_t waiting_ = 0, dialing_ = 0, leaving_ = 0;
     bool starves_ = false;  // a peer waits for a slot
     Sieve<Peer> store_;     // those with a live connection

@@ -129,7 +129,7 @@ void Inbound::admit(Session &half_open, const Hello &proof, ConstBytes raw) {
 }
 
 void Inbound::let_in(Peer &peer, Session &half_open) {
-    if (!peer.take_slot()) {
+    if (!peer.dialer.take_slot()) {
         half_open.refuse(XFER_EOVERLOAD);
         shard_.limit.make_room();
         return shard_.peers.review(peer);
@@ -176,17 +176,16 @@ void Inbound::post(Newcomer newcomer) {
 void Inbound::announce(Peer &peer, uint32_t flags) {
     Newcomer made = newcomer(*peer.live());
     Endpoint &ep = *made.ep;
-    peer.introduce(ep);
-    peer.attach(ep);
+    peer.handles.introduce(ep);
+    peer.handles.attach(ep);
     ep.connections.add();
     post(std::move(made));
-    peer.report_up(ep, flags);
+    peer.handles.report_up(ep, flags);
 }
 
 // It came back before the user was told of its end, which took its handle: it gets a new one.
 void Inbound::announce_again(Peer &peer) {
-    if (!shard_.closing() && peer.live() && peer.endpoints().empty())
-        announce(peer, XFER_RECONNECTED);
+    if (!shard_.closing() && peer.live() && peer.handles.empty()) announce(peer, XFER_RECONNECTED);
 }
 
 void Inbound::close(const Failure &why) {

@@ -30,18 +30,11 @@ uint64_t idle_limit(ShardCore &shard) {
 }  // namespace
 
 Peer::Peer(ShardCore &owner, const std::vector<std::string> &addresses)
-    : shard(owner), flow(owner, messages, messages), redial_(*this), away_(*this) {
-    for (const std::string &address : addresses)
-        addresses_.add(address);
-}
+    : shard(owner), dialer(*this, addresses), flow(owner, messages, messages) {}
 
 // One that was never used is destroyed on any thread, and after its loop.
 Peer::~Peer() {
-    if (redial_.armed()) shard.loop.disarm(redial_);
     if (away_.armed()) shard.loop.disarm(away_);
-    if (dialing_) shard.limit.dial_ended(*this);
-    if (unnamed_) unnamed_->peer = nullptr;
-    give_slot();
 }
 
 void Peer::name(const EngineId &identity) {
@@ -53,71 +46,75 @@ bool Peer::is_self() const {
     return id && *id == shard.engine.identity().id;
 }
 
-Failure Peer::why_down() const {
-    if (reachable() || last_failure_.status != XFER_OK) return last_failure_;
-    return {XFER_EUNREACHABLE, 0, 0, "no address is known, and no connection from it has come"};
-}
-
 void Peer::expect(const EngineId &identity) {
     name(identity);
-    addresses_.mark_unverified();
-}
-
-bool Peer::take_slot() {
-    if (!slot_) slot_ = shard.engine.slots().take();
-    return slot_;
-}
-
-void Peer::give_slot() {
-    if (!std::exchange(slot_, false)) return;
-    shard.engine.slots().give();
-    shard.limit.room_made();
-}
-
-void Peer::dial() {
-    Session *attempt = nullptr;
-    if (catch_bad_alloc([&] { is_self() ? connect_to_self() : begin_attempt(attempt); })) return;
-    if (attempt) return attempt->close(no_memory());
-    attempt_over();
-    if (is_self())
-        fail_waiting(no_memory());
-    else
-        attempt_failed(addresses_.next().uri, no_memory(), 0);
-    give_slot();
-}
-
-void Peer::begin_attempt(Session *&attempt) {
-    auto uri = parse_uri(addresses_.next().uri);
-    const uint64_t sequence = shard.engine.next_sequence();
-    auto *connection = new Session(shard, Side::ours, shard.next_number(), sequence);
-    attempt = connection;
-    shard.counters.connects.add();
-    adopt(*connection);
-    hear({Input::dial, connection->number, sequence, 0, {}});
-    const Status status = uri ? connection->dial(*uri) : uri.error().status;
-    if (status != XFER_OK) {
-        const Failure &why = connection->why;
-        connection->close({status, why.origin, why.native, why.message});
-    }
-}
-
-void Peer::attempt_over() {
-    if (!std::exchange(dialing_, false)) return;
-    shard.limit.dial_ended(*this);
+    dialer.addresses.mark_unverified();
 }
 
 void Peer::close(const Failure &why) {
-    shard.loop.disarm(redial_);
+    dialer.pause();
     shard.loop.disarm(away_);
-    if (unnamed_) flow.end_all(unnamed_.get(), XFER_ECANCELED);
+    if (handles.unnamed_made()) flow.end_all(handles.unnamed_made(), XFER_ECANCELED);
     for (Session &connection : connections_)
         connection.close(why);
     shard.peers.review(*this);
 }
 
-void Peer::set_states(uint32_t state) {
-    for (Endpoint &ep : eps_)
-        ep.state.store(state);
+// ---- pending work
+
+// An attempt that is under way may be about to succeed, or to a host that is gone.
+void Peer::add_addresses(const Endpoint &ep, std::list<Address> &made) {
+    const bool any = dialer.addresses.add(made, handles.claims(ep));
+    if (live_) return;
+    dialer.pause();
+    for (Session &attempt : connections_)
+        if (any) attempt.hurry();
+    dialer.schedule();
+}
+
+void Peer::end_all(const Endpoint &ep, Status why) {
+    flow.end_all(&ep, why);
+    requests.end_all(ep, why);
+}
+
+void Peer::fail_waiting(const Failure &why) {
+    flow.end_all(nullptr, why.status, why);
+    requests.fail(nullptr, why);
+}
+
+// Who has named an id alone waits until the peer comes, whatever others say of where it is.
+void Peer::fail_misled(const Failure &why) {
+    const auto fail = [&](const Endpoint &ep) {
+        flow.end_all(&ep, why.status, why);
+        requests.fail(&ep, why);
+    };
+    for (Endpoint &ep : handles.all())
+        if (!ep.waits_anywhere()) fail(ep);
+    if (const Endpoint *unnamed = handles.unnamed_made()) fail(*unnamed);
+}
+
+void Peer::move_pending_work(Endpoint &ep, PeerMove &into) {
+    flow.give_up(ep, into.operations);
+    requests.move(ep, into.requests);
+    ep.ListNode<InPeer>::unlink();
+    ep.peer = nullptr;
+    into.eps.push_back(ep);
+}
+
+// `at`: where it has answered them, also if it has another connection, which is kept.
+void Peer::adopt_pending_work(PeerMove &from, const std::string &at) {
+    // Without memory they are as if they had come a little earlier: before the connection, and by
+    // the addresses that were known then.
+    while (Endpoint *ep = from.eps.pop_front())
+        if (!catch_bad_alloc([&] { handles.add(*ep); })) handles.attach(*ep);
+    dialer.addresses.seen(at);
+    // All are here before any of them goes on: what ends at once finds the others under way.
+    flow.adopt(from.operations);
+    requests.adopt(from.requests);
+    requests.ask_waiting();
+    flow.resume();
+    dialer.schedule();
+    if (std::exchange(from.slot, false)) dialer.adopt_slot();
 }
 
 // ---- connections
@@ -150,7 +147,7 @@ void Peer::perform(Session &connection, const Output &output) {
     case Output::send_hello:
         return connection.send_hello(statement_by(state_, output.number));
     case Output::send_proof:
-        return connection.send_proof(statement_by(state_, output.number), requests_);
+        return connection.send_proof(statement_by(state_, output.number), requests.waiting());
     case Output::send_ready:
         return connection.send_ready(statement_by(state_, output.number));
     case Output::live:
@@ -169,18 +166,19 @@ void Peer::perform(Session &connection, const Output &output) {
 // peer has been seen, or is by what the user has said since, another engine is its successor. Whom
 // nobody has answered yet waits here only because the peer was at one of its addresses.
 bool Peer::follows(const Endpoint &ep, const std::string &uri) {
-    return ep.is_by_address() && (!id || !ep.peer_id() || addresses_.leads_on(uri));
+    return ep.is_by_address() && (!id || !ep.peer_id() || dialer.addresses.leads_on(uri));
 }
 
 // Who is it that answered? True if the connection stays here, by the name that it gave.
 bool Peer::resolve_identity(Session &connection, const Identity &identity, ConstBytes raw) {
     if (id == identity.id) return true;
     // All that a move takes is made before anything moves.
-    std::unique_ptr<MigrationMessage> move = shard.migration.pack(connection, identity, raw, eps_);
+    std::unique_ptr<MigrationMessage> move =
+        shard.migration.pack(connection, identity, raw, handles.all());
     const std::string at = connection.uri;
     const Failure other{XFER_EIDENTITY, 0, 0, "another engine answered than the one expected"};
     bool stays = false;  // somebody with this address, which is one of several
-    for (Endpoint &ep : eps_) {
+    for (Endpoint &ep : handles.all()) {
         if (ep.closing) continue;  // its end, which may wait for a receive, is told by this loop
         if (!ep.lists(at)) continue;
         if (follows(ep, at))
@@ -191,25 +189,25 @@ bool Peer::resolve_identity(Session &connection, const Identity &identity, Const
             end_all(ep, other.status);
     }
     const auto still_wanted = [&] {
-        for (Endpoint &ep : eps_)
+        for (Endpoint &ep : handles.all())
             if (ep.lists(at)) return true;
         return false;
     };
-    if (!still_wanted()) addresses_.remove(at);
-    if (move->pending_work.eps.empty() && !eps_.empty()) {
+    if (!still_wanted()) dialer.addresses.remove(at);
+    if (move->pending_work.eps.empty() && !handles.empty()) {
         // Who meant this address alone has been told; the others may have better ones.
-        connection.close(stays || addresses_.empty() ? other : duplicate(other.message));
+        connection.close(stays || dialer.addresses.empty() ? other : duplicate(other.message));
         return false;
     }
     hear({Input::lost, connection.number, 0, 0, {}});
-    attempt_over();
+    dialer.attempt_over();
     size_t held = 0;
     for ([[maybe_unused]] Session &each : connections_)
         ++held;
-    if (held == 1) move->pending_work.slot = std::exchange(slot_, false);
+    if (held == 1) move->pending_work.slot = dialer.pass_slot();
     shard.migration.move_dialed(connection, std::move(move), raw);
-    if (stays) attempt_failed(at, other, 0);
-    if (wanted()) schedule_dial();  // those that meant other addresses
+    if (stays) dialer.attempt_failed(at, other, 0);
+    if (wanted()) dialer.schedule();  // those that meant other addresses
     shard.peers.review(*this);
     return false;
 }
@@ -243,8 +241,8 @@ void Peer::connect_to_self() {
         fail_waiting(why);
         for (Session &other : connections_)
             other.close(why);
-        attempt_over();
-        if (connections_.empty()) give_slot();
+        dialer.attempt_over();
+        if (connections_.empty()) dialer.give_slot();
         return;
     }
     channel->set_sink(loopback.control());
@@ -259,48 +257,40 @@ void Peer::connect_to_self() {
     loopback.in_turn([&] { go_live(loopback); });
 }
 
+// Who has the key is believed. Of others the word is good for dialing them, where another may
+// answer; but what is meant for an address goes to who answers there. And what is an address on one
+// host means something only to who came by such a one.
+void Peer::learn_addresses(const Session &connection) {
+    if (!connection.uri.empty()) dialer.addresses.add(connection.uri);  // it answered there
+    const bool claimed = shard.engine.options().key.empty();
+    const std::string came_by = connection.control().channel->remote();
+    for (const std::string &uri : connection.handshake.peer_terms().listens)
+        if (uri.starts_with("tcp:") || uri.substr(0, 4) == came_by.substr(0, 4))
+            dialer.addresses.learn(uri, claimed);
+}
+
 void Peer::go_live(Session &connection) {
     if (live_ && live_ != &connection) went_down(*live_);  // the peer has given it up
     const Identity &identity = connection.handshake.peer();
-    const Terms &terms = connection.handshake.peer_terms();
-    if (!connection.uri.empty()) addresses_.add(connection.uri);  // it answered there
-    // Who has the key is believed. Of others the word is good for dialing them, where another may
-    // answer; but what is meant for an address goes to who answers there. And what is an
-    // address on one host means something only to who came by such a one.
-    const bool claimed = shard.engine.options().key.empty();
-    const std::string came_by = connection.control().channel->remote();
-    for (const std::string &uri : terms.listens)
-        if (uri.starts_with("tcp:") || uri.substr(0, 4) == came_by.substr(0, 4))
-            addresses_.learn(uri, claimed);
+    learn_addresses(connection);
     shard.connected(connection);
     live_ = &connection;
     const bool known = last_incarnation_ == identity.incarnation;
-    addresses_.alive(!known);
-    wanted_since_ = 0;
-    last_failure_ = {};
-    shard.loop.disarm(redial_);
+    dialer.addresses.alive(!known);
     shard.loop.disarm(away_);
-    attempt_over();
+    dialer.connected();
     connection.go_live();
     const uint32_t flags = known ? XFER_RECONNECTED : last_incarnation_ ? XFER_RESTARTED : 0;
     const bool silent = left_idle_ && known;
     last_incarnation_ = identity.incarnation;
     left_idle_ = false;
     admission.up(identity.incarnation);
-    for (Endpoint &ep : eps_) {
-        const bool unheard = !ep.down_event;
-        const uint32_t successor = succession(ep, identity.id);
-        introduce(ep);
-        if (ep.receives.load()) shard.messages.identity_known(ep);
-        ep.state.store(XFER_EP_READY);
-        ep.connections.add();
-        if (unheard || !silent) report_up(ep, successor ? successor : flags);
-    }
-    if (eps_.empty()) shard.inbound.announce(*this, flags);
+    handles.connected(flags, silent);
+    if (handles.empty()) shard.inbound.announce(*this, flags);
     shard.log().info("peer {}: connected to {}", short_name(identity.id),
                      connection.control().channel->remote());
     flow.attach(connection);
-    ask_waiting();
+    requests.ask_waiting();
     if (shard.draining()) drain();
 }
 
@@ -308,25 +298,25 @@ void Peer::go_live(Session &connection) {
 void Peer::ended(Session &connection) {
     const bool lived = connection.live();
     if (live_ == &connection) went_down(connection);
-    connection.take_back(requests_);
+    connection.take_back(requests.waiting());
     const Failure why = connection.why;
     const bool ours = connection.side == Side::ours;
     if (lived && !connection.left_idle() && why.status != kDuplicate)
-        addresses_.connection_ended(connection.uri, shard.now() - connection.live_since(),
-                                    shard.now(), shard.engine.random_u64());
+        dialer.addresses.connection_ended(connection.uri, shard.now() - connection.live_since(),
+                                          shard.now(), shard.engine.random_u64());
     const uint64_t number = connection.number, retry_ns = connection.retry_ns();
     shard.defer_delete(connection);
     hear({Input::lost, number, 0, 0, {}});
     if (!ours) admission.lost(connection);
     // Also one that began at a peer of which only the address was known.
     if (ours && !lived) {
-        attempt_over();
-        if (!live_ && !shard.closing()) attempt_failed(connection.uri, why, retry_ns);
+        dialer.attempt_over();
+        if (!live_ && !shard.closing()) dialer.attempt_failed(connection.uri, why, retry_ns);
     }
-    if (connections_.empty()) give_slot();
-    ask_waiting();
+    if (connections_.empty()) dialer.give_slot();
+    requests.ask_waiting();
     flow.pump();  // what one that was superseded has given back
-    schedule_dial();
+    dialer.schedule();
     shard.peers.review(*this);
 }
 
@@ -337,7 +327,7 @@ void Peer::went_down(Session &connection) {
     shard.disconnected(connection);
     left_idle_ = connection.left_idle();
     if (left_idle_) shard.loop.arm(away_, shard.now() + idle_limit(shard));
-    connection.take_back(requests_);
+    connection.take_back(requests.waiting());
     connection.messages.lost();
     shard.log().info("peer {}: connection ended: {}: {}",
                      short_name(connection.handshake.peer().id),
@@ -347,43 +337,16 @@ void Peer::went_down(Session &connection) {
         }))
         note_error(connection.why, {});
     if (!left_idle_) admission.down(connection.handshake.peer().incarnation);
-    for (Endpoint &ep : eps_) {
-        ep.state.store(XFER_EP_IDLE);
-        if (!left_idle_) shard.outbox.notify_peer_down(ep, connection.why);
-    }
+    handles.set_states(XFER_EP_IDLE);
+    if (!left_idle_) handles.report_down(connection.why);
 }
 
-// The user was not told of an idle end, since the peer comes back unnoticed. One that does not
-// would leave its handle with us for ever, if nobody has kept it; or with a user who has it by
-// XFER_ENGINE_OWN_PEERS, and closes it when the peer is down.
-void Peer::stayed_away() {
+// An idle end was some time ago.
+void Peer::on_timer(Timer &) {
     if (live_) return;
     if (wanted()) return shard.loop.arm(away_, shard.now() + idle_limit(shard));
     admission.down(last_incarnation_);
-    for (Endpoint &ep : eps_)
-        if (ep.is_lent() || ep.of_accept())
-            shard.outbox.notify_peer_down(ep, {XFER_ECLOSED, 0, 0, "it stays away"});
-}
-
-// Who asked for no more than a connection hears why there is none once no address is left to try;
-// but not of a peer that is only busy, or that has a better connection with us.
-void Peer::attempt_failed(const std::string &uri, const Failure &why, uint64_t retry_ns) {
-    last_failure_ = why;
-    note_error(why, uri);
-    addresses_.failed(uri, shard.now(), retry_ns, shard.engine.random_u64(),
-                      why.status == XFER_EIDENTITY);
-    shard.log().info("peer {}: attempt {} at {} failed: {}: {}", id ? short_name(*id) : "unknown",
-                     addresses_.failures(), uri, xfer_status_name(why.status), why.message);
-    if (!addresses_.empty() && addresses_.next().at <= shard.now())
-        return;  // the next one, at once
-    const Status status = why.status;
-    const bool all_others = status == XFER_EIDENTITY && addresses_.all_of_others();
-    if (status == XFER_EAUTH || status == XFER_EVERSION || status == XFER_EACCESS)
-        return fail_waiting(why);
-    if (all_others) fail_misled(why);
-    if (status == kDuplicate || retry_ns) return;
-    for (Request &request : requests_)
-        if (request.type() == XFER_EVENT_CONNECT) finish(request, status);
+    handles.stayed_away();
 }
 
 void Peer::note_error(const Failure &why, std::string_view where) {
@@ -395,36 +358,16 @@ void Peer::drain() {
     if (live_) live_->drain();
 }
 
+bool Peer::unused() {
+    return handles.empty() && !admission.candidate() && !busy() && !dialer.waits();
+}
+
 bool Peer::busy() {
-    return !connections_.empty() || flow.busy() || !requests_.empty();
-}
-
-Endpoint *Peer::event_endpoint() {
-    return eps_.empty() ? nullptr : &eps_.front();
-}
-
-Endpoint &Peer::unnamed() {
-    if (!unnamed_) {
-        unnamed_ = Ref<Endpoint>::adopt(new Endpoint(shard.engine, {}, 0));
-        unnamed_->shard.store(&shard);
-        unnamed_->peer = this;
-    }
-    return *unnamed_;
-}
-
-void Peer::report_gone(ConstBytes ref) {
-    for (Endpoint &ep : eps_)
-        shard.outbox.notify(ep, XFER_EVENT_REGION_GONE, {ref.begin(), ref.end()});
+    return !connections_.empty() || wanted();
 }
 
 uint64_t Peer::keep_alive(uint64_t now) {
     return live_ ? live_->keep_alive(now) : kNever;
-}
-
-bool Peer::awaited() {
-    for (const Endpoint &ep : eps_)
-        if (ep.receives.load() > 0) return true;
-    return false;
 }
 
 void Peer::added(Region &region) {

@@ -23,15 +23,15 @@ Peer &PeerTable::at(const EngineId &id) {
 
 void PeerTable::open(Endpoint &ep, std::unique_ptr<Peer> spare) {
     Peer *known = ep.expected ? find(*ep.expected) : find(ep);
-    if (known && catch_bad_alloc([&] { known->add(ep); })) return;
+    if (known && catch_bad_alloc([&] { known->handles.add(ep); })) return;
     if (!known && ep.expected) spare->expect(*ep.expected);
-    take_in(std::move(spare)).attach(ep);
+    take_in(std::move(spare)).handles.attach(ep);
 }
 
 Peer &PeerTable::take_in(std::unique_ptr<Peer> peer) {
     peers_.push_back(*peer);
     if (peer->id) by_id_.insert(*peer);
-    peer->addresses_.enter(by_address_);
+    peer->dialer.addresses.enter(by_address_);
     return *peer.release();
 }
 
@@ -39,7 +39,7 @@ void PeerTable::review(Peer &peer) {
     if (!peer.unused()) return;
     peer.ListNode<InShard>::unlink();
     peer.TreeNode<ById>::unlink();
-    peer.addresses_.leave();
+    peer.dialer.addresses.leave();
     unused_.push_back(peer);
     shard_.loop.defer(shard_);
 }

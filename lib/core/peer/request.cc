@@ -19,7 +19,7 @@ void Request::arrive(ShardCore &shard) {
 }
 
 void Request::cancel() {
-    peer->finish(*this, XFER_ECANCELED);
+    peer->requests.finish(*this, XFER_ECANCELED);
 }
 
 uint64_t Request::limit() const {
@@ -33,7 +33,7 @@ void Request::arm() {
 
 void Request::on_timer(Timer &) {
     if (peer->shard.now() < limit()) return arm();
-    peer->finish(*this, XFER_ETIMEDOUT);
+    peer->requests.finish(*this, XFER_ETIMEDOUT);
 }
 
 }  // namespace xfer

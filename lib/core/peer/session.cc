@@ -95,7 +95,7 @@ void Session::on_frame(const Frame &frame, ConstBytes body) {
     case FrameType::pong:
         return answer_probe(frame);
     case FrameType::gone:
-        return peer->report_gone(body);
+        return peer->handles.report_gone(body);
     case FrameType::notify:
         touch();
         return notifications.hear(frame, body);
@@ -174,7 +174,7 @@ void Session::take_back(Request &request, RequestList &into) {
 }
 
 void Session::put_off() {
-    RequestList &into = peer->waiting_requests();
+    RequestList &into = peer->requests.waiting();
     for (Request &request : asked_) {
         if (!request.wait) continue;
         send_forget(request.seq);
@@ -211,11 +211,12 @@ void Session::answer(const Frame &frame, ConstBytes body) {
     for (Request &request : asked_)
         if (request.seq == frame.seq && request.type() == XFER_EVENT_LOOKUP) {
             const Status found = frame.status == XFER_OK ? check_found(body) : XFER_OK;
-            if (found == XFER_EVERSION) return peer->finish(request, found);
+            if (found == XFER_EVERSION) return peer->requests.finish(request, found);
             if (found != XFER_OK) return close(malformed_answer());
             if (!catch_bad_alloc([&] { request.answer.assign(body.begin(), body.end()); }))
-                return peer->finish(request, XFER_ENOMEM);
-            return peer->finish(request, frame.status, frame.status ? XFER_ORIGIN_PEER : 0);
+                return peer->requests.finish(request, XFER_ENOMEM);
+            return peer->requests.finish(request, frame.status,
+                                         frame.status ? XFER_ORIGIN_PEER : 0);
         }
 }
 
@@ -225,7 +226,7 @@ void Session::answer_probe(const Frame &pong) {
             rtt_ns = shard.loop.clock() - request.asked;
             request.event.bytes = rtt_ns;
             request.ep->rtt_ns.set(rtt_ns);
-            return peer->finish(request, XFER_OK);
+            return peer->requests.finish(request, XFER_OK);
         }
 }
 
@@ -286,7 +287,7 @@ void Session::pump() {
 }
 
 void Session::ask_waiting() {
-    peer->ask_waiting();
+    peer->requests.ask_waiting();
 }
 
 bool Session::waiting() {
@@ -302,11 +303,11 @@ bool Session::busy() const {
 }
 
 bool Session::quiescent() const {
-    return notifications.quiet() && messages.quiet() && !peer->awaited();
+    return notifications.quiet() && messages.quiet() && !peer->handles.awaited();
 }
 
 bool Session::reachable() const {
-    return peer->reachable();
+    return peer->dialer.reachable();
 }
 
 void Session::on_use() {
@@ -320,7 +321,7 @@ void Session::count_idle_offer(bool begins) {
 // ---- handles of the peer
 
 Endpoint *Session::event_endpoint() {
-    return peer->event_endpoint();
+    return peer->handles.event_endpoint();
 }
 
 void Session::announce_again() {
@@ -328,7 +329,7 @@ void Session::announce_again() {
 }
 
 Endpoint &Session::unnamed() {
-    return peer->unnamed();
+    return peer->handles.unnamed();
 }
 
 void Session::pull(Operation &receive) {
