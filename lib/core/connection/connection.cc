@@ -30,8 +30,7 @@ Connection::Connection(ShardCore &owner, ConnectionSink &above, const Connection
       handshake(owner.engine.self(), initiator, count),
       handshake_limit_(*this),
       probe_limit_(*this),
-      quiet_limit_(*this),
-      offer_(*this) {
+      quiet_limit_(*this) {
     const uint64_t patience =
         side == Side::ours ? shard.engine.options().connect_ms * kNsPerMs : kStrangerNs;
     shard.loop.arm(handshake_limit_, shard.now() + patience);
@@ -42,8 +41,9 @@ Connection::~Connection() {
 }
 
 void Connection::disarm_timers() {
-    for (Timer *timer : {&handshake_limit_, &probe_limit_, &quiet_limit_, &offer_})
+    for (Timer *timer : {&handshake_limit_, &probe_limit_, &quiet_limit_})
         shard.loop.disarm(*timer);
+    keepalive.stop();
 }
 
 Status Connection::dial(const Uri &address) {
@@ -76,10 +76,6 @@ void Connection::send_proof(const Statement &statement, std::vector<Question> qu
 
 void Connection::send_ready(const Statement &statement) {
     say(handshake.ready(statement));
-}
-
-void Connection::go_live() {
-    apply({.kind = ConnectionInput::live});
 }
 
 void Connection::begin() {
@@ -232,7 +228,6 @@ void Connection::pump_soon() {
 }
 
 void Connection::on_timer(Timer &timer) {
-    if (&timer == &offer_) return offer_unanswered();
     if (&timer == &probe_limit_)
         return apply(
             {.kind = ConnectionInput::probe_timeout},
@@ -273,9 +268,9 @@ void Connection::perform(const ConnectionOutput &output, const Failure &reason) 
     case ConnectionOutput::send_ping:
         return send_word(FrameType::ping);
     case ConnectionOutput::arm_offer:
-        return shard.loop.arm(offer_, output.until);
+        return keepalive.await_answer(output.until);
     case ConnectionOutput::disarm_offer:
-        return shard.loop.disarm(offer_);
+        return keepalive.stop();
     case ConnectionOutput::arm_probe:
         shard.heartbeat.arm();
         return shard.loop.arm(probe_limit_, output.until);
@@ -311,19 +306,9 @@ void Connection::send_word(FrameType type, Status status, uint64_t seq) {
 // ---- live
 
 void Connection::touch() {
-    count_use();
+    keepalive.count_use(shard.now());
     shard.heartbeat.arm();
     sink.on_use();
-}
-
-void Connection::count_use() {
-    last_use_ = shard.now();
-}
-
-Status Connection::refusal(const EngineId &owner, uint64_t incarnation) const {
-    const Identity &identity = handshake.peer();
-    if (owner != identity.id) return XFER_EIDENTITY;
-    return incarnation == identity.incarnation ? XFER_OK : XFER_ESTALE;
 }
 
 void Connection::flush() {
@@ -355,11 +340,6 @@ uint32_t Connection::retire(Target target, Status why) {
 void Connection::on_quiesced(Target target) {
     if (--quiet_awaited_ == 0) shard.loop.disarm(quiet_limit_);
     sink.on_quiesced(target);
-}
-
-// A chunk that is half received: the next one is refused with its first byte.
-void Connection::discard(NotificationId notification) {
-    lanes.discard(notification);
 }
 
 // A peer that sends control frames elsewhere broke the protocol.

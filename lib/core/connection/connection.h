@@ -11,6 +11,7 @@
 #include "core/connection/connection_sink.h"
 #include "core/connection/connection_state.h"
 #include "core/connection/handshake.h"
+#include "core/connection/keepalive.h"
 #include "core/connection/lane_set.h"
 #include "transport/transport.h"
 #include "util/memory.h"
@@ -39,13 +40,14 @@ public:
     virtual ~Connection();
 
     // ---- what the state machine orders
+    // One step of it, with all that it orders in turn. `reason`: if that ends the connection.
+    void apply(ConnectionInput input, const Failure &reason = {});
+    const ConnectionState &state() const { return state_; }
     Status dial(const Uri &uri);
     void hurry();  // an attempt of ours: there is another address to be tried
     void send_hello(const Statement &statement);
     void send_proof(const Statement &statement, std::vector<Question> questions);
     void send_ready(const Statement &statement);
-    void go_live();
-    void probe();
     void close(const Failure &why);  // Peer hears of the end when all lanes are down
     void refuse(Status status, std::string_view words = {});  // else those of the status
     void wait_for_verdict(Peer &visited, const Statement &statement);
@@ -57,17 +59,11 @@ public:
     Lane &control() const { return lanes.first(); }
     void flush();
     void pump_soon();
-    Status refusal(const EngineId &owner,
-                   uint64_t incarnation) const;  // of work that names another engine
     bool send(const Frame &frame, ConstBytes body = {});
-    void discard(NotificationId notification);
     // Lanes by which its bytes are on their way out: on_quiesced follows for each of them.
     uint32_t retire(Target target, Status why);
-    uint64_t keep_alive(uint64_t now);  // heartbeat: silence, idleness; when to look again
-    bool idle() const;
-    bool may_go() const;  // nothing is under way here, and it can come back
-    void offer_end();
-    void touch();  // it is of use
+    void touch();                                          // it is of use
+    bool retiring() const { return quiet_awaited_ != 0; }  // lanes are waited for
 
     // What lacks memory in its turn ends it.
     template <typename Step>
@@ -81,8 +77,6 @@ public:
     void on_control(Lane &lane, const Frame &frame, ConstBytes body);
     void on_lane_down(Lane &lane, const Failure &why);
     void on_quiesced(Target target);
-    void on_timer(Timer &timer) override;
-    void run() override;
 
     ShardCore &shard;
     ConnectionSink &sink;
@@ -97,6 +91,7 @@ public:
     std::string uri;   // that was dialed
     Handshake handshake;
     LaneSet lanes{*this};
+    Keepalive keepalive{*this};
     Failure why;  // it ended
     bool live() const { return state_.lived; }
     bool closing() const { return is_closing(state_); }
@@ -108,12 +103,9 @@ public:
 protected:
     Connection(ShardCore &shard, ConnectionSink &sink, const ConnectionRooms &rooms, Side side,
                uint64_t number, uint64_t sequence);
-    void count_use();
 
 private:
     void say(ConstBytes words);
-    // One step of the state machine, with all that it orders. `reason`: if that ends it.
-    void apply(ConnectionInput input, const Failure &reason = {});
     void perform(const ConnectionOutput &output, const Failure &reason);
     void send_word(FrameType type, Status status = XFER_OK, uint64_t seq = 0);
     void begin();
@@ -126,8 +118,8 @@ private:
     void on_leave(const Frame &frame);
     void on_drain(const Frame &frame);
     void leave_when_quiet();
-    bool is_quiescent() const;
-    void offer_unanswered();
+    void on_timer(Timer &timer) override;
+    void run() override;
     void finish();
     void disarm_timers();
 
@@ -135,12 +127,8 @@ private:
     Timer handshake_limit_;
     Timer probe_limit_;  // since the first newcomer asked
     Timer quiet_limit_;  // of what is on its way out of a region that has ended
-    Timer offer_;        // to end it; who does not answer has nothing to say
     uint64_t live_since_ = 0;
-    uint64_t last_use_ = 0;
     uint64_t retry_ns_ = 0;  // the peer is busy: not before so long
-    uint64_t pinged_ = 0;
-    uint64_t rested_ = 0;  // silence until then was agreed on
     ConnectionState state_;
 };
 

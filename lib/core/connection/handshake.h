@@ -30,6 +30,11 @@ public:
     std::string_view why_unproved(const Hello &message) const;
 
     const Identity &peer() const { return peer_; }
+    // XFER_OK: work for that engine is the peer's.
+    Status names(const EngineId &owner, uint64_t incarnation) const {
+        if (owner != peer_.id) return XFER_EIDENTITY;
+        return incarnation == peer_.incarnation ? XFER_OK : XFER_ESTALE;
+    }
     const Terms &peer_terms() const { return peer_terms_; }
     // That came with the proof; to be answered once the connection lives.
     std::vector<Question> take_questions() { return std::move(questions_); }

@@ -61,6 +61,7 @@ public:
     void on_lane_closed(const Frame &frame);              // the peer's end of one
     void on_export(const Frame &frame, ConstBytes body);  // of regions that are reached by one
     uint32_t retire(Target target, Status why);           // how many are not quiet yet
+    // Of a chunk that is half received the rest is refused.
     void discard(NotificationId notification);
     void give_back();  // what their paths refused, or lost with the connection
     void close(const Failure &why);

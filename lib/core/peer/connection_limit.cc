@@ -57,9 +57,9 @@ void ConnectionLimit::stop() {
 // with a slot or with a no.
 void ConnectionLimit::offer_ends(uint32_t wanted) {
     while (leaving_ < wanted) {
-        Peer *peer = store_.pick([](const Peer &held) { return held.live()->may_go(); });
+        Peer *peer = store_.pick([](const Peer &held) { return held.live()->keepalive.may_go(); });
         if (!peer) break;
-        peer->live()->offer_end();
+        peer->live()->keepalive.offer_end();
     }
     if (leaving_ < wanted && starves_) wake_other_loops();
 }

@@ -153,7 +153,7 @@ void Peer::perform(Session &connection, const Output &output) {
     case Output::live:
         return go_live(connection);
     case Output::probe:
-        return connection.probe();
+        return connection.apply({.kind = ConnectionInput::probe, .now = shard.now()});
     case Output::close:
         if (connection.side == Side::theirs && !connection.live())
             return connection.refuse(output.why);
@@ -279,7 +279,7 @@ void Peer::go_live(Session &connection) {
     dialer.addresses.alive(!known);
     shard.loop.disarm(away_);
     dialer.connected();
-    connection.go_live();
+    connection.apply({.kind = ConnectionInput::live});
     const uint32_t flags = known ? XFER_RECONNECTED : last_incarnation_ ? XFER_RESTARTED : 0;
     const bool silent = left_idle_ && known;
     last_incarnation_ = identity.incarnation;
@@ -367,7 +367,7 @@ bool Peer::busy() {
 }
 
 uint64_t Peer::keep_alive(uint64_t now) {
-    return live_ ? live_->keep_alive(now) : kNever;
+    return live_ ? live_->keepalive.check(now) : kNever;
 }
 
 void Peer::added(Region &region) {

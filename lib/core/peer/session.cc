@@ -150,7 +150,7 @@ void Session::note(Request &request) {
 
 void Session::ask(Request &request) {
     note(request);
-    count_use();
+    keepalive.count_use(shard.now());
     Frame frame;
     frame.seq = request.seq;
     if (request.type() == XFER_EVENT_PROBE) {

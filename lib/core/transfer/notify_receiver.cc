@@ -110,7 +110,7 @@ void NotifyReceiver::hear(const Frame &notify, ConstBytes data) {
 }
 
 void NotifyReceiver::end(uint64_t number, Status status) {
-    connection_.discard({number});
+    connection_.lanes.discard({number});
     over_.insert(number);
     const auto at = open_.find(number);
     std::unique_ptr<Notification> notification = std::move(at->second);

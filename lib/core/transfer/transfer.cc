@@ -76,7 +76,7 @@ bool Transfer::refuse(const Connection &connection) {
     Op *unsent = unsent_.empty() ? nullptr : &unsent_.front();
     Remote &remote = remotes[list.remote(unsent ? unsent->begin : next_)];
     if (remote.refused == XFER_OK)
-        remote.refused = connection.refusal(remote.owner, remote.incarnation);
+        remote.refused = connection.handshake.names(remote.owner, remote.incarnation);
     if (remote.refused == XFER_OK) return false;
     // What meant an address: the engine that was there before is gone.
     if (remote.refused == XFER_EIDENTITY && !left_behind && ep->is_by_address())

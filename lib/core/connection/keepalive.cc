@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/connection/keepalive.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "core/base/engine_core.h"
+#include "core/base/shard_core.h"
+#include "core/connection/connection.h"
+
+namespace xfer {
+
+Keepalive::~Keepalive() {
+    stop();
+}
+
+bool Keepalive::idle() const {
+    return connection_.live() && !connection_.sink.busy();
+}
+
+bool Keepalive::may_go() const {
+    return xfer::may_go(connection_.state(), connection_.shard.now()) && idle() &&
+           !connection_.retiring() && connection_.sink.reachable();
+}
+
+void Keepalive::offer_end() {
+    connection_.apply({.kind = ConnectionInput::offer_idle_close, .now = connection_.shard.now()});
+}
+
+void Keepalive::await_answer(uint64_t until) {
+    connection_.shard.loop.arm(offer_, until);
+}
+
+void Keepalive::stop() {
+    connection_.shard.loop.disarm(offer_);
+}
+
+Failure Keepalive::went_idle() {
+    return {XFER_ECLOSED, 0, 0, "idle"};
+}
+
+void Keepalive::on_timer(Timer &) {
+    ShardCore &shard = connection_.shard;
+    const uint64_t heartbeat = shard.engine.options().heartbeat_ms * kNsPerMs;
+    connection_.apply({.kind = ConnectionInput::offer_timeout,
+                       .now = shard.now(),
+                       .last_use = last_use_,
+                       .patience = lost_after(heartbeat)},
+                      went_idle());
+}
+
+// The kernel tells of a neighbour that has died. Whether one is stopped is asked only while
+// somebody waits for it, and once after that.
+bool Keepalive::is_quiescent() const {
+    return connection_.lanes.has_local_path() && idle() && connection_.usable() &&
+           !connection_.state().probing && !connection_.retiring() &&
+           connection_.sink.quiescent() &&
+           connection_.lanes.control().channel->last_heard() > last_use_;
+}
+
+uint64_t Keepalive::check(uint64_t now) {
+    if (!is_open(connection_.state())) return kNever;
+    ShardCore &shard = connection_.shard;
+    const auto &options = shard.engine.options();
+    const uint64_t heartbeat = options.heartbeat_ms * kNsPerMs;
+    const bool ours = connection_.side == Side::ours && connection_.usable();
+    const uint64_t idle_end = ours ? last_use_ + options.idle_ms * kNsPerMs : kNever;
+    const bool quiescent = is_quiescent();
+    if (quiescent) rested_ = now;
+    const uint64_t heard = std::max({connection_.lanes.control().channel->last_heard(),
+                                     shard.heartbeat.listens_since(), rested_});
+    // Who is driven by its user only when it has time says 0: it can't be judged. The others answer
+    // each of our pings, so that our own patience counts as well as what the peer asks for.
+    const uint64_t silence = connection_.handshake.peer_terms().silence_ms * kNsPerMs;
+    if (silence && pinged_ > heard && now > heard + std::min(silence, lost_after(heartbeat))) {
+        connection_.close({XFER_EPEERLOST, XFER_ORIGIN_OS, ETIMEDOUT,
+                           "the peer is silent: no answer to heartbeats"});
+        return kNever;
+    }
+    if (now >= idle_end && idle()) {
+        offer_end();
+    } else if (quiescent) {
+        return idle_end;
+    } else if (now >= heard + ask_after(heartbeat)) {
+        pinged_ = now;
+        Frame ping;
+        ping.type = FrameType::ping;
+        connection_.send(ping);
+    }
+    return now + shard.heartbeat.step();
+}
+
+}  // namespace xfer

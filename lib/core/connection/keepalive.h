@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// The signs of life of a connection: heartbeats, what counts as use, and the offer to end what
+// nobody uses.
+#pragma once
+
+#include "loop/loop.h"
+#include "util/status.h"
+
+namespace xfer {
+
+class Connection;
+
+class Keepalive final : TimerSink {
+public:
+    explicit Keepalive(Connection &connection) : connection_(connection) {}
+    ~Keepalive();
+
+    void count_use(uint64_t now) { last_use_ = now; }
+    bool idle() const;
+    bool may_go() const;  // nothing is under way here, and it can come back
+    void offer_end();
+    // Ends it if it is silent, offers its end if it is idle, else asks the peer for a sign of life
+    // when one is due. Returns when to look again.
+    uint64_t check(uint64_t now);
+
+    // ---- from the connection
+    void await_answer(uint64_t until);  // to our offer; who gives none has nothing to say
+    void stop();                        // waiting for it
+    static Failure went_idle();
+
+private:
+    void on_timer(Timer &timer) override;
+    bool is_quiescent() const;
+
+    Connection &connection_;
+    Timer offer_{*this};
+    uint64_t last_use_ = 0;
+    uint64_t pinged_ = 0;
+    uint64_t rested_ = 0;  // silence until then was agreed on
+};
+
+}  // namespace xfer
