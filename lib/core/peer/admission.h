@@ -38,6 +38,7 @@ public:
 
     Endpoint *candidate() const { return ep_; }  // from the question until it is up
     uint32_t undecided();                        // connections that wait for the verdict
+    bool under_way() { return ep_ || !waiting_.empty(); }
 
 private:
     bool begin(Session &half_open);

@@ -359,7 +359,7 @@ void Peer::drain() {
 }
 
 bool Peer::unused() {
-    return handles.empty() && !admission.candidate() && !busy() && !dialer.waits();
+    return handles.empty() && !admission.under_way() && !busy() && !dialer.waits();
 }
 
 bool Peer::busy() {
