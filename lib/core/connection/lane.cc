@@ -72,7 +72,7 @@ void Lane::give_back() {
     one_sided.give_back();
     if (rail.path && !one_sided.path) one_sided.settle();  // it has ended alone
     if (rail.path && state == State::ready && rail.takes_none())
-        channel->close({XFER_EPROTO, XFER_ORIGIN_NONE, 0, "a lane that takes no operations"});
+        channel->close({XFER_EPEERLOST, XFER_ORIGIN_NONE, 0, "a lane that takes no operations"});
 }
 
 void Lane::settle() {
