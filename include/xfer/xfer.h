@@ -270,7 +270,7 @@ typedef struct xfer_engine_options {
     uint32_t size;
     uint32_t dispatch;         /* XFER_DISPATCH_*; default THREAD */
     uint32_t io_threads;       /* Threads that drive sockets. XFER_NONE: the dispatching side does it. Default: the
-                                  engine's choice, today 1. */
+                                  engine's choice, today none with THREAD, else 1. */
     uint32_t spin_us;          /* How long to poll before sleeping. XFER_NONE: not at all. Default: the engine's choice,
                                   today not at all. */
     struct uv_loop_s *uv_loop; /* For LOOP. The engine's handles keep uv_run running until its CLOSED; with

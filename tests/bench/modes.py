@@ -15,11 +15,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 TCP = ["--transports", "loopback,tcp"]
 
 MODES = [
-    ("THREAD", "1 (default)", ["--dispatch", "thread", "--io-threads", "1"]),
-    ("THREAD", "none", ["--dispatch", "thread", "--io-threads", "none"]),
-    ("LOOP", "1", ["--dispatch", "loop", "--io-threads", "1"]),
+    ("THREAD", "none (default)", ["--dispatch", "thread", "--io-threads", "none"]),
+    ("THREAD", "1", ["--dispatch", "thread", "--io-threads", "1"]),
+    ("LOOP", "1 (default)", ["--dispatch", "loop", "--io-threads", "1"]),
     ("LOOP", "none", ["--dispatch", "loop", "--io-threads", "none"]),
-    ("POLL, waits", "1", ["--dispatch", "poll", "--io-threads", "1"]),
+    ("POLL, waits", "1 (default)", ["--dispatch", "poll", "--io-threads", "1"]),
     ("POLL, waits", "none", ["--dispatch", "poll", "--io-threads", "none"]),
     ("POLL, spins", "none", ["--dispatch", "poll", "--io-threads", "none", "--busy"]),
     ("THREAD, `spin_us` 50", "none", ["--dispatch", "thread", "--io-threads", "none", "--spin-us", "50"]),

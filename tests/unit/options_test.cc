@@ -59,7 +59,7 @@ void set_loop(Given &options) {
 TEST_CASE("zero means default") {
     const Options options = resolve([](Given &) {});
     CHECK(options.dispatch == XFER_DISPATCH_THREAD);
-    CHECK(options.io_threads == 1);
+    CHECK(options.io_threads == 0);
     CHECK(options.spin_us == 0);
     CHECK(!options.own_id);
     CHECK(!options.insecure);
@@ -77,6 +77,11 @@ TEST_CASE("zero means default") {
     CHECK(options.lanes == 1);
     CHECK(options.max_connections == 1'024);
     CHECK(options.max_operations == 1'024);
+}
+
+TEST_CASE("the caller's thread serves nobody unless that is asked for") {
+    CHECK(resolve(set_loop).io_threads == 1);
+    CHECK(resolve(set_poll).io_threads == 1);
 }
 
 TEST_CASE("what is given is taken") {

@@ -47,6 +47,8 @@ Status take_dispatch(const xfer_engine_options_t &given, Options &options, std::
         why = "on_event is NULL: events need it, unless dispatch is XFER_DISPATCH_POLL";
     else if (poll && given.on_event)
         why = "on_event is never called with XFER_DISPATCH_POLL: leave it NULL";
+    // A thread of ours serves the peers also while the caller's has no time.
+    options.io_threads = options.dispatch == XFER_DISPATCH_THREAD ? 0 : 1;
     if (given.io_threads) options.io_threads = given.io_threads == XFER_NONE ? 0 : given.io_threads;
     if (options.io_threads > kMaxIoThreads)
         why = "io_threads is more than " + std::to_string(kMaxIoThreads);

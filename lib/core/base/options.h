@@ -17,7 +17,7 @@ namespace xfer {
 
 struct Options {
     uint32_t dispatch = XFER_DISPATCH_THREAD;
-    uint32_t io_threads = 1;  // 0: none
+    uint32_t io_threads = 0;  // 0: none
     uint32_t spin_us = 0;
     uv_loop_s *loop = nullptr;
     xfer_event_cb on_event = nullptr;
