@@ -245,7 +245,7 @@ typedef struct xfer_event {
  * more is logged. */
 typedef void (*xfer_event_cb)(const xfer_event_t *event, uint64_t user);
 
-/* Takes log lines, on any thread of the engine, at DEBUG also inside a refused call. Must not call the library. */
+/* Takes log lines, on the engine's threads and inside calls: no lock here that is held around one. Must not call. */
 typedef void (*xfer_log_cb)(uint32_t level, const char *text, uint64_t user);
 
 enum { XFER_LOG_ERROR = 1, XFER_LOG_WARN = 2, XFER_LOG_INFO = 3, XFER_LOG_DEBUG = 4 };

@@ -44,7 +44,7 @@ Status submit(xfer_batch_t *handle, uint64_t user, const xfer_submit_options_t *
     batch.retain();  // the flight's
     batch.state.store(Batch::State::inflight);
     building.keep_busy();
-    if (batch.ep->entry(batch.ordered, batch.passes).post(batch)) return XFER_OK;
+    if (post_to(batch.ep->entry(batch.ordered, batch.passes), batch)) return XFER_OK;
     batch.moved.set(moved);  // xfer_batch_info is of the submit before
     batch.submitted_entries.store(entries);
     batch.submitted = submitted;
@@ -58,7 +58,7 @@ void ask_cancel(Batch &batch) {
     if (batch.state.load() != Batch::State::inflight || batch.cancel_wanted.exchange(true)) return;
     batch.cancel_message.flight = batch.flight.load();
     batch.retain();  // the message's
-    if (batch.ep->entry(true, batch.cancel_message.passes).post(batch.cancel_message)) return;
+    if (batch.ep->entry(true, batch.cancel_message.passes).post_brief(batch.cancel_message)) return;
     batch.cancel_wanted.store(false);
     batch.release();
 }

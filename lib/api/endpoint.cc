@@ -113,7 +113,7 @@ Failure add_address(xfer_ep_t *handle, const char *text) {
 Status ask(Endpoint &ep, std::unique_ptr<Request> request) {
     if (!ep.admit_request()) return ep.refusal();
     Request *posted = request.release();
-    if (ep.shard.load()->post(*posted)) return XFER_OK;
+    if (ep.shard.load()->post_brief(*posted)) return XFER_OK;
     request.reset(posted);
     ep.outstanding.fetch_sub(1);
     return XFER_ECLOSED;
@@ -246,6 +246,7 @@ xfer_status_t xfer_ep_close(xfer_ep_t *handle) {
     if (!ep->of_user.load())
         return report(call, {XFER_EINVAL, 0, 0, "the handle is a PEER event's, and was not kept"});
     if (ep->closed.exchange(true)) return report(call, kClosedBefore);
+    const Ref<EngineCore> keep(ep->engine);  // which may be joined before this returns
     return guarded([&]() -> xfer_status_t {
         const bool over = ep->ended.load();
         if (status == XFER_OK && ep->shard.load()->post(ep->close))

@@ -149,6 +149,8 @@ xfer_status_t xfer_engine_close(xfer_engine_t *engine) {
     if (!engine) return XFER_OK;
     if (Status status = check(of(engine)); status != XFER_OK) return status;
     const Call call = on(engine);
+    // Who hears of it may join before this returns.
+    const Ref<EngineCore> keep(*of(engine));
     const Status closed = guarded([&]() -> xfer_status_t { return of(engine)->close(); });
     return closed == XFER_ECLOSED ? report(call, kClosedBefore) : closed;
 }

@@ -71,6 +71,11 @@ inline Status check(const NotifyCounter *counter) {
     return counter->engine.forked() ? XFER_EFORKED : XFER_OK;
 }
 
+// To the loop; what takes little time is done by the calling thread, if nobody is in the loop.
+inline bool post_to(ShardCore &shard, Operation &operation) {
+    return operation.brief() ? shard.post_brief(operation) : shard.post(operation);
+}
+
 // New work is taken neither by a handle that was closed nor by one whose engine ends.
 inline Status check_open(const Endpoint *ep) {
     if (Status status = check(ep); status != XFER_OK) return status;

@@ -53,7 +53,7 @@ template <typename Kind>
 Status post_operation(Own<Kind> operation) {
     Kind *posted = operation.release();
     ShardCore &entry = posted->ep->entry(posted->ordered, posted->passes);
-    if (entry.post(*posted)) return XFER_OK;
+    if (post_to(entry, *posted)) return XFER_OK;
     operation.reset(posted);
     return XFER_ECLOSED;
 }

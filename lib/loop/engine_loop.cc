@@ -61,6 +61,10 @@ bool EngineLoop::fire_timers() {
     return fired > 0;
 }
 
+void EngineLoop::run_deferred() {
+    for (int pass = 0; pass < kPasses && !over_ && run_tasks(); ++pass) {}
+}
+
 bool EngineLoop::run_tasks() {
     if (tasks_.empty()) return false;
     List<Task> batch;
@@ -93,9 +97,9 @@ bool EngineLoop::pending() const {
     return woken_.load() || !tasks_.empty() || !polled_.empty();
 }
 
-void EngineLoop::wake_sleeper() {
+bool EngineLoop::must_wake_sleeper() {
     watched_.apply_changes();
-    if (pending() || timers_.next_due() < sleeps_until_) ring();
+    return pending() || timers_.next_due() < sleeps_until_;
 }
 
 // ---- what the engine asks

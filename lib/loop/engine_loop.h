@@ -15,6 +15,7 @@
 #include <string>
 #include <thread>
 
+#include "loop/bell.h"
 #include "loop/epoll_set.h"
 #include "loop/loop.h"
 #include "loop/timer_heap.h"
@@ -57,8 +58,9 @@ public:
         Inside &operator=(const Inside &) = delete;
         ~Inside() {
             if (!locked_) return;
-            loop_.left();
+            const std::shared_ptr<const Bell> bell = loop_.left();
             loop_.leave();
+            if (bell) bell->ring();  // now that whom it wakes finds the lock free
         }
         explicit operator bool() const { return inside_; }
 
@@ -71,6 +73,10 @@ public:
         bool inside_ = true;
         bool locked_ = false;
     };
+
+    // For who is inside: what was deferred meanwhile, as a turn would do it.
+    bool has_deferred() const { return !tasks_.empty(); }
+    void run_deferred();
 
     uint64_t now() override { return now_; }
     uint64_t clock() override;
@@ -96,7 +102,9 @@ protected:
         owner_.store(std::thread::id(), std::memory_order_relaxed);
         lock_.unlock();
     }
-    virtual void left() = 0;  // Inside is about to be left
+    // Inside is about to be left. Returns what wakes the loop, if it has to be woken: rung when the
+    // lock is free, by when the loop may be gone.
+    virtual std::shared_ptr<const Bell> left() = 0;
     virtual void ring() = 0;  // ends the loop's sleep. Thread: any
 
     // What is due, until there is nothing or others should have their turn.
@@ -106,8 +114,8 @@ protected:
     void doze();
     bool polls_memory() const { return !polled_.empty(); }
     bool pending() const;  // there is something to do that no descriptor and no timer tells of
-    // Asked by a visitor, and the loop sleeps already.
-    void wake_sleeper();
+    // Asked by a visitor, and the loop sleeps already: whether it has to be woken.
+    bool must_wake_sleeper();
 
     TimerHeap timers_;
     EpollSet watched_;

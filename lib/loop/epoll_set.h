@@ -28,7 +28,7 @@ public:
     // In the child of a fork: another, empty set at the same number. The watches that there were
     // touch nothing any more.
     void forked();
-    // All watches must be gone.
+    void close() { set_.reset(); }  // all watches must be gone, as for
     ~EpollSet();
 
     int fd() const { return set_.get(); }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "loop/own_loop.h"
 
-#include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -21,9 +20,9 @@ constexpr uint64_t kGlancesNs = 10'000;
 Result<std::unique_ptr<OwnLoop>> OwnLoop::open(uint32_t spin_us) {
     std::unique_ptr<OwnLoop> loop(new OwnLoop);
     if (Failure why = loop->watched_.open(); why.status != XFER_OK) return why;
-    loop->bell_ = Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (!loop->bell_) return os_failure(errno, "eventfd");
-    if (!loop->watched_.add_edge(loop->bell_.get())) return os_failure(errno, "epoll_ctl");
+    loop->bell_ = std::make_shared<Bell>();
+    if (loop->bell_->fd() < 0) return os_failure(errno, "eventfd");
+    if (!loop->watched_.add_edge(loop->bell_->fd())) return os_failure(errno, "epoll_ctl");
     loop->spin_ns_ = uint64_t{spin_us} * 1000;
     loop->now_ = loop->clock();
     return loop;
@@ -34,6 +33,16 @@ void OwnLoop::forked() {
     driven_ = sleeping_ = false;
     bell_.reset();
     timer_fd_.reset();
+}
+
+void OwnLoop::close() {
+    std::lock_guard hold(lock_);
+    XFER_CHECK(!driven_);
+    over_ = true;
+    asked_.store(false);
+    forget_names();
+    watched_.close();
+    timer_fd_.reset();  // the bell stays: who has left may be about to ring it
 }
 
 // ---- driving
@@ -112,6 +121,7 @@ void OwnLoop::pass(uint64_t until) {
 // How long it may sleep. Last thing before it does.
 uint64_t OwnLoop::prepare(uint64_t until) {
     watched_.apply_changes();
+    rung_ = false;
     if (until == 0) return 0;
     doze();
     asleep_.store(true);
@@ -128,7 +138,7 @@ uint64_t OwnLoop::prepare(uint64_t until) {
 void OwnLoop::deliver() {
     for (bool more = true; more;) {
         const Inside inside(*this);
-        sleeping_ = false;
+        sleeping_ = rung_ = false;
         if (driven_) asleep_.store(false, std::memory_order_relaxed);
         more = watched_.deliver();
         ran_ |= more;
@@ -137,18 +147,21 @@ void OwnLoop::deliver() {
 }
 
 // A loop that is awake comes by prepare(), which waits for our lock, before it sleeps.
-void OwnLoop::left() {
-    if (sleeping_)
-        wake_sleeper();
-    else if (!driven_)
+// Where polls drive it, it is rung under the lock: the descriptor is not readable after a poll that
+// has seen all.
+std::shared_ptr<const Bell> OwnLoop::left() {
+    if (sleeping_ && !rung_ && must_wake_sleeper()) {
+        rung_ = true;
+        if (!asked_.load()) return bell_;
+        ring();
+    } else if (!sleeping_ && !driven_) {
         settle_locked();
+    }
+    return nullptr;
 }
 
-// It is told edge-triggered: nobody has to read it.
 void OwnLoop::ring() {
-    const uint64_t one = 1;
-    while (::write(bell_.get(), &one, sizeof one) < 0 && errno == EINTR)
-        continue;
+    bell_->ring();
 }
 
 // ---- the descriptor
@@ -175,7 +188,7 @@ void OwnLoop::settle_locked() {
     if (!asked_.load()) return;
     watched_.apply_changes();
     doze();
-    if (pending()) ring();
+    if (pending() && !std::exchange(rung_, true)) ring();
     const uint64_t due = timers_.next_due();
     if (due == timer_fd_due_) return;
     timer_fd_due_ = due;

@@ -15,6 +15,9 @@ public:
     // Destroyed not while it is driven, when watches and questions are gone.
     static Result<std::unique_ptr<OwnLoop>> open(uint32_t spin_us);
     void forked() override;
+    // When nothing drives it any more: gives its descriptors back. Who enters it finds it as it was
+    // left, and nothing to do. Any thread.
+    void close();
 
     // Drives the loop on this thread until stop(), which any thread may call, also before.
     void run();
@@ -37,11 +40,12 @@ private:
     void pass(uint64_t until);
     uint64_t prepare(uint64_t until);
     void deliver();
-    void left() override;
+    std::shared_ptr<const Bell> left() override;
     void ring() override;
     void settle_locked();
 
-    Fd bell_;
+    std::shared_ptr<Bell> bell_;
+    bool rung_ = false;  // and the loop has not come by since
     uint64_t spin_ns_ = 0;
     uint64_t looked_ = 0;    // at the descriptors, last
     bool driven_ = false;    // by run(), or by a turn that keeps the descriptor up to date

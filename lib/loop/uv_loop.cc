@@ -195,8 +195,10 @@ void UvLoop::update_timer() {
 }
 
 // One that is not asleep comes by on_prepare, which waits for our lock, before it sleeps.
-void UvLoop::left() {
-    if (asleep_.load()) wake_sleeper();
+// It is rung at once: after it was left the loop may be gone.
+std::shared_ptr<const Bell> UvLoop::left() {
+    if (asleep_.load() && must_wake_sleeper()) ring();
+    return nullptr;
 }
 
 void UvLoop::ring() {

@@ -52,7 +52,7 @@ private:
     }
     void before_sleep();
     void update_timer();
-    void left() override;
+    std::shared_ptr<const Bell> left() override;
     void ring() override;
 
     std::array<uv_handle_t *, 6> handles();

@@ -381,9 +381,12 @@ static void test_canceled(void **state) {
     uint64_t *results = test_memory(kAtOnce * sizeof *results);
     Tally tally = {0, 0, 0};
     const uint64_t rounds = quick() ? 5 : 30, end = now_ms() + kPatience;
-    /* Some are to be canceled in time, and some not: on a busy machine that takes more rounds. */
+    /* Some are to be canceled in time, and some not: on a busy machine that takes more rounds. A
+     * neighbour's word is changed before the submit returns. */
+    const bool both = over_sockets();
     for (uint64_t round = 0;
-         round < rounds || (now_ms() < end && (tally.never == 0 || tally.done == 0)); round++) {
+         round < rounds || (both && now_ms() < end && (tally.never == 0 || tally.done == 0));
+         round++) {
         for (uint64_t i = 0; i < kAtOnce; i++) {
             results[i] = UNTOUCHED;
             assert_status(xfer_atomic(words.ep, XFER_ATOMIC_ADD, &results[i], &words.ref, 0, 1, 0,
@@ -407,7 +410,7 @@ static void test_canceled(void **state) {
             }
         }
     }
-    assert_true(tally.never > 0 && tally.done > 0);
+    assert_true(tally.done > 0 && (tally.never > 0 || !both));
     pass_ms(50);
     assert_adds_up(&tally, value_of(words.memory));
     const xfer_op_stats_t counted = host_stats(words.client).atomic;

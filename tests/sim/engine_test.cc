@@ -419,6 +419,24 @@ TEST_CASE("a wrong expectation ends nothing of a handle that knows better") {
     CHECK(a.wait(1) == XFER_OK);
 }
 
+TEST_CASE("what is submitted in one turn leaves together") {
+    World world(1);
+    Host a(world, kA), b(world, kB);
+    xfer_ep_t *ep = a.open(kB);
+    REQUIRE(a.lookup(ep, 1) == XFER_OK);
+    REQUIRE(a.put(ep, "x", 0, 1, 2) == XFER_OK);
+    const uint64_t before = world.net.flushes;
+    constexpr uint64_t kFirst = 100, kPuts = 30;
+    for (uint64_t i = 0; i < kPuts; ++i) {
+        a.expect(kFirst + i);
+        REQUIRE(xfer_put(ep, "y", &a.ref, i, 1, kFirst + i, nullptr) == XFER_OK);
+    }
+    for (uint64_t i = 0; i < kPuts; ++i)
+        CHECK(a.wait(kFirst + i) == XFER_OK);
+    CHECK(world.net.flushes == before + 1);
+    CHECK(b.memory[kPuts - 1] == 'y');
+}
+
 TEST_CASE("one seed, one run") {
     const auto digest = [](uint64_t seed) {
         World world(seed);

@@ -167,6 +167,7 @@ bool SimChannel::post(Op &op) {
 
 // Each stays withdrawable until its first byte leaves.
 void SimChannel::flush() {
+    ++net_.flushes;
     pump();
 }
 

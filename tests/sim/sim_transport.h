@@ -144,6 +144,7 @@ public:
     std::map<uint64_t, SimCopyPath *> copy_paths;  // in the same way
     uint64_t last_copy_path = 0, last_stamp = 0;
     uint64_t dials = 0;
+    uint64_t flushes = 0;                  // of paths that take requests
     std::map<std::string, uint64_t> met;   // how often each fault came
     std::map<FrameType, uint64_t> frames;  // that were sent
     // What became of a dial: 0 it is made, 1 it came through, -1 it was refused.

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <atomic>
+#include <filesystem>
 #include <functional>
 #include <thread>
 #include <vector>
@@ -59,6 +60,10 @@ std::array<Fd, 2> pair() {
     int fds[2];
     REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) == 0);
     return {Fd(fds[0]), Fd(fds[1])};
+}
+
+auto count_descriptors() {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
 }
 
 bool readable(int fd, int wait_ms = 0) {
@@ -369,6 +374,32 @@ TEST_CASE("what other threads ask for inside takes effect although the loop slee
     }
     loop->stop();
     thread.join();
+}
+
+TEST_CASE("a loop that was closed can be entered, and has nothing to do") {
+    auto loop = own();
+    std::atomic<bool> stop = false;
+    std::atomic<int> entered = 0;
+    std::thread visitor([&] {
+        while (!stop) {
+            EngineLoop::Inside inside(*loop, std::try_to_lock);
+            entered += static_cast<bool>(inside);
+        }
+    });
+    std::thread thread([&] { loop->run(); });
+    while (entered < 1000)
+        usleep(100);
+    loop->stop();
+    thread.join();
+    const auto descriptors = count_descriptors();
+    loop->close();
+    CHECK(count_descriptors() < descriptors);
+    const int before = entered;
+    while (entered < before + 1000)
+        usleep(100);
+    loop->wake();  // rings no bell that there is
+    stop = true;
+    visitor.join();
 }
 
 TEST_CASE("a descriptor may be closed by any thread as soon as its watch is gone") {

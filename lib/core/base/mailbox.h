@@ -55,7 +55,8 @@ public:
         closed_ = true;
         return true;
     }
-    bool closed() const { return closed_; }  // on the loop
+    bool empty() const { return !any_.load(std::memory_order_relaxed); }  // to the loop's knowledge
+    bool closed() const { return closed_; }                               // on the loop
 
 private:
     std::mutex mutex_;

@@ -54,6 +54,8 @@ public:
     const uint32_t index;
     ShardCounters counters;
     virtual bool post(Message &message) = 0;  // false: this shard has ended
+    // The same, of what takes little time: the calling thread does it, if nobody is in the loop.
+    virtual bool post_brief(Message &message) = 0;
     // The same, and nothing arrives meanwhile, also if who calls drives the loop: it may hold locks
     // that what arrives would take.
     bool enqueue(Message &message) {
@@ -79,6 +81,10 @@ public:
     const Log &log() const { return engine.log(); }
     bool closing() const { return closing_; }
     bool draining() const { return draining_; }
+    // A thread that submits is here, and sends by itself what need not wait; hold_back(): this
+    // does, for something of its peer is under way, and they leave together in the next turn.
+    bool visited() const { return visited_; }
+    void hold_back() { held_back_ = true; }
     uint64_t next_number() { return ++last_number_; }
     Transport *transport_for(const Uri &uri) const {
         for (const auto &transport : transports)
@@ -123,6 +129,7 @@ protected:
 
     Mailbox mailbox_;
     bool closing_ = false, draining_ = false;
+    bool visited_ = false, held_back_ = false;
 
 private:
     uint64_t last_number_ = 0;

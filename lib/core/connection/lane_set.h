@@ -14,6 +14,7 @@
 // after pauses that double.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -50,6 +51,10 @@ public:
     std::string_view join(Connection &half_open, const Hello &message, ConstBytes raw);
     void joined(Lane &lane);                   // a lane of ours is let in
     void on_control_switch(const Lane &from);  // the peer's last word on the first lane
+    bool busy() const {                        // operations are under way
+        return std::any_of(lanes_.begin(), lanes_.end(),
+                           [](const auto &lane) { return lane->rail.ops || lane->one_sided.ops; });
+    }
     bool has_local_path() const { return control_->channel && is_local(*control_); }
     // Of the local path: "open", "opening", or why there is none.
     std::string_view local_path() const;

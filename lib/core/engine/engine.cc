@@ -150,9 +150,9 @@ Status Engine::join(uint32_t timeout_ms) {
         shard->transports.clear();
         shard->release_handles();
     }
-    turned_ = nullptr;
     loops_.clear();
-    own_loops_.clear();
+    for (auto &loop : own_loops_)
+        loop->close();
     callers_loop_.reset();
     dispatcher_.release();
     release();

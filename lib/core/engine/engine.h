@@ -76,9 +76,6 @@ public:
         }
     }
     EventDispatcher &dispatcher() { return dispatcher_; }
-    // POLL without I/O threads: the loop that who calls may enter, so that what is posted leaves at
-    // once. Else null.
-    OwnLoop *turned() const { return turned_; }
 
     // ---- the loops
     void shard_ended(ShardCore &shard);
@@ -95,7 +92,7 @@ private:
     Failure start();
     Failure add_loop();
     Failure open_dispatcher();
-    void make_shard(Loop &loop, uint32_t index);
+    void make_shard(Loop &loop, uint32_t index, OwnLoop *own = nullptr);
     void keep(std::unique_ptr<Acceptor> listener);
     void await_neighbours();
     void join_threads();
@@ -107,10 +104,10 @@ private:
 
     End end_;
     EventDispatcher dispatcher_;
+    // As long as the engine: threads may enter them at any time, and find them closed.
     std::vector<std::unique_ptr<OwnLoop>> own_loops_;
     std::unique_ptr<UvLoop> callers_loop_;  // instead, where it is the only one
     std::vector<EngineLoop *> loops_;       // all of these
-    OwnLoop *turned_ = nullptr;
     std::vector<std::thread> threads_;
     std::unique_ptr<Closing[]> closings_;
     std::atomic<uint32_t> shards_left_{0};

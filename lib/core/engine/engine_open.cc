@@ -59,8 +59,8 @@ Result<Engine *> Engine::open(Options options, const Seams &seams) {
     return engine.get();
 }
 
-void Engine::make_shard(Loop &loop, uint32_t index) {
-    shards_.push_back(std::make_unique<Shard>(*this, loop, index));
+void Engine::make_shard(Loop &loop, uint32_t index, OwnLoop *own) {
+    shards_.push_back(std::make_unique<Shard>(*this, loop, index, own));
     ShardCore &shard = *shards_.back();
     shard.transports = seams_.transports ? seams_.transports(seams_.context, loop)
                                          : builtin_transports(loop, log(), options_.transports);
@@ -122,14 +122,13 @@ Failure Engine::start() {
     for (uint32_t i = 0; i < count; ++i) {
         if (Failure why = add_loop(); why.status != XFER_OK) return why;
         EngineLoop::Inside inside(*loops_.back());
-        make_shard(*loops_.back(), i);
+        make_shard(*loops_.back(), i, callers_loop_ ? nullptr : own_loops_.back().get());
         if (i == 0) await_neighbours();
     }
     if (Failure failure = open_dispatcher(); failure.status != XFER_OK) return failure;
     const bool threads = options_.io_threads || options_.dispatch == XFER_DISPATCH_THREAD;
     for (size_t i = 0; threads && i < own_loops_.size(); ++i)
         threads_.emplace_back([loop = own_loops_[i].get()] { loop->run(); });
-    if (dispatcher_.mode() == EventDispatcher::Mode::turns) turned_ = own_loops_[0].get();
     dispatcher_.start();
     return {};
 }

@@ -10,10 +10,14 @@
 
 namespace xfer {
 
-Shard::Shard(Engine &owner, Loop &own_loop, uint32_t number)
-    : ShardCore(owner, own_loop, number,
+Shard::Shard(Engine &owner, Loop &loop_of, uint32_t number, OwnLoop *own)
+    : ShardCore(owner, loop_of, number,
                 {regions_, messages_, connections_, peers_, inbound_, limit_, migration_}),
       whole_(owner),
+      own_loop_(own),
+      driven_by_polls_(owner.options().dispatch == XFER_DISPATCH_POLL &&
+                       owner.options().io_threads == 0),
+      dispatches_(owner.options().io_threads == 0),
       drain_limit_(*this) {
     loop.set_wake_sink(*this);
 }
@@ -24,20 +28,40 @@ Shard::~Shard() = default;
 // ---- messages
 
 bool Shard::post(Message &message) {
-    OwnLoop *turned = whole_.turned();
-    if (turned && !turned->on_thread()) {
-        const EngineLoop::Inside inside(*turned, std::try_to_lock);
-        if (inside) return arrive_now(message);
-    }
-    return enqueue(message);
+    return driven_by_polls_ ? visit(message, false) : enqueue(message);
 }
 
-// Behind what was posted before.
-bool Shard::arrive_now(Message &message) {
+bool Shard::post_brief(Message &message) {
+    return visit(message, true);
+}
+
+// Behind what was posted before. The lock is tried, never waited for: who has it looks at the
+// mailbox. A visitor does all that its message asks for, but for the events, and nothing else:
+// where a turn is due already, or it holds back to one, it leaves all to that.
+bool Shard::visit(Message &message, bool brief) {
+    if (!own_loop_ || own_loop_->on_thread()) return enqueue(message);
+    const EngineLoop::Inside inside(*own_loop_, std::try_to_lock);
+    if (!inside) return enqueue(message);
+    const bool due = own_loop_->has_deferred() || !mailbox_.empty();
     drain_mailbox();
     if (mailbox_.closed()) return false;
-    message.arrive(*this);
+    held_back_ = false;
+    {
+        const Visited visited(*this, driven_by_polls_ || !due);
+        message.arrive(*this);
+    }
+    const bool leaves =
+        driven_by_polls_ ? !held_back_ || !brief || ++held_ >= kHeldSubmits : !held_back_ && !due;
+    if (leaves) send_deferred();
     return true;
+}
+
+// Where the loop's driver tells the events, the end of the turn is left to it.
+void Shard::send_deferred() noexcept {
+    held_ = 0;
+    const Visited visited(*this, true);
+    own_loop_->run_deferred();
+    if (std::exchange(put_off_, false)) loop.defer(*this);
 }
 
 void Shard::on_wake() {
@@ -231,6 +255,11 @@ void Shard::release_handles() {
 }
 
 void Shard::run() {
+    if (visited_ && dispatches_) {
+        put_off_ = true;
+        return;
+    }
+    held_ = 0;
     deferred_deletes_.destroy_all();
     peers.destroy_unused();
     List<Endpoint, Lingering> lingering;

@@ -18,13 +18,16 @@
 namespace xfer {
 
 class Engine;
+class OwnLoop;
 
 class Shard final : public ShardCore, public WakeSink, public TimerSink {
 public:
-    Shard(Engine &engine, Loop &loop, uint32_t index);
+    // `own`: the loop, if other threads may enter it.
+    Shard(Engine &engine, Loop &loop, uint32_t index, OwnLoop *own);
     ~Shard() override;
 
     bool post(Message &message) override;
+    bool post_brief(Message &message) override;
 
     // ---- calls of the user, as messages
     void submit(Operation &operation) override;
@@ -57,7 +60,20 @@ public:
     void run() override;
 
 private:
-    bool arrive_now(Message &message);
+    // While it is there, a thread that submits acts for the loop's.
+    class Visited {
+    public:
+        Visited(Shard &shard, bool sends) : shard_(shard) { shard.visited_ = sends; }
+        Visited(const Visited &) = delete;
+        Visited &operator=(const Visited &) = delete;
+        ~Visited() { shard_.visited_ = false; }
+
+    private:
+        Shard &shard_;
+    };
+
+    bool visit(Message &message, bool brief);
+    void send_deferred() noexcept;
     void drain_mailbox();
     void refuse_now(Operation &operation);
     void finish_close(Endpoint &ep);
@@ -65,6 +81,11 @@ private:
     void check_drained();
 
     Engine &whole_;
+    OwnLoop *const own_loop_;
+    const bool driven_by_polls_;
+    const bool dispatches_;  // who drives the loop tells the events
+    bool put_off_ = false;   // this turn's end
+    uint32_t held_ = 0;      // what visitors have held back since the last one
     PeerTable peers_{*this};
     Inbound inbound_{*this};
     ShardRegions regions_{*this};

@@ -23,6 +23,7 @@ public:
 
     void enqueue(Send &send) { queue_.push_back(send); }
     bool waiting() const override { return !queue_.empty(); }
+    bool unanswered() const { return unanswered_ != 0; }  // some that the peer has not looked at
     void pump(Connection &connection) override;
     void queued(Connection &connection, const Frame &frame);
     void completed(Connection &connection, const Frame &frame);

@@ -42,6 +42,13 @@ void Peer::name(const EngineId &identity) {
     state_.ours_smaller = shard.engine.identity().id < identity;
 }
 
+void Peer::send_waiting() {
+    if (!live_) return dialer.schedule();
+    if (shard.visited() && !live_->lanes.busy() && !messages.unanswered()) return flow.pump();
+    shard.hold_back();
+    live_->pump_soon();
+}
+
 bool Peer::is_self() const {
     return id && *id == shard.engine.identity().id;
 }

@@ -97,7 +97,7 @@ public:
     Admission admission{*this};
 
 private:
-    void send_waiting() { live_ ? flow.pump() : dialer.schedule(); }
+    void send_waiting();
     void perform(Session &connection, const Output &output);
     bool follows(const Endpoint &ep, const std::string &uri);
     bool resolve_identity(Session &connection, const Identity &identity, ConstBytes raw);

@@ -86,7 +86,7 @@ void CancelRequests::post(Endpoint *ep, uint64_t user, uint64_t mask) {
     if (ep) request.ep_ = Ref(*ep);
     request.scope_ = {ep, user, mask};
     request.again_ = false;
-    if (!engine_.first_shard().post(request)) give_back(request);
+    if (!engine_.first_shard().post_brief(request)) give_back(request);
 }
 
 void CancelRequests::give_back(CancelRequest &request) {

@@ -66,7 +66,8 @@ public:
     void cancel() override;
 
     // ---- the steps that differ
-    virtual void reset();      // before its flight
+    virtual bool brief() const { return true; }  // its submit moves kSmall bytes at most
+    virtual void reset();                        // before its flight
     virtual bool start() = 0;  // waits for its connection; false: there is nothing to do
     // Some of it was sent, and not given back.
     virtual bool begun() const = 0;

@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "core/base/limits.h"
 #include "core/transfer/entry_runs.h"
 #include "core/transfer/operation.h"
 #include "transport/transport.h"
@@ -48,6 +49,9 @@ public:
     void done(Op &op, Status status);   // a path's answer
     void try_complete();
 
+    bool brief() const override {
+        return list.bytes() <= kSmall && list.entries() <= kBriefEntries;
+    }
     void reset() override;
     bool start() override;
     bool begun() const override;
