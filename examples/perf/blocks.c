@@ -13,6 +13,14 @@ uint8_t *memory_map(uint64_t length) {
     return memory;
 }
 
+bool plan_reads(const struct plan *plan) {
+    return plan->op == OP_GET;
+}
+
+bool plan_is_taken(const struct plan *plan) {
+    return plan->op == OP_MESSAGE || plan->op == OP_NOTIFY;
+}
+
 static uint64_t mix(uint64_t word) {
     word *= 0x9e3779b97f4a7c15U;
     return word ^ (word >> 29);
@@ -55,21 +63,31 @@ void blocks_free(struct blocks *blocks) {
     blocks->pieces = NULL;
 }
 
-/* The word at `place` of the pattern. */
+/* The word at `place` of the pattern; of seed 0 all are zero. */
 static uint64_t pattern(uint64_t seed, uint64_t place) {
-    return mix((seed << 40) + place + 1);
+    return seed != 0 ? mix((seed << 40) + place + 1) : 0;
 }
 
-void blocks_fill(const struct blocks *blocks, uint64_t seed) {
+/* With the pattern of `seed` less that of `less`. */
+static void fill(const struct blocks *blocks, uint64_t seed, uint64_t less) {
     uint64_t place = 0;
     for (size_t p = 0; p < blocks->per_block * blocks->count; p++) {
         uint8_t *bytes = blocks->pieces[p].iov_base;
         for (size_t at = 0; at < blocks->pieces[p].iov_len; at += sizeof place) {
-            uint64_t word = pattern(seed, place++);
+            uint64_t word = pattern(seed, place) - pattern(less, place);
+            place++;
             size_t left = blocks->pieces[p].iov_len - at;
             memcpy(bytes + at, &word, left < sizeof word ? left : sizeof word);
         }
     }
+}
+
+void blocks_fill(const struct blocks *blocks, uint64_t seed) {
+    fill(blocks, seed, 0);
+}
+
+void blocks_fill_difference(const struct blocks *blocks, uint64_t from, uint64_t to) {
+    fill(blocks, to, from);
 }
 
 uint64_t blocks_wrong(const struct blocks *blocks, uint64_t seed) {

@@ -75,7 +75,7 @@ void measure_connect(struct report *report) {
 
     struct session session;
     char uri[300];
-    session_open(&session, options, FIRST_CONTACT_BYTES);
+    session_open(&session, options, FIRST_CONTACT_BYTES, 0);
     session_engine(&session, uri, sizeof uri);
     verify_contact(&session, uri, &row->plan);
     for (size_t round = 0; round < options->rounds; round++) {

@@ -18,7 +18,7 @@ enum memory { MEMORY_ANY, MEMORY_MADE };
 /* How an engine is driven. */
 struct mode {
     uint32_t dispatch;   /* XFER_DISPATCH_* */
-    uint32_t io_threads; /* as in xfer_engine_options_t */
+    uint32_t io_threads; /* this one, spin_us and lanes as in xfer_engine_options_t */
     uint32_t spin_us;
     uint32_t lanes;
     uint32_t checksum;   /* of every payload */
@@ -34,7 +34,8 @@ enum request_kind {
     ASK_ENGINE, /* open an engine in `mode`, with the buffer as region; answers where it listens */
     ASK_ENGINE_END,
     ASK_ECHO,  /* send messages of up to `number` bytes back, until the engine ends */
-    ASK_RUN,   /* a run begins: busy pollers start to spin */
+    ASK_SINK,  /* take messages and notifications that go one way, as of `plan` or less */
+    ASK_RUN,   /* a run of `number` operations begins: busy pollers start to spin */
     ASK_REST,  /* it has ended */
     ASK_STATE, /* what this process used, what its engine counted */
     ASK_FILL,  /* write the pattern of seed `number` over the blocks of `plan` */

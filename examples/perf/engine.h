@@ -6,6 +6,7 @@
 
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -17,8 +18,9 @@
 
 extern const char kRegionName[];
 
-/* Who submits the next operation when one has ended. */
-enum submitter { SUBMIT_CALLBACK, SUBMIT_THREAD };
+/* Who submits the next operation when one has ended: the callback, or a thread that sleeps until
+ * the callback wakes it, or spins on what it sets. */
+enum submitter { SUBMIT_CALLBACK, SUBMIT_THREAD, SUBMIT_SPIN };
 
 /* One run of a plan: state of the window while it lasts. */
 struct run {
@@ -28,8 +30,10 @@ struct run {
     uint64_t batch_count;
     double *times;     /* NULL, or nanoseconds of each operation */
     uint64_t *started; /* when the operation in each block was submitted */
-    uint32_t *ended;   /* SUBMIT_THREAD: blocks whose operations have ended, oldest first */
-    uint64_t issued, done;
+    uint32_t *ended;   /* of a thread: blocks whose operations have ended, oldest first */
+    uint64_t issued;
+    _Atomic uint64_t done;
+    uint64_t goal; /* the operations, and one more if the owner says that it has taken all */
     enum submitter submitter;
 };
 
@@ -73,6 +77,11 @@ double client_run(struct client *client, const struct plan *plan, uint8_t *memor
  */
 void client_prepare(struct client *client, const struct plan *plan, uint8_t *memory);
 void client_forget(struct client *client);
+
+/* POLL: takes what there is, or waits for it unless the client is busy. */
+void client_poll(struct client *client);
+/* Waits until the callback has posted `progress`. */
+void client_wait(struct client *client);
 
 /* Lets the engine do for a while what nobody waits for. */
 void client_linger(struct client *client, uint32_t ms);

@@ -30,7 +30,7 @@ void measure_idle(struct report *report) {
 
     struct session session;
     char uri[300];
-    session_open(&session, options, LEAST_MEMORY);
+    session_open(&session, options, LEAST_MEMORY, 0);
     session_engine(&session, uri, sizeof uri);
     struct client *peers = calloc(options->connections, sizeof peers[0]);
     if (peers == NULL) err(1, "peers");

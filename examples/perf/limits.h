@@ -11,6 +11,13 @@
 
 #include "blocks.h"
 
+/* In the loop of who waits without sleeping. */
+static inline void spin_rest(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
+
 /* Nanoseconds that one cache line needs from one CPU to the other: half a round trip between two
  * pinned threads, 0 on a machine with one CPU. */
 double core_to_core_ns(void);
@@ -28,23 +35,43 @@ void near_copy(enum near_way way, pid_t owner, const struct blocks *here,
 
 /* A process that takes turns with this one; it has nothing of libxfer. */
 struct flag;
+struct ring;
 struct partner {
     struct flag *flags; /* of both sides */
-    int wakes[2];       /* eventfds of both sides */
-    int epoll;          /* ours */
+    struct ring *ring;
+    uint64_t ring_length;
+    int wakes[2]; /* eventfds of both sides */
+    int epoll;    /* ours */
     int orders;
     pid_t process; /* 0: none */
 };
-void partner_start(struct partner *partner, int cpu);
+/* With a ring of `ring_length` bytes between the two; 0: none. */
+void partner_start(struct partner *partner, int cpu, uint64_t ring_length);
 /* `count` turns each of `plan`, in its way of waiting. */
 void partner_play(struct partner *partner, const struct plan *plan, double *times);
+/* The operations of `plan` by the ring, of which as many are under way as the window has. */
+void partner_ring(struct partner *partner, const struct blocks *blocks, const struct plan *plan,
+                  double *times);
 void partner_end(struct partner *partner);
+
+/* The ring: slots in shared memory, each with a flag and the bytes of one operation. Both sides
+ * spin. */
+uint64_t ring_length(const struct plan *plan);
+void ring_ask(struct ring *ring, const struct blocks *blocks, const struct plan *plan,
+              double *times);
+void ring_answer(struct ring *ring, const struct plan *plan);
+void ring_reset(struct ring *ring, const struct plan *plan);
 
 /* One side of a raw TCP run over `fd`, connected and with TCP_NODELAY. The sender is the initiator
  * of a put and the owner of a get. In `times`, if not NULL, it leaves the nanoseconds of each
  * operation. */
 void raw_send(int fd, const struct blocks *blocks, const struct plan *plan, double *times);
 void raw_receive(int fd, const struct blocks *blocks, const struct plan *plan, double *times);
+
+/* The same with a window: each operation goes as a header with its bytes, those that fit the window
+ * in one system call, and is answered by its bytes or by a byte, again as many at once as came. */
+void raw_ask(int fd, const struct blocks *blocks, const struct plan *plan);
+void raw_answer(int fd, const struct blocks *blocks, const struct plan *plan);
 
 /* One byte from one side to the other. */
 void raw_post(int fd, bool spin);

@@ -88,10 +88,10 @@ void near_copy(enum near_way way, pid_t owner, const struct blocks *here,
         const struct iovec *theirs = there->pieces + at;
         uint64_t start = times != NULL ? now_ns() : 0;
         if (way == NEAR_KERNEL)
-            kernel_block(owner, ours, theirs, here->per_block, plan->get);
+            kernel_block(owner, ours, theirs, here->per_block, plan_reads(plan));
         else
-            copy_block(plan->get ? ours : theirs, plan->get ? theirs : ours, here->per_block,
-                       way == NEAR_STREAMING);
+            copy_block(plan_reads(plan) ? ours : theirs, plan_reads(plan) ? theirs : ours,
+                       here->per_block, way == NEAR_STREAMING);
         if (times != NULL) times[i] = (double)(now_ns() - start);
     }
 }

@@ -11,12 +11,6 @@
  * every call, also when a receiver finds only a few pieces there. */
 enum { SEND_PIECES = 1024, RECEIVE_PIECES = 64 };
 
-static void rest(void) {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#endif
-}
-
 /* What is left of one block: `first` has its first `skip` bytes behind it. */
 struct progress {
     const struct iovec *first;
@@ -61,7 +55,7 @@ static void move_block(int fd, const struct iovec *pieces, size_t count, bool sp
         message.msg_iovlen = next_pieces(&left, window, most);
         ssize_t moved = move(fd, &message, spin ? MSG_DONTWAIT : 0);
         while (moved < 0 && errno == EAGAIN && spin) {
-            rest();
+            spin_rest();
             moved = move(fd, &message, MSG_DONTWAIT);
         }
         if (moved < 0 && errno == EINTR) continue;
@@ -86,11 +80,11 @@ void raw_wait(int fd, bool spin) {
 /* The byte of the receiver goes behind a put, as its acknowledgement, and before a get, as the
  * request. In a stream there is only the last, or the first. */
 static bool byte_before(const struct plan *plan, uint64_t i) {
-    return plan->get && (plan->acked || i == 0);
+    return plan_reads(plan) && (plan->acked || i == 0);
 }
 
 static bool byte_behind(const struct plan *plan, uint64_t i) {
-    return !plan->get && (plan->acked || i + 1 == plan->count);
+    return !plan_reads(plan) && (plan->acked || i + 1 == plan->count);
 }
 
 void raw_send(int fd, const struct blocks *blocks, const struct plan *plan, double *times) {

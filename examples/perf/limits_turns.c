@@ -25,15 +25,9 @@ struct flag {
 
 /* The partner's order. */
 struct game {
-    uint64_t turns;
-    uint64_t spin;
+    struct plan plan;
+    bool ring;
 };
-
-static void rest(void) {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#endif
-}
 
 /* ---- one turn ---- */
 
@@ -49,7 +43,7 @@ static void say(struct partner *partner, int side, bool spin, uint64_t turn) {
 static void hear(struct partner *partner, int side, int epoll, bool spin, uint64_t turn) {
     if (spin) {
         while (atomic_load_explicit(&partner->flags[side].turn, memory_order_acquire) != turn)
-            rest();
+            spin_rest();
         return;
     }
     struct epoll_event event;
@@ -75,19 +69,31 @@ static void play_along(struct partner *partner, int orders) {
     int epoll = watch(partner->wakes[0]);
     struct game game;
     while (read(orders, &game, sizeof game) == (ssize_t)sizeof game) {
-        for (uint64_t turn = 1; turn <= game.turns; turn++) {
-            hear(partner, 0, epoll, game.spin, turn);
-            say(partner, 1, game.spin, turn);
+        if (game.ring) {
+            ring_answer(partner->ring, &game.plan);
+            continue;
+        }
+        for (uint64_t turn = 1; turn <= game.plan.count; turn++) {
+            hear(partner, 0, epoll, game.plan.spin, turn);
+            say(partner, 1, game.plan.spin, turn);
         }
     }
 }
 
-void partner_start(struct partner *partner, int cpu) {
+static void *share(uint64_t length) {
+    void *shared = mmap(NULL, length, PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (shared == MAP_FAILED) err(1, "shared memory of %llu bytes", (unsigned long long)length);
+    return shared;
+}
+
+void partner_start(struct partner *partner, int cpu, uint64_t ring_length) {
     int orders[2];
-    void *flags = mmap(NULL, 2 * sizeof(struct flag), PROT_READ | PROT_WRITE,
-                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (flags == MAP_FAILED || pipe2(orders, O_CLOEXEC) != 0) err(1, "partner");
-    *partner = (struct partner){.flags = flags, .orders = orders[1]};
+    if (pipe2(orders, O_CLOEXEC) != 0) err(1, "partner");
+    *partner = (struct partner){.flags = share(2 * sizeof(struct flag)),
+                                .ring = ring_length > 0 ? share(ring_length) : NULL,
+                                .ring_length = ring_length,
+                                .orders = orders[1]};
     for (int side = 0; side < 2; side++) {
         partner->wakes[side] = eventfd(0, EFD_CLOEXEC);
         if (partner->wakes[side] < 0) err(1, "eventfd");
@@ -107,17 +113,28 @@ void partner_start(struct partner *partner, int cpu) {
     _exit(0);
 }
 
+static void order(struct partner *partner, const struct plan *plan, bool ring) {
+    struct game game = {.plan = *plan, .ring = ring};
+    if (write(partner->orders, &game, sizeof game) != (ssize_t)sizeof game) err(1, "partner");
+}
+
 void partner_play(struct partner *partner, const struct plan *plan, double *times) {
     atomic_store(&partner->flags[0].turn, 0);
     atomic_store(&partner->flags[1].turn, 0);
-    struct game game = {.turns = plan->count, .spin = plan->spin};
-    if (write(partner->orders, &game, sizeof game) != (ssize_t)sizeof game) err(1, "partner");
+    order(partner, plan, false);
     for (uint64_t turn = 1; turn <= plan->count; turn++) {
         uint64_t start = times != NULL ? now_ns() : 0;
         say(partner, 0, plan->spin, turn);
         hear(partner, 1, partner->epoll, plan->spin, turn);
         if (times != NULL) times[turn - 1] = (double)(now_ns() - start);
     }
+}
+
+void partner_ring(struct partner *partner, const struct blocks *blocks, const struct plan *plan,
+                  double *times) {
+    ring_reset(partner->ring, plan);
+    order(partner, plan, true);
+    ring_ask(partner->ring, blocks, plan, times);
 }
 
 void partner_end(struct partner *partner) {
@@ -128,4 +145,5 @@ void partner_end(struct partner *partner) {
     close(partner->wakes[1]);
     close(partner->epoll);
     munmap(partner->flags, 2 * sizeof(struct flag));
+    if (partner->ring != NULL) munmap(partner->ring, partner->ring_length);
 }

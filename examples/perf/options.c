@@ -10,9 +10,9 @@
 #include "measure.h"
 
 static const char *const kCommands[] = {
-    [COMMAND_PUT] = "put",         [COMMAND_GET] = "get",         [COMMAND_PAGES] = "pages",
-    [COMMAND_LATENCY] = "latency", [COMMAND_MESSAGE] = "message", [COMMAND_CONNECT] = "connect",
-    [COMMAND_IDLE] = "idle",       [COMMAND_LIMITS] = "limits",
+    [COMMAND_PUT] = "put",         [COMMAND_GET] = "get",         [COMMAND_RATE] = "rate",
+    [COMMAND_PAGES] = "pages",     [COMMAND_LATENCY] = "latency", [COMMAND_MESSAGE] = "message",
+    [COMMAND_CONNECT] = "connect", [COMMAND_IDLE] = "idle",       [COMMAND_LIMITS] = "limits",
 };
 
 const char *command_name(enum command command) {
@@ -44,6 +44,8 @@ enum option_key {
     OPTION_TRANSPORTS,
     OPTION_PIN,
     OPTION_READ,
+    OPTION_OP,
+    OPTION_QUIET,
     OPTION_JSON,
     OPTION_PLOT,
     OPTION_CROWD,
@@ -57,23 +59,31 @@ static const struct argp_option kOptions[] = {
     {"pages", OPTION_PAGES, "N", 0, "pages: pages of one batch (10000)", 1},
     {"page-size", OPTION_PAGE_SIZE, "BYTES", 0, "pages: bytes of a page (4K)", 1},
     {"read", OPTION_READ, 0, 0, "pages, latency: get instead of put", 1},
+    {"op", OPTION_OP, "put|get|atomic|message|notify", 0,
+     "rate, latency: what each is (put); latency has no message and no notify", 1},
+    {"quiet", OPTION_QUIET, 0, 0,
+     "rate: operations without an event each, and a flush behind each window (1000)", 1},
     {"connections", OPTION_CONNECTIONS, "N", 0, "idle: connections of the engine (100)", 1},
     {"engines", OPTION_ENGINES, "N", 0, "connect: a storm of N engines, all of them to one", 1},
     {"processes", OPTION_PROCESSES, "N", 0, "connect: spread the engines of a storm (1)", 1},
     {"mesh", OPTION_MESH, 0, 0, "connect: each engine to each, both ends of a pair at once", 1},
     {0, 0, 0, 0, "How long:", 2},
     {"rounds", OPTION_ROUNDS, "N", 0, "rounds, each of all limits and libxfer in turn (5)", 2},
-    {"seconds", OPTION_SECONDS, "S", 0, "length of one run (0.4; idle: 10)", 2},
+    {"seconds", OPTION_SECONDS, "S", 0, "length of one run (0.2; idle: 10)", 2},
     {"bytes", OPTION_BYTES, "BYTES", 0, "bytes of one run, instead of seconds", 2},
     {0, 0, 0, 0, "The engines, on both sides:", 3},
     {"dispatch", OPTION_DISPATCH, "thread|loop|poll", 0,
      "where events arrive (thread); loop: on a uv_loop_t that a thread runs", 3},
-    {"io-threads", OPTION_IO_THREADS, "N|none", 0, "threads that drive sockets (1)", 3},
-    {"spin-us", OPTION_SPIN_US, "N", 0, "how long the engines poll before they sleep (0)", 3},
+    {"io-threads", OPTION_IO_THREADS, "N|none|default", 0,
+     "threads that drive sockets; default, here and below: what the engine chooses", 3},
+    {"spin-us", OPTION_SPIN_US, "N|none|default", 0, "how long the engines poll before they sleep",
+     3},
     {"busy", OPTION_BUSY, 0, 0, "with dispatch poll: the pollers of both sides never sleep", 3},
-    {"submit", OPTION_SUBMIT, "callback|thread", 0,
-     "who submits the next operation: the completion (default), or a thread that waits for it", 3},
-    {"lanes", OPTION_LANES, "N", 0, "data lanes for each peer (1)", 3},
+    {"submit", OPTION_SUBMIT, "callback|thread|spin", 0,
+     "who submits the next operation: the completion (default), or a thread that sleeps until it "
+     "comes, or spins",
+     3},
+    {"lanes", OPTION_LANES, "N|none|default", 0, "data lanes for each peer", 3},
     {"checksum", OPTION_CHECKSUM, 0, 0, "with a CRC-32C of every payload", 3},
     {"memory", OPTION_MEMORY, "any|made", 0,
      "the owner's: any (default), or made by xfer_region_alloc, so that neighbours map it", 3},
@@ -101,6 +111,12 @@ static void read_key(const char *path, struct options *options) {
     if (options->key_length < 32) errx(2, "%s: a key has 32 to 256 bytes", path);
 }
 
+static const char *const kOps[] = {[OP_PUT] = "put",
+                                   [OP_GET] = "get",
+                                   [OP_ATOMIC] = "atomic",
+                                   [OP_MESSAGE] = "message",
+                                   [OP_NOTIFY] = "notify"};
+
 static const char *const kDispatches[] = {[XFER_DISPATCH_THREAD] = "thread",
                                           [XFER_DISPATCH_LOOP] = "loop",
                                           [XFER_DISPATCH_POLL] = "poll"};
@@ -109,9 +125,25 @@ const char *dispatch_name(uint32_t dispatch) {
     return kDispatches[dispatch];
 }
 
+static const char *const kSubmitters[] = {
+    [SUBMIT_CALLBACK] = "callback", [SUBMIT_THREAD] = "thread", [SUBMIT_SPIN] = "spin"};
+
+const char *submitter_word(enum submitter submitter) {
+    return kSubmitters[submitter];
+}
+
+const char *submitter_name(enum submitter submitter) {
+    static const char *const kNames[] = {[SUBMIT_CALLBACK] = "the completion",
+                                         [SUBMIT_THREAD] = "a waiting thread",
+                                         [SUBMIT_SPIN] = "a spinning thread"};
+    return kNames[submitter];
+}
+
+bool mode_spins(const struct mode *mode) {
+    return mode->busy || (mode->spin_us != 0 && mode->spin_us != XFER_NONE);
+}
+
 static void parse_engine_option(int key, const char *word, struct options *options) {
-    static const char *const kSubmitters[] = {
-        [SUBMIT_CALLBACK] = "callback", [SUBMIT_THREAD] = "thread"};
     static const char *const kMemories[] = {[MEMORY_ANY] = "any", [MEMORY_MADE] = "made"};
     struct mode *mode = &options->mode;
     switch (key) {
@@ -126,63 +158,26 @@ static void parse_engine_option(int key, const char *word, struct options *optio
         mode->dispatch = (uint32_t)one_of(word, kDispatches, XFER_DISPATCH_POLL + 1);
         return;
     case OPTION_IO_THREADS:
-        mode->io_threads = strcmp(word, "none") == 0 ? XFER_NONE : (uint32_t)parse_one(word);
+        mode->io_threads = parse_choice(word);
         return;
     case OPTION_SPIN_US:
-        mode->spin_us = (uint32_t)parse_one(word);
+        mode->spin_us = parse_choice(word);
         return;
     case OPTION_BUSY:
         mode->busy = true;
         return;
     case OPTION_LANES:
-        mode->lanes = (uint32_t)parse_one(word);
+        mode->lanes = parse_choice(word);
         return;
     case OPTION_CHECKSUM:
         mode->checksum = true;
         return;
     case OPTION_SUBMIT:
-        options->submitter = (enum submitter)one_of(word, kSubmitters, 2);
+        options->submitter = (enum submitter)one_of(word, kSubmitters, SUBMIT_SPIN + 1);
         return;
     default:
         errx(2, "option %d", key);
     }
-}
-
-static void check_storm(const struct options *options) {
-    if (options->engines == 0) {
-        if (options->mesh || options->processes > 1)
-            errx(2, "--mesh and --processes need --engines");
-        return;
-    }
-    if (options->command != COMMAND_CONNECT) errx(2, "--engines is for connect");
-    if (options->engines > MAX_ENGINES) errx(2, "at most %d engines", MAX_ENGINES);
-    if (options->mesh && options->engines < 2) errx(2, "a mesh has two engines or more");
-    if (options->mesh && options->processes > 1) errx(2, "a mesh is in one process");
-    if (options->processes > options->engines) errx(2, "more processes than engines");
-    if (options->to != NULL) errx(2, "a storm is on one host");
-}
-
-/* What is to be written can be, before minutes are spent on it. */
-static void check_writable(const char *path) {
-    if (path == NULL) return;
-    FILE *file = fopen(path, "ae");
-    if (file == NULL) err(2, "%s", path);
-    fclose(file);
-}
-
-static void check(const struct argp_state *state, struct options *options) {
-    if (options->serve != NULL || options->role_fd >= 0 || options->crowd_fd >= 0) return;
-    check_storm(options);
-    if (options->command == COMMAND_NONE) argp_usage(state);
-    if (options->rounds > MAX_ROUNDS) errx(2, "at most %d rounds", MAX_ROUNDS);
-    if (options->page_size % 8 != 0) errx(2, "the page size must be a multiple of 8");
-    if (options->mode.busy && options->mode.dispatch != XFER_DISPATCH_POLL)
-        errx(2, "--busy needs --dispatch poll");
-    if (options->submitter == SUBMIT_THREAD && options->mode.dispatch == XFER_DISPATCH_POLL)
-        errx(2, "--submit thread needs --dispatch thread or loop");
-    if (options->to != NULL && options->pin) errx(2, "--pin is for one host");
-    check_writable(options->json);
-    check_writable(options->plot);
 }
 
 static error_t parse_option(int key, char *word, struct argp_state *state) {
@@ -201,7 +196,13 @@ static error_t parse_option(int key, char *word, struct argp_state *state) {
         options->page_size = parse_one(word);
         return 0;
     case OPTION_READ:
-        options->get = true;
+        options->read = true;
+        return 0;
+    case OPTION_OP:
+        options->op = (enum op)one_of(word, kOps, OP_ECHO);
+        return 0;
+    case OPTION_QUIET:
+        options->quiet = true;
         return 0;
     case OPTION_CONNECTIONS:
         options->connections = parse_one(word);
@@ -267,7 +268,7 @@ static error_t parse_option(int key, char *word, struct argp_state *state) {
         options->command = (enum command)one_of(word, kCommands, COMMAND_LIMITS + 1);
         return 0;
     case ARGP_KEY_END:
-        check(state, options);
+        if (options->command == COMMAND_NONE && !options_serve(options)) argp_usage(state);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -278,8 +279,9 @@ static const char kText[] =
     "Measures libxfer beside what the machine can do, in one run, over the same buffers.\v"
     "Commands:\n"
     "  put, get   operations of each size, with each window\n"
+    "  rate       small ones: the time of one, and how many a second; --op, --quiet\n"
     "  pages      prepared batches of pages that lie scattered on both sides\n"
-    "  latency    64 B operations, one at a time\n"
+    "  latency    64 B operations, one at a time; --op, --read\n"
     "  message    a message there and one back, one at a time; the time is that of one\n"
     "  connect    first contact, from the endpoint to the first 4 KiB put; with --engines a\n"
     "             storm, until all are connected: those of one process share a uv loop, the\n"
@@ -288,8 +290,9 @@ static const char kText[] =
     "  limits     the machine alone\n"
     "\n"
     "An operation is done when its event says OK: a put is then applied in the memory of the other "
-    "process, a get "
-    "in ours. Bytes are compared in a pass of their own, which is not timed.";
+    "process, a get in ours; quiet ones, when the flush behind them is. A run of messages or "
+    "notifications ends when the other process has taken the last. Bytes are compared in a pass of "
+    "their own, which is not timed.";
 
 static void print_version(FILE *stream, struct argp_state *state) {
     (void)state;
@@ -305,17 +308,11 @@ void options_parse(int count, char **words, struct options *options) {
         .page_size = 4096,
         .connections = 100,
         .processes = 1,
-        .mode = {.dispatch = XFER_DISPATCH_THREAD, .io_threads = 1, .lanes = 1},
+        .mode = {.dispatch = XFER_DISPATCH_THREAD},
         .crowd_fd = -1,
         .role_fd = -1,
     };
     argp_program_version_hook = print_version;
     argp_parse(&kParser, count, words, 0, NULL, options);
-    if (options->seconds <= 0) options->seconds = options->command == COMMAND_IDLE ? 10 : 0.4;
-    if (options->sizes.count == 0) {
-        options->sizes = (struct list){.values = {65536, 1U << 20, 1U << 24}, .count = 3};
-        if (options->command == COMMAND_LATENCY || options->command == COMMAND_MESSAGE)
-            options->sizes = (struct list){.values = {64}, .count = 1};
-    }
-    if (options->windows.count == 0) options->windows = (struct list){.values = {1, 8}, .count = 2};
+    options_complete(options);
 }

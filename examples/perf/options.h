@@ -16,6 +16,7 @@ enum command {
     COMMAND_NONE,
     COMMAND_PUT,
     COMMAND_GET,
+    COMMAND_RATE,
     COMMAND_PAGES,
     COMMAND_LATENCY,
     COMMAND_MESSAGE,
@@ -30,6 +31,7 @@ struct options {
     enum command command;
     struct list sizes;
     struct list windows;
+    bool default_windows; /* nobody gave any */
     uint64_t rounds;
     double seconds; /* of one run, unless bytes is given */
     uint64_t bytes;
@@ -42,7 +44,9 @@ struct options {
     struct mode mode;
     enum submitter submitter;
     bool pin;
-    bool get;          /* pages and latency: read instead of write */
+    enum op op;        /* rate and latency */
+    bool quiet;        /* rate: no event each, but a flush behind each window */
+    bool read;         /* pages and latency: get instead of put */
     const char *to;    /* tcp://host:port of a serving xfer_perf; NULL: start one here */
     const char *serve; /* tcp://host:port: be that */
     const char *json;
@@ -57,8 +61,21 @@ struct options {
 
 void options_parse(int count, char **words, struct options *options);
 
+/* Sets what was not said, and ends the program if something makes no sense. */
+void options_complete(struct options *options);
+
+/* This process serves others instead of measuring. */
+bool options_serve(const struct options *options);
+
 const char *command_name(enum command command);
 
 const char *dispatch_name(uint32_t dispatch);
+
+/* As on the command line, and in a sentence. */
+const char *submitter_word(enum submitter submitter);
+const char *submitter_name(enum submitter submitter);
+
+/* Whether the engines wait for what comes without sleeping. */
+bool mode_spins(const struct mode *mode);
 
 #endif

@@ -46,14 +46,13 @@ static void draw_conditions(FILE *file, const struct report *report) {
     const struct mode *mode = &report->options->mode;
     fprintf(file, "<text x='12' y='36'>path: ");
     write_text(file, report->path != NULL ? report->path : "none");
-    fprintf(file, "; dispatch %s", dispatch_name(mode->dispatch));
-    if (mode->io_threads == XFER_NONE)
-        fprintf(file, ", no I/O threads");
-    else
-        fprintf(file, ", %u I/O threads", mode->io_threads);
-    fprintf(file, ", %u lanes%s%s; libxfer %s</text>\n<text x='12' y='52'>", mode->lanes,
-            mode->busy ? ", pollers spin" : "", mode->checksum ? ", checksums" : "",
-            xfer_version_string());
+    char threads[16];
+    char lanes[16];
+    fprintf(file, "; dispatch %s, io_threads %s, lanes %s%s%s; libxfer %s</text>\n",
+            dispatch_name(mode->dispatch), choice_text(mode->io_threads, threads),
+            choice_text(mode->lanes, lanes), mode->busy ? ", pollers spin" : "",
+            mode->checksum ? ", checksums" : "", xfer_version_string());
+    fprintf(file, "<text x='12' y='52'>");
     write_text(file, report->machine.cpu);
     fprintf(file, "; ");
     write_text(file, report->machine.kernel);

@@ -7,7 +7,7 @@
 #include "report.h"
 #include "session.h"
 
-/* put, get, pages, latency, message and limits. */
+/* put, get, rate, pages, latency, message and limits. */
 void measure_points(struct report *report);
 
 /* One round of first contacts, by the plain sockets and by libxfer, as samples of `row`. */

@@ -7,17 +7,40 @@
 #include <unistd.h>
 
 bool row_is_time(const struct row *row) {
-    return row->kind == ROW_LATENCY || row->kind == ROW_MESSAGE || row->kind == ROW_CONNECT;
+    return row->kind != ROW_BLOCKS && row->kind != ROW_PAGES;
+}
+
+bool row_is_timed(const struct row *row) {
+    return row->kind == ROW_LATENCY || row->kind == ROW_MESSAGE;
+}
+
+static const char *rate_name(const struct plan *plan) {
+    static const char *const kNames[] = {[OP_PUT] = "rate put",
+                                         [OP_GET] = "rate get",
+                                         [OP_ATOMIC] = "rate atomic",
+                                         [OP_MESSAGE] = "rate message",
+                                         [OP_NOTIFY] = "rate notify"};
+    static const char *const kQuiet[] = {
+        [OP_PUT] = "quiet put", [OP_GET] = "quiet get", [OP_ATOMIC] = "quiet atomic"};
+    return (plan->quiet ? kQuiet : kNames)[plan->op];
+}
+
+static const char *latency_name(const struct plan *plan) {
+    static const char *const kNames[] = {
+        [OP_PUT] = "latency put", [OP_GET] = "latency get", [OP_ATOMIC] = "latency atomic"};
+    return kNames[plan->op];
 }
 
 const char *row_name(const struct row *row) {
     switch (row->kind) {
     case ROW_BLOCKS:
-        return row->plan.get ? "get" : "put";
+        return plan_reads(&row->plan) ? "get" : "put";
+    case ROW_RATE:
+        return rate_name(&row->plan);
     case ROW_PAGES:
-        return row->plan.get ? "pages get" : "pages put";
+        return plan_reads(&row->plan) ? "pages get" : "pages put";
     case ROW_LATENCY:
-        return row->plan.get ? "latency get" : "latency put";
+        return latency_name(&row->plan);
     case ROW_MESSAGE:
         return "message";
     case ROW_CONNECT:
@@ -71,22 +94,29 @@ void row_conclude(struct row *row, size_t rounds) {
 
 /* ---- the table ---- */
 
+static const char *what_done_is(const struct options *options) {
+    if (options->quiet) return "the flush behind a window has ended, and nothing has failed";
+    if (options->op == OP_MESSAGE || options->op == OP_NOTIFY)
+        return "each event says OK, and the owner's application has taken the last one";
+    return "the event of the operation says OK, which is: applied in the memory of the destination";
+}
+
 static void print_mode(const struct report *report) {
     const struct options *options = report->options;
     const struct mode *mode = &options->mode;
     char threads[16];
-    snprintf(threads, sizeof threads, "%u", mode->io_threads);
-    printf("engines: dispatch %s, io_threads %s, spin %u us%s%s, next submitted by %s%s\n",
-           dispatch_name(mode->dispatch), mode->io_threads == XFER_NONE ? "none" : threads,
-           mode->spin_us, mode->busy ? ", pollers spin" : "", mode->checksum ? ", checksums" : "",
-           options->submitter == SUBMIT_THREAD ? "a waiting thread" : "the completion",
-           options->pin ? ", pinned" : "");
+    char spin[16];
+    char lanes[16];
+    printf(
+        "engines: dispatch %s, io_threads %s, spin_us %s, lanes %s%s%s; next submitted by %s%s\n",
+        dispatch_name(mode->dispatch), choice_text(mode->io_threads, threads),
+        choice_text(mode->spin_us, spin), choice_text(mode->lanes, lanes),
+        mode->busy ? ", pollers spin" : "", mode->checksum ? ", checksums" : "",
+        submitter_name(options->submitter), options->pin ? "; pinned" : "");
     if (report->path != NULL)
         printf("path: %s, the owner's memory is %s\n", report->path,
                mode->memory == MEMORY_MADE ? "made" : "any");
-    printf(
-        "done: the event of the operation says OK, which is: applied in the memory of the "
-        "destination\n");
+    printf("done: %s\n", what_done_is(options));
 }
 
 static void print_row(const struct report *report, const struct row *row) {
@@ -97,10 +127,14 @@ static void print_row(const struct report *report, const struct row *row) {
     /* One round: its two rates make its ratio. */
     size_t round = median_index(row->ratio, rounds);
     const struct series *best = &row->limits[row->best_of[round]];
-    printf("%-12s %9s %3llu  %8.2f  %8.2f %-24s %5.2f (%.2f-%.2f)", row_name(row), size,
-           (unsigned long long)row->plan.window, row->xfer.value[round], best->value[round],
-           best->name, row->ratio[round], ratio.min, ratio.max);
-    if (row_is_time(row)) {
+    int digits = row->kind == ROW_RATE ? 3 : 2;
+    printf("%-14s %9s %4llu  %8.*f  %8.*f %-24s %5.2f (%.2f-%.2f)", row_name(row), size,
+           (unsigned long long)row->plan.window, digits, row->xfer.value[round], digits,
+           best->value[round], best->name, row->ratio[round], ratio.min, ratio.max);
+    if (row->kind == ROW_RATE) {
+        printf("  %.0f/s, CPU %.3f us", 1e6 / row->xfer.value[round],
+               summarize(row->xfer.cpu, rounds).median * (double)row->plan.size / 1e3);
+    } else if (row_is_time(row)) {
         printf("  p99 %.1f / %.1f", summarize(row->xfer.p99, rounds).median,
                summarize(best->p99, rounds).median);
     } else {
@@ -116,7 +150,7 @@ static void print_limits(const struct report *report, const struct row *row) {
     size_text(row->plan.size, size, sizeof size);
     for (size_t i = 0; i < row->limit_count; i++) {
         struct summary value = summarize(row->limits[i].value, rounds);
-        printf("%-12s %9s %3llu  %-24s %8.2f (%.2f-%.2f) %s", row_name(row), size,
+        printf("%-14s %9s %4llu  %-24s %8.3f (%.3f-%.3f) %s", row_name(row), size,
                (unsigned long long)row->plan.window, row->limits[i].name, value.median, value.min,
                value.max, row_is_time(row) ? "us" : "GB/s");
         double cpu = summarize(row->limits[i].cpu, rounds).median;
@@ -161,12 +195,12 @@ void report_print(const struct report *report) {
         print_mode(report);
         if (report->row_count > 0) {
             printf(
-                "of %llu rounds the one with the median ratio; GB/s, or us for latency and "
-                "connect; the last columns: CPU "
-                "seconds of "
-                "both sides per GB (or p99, ours / limit), ns between the cores\n",
+                "of %llu rounds the one with the median ratio; GB/s, or us of one for rate, "
+                "latency, message and connect; the last columns: CPU seconds of both sides per GB "
+                "(of latencies p99, ours / limit; of rates operations a second, CPU of one), ns "
+                "between the cores\n",
                 (unsigned long long)report->options->rounds);
-            printf("%-12s %9s %3s  %8s  %8s %-24s %s\n", "what", "size", "W", "libxfer", "limit",
+            printf("%-14s %9s %4s  %8s  %8s %-24s %s\n", "what", "size", "W", "libxfer", "limit",
                    "which is", "ratio (min-max)  CPU-s/GB  core-core");
         }
     } else {
@@ -191,6 +225,12 @@ static json_t *json_p99(const double *values, size_t count) {
     return count > 0 && values[0] > 0 ? json_samples(values, count) : json_null();
 }
 
+/* Of the engine's own, by its name. */
+static json_t *json_choice(uint32_t value) {
+    if (value == 0) return json_string("default");
+    return json_integer(value == XFER_NONE ? 0 : (json_int_t)value);
+}
+
 static json_t *json_series(const struct series *series, const char *name, size_t rounds) {
     return json_pack("{s:s, s:f, s:o, s:o, s:o}", "name", name, "median",
                      summarize(series->value, rounds).median, "value",
@@ -212,7 +252,11 @@ static json_t *json_row(const struct report *report, const struct row *row) {
                   (json_int_t)row->plan.window, "operations", (json_int_t)row->plan.count,
                   "page_size", (json_int_t)row->plan.page_size, "limits", limits, "core_to_core_ns",
                   json_samples(row->core_to_core, rounds));
+    if (row->kind == ROW_RATE) json_object_set_new(object, "quiet", json_boolean(row->plan.quiet));
     if (!report->with_xfer) return object;
+    if (row->kind == ROW_RATE)
+        json_object_set_new(object, "operations_per_s",
+                            json_real(1e6 / summarize(row->xfer.value, rounds).median));
     json_object_set_new(object, "xfer", json_series(&row->xfer, "libxfer", rounds));
     json_object_set_new(object, "limit", json_string(row->limits[row->best].name));
     json_object_set_new(object, "ratios", json_samples(row->ratio, rounds));
@@ -240,14 +284,13 @@ void report_write_json(const struct report *report, const char *path) {
     for (size_t i = 0; i < report->row_count; i++)
         json_array_append_new(rows, json_row(report, &report->rows[i]));
     json_t *root = json_pack(
-        "{s:s, s:s, s:I, s:i, s:{s:s, s:o, s:i, s:b, s:i, s:b, s:s, s:b}, s:o}", "command",
+        "{s:s, s:s, s:I, s:i, s:{s:s, s:o, s:o, s:b, s:o, s:b, s:s, s:b}, s:o}", "command",
         command_name(options->command), "version", xfer_version_string(), "rounds",
         (json_int_t)options->rounds, "cpus", (int)sysconf(_SC_NPROCESSORS_ONLN), "mode", "dispatch",
-        dispatch_name(mode->dispatch), "io_threads",
-        json_integer(mode->io_threads == XFER_NONE ? 0 : (json_int_t)mode->io_threads), "spin_us",
-        (int)mode->spin_us, "busy", (int)mode->busy, "lanes", (int)mode->lanes, "checksum",
-        (int)mode->checksum, "submit", options->submitter == SUBMIT_THREAD ? "thread" : "callback",
-        "pin", (int)options->pin, "rows", rows);
+        dispatch_name(mode->dispatch), "io_threads", json_choice(mode->io_threads), "spin_us",
+        json_choice(mode->spin_us), "busy", (int)mode->busy, "lanes", json_choice(mode->lanes),
+        "checksum", (int)mode->checksum, "submit", submitter_word(options->submitter), "pin",
+        (int)options->pin, "rows", rows);
     json_object_set_new(root, "path",
                         report->path != NULL ? json_string(report->path) : json_null());
     json_object_set_new(root, "memory", json_string(mode->memory == MEMORY_MADE ? "made" : "any"));

@@ -10,7 +10,7 @@
 
 enum { MAX_LIMITS = 8 };
 
-enum row_kind { ROW_BLOCKS, ROW_PAGES, ROW_LATENCY, ROW_MESSAGE, ROW_CONNECT };
+enum row_kind { ROW_BLOCKS, ROW_RATE, ROW_PAGES, ROW_LATENCY, ROW_MESSAGE, ROW_CONNECT };
 
 /* One line of the table: libxfer and the limits at one point. The best of the limits that count
  * (`fair`) in a round is what libxfer is compared with in that round. */
@@ -66,6 +66,8 @@ struct report {
 
 /* Microseconds rather than GB/s. */
 bool row_is_time(const struct row *row);
+/* Each operation by itself. */
+bool row_is_timed(const struct row *row);
 const char *row_name(const struct row *row);
 
 /* Compares the samples of one round. */

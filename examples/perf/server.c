@@ -17,6 +17,7 @@
 #include "engine.h"
 #include "limits.h"
 #include "measure.h"
+#include "sink.h"
 
 struct server {
     const struct server_options *options;
@@ -29,6 +30,7 @@ struct server {
     xfer_engine_t *engine;
     xfer_region_t *region;
     struct echo echo;
+    struct sink sink;
     pthread_t poller;
     struct looped looped;
     bool polled; /* a poller runs */
@@ -40,17 +42,18 @@ struct server {
 
 static void on_event(const xfer_event_t *event, uint64_t user) {
     struct server *server = (struct server *)(uintptr_t)user;
-    echo_event(&server->echo, event);
+    if (server->echo.engine != NULL) echo_event(&server->echo, event);
+    sink_event(&server->sink, event);
 }
 
 /* Between runs it looks only now and then: the other rows of the table need both CPUs. */
 static void *poll_engine(void *argument) {
     struct server *server = argument;
-    xfer_event_t events[16];
+    xfer_event_t events[64];
     while (!atomic_load_explicit(&server->ending, memory_order_relaxed)) {
         bool spin = server->busy && atomic_load_explicit(&server->spinning, memory_order_relaxed);
         uint32_t count = 0;
-        must(xfer_engine_poll(server->engine, events, sizeof events[0], 16, spin ? 0 : 20, &count),
+        must(xfer_engine_poll(server->engine, events, sizeof events[0], 64, spin ? 0 : 20, &count),
              "xfer_engine_poll", NULL);
         for (uint32_t i = 0; i < count; i++)
             on_event(&events[i], (uintptr_t)server);
@@ -82,7 +85,7 @@ static void open_engine(struct server *server, const struct mode *mode, struct a
     answer->ports[1] = port;
 
     xfer_region_options_t region = {
-        .size = sizeof region, .access = XFER_READ | XFER_WRITE, .name = kRegionName};
+        .size = sizeof region, .access = XFER_READ | XFER_WRITE | XFER_ATOMIC, .name = kRegionName};
     server->made = mode->memory == MEMORY_MADE;
     if (server->made) {
         munmap(server->memory, server->length);
@@ -116,6 +119,7 @@ static void close_engine(struct server *server) {
     else
         must(xfer_engine_join(server->engine, XFER_NONE), "xfer_engine_join", NULL);
     echo_end(&server->echo);
+    sink_end(&server->sink);
     xfer_region_close(server->region);
     server->engine = NULL;
     if (server->made) server->memory = memory_map(server->length);
@@ -132,7 +136,10 @@ static void play_raw(struct server *server, const struct plan *plan, struct answ
     struct blocks blocks = blocks_make(plan, server->memory, OWNER);
     raw_post(server->data, false);
     double start = cpu_seconds();
-    (plan->get ? raw_send : raw_receive)(server->data, &blocks, plan, NULL);
+    if (plan->windowed)
+        raw_answer(server->data, &blocks, plan);
+    else
+        (plan_reads(plan) ? raw_send : raw_receive)(server->data, &blocks, plan, NULL);
     answer->cpu = cpu_seconds() - start;
     blocks_free(&blocks);
 }
@@ -145,14 +152,18 @@ static void tell_state(struct server *server, struct answer *answer) {
     must(xfer_engine_stats(server->engine, &stats, sizeof stats), "xfer_engine_stats", NULL);
     answer->wakeups = stats.wakeups;
     answer->connections = stats.connections;
-    answer->served = stats.served_put + stats.served_get;
+    answer->served = stats.served_put + stats.served_get + 8 * stats.served_atomic;
 }
 
 static void touch_blocks(struct server *server, const struct request *request,
                          struct answer *answer) {
     struct blocks blocks = blocks_make(&request->plan, server->memory, OWNER);
-    if (request->kind == ASK_FILL) blocks_fill(&blocks, request->number);
-    if (request->kind == ASK_CHECK) answer->number = blocks_wrong(&blocks, request->number);
+    bool fills = request->kind == ASK_FILL;
+    sink_check(&server->sink, fills ? server->memory : NULL, fills ? server->length : 0);
+    if (fills)
+        blocks_fill(&blocks, request->number);
+    else
+        answer->number = blocks_wrong(&blocks, request->number);
     blocks_free(&blocks);
 }
 
@@ -161,7 +172,8 @@ static void touch_blocks(struct server *server, const struct request *request,
 static bool fits(const struct server *server, const struct plan *plan) {
     return server->memory != NULL && plan->size > 0 && plan->window > 0 &&
            plan->window <= server->length / plan->size &&
-           (plan->page_size == 0 || plan->size % plan->page_size == 0);
+           (plan->page_size == 0 || plan->size % plan->page_size == 0) &&
+           (plan->op != OP_ATOMIC || plan->size == sizeof(uint64_t));
 }
 
 static bool handle(struct server *server, const struct request *request, struct answer *answer) {
@@ -190,11 +202,17 @@ static bool handle(struct server *server, const struct request *request, struct 
             return false;
         echo_start(&server->echo, server->engine, request->number);
         return true;
+    case ASK_SINK:
+        if (server->engine == NULL || server->sink.engine != NULL || !fits(server, &request->plan))
+            return false;
+        sink_start(&server->sink, server->engine, &request->plan);
+        return true;
     case ASK_ENGINE_END:
         close_engine(server);
         return true;
     case ASK_RUN:
     case ASK_REST:
+        if (request->kind == ASK_RUN) sink_expect(&server->sink, request->number);
         atomic_store(&server->spinning, request->kind == ASK_RUN);
         tell_state(server, answer);
         return true;

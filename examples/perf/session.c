@@ -18,11 +18,13 @@ static int start_owner(bool pin) {
     return control;
 }
 
-void session_open(struct session *session, const struct options *options, uint64_t length) {
+void session_open(struct session *session, const struct options *options, uint64_t length,
+                  uint64_t ring) {
     *session = (struct session){.options = options, .data = -1, .length = length};
     bool turns = options->command == COMMAND_MESSAGE || options->command == COMMAND_LIMITS;
     /* Before there are threads, and channels that it would keep open. */
-    if (turns && options->to == NULL) partner_start(&session->partner, options->pin ? 1 : -1);
+    if ((turns || ring > 0) && options->to == NULL)
+        partner_start(&session->partner, options->pin ? 1 : -1, ring);
     if (options->to != NULL) {
         uint16_t port;
         split_uri(options->to, session->host, sizeof session->host, &port);
@@ -76,7 +78,10 @@ struct cost session_raw(struct session *session, const struct plan *plan, double
     raw_wait(session->data, false);
     double cpu = cpu_seconds();
     uint64_t start = now_ns();
-    (plan->get ? raw_receive : raw_send)(session->data, &blocks, plan, times);
+    if (plan->windowed)
+        raw_ask(session->data, &blocks, plan);
+    else
+        (plan_reads(plan) ? raw_receive : raw_send)(session->data, &blocks, plan, times);
     struct cost cost = {.seconds = (double)(now_ns() - start) / 1e9};
     cost.cpu = cpu_seconds() - cpu;
     struct answer answer;
@@ -112,9 +117,20 @@ struct cost session_turns(struct session *session, const struct plan *plan, doub
     return cost;
 }
 
+struct cost session_ring(struct session *session, const struct plan *plan, double *times) {
+    struct blocks blocks = blocks_make(plan, session->memory, INITIATOR);
+    double cpu = cpu_seconds();
+    uint64_t start = now_ns();
+    partner_ring(&session->partner, &blocks, plan, times);
+    struct cost cost = {.seconds = (double)(now_ns() - start) / 1e9};
+    cost.cpu = cpu_seconds() - cpu;
+    blocks_free(&blocks);
+    return cost;
+}
+
 struct cost session_xfer(struct session *session, struct client *client, const struct plan *plan,
                          double *times) {
-    struct answer before = session_ask(session, ASK_RUN, 0, NULL);
+    struct answer before = session_ask(session, ASK_RUN, plan->count, NULL);
     double cpu = cpu_seconds();
     struct cost cost;
     cost.seconds = client_run(client, plan, session->memory, session->options->submitter, times);
@@ -124,6 +140,29 @@ struct cost session_xfer(struct session *session, struct client *client, const s
     return cost;
 }
 
+/* What is `wanted` at the destination lies at the source before, and something else there. */
+static void fill_here(const struct blocks *blocks, const struct plan *plan, uint64_t wanted,
+                      uint64_t stale) {
+    if (plan->op == OP_ATOMIC)
+        blocks_fill_difference(blocks, stale, wanted);
+    else
+        blocks_fill(blocks, plan_reads(plan) ? stale : wanted);
+}
+
+static uint64_t wrong_here(const struct session *session, const struct blocks *blocks,
+                           const struct plan *plan, uint64_t wanted, uint64_t stale) {
+    switch ((enum op)plan->op) {
+    case OP_GET:
+        return blocks_wrong(blocks, wanted);
+    case OP_ATOMIC: /* what was there before */
+        return blocks_wrong(blocks, stale);
+    case OP_ECHO:
+        return memcmp(session->memory, session->memory + plan->size, plan->size) != 0;
+    default:
+        return 0;
+    }
+}
+
 void session_verify(struct session *session, struct client *client, const struct plan *plan) {
     static uint64_t seed;
     uint64_t wanted = ++seed;
@@ -131,14 +170,13 @@ void session_verify(struct session *session, struct client *client, const struct
     struct plan once = *plan;
     once.count = plan->window;
     struct blocks blocks = blocks_make(plan, session->memory, INITIATOR);
-    blocks_fill(&blocks, plan->get ? stale : wanted);
-    session_ask(session, ASK_FILL, plan->get ? wanted : stale, plan);
+    fill_here(&blocks, plan, wanted, stale);
+    session_ask(session, ASK_FILL, plan_reads(plan) ? wanted : stale, plan);
     session_xfer(session, client, &once, NULL);
-    if (plan->message && memcmp(session->memory, session->memory + plan->size, plan->size) != 0)
-        errx(1, "verify: a message came back as another");
-    uint64_t wrong = plan->message ? 0
-                     : plan->get   ? blocks_wrong(&blocks, wanted)
-                                   : session_ask(session, ASK_CHECK, wanted, plan).number;
+    uint64_t wrong = wrong_here(session, &blocks, plan, wanted, stale);
+    /* An echo leaves nothing at the owner. */
+    uint64_t left = plan->op == OP_ECHO ? stale : wanted;
+    wrong += session_ask(session, ASK_CHECK, left, plan).number;
     blocks_free(&blocks);
     if (wrong != 0) errx(1, "verify: %llu pieces are wrong", (unsigned long long)wrong);
 }

@@ -29,8 +29,9 @@ struct cost {
 };
 
 /* Starts the serving process, or reaches it on its host; both sides get a buffer of `length` bytes.
- */
-void session_open(struct session *session, const struct options *options, uint64_t length);
+ * `ring` is as of partner_start, if one may be needed. */
+void session_open(struct session *session, const struct options *options, uint64_t length,
+                  uint64_t ring);
 void session_close(struct session *session);
 
 struct answer session_ask(struct session *session, enum request_kind kind, uint64_t number,
@@ -46,6 +47,7 @@ struct cost session_raw(struct session *session, const struct plan *plan, double
 struct cost session_near(struct session *session, enum near_way way, const struct plan *plan,
                          double *times);
 struct cost session_turns(struct session *session, const struct plan *plan, double *times);
+struct cost session_ring(struct session *session, const struct plan *plan, double *times);
 
 /* The same by libxfer. */
 struct cost session_xfer(struct session *session, struct client *client, const struct plan *plan,

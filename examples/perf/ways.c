@@ -4,19 +4,22 @@
 #include "limits.h"
 #include "point.h"
 
-enum way_kind { WAY_TCP, WAY_MEMCPY, WAY_NEAR, WAY_TURNS, WAY_CONNECT };
+enum way_kind { WAY_TCP, WAY_MEMCPY, WAY_NEAR, WAY_TURNS, WAY_RING, WAY_CONNECT };
 
 /* How a limit moves the bytes of a row. */
 struct way {
     const char *name;
     enum way_kind kind;
     enum near_way near;
-    bool acked, spin;
+    bool acked, windowed, spin;
 };
 
 static const struct way kStream = {.name = "stream"};
 static const struct way kAcked = {.name = "acked, blocking", .acked = true};
 static const struct way kAckedSpin = {.name = "acked, spinning", .acked = true, .spin = true};
+static const struct way kWindow = {.name = "windowed, blocking", .windowed = true};
+static const struct way kWindowSpin = {
+    .name = "windowed, spinning", .windowed = true, .spin = true};
 static const struct way kMemcpy = {.name = "memcpy", .kind = WAY_MEMCPY};
 static const struct way kConnect = {.name = "connect + 4 KiB", .kind = WAY_CONNECT};
 static const struct way kCopy = {.name = "memcpy, memfd", .kind = WAY_NEAR, .near = NEAR_MEMCPY};
@@ -25,6 +28,7 @@ static const struct way kStreaming = {
 static const struct way kKernel = {.name = "process_vm", .kind = WAY_NEAR, .near = NEAR_KERNEL};
 static const struct way kWakes = {.name = "eventfd + epoll", .kind = WAY_TURNS};
 static const struct way kFlags = {.name = "shared flags", .kind = WAY_TURNS, .spin = true};
+static const struct way kRing = {.name = "memcpy + flag ring", .kind = WAY_RING, .spin = true};
 
 /* ---- which ways ---- */
 
@@ -58,11 +62,25 @@ static void add_tcp(struct point *point, const struct report *report, bool spins
     add(point, &kAckedSpin, each || spins);
 }
 
+/* Each in a window: the other side takes part. An initiator that copies alone is no limit of that,
+ * but worth knowing. */
+static void add_windowed(struct point *point, const struct report *report, enum path path,
+                         bool spins) {
+    bool alone = is_alone(report);
+    if (alone || path == PATH_TCP) {
+        add(point, &kWindow, alone || !spins);
+        add(point, &kWindowSpin, alone || spins);
+    }
+    if (path != PATH_TCP) add(point, &kRing, true);
+    if (path == PATH_NEAR_MAPPED && point->row->plan.op != OP_ATOMIC) add(point, &kCopy, false);
+    if (path == PATH_NEAR_KERNEL) add(point, &kKernel, false);
+}
+
 /* Engines that sleep are compared with a round trip that does, engines that spin with one that
  * spins. */
 void ways_choose(struct point *point, const struct report *report, enum path path) {
     const struct options *options = report->options;
-    bool spins = options->mode.busy || options->mode.spin_us > 0;
+    bool spins = mode_spins(&options->mode);
     enum row_kind kind = point->row->kind;
     /* Who may not copy has the rings alone, which are sockets' place. */
     bool copies = path != PATH_TCP && path != PATH_NEAR_RINGS;
@@ -71,6 +89,12 @@ void ways_choose(struct point *point, const struct report *report, enum path pat
                                       : copies;
     if (kind == ROW_CONNECT) {
         add(point, &kConnect, true);
+        return;
+    }
+    bool local_atomic = point->row->plan.op == OP_ATOMIC && path != PATH_TCP;
+    if (kind == ROW_RATE || local_atomic) {
+        add_windowed(point, report, is_alone(report) && options->to == NULL ? PATH_NEAR : path,
+                     spins);
         return;
     }
     if (!near || is_alone(report)) add_tcp(point, report, spins);
@@ -87,14 +111,16 @@ void ways_choose(struct point *point, const struct report *report, enum path pat
 
 /* ---- one sample ---- */
 
-void sample_keep(struct series *series, size_t round, const struct plan *plan, struct cost cost,
+void sample_keep(struct series *series, size_t round, const struct row *row, struct cost cost,
                  double *times) {
+    const struct plan *plan = &row->plan;
     double bytes = (double)plan->size * (double)plan->count;
     series->cpu[round] = cost.cpu / (bytes / 1e9);
-    series->value[round] = bytes / cost.seconds / 1e9;
+    series->value[round] = row->kind == ROW_RATE ? cost.seconds * 1e6 / (double)plan->count
+                                                 : bytes / cost.seconds / 1e9;
     if (times == NULL) return;
     /* A message is half of the round trip that was timed. */
-    double unit = plan->message ? 2e3 : 1e3;
+    double unit = row->kind == ROW_MESSAGE ? 2e3 : 1e3;
     series->p99[round] = percentile(times, plan->count, 0.99) / unit;
     series->value[round] = percentile(times, plan->count, 0.5) / unit;
 }
@@ -102,6 +128,7 @@ void sample_keep(struct series *series, size_t round, const struct plan *plan, s
 struct plan way_plan(const struct row *row, const struct way *way) {
     struct plan plan = row->plan;
     plan.acked = way->acked;
+    plan.windowed = way->windowed;
     plan.spin = way->spin;
     return plan;
 }
@@ -110,6 +137,7 @@ static struct cost run(struct session *session, const struct way *way, const str
                        double *times) {
     if (way->kind == WAY_NEAR) return session_near(session, way->near, plan, times);
     if (way->kind == WAY_TURNS) return session_turns(session, plan, times);
+    if (way->kind == WAY_RING) return session_ring(session, plan, times);
     return session_raw(session, plan, times);
 }
 
@@ -124,7 +152,7 @@ void way_measure(struct session *session, struct point *point, size_t way, size_
         row->limits[way].value[round] = memcpy_rate(footprint, session->options->seconds / 4);
     } else {
         struct plan plan = way_plan(row, chosen);
-        sample_keep(&row->limits[way], round, &plan, run(session, chosen, &plan, times), times);
+        sample_keep(&row->limits[way], round, row, run(session, chosen, &plan, times), times);
     }
 }
 

@@ -30,8 +30,8 @@ void way_measure(struct session *session, struct point *point, size_t way, size_
 /* Seconds of one operation, in a short run of the limit that is the first to count. */
 double way_probe(struct session *session, const struct point *point);
 
-/* A sample of `series`. */
-void sample_keep(struct series *series, size_t round, const struct plan *plan, struct cost cost,
+/* A sample of `series` of the row. */
+void sample_keep(struct series *series, size_t round, const struct row *row, struct cost cost,
                  double *times);
 
 #endif

@@ -4,8 +4,10 @@
 #include <ctype.h>
 #include <err.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xfer/xfer.h>
 
 static uint64_t parse_number(const char *text, char **end) {
     errno = 0;
@@ -38,6 +40,21 @@ struct list parse_list(const char *text) {
         if (*end != ',') errx(2, "%s: not a list of numbers", text);
         text = end + 1;
     }
+}
+
+uint32_t parse_choice(const char *text) {
+    if (strcmp(text, "default") == 0) return 0;
+    if (strcmp(text, "none") == 0) return XFER_NONE;
+    uint64_t number = parse_one(text);
+    if (number >= XFER_NONE) errx(2, "%s: out of range", text);
+    return (uint32_t)number;
+}
+
+const char *choice_text(uint32_t value, char *text) {
+    if (value == 0) return "default";
+    if (value == XFER_NONE) return "none";
+    snprintf(text, 16, "%u", value);
+    return text;
 }
 
 size_t one_of(const char *word, const char *const *words, size_t count) {
