@@ -31,6 +31,7 @@ struct plan {
     uint32_t quiet;     /* no event each, but a flush behind each window */
     uint32_t acked;     /* limits only: each operation is acknowledged before the next one starts */
     uint32_t windowed;  /* limits only: as many of them are under way as the window has */
+    uint32_t streams;   /* limits only: so many connections at once; 0: one, without threads */
     uint32_t spin;      /* limits only: never sleep in the kernel */
 };
 

@@ -68,6 +68,10 @@ void ring_reset(struct ring *ring, const struct plan *plan);
 void raw_send(int fd, const struct blocks *blocks, const struct plan *plan, double *times);
 void raw_receive(int fd, const struct blocks *blocks, const struct plan *plan, double *times);
 
+/* The same over several connections, each with a part of the operations. */
+enum { MAX_STREAMS = 16 };
+void raw_streams(const int *fds, const struct blocks *blocks, const struct plan *plan, bool sends);
+
 /* The same with a window: each operation goes as a header with its bytes, those that fit the window
  * in one system call, and is answered by its bytes or by a byte, again as many at once as came. */
 void raw_ask(int fd, const struct blocks *blocks, const struct plan *plan);

@@ -23,7 +23,7 @@ struct server {
     const struct server_options *options;
     int listener; /* of the raw limits */
     uint16_t port;
-    int data; /* the connection of the raw limits */
+    int data[MAX_STREAMS]; /* the connections of the raw limits; -1: none */
     uint8_t *memory;
     uint64_t length;
     bool made; /* the memory is the region's */
@@ -132,14 +132,18 @@ static void drop_memory(struct server *server) {
 }
 
 static void play_raw(struct server *server, const struct plan *plan, struct answer *answer) {
-    if (server->data < 0) server->data = raw_accept(server->listener);
+    for (uint32_t i = 0; i == 0 || i < plan->streams; i++) {
+        if (server->data[i] < 0) server->data[i] = raw_accept(server->listener);
+    }
     struct blocks blocks = blocks_make(plan, server->memory, OWNER);
-    raw_post(server->data, false);
+    raw_post(server->data[0], false);
     double start = cpu_seconds();
     if (plan->windowed)
-        raw_answer(server->data, &blocks, plan);
+        raw_answer(server->data[0], &blocks, plan);
+    else if (plan->streams > 0)
+        raw_streams(server->data, &blocks, plan, plan_reads(plan));
     else
-        (plan_reads(plan) ? raw_send : raw_receive)(server->data, &blocks, plan, NULL);
+        (plan_reads(plan) ? raw_send : raw_receive)(server->data[0], &blocks, plan, NULL);
     answer->cpu = cpu_seconds() - start;
     blocks_free(&blocks);
 }
@@ -171,7 +175,7 @@ static void touch_blocks(struct server *server, const struct request *request,
  * connect. */
 static bool fits(const struct server *server, const struct plan *plan) {
     return server->memory != NULL && plan->size > 0 && plan->window > 0 &&
-           plan->window <= server->length / plan->size &&
+           plan->streams <= MAX_STREAMS && plan->window <= server->length / plan->size &&
            (plan->page_size == 0 || plan->size % plan->page_size == 0) &&
            (plan->op != OP_ATOMIC || plan->size == sizeof(uint64_t));
 }
@@ -230,7 +234,9 @@ static bool handle(struct server *server, const struct request *request, struct 
 }
 
 void serve_one(int control, const struct server_options *options) {
-    struct server server = {.options = options, .data = -1};
+    struct server server = {.options = options};
+    for (int i = 0; i < MAX_STREAMS; i++)
+        server.data[i] = -1;
     server.listener = raw_listen(options->host, &server.port);
     struct request request;
     while (control_receive_request(control, &request)) {
@@ -244,7 +250,9 @@ void serve_one(int control, const struct server_options *options) {
     }
     close_engine(&server);
     drop_memory(&server);
-    if (server.data >= 0) close(server.data);
+    for (int i = 0; i < MAX_STREAMS; i++) {
+        if (server.data[i] >= 0) close(server.data[i]);
+    }
     close(server.listener);
 }
 

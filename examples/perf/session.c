@@ -20,8 +20,11 @@ static int start_owner(bool pin) {
 
 void session_open(struct session *session, const struct options *options, uint64_t length,
                   uint64_t ring) {
-    *session = (struct session){.options = options, .data = -1, .length = length};
-    bool turns = options->command == COMMAND_MESSAGE || options->command == COMMAND_LIMITS;
+    *session = (struct session){.options = options, .length = length};
+    for (int i = 0; i < MAX_STREAMS; i++)
+        session->data[i] = -1;
+    bool turns = options->command == COMMAND_MESSAGE || options->command == COMMAND_LATENCY ||
+                 options->command == COMMAND_LIMITS;
     /* Before there are threads, and channels that it would keep open. */
     if ((turns || ring > 0) && options->to == NULL)
         partner_start(&session->partner, options->pin ? 1 : -1, ring);
@@ -42,7 +45,9 @@ void session_close(struct session *session) {
     partner_end(&session->partner);
     if (session->mapped != NULL) munmap(session->mapped, session->length);
     close(session->control);
-    if (session->data >= 0) close(session->data);
+    for (int i = 0; i < MAX_STREAMS; i++) {
+        if (session->data[i] >= 0) close(session->data[i]);
+    }
     munmap(session->memory, session->length);
     if (session->options->to == NULL) wait(NULL);
 }
@@ -74,14 +79,18 @@ void session_engine(struct session *session, char *uri, size_t capacity) {
 struct cost session_raw(struct session *session, const struct plan *plan, double *times) {
     struct blocks blocks = blocks_make(plan, session->memory, INITIATOR);
     tell(session, ASK_RAW, 0, plan);
-    if (session->data < 0) session->data = raw_connect(session->host, session->raw_port);
-    raw_wait(session->data, false);
+    for (uint32_t i = 0; i == 0 || i < plan->streams; i++) {
+        if (session->data[i] < 0) session->data[i] = raw_connect(session->host, session->raw_port);
+    }
+    raw_wait(session->data[0], false);
     double cpu = cpu_seconds();
     uint64_t start = now_ns();
     if (plan->windowed)
-        raw_ask(session->data, &blocks, plan);
+        raw_ask(session->data[0], &blocks, plan);
+    else if (plan->streams > 0)
+        raw_streams(session->data, &blocks, plan, !plan_reads(plan));
     else
-        (plan_reads(plan) ? raw_receive : raw_send)(session->data, &blocks, plan, times);
+        (plan_reads(plan) ? raw_receive : raw_send)(session->data[0], &blocks, plan, times);
     struct cost cost = {.seconds = (double)(now_ns() - start) / 1e9};
     cost.cpu = cpu_seconds() - cpu;
     struct answer answer;
@@ -98,11 +107,14 @@ struct cost session_near(struct session *session, enum near_way way, const struc
         way == NEAR_KERNEL ? (uint8_t *)(uintptr_t)session->owner_memory : session->mapped;
     struct blocks here = blocks_make(plan, session->memory, INITIATOR);
     struct blocks theirs = blocks_make(plan, there, OWNER);
+    /* A poller that spins takes its part of the machine from this one, too. */
+    session_ask(session, ASK_RUN, 0, NULL);
     double cpu = cpu_seconds();
     uint64_t start = now_ns();
     near_copy(way, session->owner, &here, &theirs, plan, times);
     struct cost cost = {.seconds = (double)(now_ns() - start) / 1e9};
     cost.cpu = cpu_seconds() - cpu;
+    session_ask(session, ASK_REST, 0, NULL);
     blocks_free(&here);
     blocks_free(&theirs);
     return cost;

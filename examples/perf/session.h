@@ -11,7 +11,7 @@
 struct session {
     const struct options *options;
     int control;
-    int data; /* of the raw limits */
+    int data[MAX_STREAMS]; /* of the raw limits; -1: not connected */
     char host[256];
     uint16_t raw_port;
     uint8_t *memory;

@@ -11,10 +11,11 @@ struct way {
     const char *name;
     enum way_kind kind;
     enum near_way near;
-    bool acked, windowed, spin;
+    bool streams, acked, windowed, spin;
 };
 
 static const struct way kStream = {.name = "stream"};
+static const struct way kStreams = {.name = "streams, one a lane", .streams = true};
 static const struct way kAcked = {.name = "acked, blocking", .acked = true};
 static const struct way kAckedSpin = {.name = "acked, spinning", .acked = true, .spin = true};
 static const struct way kWindow = {.name = "windowed, blocking", .windowed = true};
@@ -54,10 +55,17 @@ static void add_near(struct point *point, const struct report *report) {
     if (!made || is_alone(report)) add(point, &kKernel, true);
 }
 
+/* 0: nobody has asked for a number. */
+static uint32_t lanes_asked(const struct mode *mode) {
+    uint32_t lanes = mode->lanes == XFER_NONE ? 0 : mode->lanes;
+    return lanes < MAX_STREAMS ? lanes : MAX_STREAMS;
+}
+
 static void add_tcp(struct point *point, const struct report *report, bool spins) {
     enum row_kind kind = point->row->kind;
     bool each = kind == ROW_BLOCKS || kind == ROW_PAGES || is_alone(report);
     if (kind == ROW_BLOCKS) add(point, &kStream, true);
+    if (kind == ROW_BLOCKS && lanes_asked(&report->options->mode) > 1) add(point, &kStreams, true);
     add(point, &kAcked, each || !spins);
     add(point, &kAckedSpin, each || spins);
 }
@@ -102,6 +110,9 @@ void ways_choose(struct point *point, const struct report *report, enum path pat
     if (!near) return;
     if (kind != ROW_MESSAGE) {
         add_near(point, report);
+        /* A copy has no threads that tell each other. */
+        if (kind == ROW_LATENCY && options->submitter == SUBMIT_THREAD && !spins)
+            add(point, &kWakes, false);
     } else {
         /* Not both: as many turns as fit the one would last for ever in the other. */
         if (is_alone(report) || !spins) add(point, &kWakes, true);
@@ -125,10 +136,12 @@ void sample_keep(struct series *series, size_t round, const struct row *row, str
     series->value[round] = percentile(times, plan->count, 0.5) / unit;
 }
 
-struct plan way_plan(const struct row *row, const struct way *way) {
+/* The plan of a run in that way. */
+static struct plan way_plan(const struct row *row, const struct way *way, const struct mode *mode) {
     struct plan plan = row->plan;
     plan.acked = way->acked;
     plan.windowed = way->windowed;
+    plan.streams = way->streams ? lanes_asked(mode) : 0;
     plan.spin = way->spin;
     return plan;
 }
@@ -151,7 +164,7 @@ void way_measure(struct session *session, struct point *point, size_t way, size_
         uint64_t footprint = row->plan.size * row->plan.window;
         row->limits[way].value[round] = memcpy_rate(footprint, session->options->seconds / 4);
     } else {
-        struct plan plan = way_plan(row, chosen);
+        struct plan plan = way_plan(row, chosen, &session->options->mode);
         sample_keep(&row->limits[way], round, row, run(session, chosen, &plan, times), times);
     }
 }
@@ -162,6 +175,6 @@ double way_probe(struct session *session, const struct point *point) {
         way++;
     /* A stream says nothing of single operations. */
     const struct way *chosen = point->ways[way] == &kStream ? &kAcked : point->ways[way];
-    struct plan plan = way_plan(point->row, chosen);
+    struct plan plan = way_plan(point->row, chosen, &session->options->mode);
     return run(session, chosen, &plan, NULL).seconds / (double)plan.count;
 }

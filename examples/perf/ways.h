@@ -20,9 +20,6 @@ struct point {
  * without libxfer. */
 void ways_choose(struct point *point, const struct report *report, enum path path);
 
-/* The plan of a run in that way. */
-struct plan way_plan(const struct row *row, const struct way *way);
-
 /* One sample of limit `way` of the point. `times`, if not NULL, has room for all operations. */
 void way_measure(struct session *session, struct point *point, size_t way, size_t round,
                  double *times);

@@ -54,10 +54,46 @@ STORMS = [
     ("1,000 to one, 8 processes", ["--engines", "1000", "--processes", "8"], 4.0),
     ("32 engines, each to each", ["--engines", "32", "--mesh"], 2.0),
 ]
+# Two more groups. A row is held to its ratio, the median of libxfer (us or GB/s), millions of operations a second,
+# CPU-seconds per GB, or the ratio of the medians to the limit of that name. Then follows how: at most or at least; and a
+# figure for each row that the words make.
+# What users get who set nothing, each process on one core of its own.
+DEFAULT = ["--pin"]
+DEFAULT_RUNS = [
+    ("8 B put, from a waiting thread", ["latency", "-s", "8", "--submit", "thread", *TCP], "ratio", "<=", [1.4]),
+    ("local 8 B put, asleep", ["latency", "-s", "8", "--submit", "thread", *MADE], "eventfd + epoll", "<=", [1.3]),
+    ("local 8 B put, submitter spins", ["latency", "-s", "8", "--submit", "spin", *MADE], "median", "<=", [3]),
+    ("local put, mapped", ["put", "-s", "64K", "-w", "16", "--submit", "thread", *MADE], "median", ">=", [20]),
+    ("local put, any", ["put", "-s", "64K", "-w", "16", "--submit", "thread"], "median", ">=", [10]),
+    ("local put, any", ["put", "-s", "4K", "-w", "16", "--submit", "thread"], "CPU-s/GB", "<=", [0.5]),
+]
+# Small operations between two that poll.
+SMALL = ["--pin", *SPIN]
+SMALL_RUNS = [
+    ("local 64 B message, one way", ["message"], "median", "<=", [0.2]),
+    ("local 8 B put, mapped", ["latency", "-s", "8", *MADE], "median", "<=", [0.15]),
+    ("local quiet puts", ["rate", "--quiet", "-s", "8", "-w", "1,1000", *MADE], "median", "<=", [0.1, 0.06]),
+    ("local put, mapped", ["put", "-s", "4K,64K", "-w", "1", *MADE], "memcpy, memfd", ">=", [0.25, 0.8]),
+    ("local get, mapped", ["get", "-s", "1M,64M", "-w", "1", *MADE], "ratio", ">=", [0.95, 0.95]),
+    ("local put, any", ["put", "-s", "4K,64K", "-w", "1"], "process_vm", ">=", [0.8, 0.95]),
+    ("local get, any", ["get", "-s", "4K,64K", "-w", "1"], "process_vm", ">=", [0.8, 0.95]),
+    ("local puts", ["rate", "-s", "64", "-w", "64", *MADE], "median", "<=", [0.1]),
+    ("local messages", ["rate", "--op", "message", "-s", "64", "-w", "64"], "median", "<=", [0.2]),
+    ("local notifications", ["rate", "--op", "notify", "-s", "8", "-w", "64"], "M/s", ">=", [5]),
+    ("puts", ["rate", "-s", "64", "-w", "64", *TCP], "median", "<=", [1.0]),
+    ("puts, one I/O thread", ["rate", "-s", "64", "-w", "64", "--io-threads", "1", *TCP], "median", "<=", [1.3]),
+    ("messages", ["rate", "--op", "message", "-s", "64", "-w", "64", *TCP], "median", "<=", [0.8]),
+    ("notifications", ["rate", "--op", "notify", "-s", "8", "-w", "64", *TCP], "M/s", ">=", [1]),
+    ("put", ["put", "-s", "4K,64K,256K", "-w", "1", *TCP], "acked, spinning", ">=", [0.9, 0.95, 0.95]),
+    ("get", ["get", "-s", "4K,64K,256K", "-w", "1", *TCP], "acked, spinning", ">=", [0.9, 0.95, 0.95]),
+    ("8 B put, one at a time", ["latency", "-s", "8", *TCP], "ratio", "<=", [1.12]),
+    ("first contact", ["connect", *TCP], "ratio", "<=", [2.0]),
+]
 FIRST_CONTACT_US = 1000
 CPU_TARGET = 1.3  # CPU-seconds per GB of the pages, both sides, by those of the plain sockets
 IDLE_CPU = 0.001  # of one CPU
 IDLE_BYTES = 64 * 1024  # resident, each connection
+IDLE_SECONDS = "10"
 HEARTBEAT_S = 5
 # A connection may wake its engine to send a heartbeat, and to receive the peer's.
 IDLE_WAKEUPS = 2
@@ -75,19 +111,22 @@ class Line:
 
     def text(self) -> str:
         return (
-            f"{self.what:<34} {self.measured:>12} {self.limit:>30} {self.ratio:>8.3f}  {self.target:<9}"
+            f"{self.what:<38} {self.measured:>14} {self.limit:>30} {self.ratio:>8.3f}  {self.target:<9}"
             f" {'met' if self.met else 'NOT MET'}"
         )
 
 
-def run(program: str, words: list[str], extra: list[str]) -> dict:
+def run(program: str, general: list[str], words: list[str]) -> dict:
     with tempfile.NamedTemporaryFile(suffix=".json") as file:
-        subprocess.run([program, *words, *extra, "--json", file.name], check=True)
+        subprocess.run([program, *general, *words, "--json", file.name], check=True)
         return json.load(file)
 
 
 def size_text(size: int) -> str:
-    return f"{size >> 20} MiB" if size >= 1 << 20 else f"{size} B"
+    for shift, unit in ((20, "MiB"), (10, "KiB")):
+        if size >= 1 << shift:
+            return f"{size >> shift} {unit}"
+    return f"{size} B"
 
 
 def lines_of(title: str, result: dict, target: float) -> list[Line]:
@@ -138,6 +177,40 @@ def near_lines(title: str, result: dict, target: float, most_us: float | None) -
     return lines
 
 
+def held_to(row: dict, measure: str) -> tuple[float, str, str]:
+    """The figure of a row, what was measured, and what it is compared with, as text."""
+    median, unit = row["xfer"]["median"], row["unit"]
+    if measure == "median":
+        return median, f"{median:.3g} {unit}", ""
+    if measure == "M/s":
+        figure = row["operations_per_s"] / 1e6
+        return figure, f"{figure:.3g} M/s", ""
+    if measure == "CPU-s/GB":
+        cpu = sorted(row["xfer"]["cpu_s_per_gb"])
+        return cpu[len(cpu) // 2], f"{cpu[len(cpu) // 2]:.3g} CPU-s/GB", ""
+    name = row["limit"] if measure == "ratio" else measure
+    limit = next(one for one in row["limits"] if one["name"] == name)
+    figure = row["ratio"] if measure == "ratio" else median / limit["median"]
+    return figure, f"{median:.3g} {unit}", f"{limit['median']:.3g} {name}"
+
+
+def held_lines(title: str, result: dict, measure: str, how: str, figures: list[float]) -> list[Line]:
+    lines = []
+    local = title.startswith("local")
+    for row, target in zip(result["rows"], figures, strict=True):
+        figure, measured, limit = held_to(row, measure)
+        name = title
+        if row["unit"] == "GB/s" or row["what"].startswith(("rate", "quiet")):
+            name += f", {size_text(row['size'])}, window {row['window']}"
+        met = figure <= target if how == "<=" else figure >= target
+        if local and not result["path"].startswith("local"):
+            name, met = f"{name}: {result['path']}", False
+        # Of figures by themselves the ratio is that to the target.
+        ratio = figure if limit else figure / target
+        lines.append(Line(name, measured, limit, ratio, f"{how} {target:g}", met))
+    return lines
+
+
 def first_contact_line(result: dict) -> Line:
     median = result["rows"][0]["xfer"]["median"]
     ratio = median / FIRST_CONTACT_US
@@ -176,38 +249,78 @@ def idle_lines(title: str, idle: dict, wakeups: int) -> list[Line]:
     ]
 
 
+def tcp_group(measure) -> list[Line]:
+    lines = []
+    for title, words, target in RUNS:
+        result = measure(words)
+        lines += lines_of(title, result, target)
+        if title == "first contact":
+            lines.append(first_contact_line(result))
+    return lines
+
+
+def local_group(measure) -> list[Line]:
+    return [
+        line
+        for title, words, target, most_us in NEAR_RUNS
+        for line in near_lines(title, measure(words), target, most_us)
+    ]
+
+
+def default_group(measure) -> list[Line]:
+    return [
+        line
+        for title, words, *held in DEFAULT_RUNS
+        for line in held_lines(title, measure([*words, *DEFAULT]), *held)
+    ]
+
+
+def small_group(measure) -> list[Line]:
+    return [
+        line
+        for title, words, *held in SMALL_RUNS
+        for line in held_lines(title, measure([words[0], *SMALL, *words[1:]]), *held)
+    ]
+
+
+def storm_group(measure) -> list[Line]:
+    return [storm_line(title, measure(["connect", *words])["storm"], seconds) for title, words, seconds in STORMS]
+
+
+def idle_group(measure) -> list[Line]:
+    lines = idle_lines("idle", measure(["idle", "--seconds", IDLE_SECONDS, *TCP])["idle"], IDLE_WAKEUPS)
+    return lines + idle_lines("local idle", measure(["idle", "--seconds", IDLE_SECONDS])["idle"], NEAR_IDLE_WAKEUPS)
+
+
+GROUPS = {
+    "tcp": tcp_group,
+    "local": local_group,
+    "default": default_group,
+    "small": small_group,
+    "storms": storm_group,
+    "idle": idle_group,
+}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", default=str(ROOT / "build/gcc/examples/perf/xfer_perf"), help="the xfer_perf to run")
+    parser.add_argument("--only", nargs="+", choices=GROUPS, default=list(GROUPS), help="these groups of rows")
     parser.add_argument("--rounds", default="5")
     parser.add_argument("--seconds", default="0.4", help="length of one run")
     parser.add_argument("--json", help="write every sample of every run here")
     parser.add_argument("--strict", action="store_true", help="exit with 1 if a target is not met")
     options = parser.parse_args()
 
-    extra = ["--rounds", options.rounds, "--seconds", options.seconds]
     results = []
-    lines = []
-    for title, words, target in RUNS:
-        results.append(run(options.program, words, extra))
-        lines += lines_of(title, results[-1], target)
-        if title == "first contact":
-            lines.append(first_contact_line(results[-1]))
-        print(flush=True)
-    for title, words, target, most_us in NEAR_RUNS:
-        results.append(run(options.program, words, extra))
-        lines += near_lines(title, results[-1], target, most_us)
-        print(flush=True)
-    for title, words, seconds in STORMS:
-        results.append(run(options.program, ["connect", *words], extra))
-        lines.append(storm_line(title, results[-1]["storm"], seconds))
-        print(flush=True)
-    results.append(run(options.program, ["idle", *TCP], []))
-    lines += idle_lines("idle", results[-1]["idle"], IDLE_WAKEUPS)
-    results.append(run(options.program, ["idle"], []))
-    lines += idle_lines("local idle", results[-1]["idle"], NEAR_IDLE_WAKEUPS)
 
-    print(f"\n{'what':<34} {'measured':>12} {'limit':>30} {'ratio':>8}  {'target':<9}")
+    def measure(words: list[str]) -> dict:
+        results.append(run(options.program, ["--rounds", options.rounds, "--seconds", options.seconds], words))
+        print(flush=True)
+        return results[-1]
+
+    lines = [line for group in options.only for line in GROUPS[group](measure)]
+    print(f"\n{'what':<38} {'measured':>14} {'limit':>30} {'ratio':>8}  {'target':<9}")
     for line in lines:
         print(line.text())
     met = sum(line.met for line in lines)

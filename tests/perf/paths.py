@@ -28,6 +28,9 @@ RUNS = [
     ("message -s 8,8K", {"local (rings)"}, {"eventfd + epoll"}),
     ("message --transports tcp", {"tcp"}, {"acked, blocking"}),
     ("put -s 64K -w 1 --memory made --transports loopback,tcp", {"tcp"}, TCP),
+    # Four lanes are compared with four streams, too.
+    ("put -s 1M -w 8 --lanes 4 --transports loopback,tcp", {"tcp"}, {*TCP, "streams, one a lane"}),
+    ("get -s 64K -w 3 --lanes 2 --transports loopback,tcp", {"tcp"}, {*TCP, "streams, one a lane"}),
 ]
 MISUSES = ["put --memory mine", "put --transports " + "x" * 36, "put --json /nowhere/at/all", "put --plot /nowhere/at/all"]
 # What a figure can't be understood without.

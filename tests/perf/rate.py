@@ -96,12 +96,21 @@ def check_defaults(program: str) -> None:
         sys.exit(f"what was said: {said}")
 
 
+def check_hand_overs(program: str) -> None:
+    """What threads need to tell each other stands beside an operation that one of them waits for."""
+    row = measure(program, "latency --submit thread --memory made")["rows"][0]
+    turns = [limit for limit in row["limits"] if limit["name"] == "eventfd + epoll"]
+    if len(turns) != 1 or turns[0]["fair"] or turns[0]["median"] <= 0:
+        sys.exit(f"hand-overs: {row['limits']}")
+
+
 def main() -> int:
     program = os.path.abspath(sys.argv[1])
     for words, what, sizes, windows, limits in RUNS:
         points = [(size, window) for size in sizes for window in windows]
         check(words, measure(program, words), what, points, limits)
     check_defaults(program)
+    check_hand_overs(program)
     for words in MISUSES:
         misused = subprocess.run([program, *words.split()], stderr=subprocess.DEVNULL, timeout=60, check=False)
         if misused.returncode != 2:
