@@ -5,17 +5,20 @@
 #ifndef PERF_LIMITS_H
 #define PERF_LIMITS_H
 
+#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #include "blocks.h"
 
-/* In the loop of who waits without sleeping. */
-static inline void spin_rest(void) {
+/* In the loop of who waits without sleeping; `turns` counts them. Whom it waits for may need this
+ * very CPU. */
+static inline void spin_rest(unsigned *turns) {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
 #endif
+    if (++*turns % 1024 == 0) sched_yield();
 }
 
 /* Nanoseconds that one cache line needs from one CPU to the other: half a round trip between two

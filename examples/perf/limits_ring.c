@@ -56,13 +56,14 @@ void ring_ask(struct ring *ring, const struct blocks *blocks, const struct plan 
               double *times) {
     uint64_t asked = 0;
     uint64_t done = 0;
+    unsigned turns = 0;
     uint64_t start = now_ns();
     while (done < plan->count) {
         for (; asked < plan->count && asked - done < plan->window; asked++)
             ask(slot_of(ring, plan, asked), blocks->pieces[asked % blocks->count].iov_base, plan,
                 asked);
         uint64_t answered = atomic_load_explicit(&ring->answered, memory_order_acquire);
-        if (answered == done) spin_rest();
+        if (answered == done) spin_rest(&turns);
         for (; done < answered; done++) {
             take_answer(slot_of(ring, plan, done), blocks->pieces[done % blocks->count].iov_base,
                         plan);
@@ -92,10 +93,11 @@ static void serve(struct slot *slot, void *block, const struct plan *plan) {
 void ring_answer(struct ring *ring, const struct plan *plan) {
     uint8_t *memory = calloc(plan->window, plan->size);
     if (memory == NULL) err(1, "ring");
+    unsigned turns = 0;
     for (uint64_t i = 0; i < plan->count; i++) {
         struct slot *slot = slot_of(ring, plan, i);
         while (atomic_load_explicit(&slot->turn, memory_order_acquire) != i + 1)
-            spin_rest();
+            spin_rest(&turns);
         serve(slot, memory + (i % plan->window) * plan->size, plan);
         atomic_store_explicit(&ring->answered, i + 1, memory_order_release);
     }

@@ -54,8 +54,9 @@ static void move_block(int fd, const struct iovec *pieces, size_t count, bool sp
         struct msghdr message = {.msg_iov = window};
         message.msg_iovlen = next_pieces(&left, window, most);
         ssize_t moved = move(fd, &message, spin ? MSG_DONTWAIT : 0);
+        unsigned turns = 0;
         while (moved < 0 && errno == EAGAIN && spin) {
-            spin_rest();
+            spin_rest(&turns);
             moved = move(fd, &message, MSG_DONTWAIT);
         }
         if (moved < 0 && errno == EINTR) continue;

@@ -41,9 +41,10 @@ static void say(struct partner *partner, int side, bool spin, uint64_t turn) {
 }
 
 static void hear(struct partner *partner, int side, int epoll, bool spin, uint64_t turn) {
+    unsigned turns = 0;
     if (spin) {
         while (atomic_load_explicit(&partner->flags[side].turn, memory_order_acquire) != turn)
-            spin_rest();
+            spin_rest(&turns);
         return;
     }
     struct epoll_event event;

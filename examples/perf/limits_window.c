@@ -40,11 +40,11 @@ static uint8_t *room(uint64_t count, size_t each) {
     return bytes;
 }
 
-static bool try_again(ssize_t moved, bool spin) {
+static bool try_again(ssize_t moved, bool spin, unsigned *turns) {
     if (moved > 0) return false;
     if (moved == 0) errx(1, "raw TCP: the other side ended");
     if (errno == EAGAIN && spin) {
-        spin_rest();
+        spin_rest(turns);
         return true;
     }
     if (errno != EINTR) err(1, "raw TCP");
@@ -52,9 +52,10 @@ static bool try_again(ssize_t moved, bool spin) {
 }
 
 static void send_all(int fd, const uint8_t *bytes, size_t length, bool spin) {
+    unsigned turns = 0;
     while (length > 0) {
         ssize_t sent = send(fd, bytes, length, MSG_NOSIGNAL | (spin ? MSG_DONTWAIT : 0));
-        if (try_again(sent, spin)) continue;
+        if (try_again(sent, spin, &turns)) continue;
         bytes += sent;
         length -= (size_t)sent;
     }
@@ -63,10 +64,11 @@ static void send_all(int fd, const uint8_t *bytes, size_t length, bool spin) {
 /* Waits for some bytes; returns how many entries of `each` bytes are there. */
 static size_t receive(int fd, struct inbox *inbox, size_t each, bool spin) {
     ssize_t got;
+    unsigned turns = 0;
     do {
         got = recv(fd, inbox->bytes + inbox->filled, inbox->capacity - inbox->filled,
                    spin ? MSG_DONTWAIT : 0);
-    } while (try_again(got, spin));
+    } while (try_again(got, spin, &turns));
     inbox->filled += (size_t)got;
     return inbox->filled / each;
 }

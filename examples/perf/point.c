@@ -8,7 +8,9 @@
 #include "ways.h"
 
 /* A copy of some bytes takes nanoseconds, and every one that is timed leaves a number. */
-enum { MOST_TIMED = 500000, MOST_BY_DEFAULT = 128 << 20 };
+enum { MOST_TIMED = 500000 };
+/* Bytes on each side, of a point that nobody has asked for. */
+enum { MOST_BY_DEFAULT = 128 << 20 };
 
 /* ---- which points ---- */
 
@@ -23,8 +25,8 @@ static void add_block(struct report *report, enum row_kind kind, enum op op, uin
                       uint64_t window) {
     const struct options *options = report->options;
     if (size > UINT64_MAX / window) errx(2, "too much memory");
-    /* Who has not asked for it need not have the memory. */
-    if (options->default_windows && window > 1 && size * window > MOST_BY_DEFAULT) return;
+    bool unasked = kind == ROW_BLOCKS && options->default_windows && window > 1;
+    if (unasked && size * window > MOST_BY_DEFAULT) return;
     struct row *row = add_row(report, kind, size);
     row->plan.op = op;
     row->plan.window = window;

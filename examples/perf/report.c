@@ -119,6 +119,12 @@ static void print_mode(const struct report *report) {
     printf("done: %s\n", what_done_is(options));
 }
 
+/* From nanoseconds to seconds, and so with rates: three digits. */
+static const char *figure_text(double value, char *text) {
+    snprintf(text, 16, value < 100 ? "%.3g" : "%.0f", value);
+    return text;
+}
+
 static void print_row(const struct report *report, const struct row *row) {
     size_t rounds = report->options->rounds;
     char size[32];
@@ -127,10 +133,12 @@ static void print_row(const struct report *report, const struct row *row) {
     /* One round: its two rates make its ratio. */
     size_t round = median_index(row->ratio, rounds);
     const struct series *best = &row->limits[row->best_of[round]];
-    int digits = row->kind == ROW_RATE ? 3 : 2;
-    printf("%-14s %9s %4llu  %8.*f  %8.*f %-24s %5.2f (%.2f-%.2f)", row_name(row), size,
-           (unsigned long long)row->plan.window, digits, row->xfer.value[round], digits,
-           best->value[round], best->name, row->ratio[round], ratio.min, ratio.max);
+    char ours[16];
+    char limit[16];
+    printf("%-14s %9s %4llu  %8s  %8s %-24s %5.2f (%.2f-%.2f)", row_name(row), size,
+           (unsigned long long)row->plan.window, figure_text(row->xfer.value[round], ours),
+           figure_text(best->value[round], limit), best->name, row->ratio[round], ratio.min,
+           ratio.max);
     if (row->kind == ROW_RATE) {
         printf("  %.0f/s, CPU %.3f us", 1e6 / row->xfer.value[round],
                summarize(row->xfer.cpu, rounds).median * (double)row->plan.size / 1e3);

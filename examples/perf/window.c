@@ -207,8 +207,9 @@ static void wait_ended(struct client *client, uint64_t done) {
         client_wait(client);
         return;
     }
+    unsigned turns = 0;
     while (done_now(&client->run) <= done)
-        spin_rest();
+        spin_rest(&turns);
 }
 
 static void run_quiet(struct client *client) {
