@@ -5,8 +5,12 @@
 #   bash tests/install.sh --build   what building the library and its programs needs
 #   bash tests/install.sh           what the tests need as well: a second compiler, lints, Go and Rust for the bindings
 #
+# The headers of the CUDA driver, for the tests of device memory, come from PyPI (2.5 MB) into build/cuda, unless there is
+# a toolkit; without them those tests are left out.
+#
 #   --list   only prints what is missing, and installs nothing
 set -euo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
 
 packages=(
     build-essential cmake ninja-build pkg-config
@@ -30,10 +34,16 @@ for word in "$@"; do
     case $word in
     --build) build_only=1 ;;
     --list) list_only=1 ;;
-    *) sed -n '3,8s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+    *) sed -n '3,11s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
     esac
 done
 [ -n "$build_only" ] || packages+=("${for_tests[@]}")
+
+headers=nvidia-cuda-runtime
+if [ -n "$build_only" ] || compgen -G "$root/build/cuda/nvidia/*/include/cudaTypedefs.h" >/dev/null ||
+    [ -e "${CUDA_HOME:-/usr/local/cuda}/include/cudaTypedefs.h" ]; then
+    headers=
+fi
 
 missing=()
 for package in "${packages[@]}"; do
@@ -41,10 +51,22 @@ for package in "${packages[@]}"; do
 done
 if [ -n "$list_only" ]; then
     [ ${#missing[@]} -eq 0 ] || printf '%s\n' "${missing[@]}"
+    [ -z "$headers" ] || echo "$headers (PyPI)"
     exit 0
 fi
+
+fetch_headers() {
+    local venv
+    venv=$(mktemp -d)
+    echo "fetching $headers (2.5 MB)"
+    python3 -m venv "$venv" &&
+        "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --target "$root/build/cuda" "$headers==13.*" ||
+        echo "could not fetch $headers: the tests of device memory are left out" >&2
+    rm -rf "$venv"
+}
+
 if [ ${#missing[@]} -eq 0 ]; then
-    echo "everything that is needed is installed"
+    if [ -n "$headers" ]; then fetch_headers; else echo "everything that is needed is installed"; fi
     exit 0
 fi
 
@@ -68,7 +90,10 @@ log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 for pause in 5 20 0; do # mirrors have bad minutes
     $sudo apt-get update -qq >"$log" 2>&1 && echo "installing ($(cost)): ${missing[*]}" &&
-        $sudo apt-get install -y -qq --no-install-recommends "${missing[@]}" >"$log" 2>&1 && exit 0
+        $sudo apt-get install -y -qq --no-install-recommends "${missing[@]}" >"$log" 2>&1 && {
+        [ -z "$headers" ] || fetch_headers
+        exit 0
+    }
     [ $pause -gt 0 ] && echo "apt-get failed, again in $pause s" >&2 && sleep $pause
 done
 tail -n 20 "$log" >&2

@@ -67,7 +67,7 @@ def outcome(test):
 def reasons(output):
     """Why something was skipped: a test says so in a line that begins with "skip", or with "ok" and ends "# SKIP ..."."""
     found = re.findall(r"^(?:\s*|\S+ MESSAGE: |ok .*# )skip(?:ped|ping)?\b[:, ]*(.+)", output, re.I | re.M)
-    return "; ".join(found) or "no reason given"
+    return "; ".join(dict.fromkeys(found)) or "no reason given"
 
 
 def excerpt(output):

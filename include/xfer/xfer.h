@@ -93,7 +93,7 @@ enum {
     XFER_EEXIST = -13,       /* the name is taken */
     XFER_ENOTFOUND = -14,    /* nothing of that name, tag or index */
     XFER_EACCESS = -15,      /* refused by the region, by the peer's application, or by the system, as an address */
-    XFER_ERANGE = -16,       /* outside the region, or the range wraps */
+    XFER_ERANGE = -16,       /* outside the region or the allocation, or the range wraps */
     XFER_ESTALE = -17,       /* the ref names a region or an incarnation that is gone */
     XFER_ETIMEDOUT = -18,    /* the deadline passed, or nothing moved for the stall limit */
     XFER_ECANCELED = -19,    /* canceled by the user, or by a close */
@@ -497,8 +497,8 @@ typedef struct xfer_grant_options {
 
 /* Lends memory to the engine, and to peers as `access` says. Peers find it by its name from now on, or have its ref.
  * Returns: XFER_OK; XFER_EINVAL (no length; with XFER_ATOMIC also an address that is not divisible by 8), XFER_E2BIG,
- *          XFER_ERANGE (it wraps), XFER_EEXIST, XFER_EMEMKIND (the hint is wrong, or no transport serves that kind),
- *          XFER_ETOOBIG (too many regions), XFER_ENOMEM.
+ *          XFER_ERANGE (it wraps, or a driver says that its allocation ends before), XFER_EEXIST, XFER_EMEMKIND (the
+ *          hint is wrong, or no transport serves that kind), XFER_ETOOBIG (too many regions), XFER_ENOMEM.
  * Ownership: the memory is borrowed until the CLOSED event of the region. Operations on memory that was unmapped
  *            before that fail with XFER_EIO; the log names the region. */
 XFER_API xfer_status_t xfer_region_open(xfer_engine_t *engine, const xfer_region_options_t *options, void *address,
@@ -852,8 +852,8 @@ XFER_API xfer_status_t xfer_batch_close(xfer_batch_t *batch);
  * connection wait at the peer; more wait here. Messages of one endpoint with one tag are matched in the order of their
  * sends; the event of a long one may come after that of the next.
  * Returns: XFER_OK, then one SEND event: XFER_OK when the message was received or is held (with XFER_FLAG_SYNC: was
- *          received), XFER_ECANCELED from the peer if its receive was canceled; XFER_EINVAL, XFER_ERANGE (it wraps),
- *          XFER_EMEMKIND, XFER_ETOOBIG (XFER_FLAG_COPY), XFER_EAGAIN.
+ *          received), XFER_ECANCELED from the peer if its receive was canceled; XFER_EINVAL, XFER_ERANGE (as of
+ *          a region), XFER_EMEMKIND, XFER_ETOOBIG (XFER_FLAG_COPY), XFER_EAGAIN.
  * Ownership: the bytes are borrowed until the event. */
 XFER_API xfer_status_t xfer_send(xfer_ep_t *ep, const void *data, uint64_t length, uint64_t tag, uint64_t user,
                                  const xfer_op_options_t *options);
@@ -866,7 +866,7 @@ XFER_API xfer_status_t xfer_send(xfer_ep_t *ep, const void *data, uint64_t lengt
  * data is the sender's xfer_id_t followed by the message: `capacity` bounds the memory that is allocated for it.
  * Returns: XFER_OK, then one RECV event: XFER_ETRUNC if the message was longer (the buffer holds its beginning),
  *          XFER_EPEERLOST if the sender was lost with it; XFER_EAGAIN if 65,536 receives wait (there is room after a
- *          RECV event); XFER_EINVAL, XFER_ERANGE (it wraps), XFER_EMEMKIND.
+ *          RECV event); XFER_EINVAL, XFER_ERANGE (as of a region), XFER_EMEMKIND.
  * Ownership: the buffer is borrowed until the event. */
 XFER_API xfer_status_t xfer_recv(xfer_engine_t *engine, xfer_ep_t *ep, void *buffer, uint64_t capacity, uint64_t tag,
                                  uint64_t mask, uint64_t user, const xfer_op_options_t *options);

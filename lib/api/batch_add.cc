@@ -99,11 +99,11 @@ Status check_dir(uint32_t op, Failure &why) {
 
 // One entry, checked.
 Status check_piece(const Engine &engine, const RemoteRegion &remote, const Piece &piece,
-                   Failure &why) {
+                   Memory &memory, Failure &why) {
     if (Status status = check_range(piece.offset, piece.length, remote.length, why);
         status != XFER_OK)
         return status;
-    return check_local(engine, piece.local, piece.length, why);
+    return check_local(engine, piece.local, piece.length, memory, why);
 }
 
 Status add_one(xfer_batch_t *handle, Dir dir, uint64_t local, const xfer_ref_t *ref,
@@ -114,7 +114,8 @@ Status add_one(xfer_batch_t *handle, Dir dir, uint64_t local, const xfer_ref_t *
     RemoteRegion remote;
     if (Status status = resolve(batch, "remote", ref, dir, remote, why); status != XFER_OK)
         return status;
-    if (Status status = check_piece(engine_of(batch), remote, {local, offset, length}, why);
+    Memory memory;
+    if (Status status = check_piece(engine_of(batch), remote, {local, offset, length}, memory, why);
         status != XFER_OK)
         return status;
     if (Status status = check_room(batch, 1, why); status != XFER_OK) return status;
@@ -143,9 +144,10 @@ Status add_spans(xfer_batch_t *handle, uint32_t op, const xfer_ref_t *ref, const
         const xfer_span_t at = element(spans, span_size, i);
         return Piece{at.local, at.offset, at.length};
     };
+    Memory memory;
     for (uint64_t i = 0; i < count; ++i)
         if (check_tail("xfer_span_t", spans, span_size, i, why) != XFER_OK ||
-            check_piece(engine_of(batch), remote, span(i), why) != XFER_OK)
+            check_piece(engine_of(batch), remote, span(i), memory, why) != XFER_OK)
             return name_it("span", i, why);
     uint32_t index = 0;
     if (Status status = index_of(batch, remote, index, why); status != XFER_OK) return status;
@@ -157,10 +159,10 @@ Status add_spans(xfer_batch_t *handle, uint32_t op, const xfer_ref_t *ref, const
     return XFER_OK;
 }
 
-// The last block ends highest: if that is in range without wrapping, so are all.
+// The last block ends highest, at `end`: if that is in range without wrapping, so are all.
 Status check_stride(const char *side, uint64_t start, uint64_t stride, uint64_t length,
-                    uint64_t count, uint64_t limit, Failure &why) {
-    uint64_t last = 0, end = 0;
+                    uint64_t count, uint64_t limit, uint64_t &end, Failure &why) {
+    uint64_t last = 0;
     if (__builtin_mul_overflow(stride, count - 1, &last) ||
         __builtin_add_overflow(last, start, &last) || __builtin_add_overflow(last, length, &end))
         return refuse(why, XFER_ERANGE, fmt::format("the {} range wraps around", side));
@@ -184,16 +186,17 @@ Status add_strided(xfer_batch_t *handle, uint32_t op, const xfer_strided_t *give
         status != XFER_OK)
         return status;
     if (Status status = check_room(batch, strided.count, why); status != XFER_OK) return status;
+    uint64_t end = 0;
     if (Status status = check_stride("remote", strided.offset, strided.remote_stride,
-                                     strided.length, strided.count, remote.length, why);
+                                     strided.length, strided.count, remote.length, end, why);
         status != XFER_OK)
         return status;
     if (Status status = check_stride("local", strided.local, strided.local_stride, strided.length,
-                                     strided.count, UINT64_MAX, why);
+                                     strided.count, UINT64_MAX, end, why);
         status != XFER_OK)
         return status;
-    if (Status status = check_local(engine_of(batch), strided.local, strided.length, why);
-        status != XFER_OK)
+    const uint64_t reach = strided.length ? end - strided.local : 0;
+    if (Status status = check_local(engine_of(batch), strided.local, reach, why); status != XFER_OK)
         return status;
     uint32_t index = 0;
     if (Status status = index_of(batch, remote, index, why); status != XFER_OK) return status;
@@ -235,18 +238,23 @@ Status lay_out(const char *side, const PageTable &table, uint64_t &row_stride, u
 Status check_bases(const Batch &batch, Dir dir, const xfer_pages_t &pages, const PageTable &table,
                    uint64_t local_reach, uint64_t remote_reach, std::vector<RemoteRegion> &remotes,
                    Failure &why) {
-    const uint64_t top_local = *std::max_element(table.local.begin(), table.local.end());
+    const auto [bottom_local, top_local] =
+        std::minmax_element(table.local.begin(), table.local.end());
     const uint64_t top_remote = *std::max_element(table.remote.begin(), table.remote.end());
+    Memory memory;
     for (uint64_t b = 0; b < pages.base_count; ++b) {
         const xfer_page_base_t base = element(pages.bases, pages.base_size, b);
         RemoteRegion remote;
+        uint64_t end = 0;
         if (check_tail("xfer_page_base_t", pages.bases, pages.base_size, b, why) != XFER_OK ||
             resolve(batch, "xfer_page_base_t.remote", base.remote, dir, remote, why) != XFER_OK ||
             check_stride("remote", base.offset, table.remote_stride, remote_reach, top_remote + 1,
-                         remote.length, why) != XFER_OK ||
-            check_stride("local", base.local, table.local_stride, local_reach, top_local + 1,
-                         UINT64_MAX, why) != XFER_OK ||
-            check_local(engine_of(batch), base.local, local_reach, why) != XFER_OK)
+                         remote.length, end, why) != XFER_OK ||
+            check_stride("local", base.local, table.local_stride, local_reach, *top_local + 1,
+                         UINT64_MAX, end, why) != XFER_OK)
+            return name_it("base", b, why);
+        const uint64_t start = base.local + *bottom_local * table.local_stride;
+        if (check_local(engine_of(batch), start, end - start, memory, why) != XFER_OK)
             return name_it("base", b, why);
         remote.offset += base.offset;
         remotes.push_back(remote);

@@ -2,6 +2,7 @@
 #include "api/transfer_check.h"
 #include "core/base/limits.h"
 #include "transport/atomic.h"
+#include "xfer/text.h"
 
 using namespace xfer;
 
@@ -44,6 +45,24 @@ Status copy_checked(const xfer_region_options_t *given, xfer_region_options_t &o
     return XFER_OK;
 }
 
+// Both ends are looked at: it is lent once, and used often.
+Status look_at(const Engine &engine, uint32_t hint, const uint8_t *start, uint64_t length,
+               Memory &memory, Failure &why) {
+    Memory last;
+    if (Status status = engine.device().look(start, length, memory, why); status != XFER_OK)
+        return status;
+    if (hint && hint != memory.kind)
+        return refuse(why, XFER_EMEMKIND,
+                      Text("xfer_region_options_t.kind is ") + xfer_memory_name(hint) +
+                          ", but it is " + name_of(memory));
+    if (Status status = check_served(engine, memory, why); status != XFER_OK) return status;
+    if (Status status = engine.device().look(start + length - 1, 1, last, why); status != XFER_OK)
+        return status;
+    if (last.kind == memory.kind) return XFER_OK;
+    return refuse(why, XFER_ERANGE,
+                  Text("it begins in ") + name_of(memory) + ", and ends in " + name_of(last));
+}
+
 Failure open_region(xfer_engine_t *handle, const xfer_region_options_t *given, void *address,
                     uint64_t length, xfer_region_t **region) {
     Engine *engine = of(handle);
@@ -57,13 +76,10 @@ Failure open_region(xfer_engine_t *handle, const xfer_region_options_t *given, v
     if (!length) return {XFER_EINVAL, 0, 0, "length is 0"};
     if (reinterpret_cast<uint64_t>(address) + length < length)
         return {XFER_ERANGE, 0, 0, "the range wraps around"};
-    uint32_t kind = 0;
-    const Status served = engine->kind_of(address, length, kind);
-    if (options.kind && options.kind != kind)
-        return {XFER_EMEMKIND, 0, 0, "xfer_region_options_t.kind is not what the memory is"};
-    if (served != XFER_OK) return {served, 0, 0, "no transport of this build serves device memory"};
     auto *const base = static_cast<uint8_t *>(address);
-    if (check_start(options.access, base, kind, why) != XFER_OK) return why;
+    Memory memory;
+    if (look_at(*engine, options.kind, base, length, memory, why) != XFER_OK) return why;
+    if (check_start(options.access, base, memory.kind, why) != XFER_OK) return why;
     auto opened = engine->regions().open(options, base, length);
     if (!opened) return opened.error();
     *region = reinterpret_cast<xfer_region_t *>(*opened);

@@ -48,14 +48,27 @@ inline Status check_access(const RemoteRegion &remote, Dir dir, Failure &why) {
     return refuse(why, XFER_EACCESS, kLacks[static_cast<size_t>(dir)]);
 }
 
-inline Status check_local(const Engine &engine, uint64_t address, uint64_t length, Failure &why) {
+inline Status check_served(const Engine &engine, const Memory &memory, Failure &why) {
+    if (engine.kinds() >> memory.kind & 1) return XFER_OK;
+    return refuse(why, XFER_EMEMKIND, Text("no transport of this build serves ") + name_of(memory));
+}
+
+// `memory`: what the call has looked at last, so that an allocation is asked about once.
+inline Status check_local(const Engine &engine, uint64_t address, uint64_t length, Memory &memory,
+                          Failure &why) {
     if (length == 0) return XFER_OK;
     if (!address) return invalid(why, "local is NULL");
     if (address + length < address) return refuse(why, XFER_ERANGE, "the local range wraps around");
-    uint32_t kind = 0;
-    const Status status = engine.kind_of(reinterpret_cast<const void *>(address), length, kind);
-    return status ? refuse(why, status, "the local memory is of a kind that nothing serves")
-                  : XFER_OK;
+    if (memory.holds(address, length)) return XFER_OK;
+    const auto *local = reinterpret_cast<const void *>(address);
+    if (Status status = engine.device().look(local, length, memory, why); status != XFER_OK)
+        return status;
+    return check_served(engine, memory, why);
+}
+
+inline Status check_local(const Engine &engine, uint64_t address, uint64_t length, Failure &why) {
+    Memory memory;
+    return check_local(engine, address, length, memory, why);
 }
 
 inline Status check_notify_data(const void *data, uint64_t length, Failure &why) {

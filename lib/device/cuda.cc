@@ -2,35 +2,114 @@
 #include "device/cuda.h"
 
 #include <dlfcn.h>
+#include <fmt/format.h>
 
-#include "xfer/xfer.h"
+#include <iterator>
+
+#include "util/mapped.h"
 
 namespace xfer {
+namespace {
 
-// Ordinary host memory is unknown to the driver, which answers with an error. Managed memory may be
-// touched by the CPU wherever it resides. A range is judged by both of its ends: an allocation is
-// of one kind.
-uint32_t CudaDevice::kind_of(const void *address, uint64_t length) const {
-    const auto first = reinterpret_cast<unsigned long long>(address);
-    for (const auto pointer : {first, first + (length ? length - 1 : 0)}) {
-        unsigned type = 0;
-        if (table_.cuPointerGetAttribute(&type, CudaTable::kMemoryType, pointer) != 0) continue;
-        if (type != CudaTable::kDeviceMemory) continue;
-        unsigned managed = 0;
-        if (table_.cuPointerGetAttribute(&managed, CudaTable::kIsManaged, pointer) == 0 && managed)
-            continue;
-        return XFER_MEM_CUDA;
+// What the driver is asked about a pointer, all at once.
+constexpr CUpointer_attribute kAttributes[] = {
+    CU_POINTER_ATTRIBUTE_MEMORY_TYPE,    CU_POINTER_ATTRIBUTE_CONTEXT,
+    CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+    CU_POINTER_ATTRIBUTE_IS_MANAGED,     CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
+    CU_POINTER_ATTRIBUTE_BUFFER_ID,      CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+    CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+};
+
+// It leaves alone what it does not know.
+struct Answer {
+    CUmemorytype type{};  // 0: not its memory
+    CUcontext context = nullptr;
+    CUmemoryPool pool = nullptr;
+    int device = -1;
+    uint64_t managed = 0, exportable = 0;  // by cuIpcGetMemHandle; it writes one byte, or four
+    unsigned long long id = 0;
+    CUdeviceptr base = 0;
+    size_t size = 0;
+
+    CUresult ask(const CudaTable &table, uint64_t address) {
+        void *fields[] = {&type,       &context, &pool, &device, &managed,
+                          &exportable, &id,      &base, &size};
+        static_assert(std::size(kAttributes) == std::size(fields));
+        auto *const attributes = const_cast<CUpointer_attribute *>(kAttributes);  // it only reads
+        return table.cuPointerGetAttributes(std::size(fields), attributes, fields, address);
     }
-    return XFER_MEM_HOST;
+
+    // What the four ways to get device memory differ in.
+    Memory::Origin origin() const {
+        if (type == CU_MEMORYTYPE_HOST) return Memory::Origin::pinned;
+        if (managed) return Memory::Origin::managed;
+        if (pool) return Memory::Origin::pooled;
+        if (!context) return Memory::Origin::mapped;
+        return exportable ? Memory::Origin::allocated : Memory::Origin::imported;
+    }
+};
+
+Status past_the_end(const Memory &memory, uint64_t address, uint64_t length, Failure &why) {
+    why = {XFER_ERANGE, XFER_ORIGIN_NONE, 0,
+           fmt::format("{} bytes at {:#x} go past the end of their {} bytes at {:#x}, {}", length,
+                       address, memory.size, memory.base, std::string_view(name_of(memory)))};
+    return why.status;
+}
+
+Status not_mapped(uint64_t address, Failure &why) {
+    why = {XFER_ERANGE, XFER_ORIGIN_NONE, 0,
+           fmt::format("{:#x} is reserved for a device, and nothing is mapped", address)};
+    return why.status;
+}
+
+Status untold(CUresult result, Failure &why) {
+    why = {XFER_EMEMKIND, XFER_ORIGIN_CUDA, result,
+           fmt::format("the driver cannot tell what the memory is: CUDA error {}",
+                       static_cast<int>(result))};
+    return why.status;
+}
+
+}  // namespace
+
+// There is no device memory before the driver is initialised. Where it fails for another reason,
+// host memory goes on, and what the CPU cannot read is a device's.
+Status CudaDevice::look(const void *pointer, uint64_t length, Memory &memory, Failure &why) const {
+    memory = {};
+    const auto address = reinterpret_cast<uint64_t>(pointer);
+    Answer answer;
+    const CUresult result = answer.ask(table_, address);
+    if (result == CUDA_ERROR_NOT_INITIALIZED) return XFER_OK;
+    if (result != CUDA_SUCCESS) return is_readable(pointer) ? XFER_OK : untold(result, why);
+    if (!answer.type) return answer.size ? not_mapped(address, why) : XFER_OK;
+    Memory found;
+    found.origin = answer.origin();
+    found.kind = found.origin > Memory::Origin::managed ? XFER_MEM_CUDA : XFER_MEM_HOST;
+    found.device = answer.device;
+    found.base = answer.base, found.size = answer.size;
+    found.id = answer.id;
+    if (found.size && !found.holds(address, length)) {
+        // A part of it may be pinned: to the CPU that is all the same.
+        if (found.origin == Memory::Origin::pinned) return XFER_OK;
+        return past_the_end(found, address, length, why);
+    }
+    memory = found;
+    return XFER_OK;
 }
 
 // The handle stays open: other parts of the process may hold what comes from it.
 bool load_cuda(CudaTable &table) {
     void *driver = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!driver) return false;
-    table.cuPointerGetAttribute = reinterpret_cast<decltype(table.cuPointerGetAttribute)>(
-        ::dlsym(driver, "cuPointerGetAttribute"));
-    return table.cuPointerGetAttribute != nullptr;
+    const auto find =
+        reinterpret_cast<PFN_cuGetProcAddress_v11030>(::dlsym(driver, "cuGetProcAddress"));
+    if (!find) return false;
+    const auto resolve = [find](const char *name, int version, auto &function) {
+        void *found = nullptr;
+        const CUresult result = find(name, &found, version, CU_GET_PROC_ADDRESS_DEFAULT);
+        function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(found);
+        return result == CUDA_SUCCESS && found;
+    };
+    return resolve("cuPointerGetAttributes", 7000, table.cuPointerGetAttributes);
 }
 
 }  // namespace xfer

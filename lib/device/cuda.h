@@ -1,30 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of the CUDA driver that tells what a pointer is, opened at run time so that one binary
-// runs everywhere.
+// The CUDA driver, opened at run time so that one binary runs everywhere. Types and numbers are
+// those of its own header; nothing here initialises it, or asks for or changes a context.
 #pragma once
+
+#include <cudaTypedefs.h>
 
 #include "device/device.h"
 
 namespace xfer {
 
-// Named and numbered as in cuda.h.
+// What is called of it. A name ends with the version that is asked for.
 struct CudaTable {
-    int (*cuPointerGetAttribute)(void *data, int attribute, unsigned long long pointer) = nullptr;
-
-    static constexpr int kMemoryType = 2, kIsManaged = 8;  // CU_POINTER_ATTRIBUTE_*
-    static constexpr unsigned kDeviceMemory = 2;           // CU_MEMORYTYPE_DEVICE
+    PFN_cuPointerGetAttributes_v7000 cuPointerGetAttributes = nullptr;
 };
 
 class CudaDevice final : public Device {
 public:
     explicit CudaDevice(const CudaTable &table) : table_(table) {}
-    uint32_t kind_of(const void *address, uint64_t length) const override;
+    Status look(const void *address, uint64_t length, Memory &memory, Failure &why) const override;
 
 private:
     const CudaTable table_;
 };
 
-// False if the driver is not installed.
+// False if the driver is not installed, or older than 11.3.
 bool load_cuda(CudaTable &table);
 
 }  // namespace xfer

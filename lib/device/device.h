@@ -1,16 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
-// What memory is this? The driver is asked, the caller's label is only a hint. Thread: any.
+// What memory is this? Its driver is asked, the caller's label is only a hint. Thread: any.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 
+#include "util/status.h"
+
 namespace xfer {
+
+struct Memory {
+    enum class Origin : uint8_t {
+        plain,      // no driver knows it
+        pinned,     // the host's, and a device reaches it
+        managed,    // moves between host and device, and the CPU may touch it
+        allocated,  // by cuMemAlloc, and so on: what follows is a device's
+        pooled,     // cuMemAllocAsync
+        imported,   // cuIpcOpenMemHandle: it is another process's
+        mapped      // cuMemMap
+    };
+
+    uint32_t kind = XFER_MEM_HOST;  // XFER_MEM_*: whose it is to touch
+    Origin origin = Origin::plain;
+    int32_t device = -1;  // as the driver counts, of all but plain memory
+    // The allocation. Of mapped memory: what was reserved, in which there may be many mappings.
+    uint64_t base = 0, size = 0;  // 0 where no driver knows them
+    uint64_t id = 0;              // another one once the address was freed and is used again
+
+    bool holds(uint64_t address, uint64_t length) const {
+        const uint64_t offset = address - base;
+        return offset <= size && length <= size - offset;
+    }
+};
+
+// "memory of CUDA device 0", for who reads an error.
+Text name_of(const Memory &memory);
 
 class Device {
 public:
     virtual ~Device() = default;
-    virtual uint32_t kind_of(const void *address, uint64_t length) const = 0;  // XFER_MEM_*
+    // Of `length` bytes, at least one, that do not wrap around. XFER_ERANGE: they go past the end
+    // of the allocation that they begin in.
+    virtual Status look(const void *address, uint64_t length, Memory &memory,
+                        Failure &why) const = 0;
 };
 
 // Asks CUDA where its driver is installed; everything is host memory where none is.

@@ -2,6 +2,7 @@
 #include "util/mapped.h"
 
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -15,6 +16,14 @@ bool is_mapped(const void *address, uint64_t length) {
     const uint64_t begin = first & ~(page - 1);
     const uint64_t bytes = first + length - begin;
     return ::msync(reinterpret_cast<void *>(begin), bytes, MS_ASYNC) == 0 || errno != ENOMEM;
+}
+
+// The kernel reads the set of signals before it finds out that there is nothing to do with it.
+bool is_readable(const void *address) {
+    constexpr uint64_t kWord = 8;
+    const uint64_t word = reinterpret_cast<uint64_t>(address) & ~(kWord - 1);
+    ::syscall(SYS_rt_sigprocmask, ~0, word, nullptr, kWord);
+    return errno != EFAULT;
 }
 
 }  // namespace xfer

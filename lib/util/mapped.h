@@ -9,4 +9,7 @@ namespace xfer {
 // False if a page of it is not mapped now. One system call, whatever the length.
 bool is_mapped(const void *address, uint64_t length);
 
+// False if the CPU cannot read the word at `address`: it is not mapped, or mapped without access.
+bool is_readable(const void *address);
+
 }  // namespace xfer

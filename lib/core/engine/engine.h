@@ -45,11 +45,7 @@ public:
     // ---- any thread
     uint64_t age_ms() const;
     uint64_t kinds() const { return uint64_t{1} << XFER_MEM_HOST; }  // of memory that it moves
-    // XFER_EMEMKIND if nobody serves it.
-    Status kind_of(const void *address, uint64_t length, uint32_t &kind) const {
-        kind = device_->kind_of(address, length);
-        return kinds() >> kind & 1 ? XFER_OK : XFER_EMEMKIND;
-    }
+    const Device &device() const { return *device_; }
     // `room`: bytes for `bound` and its NUL; too few of them, and nothing listens.
     Status listen(const Uri &uri, const xfer_listen_options_t &options, size_t room,
                   std::string &bound, Failure &why);
