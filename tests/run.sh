@@ -99,6 +99,7 @@ default_suites() { # arguments of ctest
     suite clients 400 gcc tests/clients "$@"
     suite quickstart 90 gcc tests/quickstart "$@"
     suite perf 90 gcc tests/perf "$@"
+    suite cuda 120 gcc tests/cuda "$@"
 }
 
 # All folders at once, so that what waits does so beside each other; random and repeated tests do less of it, and most

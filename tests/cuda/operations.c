@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The C ABI with memory of a real GPU on either side: device memory is refused, told by its device,
+ * and left alone; pinned and managed memory moves as any of the host's, between two processes. */
+#include <string.h>
+
+#include "fixture.h"
+#include "gpu.h"
+
+enum { kSize = 1 << 20, kDevicePattern = 0x5a };
+
+static bool has_gpu(void) {
+    const char *why = gpu_open();
+    if (why != NULL) print_message("skipped: no GPU: %s\n", why);
+    return why == NULL;
+}
+
+static CUcontext current(void) {
+    CUcontext context;
+    GPU(cuCtxGetCurrent(&context));
+    return context;
+}
+
+/* ---- memory of the device ---- */
+
+typedef struct DeviceMemory {
+    CUdeviceptr address;
+    const char *name; /* in what is refused */
+} DeviceMemory;
+
+enum { kDeviceKinds = 3 };
+static size_t mapped_size;
+
+static void take_device(DeviceMemory memory[kDeviceKinds]) {
+    GPU(cuMemAlloc(&memory[0].address, kSize));
+    GPU(cuMemAllocAsync(&memory[1].address, kSize, NULL));
+    memory[2].address = gpu_map(1, &mapped_size);
+    memory[0].name = memory[1].name = "memory of CUDA device 0";
+    memory[2].name = "memory of CUDA device 0, mapped by cuMemMap";
+    for (int i = 0; i < kDeviceKinds; i++)
+        GPU(cuMemsetD8(memory[i].address, kDevicePattern, kSize));
+    GPU(cuCtxSynchronize());
+}
+
+/* Nobody has written to it. */
+static void give_back(DeviceMemory memory[kDeviceKinds]) {
+    uint8_t *seen = test_memory(kSize), *wanted = test_memory(kSize);
+    memset(wanted, kDevicePattern, kSize);
+    for (int i = 0; i < kDeviceKinds; i++) {
+        GPU(cuMemcpyDtoH(seen, memory[i].address, kSize));
+        assert_memory_equal(seen, wanted, kSize);
+    }
+    GPU(cuMemFree(memory[0].address));
+    GPU(cuMemFreeAsync(memory[1].address, NULL));
+    gpu_unmap(memory[2].address, 1, mapped_size);
+}
+
+static void assert_says(const xfer_error_t *err, const char *part) {
+    if (strstr(err->message, part) == NULL) fail_msg("'%s' is not in '%s'", part, err->message);
+}
+
+static void assert_batch_refuses(Pair *pair, const DeviceMemory *memory) {
+    const uint64_t length = 4096;
+    xfer_batch_t *batch;
+    xfer_error_t err;
+    void *local = (void *)memory->address;
+    assert_status(xfer_batch_open(pair->ep, NULL, &batch, NULL), XFER_OK);
+    assert_status(xfer_batch_put(batch, local, &pair->ref, 0, length), XFER_EMEMKIND);
+    assert_status(xfer_batch_get(batch, local, &pair->ref, 0, length), XFER_EMEMKIND);
+    xfer_span_t spans[] = {{(uintptr_t)pair->memory, 0, 8}, {memory->address + 16, 8, 8}};
+    assert_status(
+        xfer_batch_add_spans(batch, XFER_OP_PUT, &pair->ref, spans, sizeof *spans, 2, &err),
+        XFER_EMEMKIND);
+    assert_says(&err, "span 1");
+    assert_says(&err, memory->name);
+    xfer_strided_t strided = {.size = sizeof strided,
+                              .local = memory->address,
+                              .local_stride = 64,
+                              .remote = &pair->ref,
+                              .remote_stride = 64,
+                              .length = 64,
+                              .count = 16};
+    assert_status(xfer_batch_add_strided(batch, XFER_OP_GET, &strided, &err), XFER_EMEMKIND);
+    assert_says(&err, memory->name);
+    const uint32_t pages[] = {0, 3};
+    xfer_page_base_t base = {.local = memory->address, .remote = &pair->ref};
+    xfer_pages_t table = {.size = sizeof table,
+                          .base_size = sizeof base,
+                          .index_size = 4,
+                          .length = 64,
+                          .count = 2,
+                          .base_count = 1,
+                          .local_pages = pages,
+                          .remote_pages = pages,
+                          .bases = &base};
+    assert_status(xfer_batch_add_pages(batch, XFER_OP_PUT, &table, &err), XFER_EMEMKIND);
+    assert_says(&err, memory->name);
+    assert_status(xfer_batch_close(batch), XFER_OK);
+}
+
+static void assert_region_refused(Host *host, const DeviceMemory *memory) {
+    xfer_region_options_t options = {.size = sizeof options, .access = XFER_READ | XFER_WRITE};
+    xfer_region_t *region;
+    xfer_error_t err;
+    void *address = (void *)memory->address;
+    assert_status(xfer_region_open(host->engine, &options, address, kSize, &region, &err),
+                  XFER_EMEMKIND);
+    assert_says(&err, memory->name);
+    options.kind = XFER_MEM_HOST;
+    assert_status(xfer_region_open(host->engine, &options, address, kSize, &region, &err),
+                  XFER_EMEMKIND);
+    assert_says(&err, "XFER_MEM_HOST");
+    assert_says(&err, memory->name);
+}
+
+static void assert_refused(Pair *pair, const DeviceMemory *memory) {
+    void *local = (void *)memory->address;
+    const uint64_t sizes[] = {1, 4096, kSize};
+    for (int i = 0; i < 3; i++) {
+        assert_status(put_now(pair->client, pair->ep, local, &pair->ref, 0, sizes[i]),
+                      XFER_EMEMKIND);
+        assert_status(get_now(pair->client, pair->ep, local, &pair->ref, 0, sizes[i]),
+                      XFER_EMEMKIND);
+        assert_status(xfer_send(pair->ep, local, sizes[i], 1, 1, NULL), XFER_EMEMKIND);
+        assert_status(
+            xfer_recv(pair->client->engine, NULL, local, sizes[i], 1, ~UINT64_C(0), 1, NULL),
+            XFER_EMEMKIND);
+    }
+    assert_batch_refuses(pair, memory);
+    assert_region_refused(pair->server, memory);
+}
+
+static void test_device_memory_is_refused(void **state) {
+    Pair pair;
+    DeviceMemory memory[kDeviceKinds];
+    if (!has_gpu()) skip();
+    pair_open(&pair, *state, kSize);
+    take_device(memory);
+    for (int i = 0; i < kDeviceKinds; i++)
+        assert_refused(&pair, &memory[i]);
+    assert_ptr_equal(current(), gpu.context);
+    /* The same in a thread of which nothing is known. */
+    GPU(cuCtxSetCurrent(NULL));
+    for (int i = 0; i < kDeviceKinds; i++)
+        assert_refused(&pair, &memory[i]);
+    assert_null(current());
+    GPU(cuCtxSetCurrent(gpu.context));
+    give_back(memory);
+}
+
+static void test_past_the_end(void **state) {
+    Pair pair;
+    CUdeviceptr device, managed;
+    if (!has_gpu()) skip();
+    pair_open(&pair, *state, 2 * kSize);
+    GPU(cuMemAlloc(&device, kSize));
+    GPU(cuMemAllocManaged(&managed, kSize, CU_MEM_ATTACH_GLOBAL));
+    const CUdeviceptr both[] = {device, managed};
+    for (int i = 0; i < 2; i++) {
+        void *local = (void *)both[i];
+        assert_status(put_now(pair.client, pair.ep, local, &pair.ref, 0, kSize + 1), XFER_ERANGE);
+        assert_status(get_now(pair.client, pair.ep, (char *)local + kSize - 1, &pair.ref, 0, 2),
+                      XFER_ERANGE);
+    }
+    GPU(cuMemFree(device));
+    GPU(cuMemFree(managed));
+}
+
+/* ---- host memory that the driver knows ---- */
+
+typedef enum HostKind { kPinned, kRegistered, kManaged, kHostKinds } HostKind;
+
+static uint8_t *take_host(HostKind kind) {
+    void *memory = NULL;
+    CUdeviceptr managed;
+    switch (kind) {
+    case kPinned:
+        GPU(cuMemHostAlloc(&memory, kSize, CU_MEMHOSTALLOC_PORTABLE));
+        break;
+    case kRegistered:
+        memory = test_memory(kSize);
+        GPU(cuMemHostRegister(memory, kSize, CU_MEMHOSTREGISTER_PORTABLE));
+        break;
+    default:
+        GPU(cuMemAllocManaged(&managed, kSize, CU_MEM_ATTACH_GLOBAL));
+        memory = (void *)managed;
+    }
+    return memory;
+}
+
+static void give_host(HostKind kind, uint8_t *memory) {
+    switch (kind) {
+    case kPinned:
+        GPU(cuMemFreeHost(memory));
+        break;
+    case kRegistered:
+        GPU(cuMemHostUnregister(memory));
+        break;
+    default:
+        GPU(cuMemFree((CUdeviceptr)memory));
+    }
+}
+
+/* Managed memory lives on the device after this, until the CPU touches it. */
+static void set(HostKind kind, uint8_t *memory, uint8_t value) {
+    if (kind != kManaged) {
+        memset(memory, value, kSize);
+        return;
+    }
+    GPU(cuMemsetD8((CUdeviceptr)memory, value, kSize));
+    GPU(cuCtxSynchronize());
+}
+
+static const uint64_t sizes[] = {1, 8, 4096, 65536, kSize};
+enum { kSizes = sizeof sizes / sizeof sizes[0] };
+
+/* Into the memory of another process, and back. */
+static void test_host_memory_moves(void **state) {
+    Peer peer;
+    if (!has_gpu()) skip();
+    peer_start(&peer, preferred("tcp://127.0.0.1:0"), kSize, 0);
+    Host *client = host_open(*state);
+    xfer_ep_t *ep = open_ep(client, peer.uri);
+    xfer_ref_t ref = look_up(client, ep, "memory");
+    for (HostKind kind = 0; kind < kHostKinds; kind++) {
+        uint8_t *from = take_host(kind), *to = take_host(kind);
+        for (int i = 0; i < kSizes; i++) {
+            set(kind, from, (uint8_t)(17 * i + kind + 1));
+            set(kind, to, 0);
+            assert_status(put_now(client, ep, from, &ref, 0, sizes[i]), XFER_OK);
+            assert_status(get_now(client, ep, to, &ref, 0, sizes[i]), XFER_OK);
+            assert_memory_equal(from, to, sizes[i]);
+            for (uint64_t at = sizes[i]; at < kSize; at++)
+                assert_int_equal(to[at], 0);
+        }
+        give_host(kind, from);
+        give_host(kind, to);
+    }
+    assert_ptr_equal(current(), gpu.context);
+    host_end(client);
+    peer_kill(&peer);
+}
+
+/* It is lent, and a message comes from it and goes into it. */
+static void test_host_memory_is_lent(void **state) {
+    if (!has_gpu()) skip();
+    Pair pair;
+    pair_open(&pair, *state, kSize);
+    uint8_t *seen = test_memory(kSize);
+    for (HostKind kind = 0; kind < kHostKinds; kind++) {
+        uint8_t *memory = take_host(kind), *into = take_host(kind);
+        xfer_region_t *region =
+            open_region(pair.server, "host", XFER_READ | XFER_WRITE, memory, kSize);
+        xfer_region_info_t info;
+        assert_status(xfer_region_info(region, &info, sizeof info), XFER_OK);
+        assert_int_equal(info.kind, XFER_MEM_HOST);
+        xfer_ref_t ref = look_up(pair.client, pair.ep, "host");
+        for (int i = 0; i < kSizes; i++) {
+            set(kind, memory, (uint8_t)(i + 1));
+            assert_status(get_now(pair.client, pair.ep, seen, &ref, 0, sizes[i]), XFER_OK);
+            assert_int_equal(seen[0], i + 1);
+            assert_int_equal(seen[sizes[i] - 1], i + 1);
+            memset(seen, 0x70 + i, sizes[i]);
+            assert_status(put_now(pair.client, pair.ep, seen, &ref, 0, sizes[i]), XFER_OK);
+            assert_memory_equal(memory, seen, sizes[i]);
+
+            const uint64_t user = 10 + (uint64_t)i;
+            assert_status(
+                xfer_recv(pair.server->engine, NULL, into, kSize, user, ~UINT64_C(0), user, NULL),
+                XFER_OK);
+            assert_status(xfer_send(pair.ep, memory, sizes[i], user, user, NULL), XFER_OK);
+            assert_status(wait_event(pair.client, XFER_EVENT_SEND, user, kPatience).status,
+                          XFER_OK);
+            assert_status(wait_event(pair.server, XFER_EVENT_RECV, user, kPatience).status,
+                          XFER_OK);
+            assert_memory_equal(into, memory, sizes[i]);
+        }
+        assert_status(xfer_region_close(region), XFER_OK);
+        wait_closed(pair.server, region);
+        give_host(kind, memory);
+        give_host(kind, into);
+    }
+}
+
+static const struct CMUnitTest tests[] = {
+    EACH_DISPATCH(test_device_memory_is_refused),
+    ONE_MODE(test_past_the_end),
+    EACH_DISPATCH(test_host_memory_moves),
+    EACH_DISPATCH(test_host_memory_is_lent),
+};
+
+TEST_MAIN(tests)
