@@ -49,14 +49,13 @@ Status copy_checked(const xfer_region_options_t *given, xfer_region_options_t &o
 Status look_at(const Engine &engine, uint32_t hint, const uint8_t *start, uint64_t length,
                Memory &memory, Failure &why) {
     Memory last;
-    if (Status status = engine.device().look(start, length, memory, why); status != XFER_OK)
-        return status;
+    if (Status status = engine.look(start, length, memory, why); status != XFER_OK) return status;
     if (hint && hint != memory.kind)
         return refuse(why, XFER_EMEMKIND,
                       Text("xfer_region_options_t.kind is ") + xfer_memory_name(hint) +
                           ", but it is " + name_of(memory));
     if (Status status = check_served(engine, memory, why); status != XFER_OK) return status;
-    if (Status status = engine.device().look(start + length - 1, 1, last, why); status != XFER_OK)
+    if (Status status = engine.look(start + length - 1, 1, last, why); status != XFER_OK)
         return status;
     if (last.kind == memory.kind) return XFER_OK;
     return refuse(why, XFER_ERANGE,

@@ -59,10 +59,9 @@ inline Status check_local(const Engine &engine, uint64_t address, uint64_t lengt
     if (length == 0) return XFER_OK;
     if (!address) return invalid(why, "local is NULL");
     if (address + length < address) return refuse(why, XFER_ERANGE, "the local range wraps around");
-    if (memory.holds(address, length)) return XFER_OK;
+    if (memory.holds(address, length) || engine.is_served(address, length)) return XFER_OK;
     const auto *local = reinterpret_cast<const void *>(address);
-    if (Status status = engine.device().look(local, length, memory, why); status != XFER_OK)
-        return status;
+    if (Status status = engine.look(local, length, memory, why); status != XFER_OK) return status;
     return check_served(engine, memory, why);
 }
 

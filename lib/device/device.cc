@@ -8,17 +8,6 @@
 #endif
 
 namespace xfer {
-namespace {
-
-class HostOnly final : public Device {
-public:
-    Status look(const void *, uint64_t, Memory &memory, Failure &) const override {
-        memory = {};
-        return XFER_OK;
-    }
-};
-
-}  // namespace
 
 Text name_of(const Memory &memory) {
     switch (memory.origin) {
@@ -45,7 +34,7 @@ std::unique_ptr<Device> make_device() {
     CudaTable table;
     if (load_cuda(table)) return std::make_unique<CudaDevice>(table);
 #endif
-    return std::make_unique<HostOnly>();
+    return nullptr;
 }
 
 }  // namespace xfer

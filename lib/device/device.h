@@ -45,7 +45,7 @@ public:
                         Failure &why) const = 0;
 };
 
-// Asks CUDA where its driver is installed; everything is host memory where none is.
+// Asks CUDA. Null where its driver is not installed: everything is host memory.
 std::unique_ptr<Device> make_device();
 
 }  // namespace xfer

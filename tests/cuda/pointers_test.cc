@@ -152,13 +152,14 @@ struct Lender {
 // Comes first: nothing of the application has called the driver yet.
 TEST_CASE("a driver that nobody has initialised is left so, and all is host memory") {
     device = make_device();
-    std::vector<uint8_t> heap(4096);
-    check_plain(heap.data(), heap.size());
-    void *driver = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-    if (!driver) {
+    if (!device) {
         MESSAGE("skipped: no GPU: no libcuda.so.1");
         return;
     }
+    std::vector<uint8_t> heap(4096);
+    check_plain(heap.data(), heap.size());
+    void *driver = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    REQUIRE(driver);
     const auto get =
         reinterpret_cast<decltype(&cuCtxGetCurrent)>(::dlsym(driver, "cuCtxGetCurrent"));
     CUcontext context = nullptr;

@@ -178,10 +178,11 @@ TEST_CASE("where the driver fails, host memory goes on, and what the CPU can't r
 }
 
 TEST_CASE("host memory is host memory, whatever is installed here") {
+    PolledEngine engine;
     uint8_t local[64];
     Memory memory;
     Failure why;
-    CHECK(make_device()->look(local, sizeof local, memory, why) == XFER_OK);
+    CHECK(engine.inside->look(local, sizeof local, memory, why) == XFER_OK);
     CHECK(memory.kind == XFER_MEM_HOST);
 }
 
@@ -305,4 +306,35 @@ TEST_CASE("a region is of the kind that the driver tells") {
         CHECK_MESSAGE(contains(err.message, row.says), err.message);
         if (region) CHECK(xfer_region_close(region) == XFER_OK);
     }
+}
+
+TEST_CASE("in an open region the driver is not asked, and after its end it is") {
+    Fixture fixture;
+    int &asked = fixture.driver.asked;
+    xfer_ep_t *ep = fixture.engine->ep();
+    const xfer_ref_t ref = PolledEngine::ref(4 * kSize);
+    xfer_region_options_t options{};
+    options.size = sizeof options;
+    xfer_region_t *region = nullptr;
+    REQUIRE(xfer_region_open(fixture.engine->handle(), &options, at(kPinned), kSize, &region,
+                             nullptr) == XFER_OK);
+    const auto add = [&](uint64_t local, uint64_t length) {
+        xfer_batch_t *batch = nullptr;
+        REQUIRE(xfer_batch_open(ep, nullptr, &batch, nullptr) == XFER_OK);
+        asked = 0;
+        const Status status = xfer_batch_put(batch, at(local), &ref, 0, length);
+        CHECK(xfer_batch_close(batch) == XFER_OK);
+        return status;
+    };
+    CHECK(add(kPinned, kSize) == XFER_OK);
+    CHECK(add(kPinned + kSize - 1, 1) == XFER_OK);
+    CHECK(asked == 0);
+    CHECK(add(kPinned + 1, kSize) == XFER_OK);
+    CHECK(asked == 1);
+    CHECK(xfer_region_close(region) == XFER_OK);
+    fixture.driver.free(kPinned);
+    fixture.driver.allocate(Origin::allocated, kPinned, kSize);
+    CHECK(add(kPinned, 16) == XFER_EMEMKIND);
+    CHECK(asked == 1);
+    CHECK(xfer_ep_close(ep) == XFER_OK);
 }

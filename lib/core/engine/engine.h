@@ -45,7 +45,15 @@ public:
     // ---- any thread
     uint64_t age_ms() const;
     uint64_t kinds() const { return uint64_t{1} << XFER_MEM_HOST; }  // of memory that it moves
-    const Device &device() const { return *device_; }
+    // What local memory is. Without a driver all is the host's, and in an open region it is known.
+    Status look(const void *address, uint64_t length, Memory &memory, Failure &why) const {
+        if (device_) return device_->look(address, length, memory, why);
+        memory = {};
+        return XFER_OK;
+    }
+    bool is_served(uint64_t address, uint64_t length) const {
+        return !device_ || regions_.lends(address, length);
+    }
     // `room`: bytes for `bound` and its NUL; too few of them, and nothing listens.
     Status listen(const Uri &uri, const xfer_listen_options_t &options, size_t room,
                   std::string &bound, Failure &why);

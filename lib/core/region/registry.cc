@@ -46,6 +46,7 @@ void RegionRegistry::enter(Regions &prepared) {
     Region &region = *prepared.begin()->second;
     region.users = static_cast<uint32_t>(engine_.shard_count());
     regions_.merge(prepared);
+    if (!region.is_grant()) lent_.add(reinterpret_cast<uint64_t>(region.base), region.length);
     for (size_t i = 0; i < engine_.shard_count(); ++i) {
         RegionChange &change = region.comings[i];
         change.comes = true;
@@ -89,6 +90,7 @@ void RegionRegistry::leave(Region &region, Status why) {
     region.event.status = why;
     region.ListNode<InGrants>::unlink();
     if (!region.name.empty()) names_.erase(region.name);
+    if (!region.is_grant()) lent_.remove(reinterpret_cast<uint64_t>(region.base), region.length);
     region.retain();  // for as long as this takes
     regions_.erase(region.id);
     for (size_t i = 0; i < engine_.shard_count(); ++i)

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <string>
 
+#include "core/region/lent_ranges.h"
 #include "core/region/region.h"
 #include "util/status.h"
 
@@ -42,6 +43,9 @@ public:
     }
     void end_all(ShardCore &last);  // on the last loop, when it ends
 
+    // Of memory of the application's: it lies in a region that is open. Needs no lock.
+    bool lends(uint64_t address, uint64_t length) const { return lent_.holds(address, length); }
+
 private:
     class Renewal;
     using Regions = std::map<uint64_t, Ref<Region>>;
@@ -59,6 +63,7 @@ private:
     mutable std::mutex mutex_;  // names are unique in the engine; not on the way of data
     Regions regions_;
     std::map<std::string, uint64_t, std::less<>> names_;
+    LentRanges lent_;
     EventList unreported_;  // regions that ended after the last loop could tell
 };
 
