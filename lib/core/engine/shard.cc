@@ -50,8 +50,9 @@ bool Shard::visit(Message &message, bool brief) {
         const Visited visited(*this, driven_by_polls_ || !due);
         message.arrive(*this);
     }
+    // A poll is the next turn: what was sent ends there, and what was held back leaves with many.
     const bool leaves =
-        driven_by_polls_ ? !held_back_ || !brief || ++held_ >= kHeldSubmits : !held_back_ && !due;
+        driven_by_polls_ ? held_back_ && (!brief || ++held_ >= kHeldSubmits) : !held_back_ && !due;
     if (leaves) send_deferred();
     return true;
 }
