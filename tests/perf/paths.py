@@ -2,11 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """xfer_perf tells by which path the bytes went, and compares libxfer with limits of that path. No speed is judged."""
 
-import json
 import os
-import subprocess
 import sys
-import tempfile
+
+import calls
 
 TCP = {"stream", "acked, blocking", "acked, spinning"}
 MAPPED = "local (memory mapped)"
@@ -38,10 +37,7 @@ CONDITIONS = ["version", "date", "host", "kernel", "cpu"]
 
 
 def measure(program: str, words: str) -> dict:
-    with tempfile.NamedTemporaryFile(suffix=".json") as file:
-        command = [program, "--rounds", "1", *words.split(), "--seconds", "0.02", "--json", file.name]
-        subprocess.run(command, check=True, timeout=60)
-        return json.load(file)
+    return calls.measure(program, words, "0.02")
 
 
 def check_samples(program: str) -> None:
@@ -74,10 +70,7 @@ def main() -> int:
             if row["ratio"] <= 0:
                 sys.exit(f"{words}: compared with nothing")
     check_samples(program)
-    for words in MISUSES:
-        misused = subprocess.run([program, *words.split()], stderr=subprocess.DEVNULL, timeout=60, check=False)
-        if misused.returncode != 2:
-            sys.exit(f"{words}: taken")
+    calls.refuse_misuses(program, MISUSES)
     return 0
 
 

@@ -3,11 +3,10 @@
 """`xfer_perf rate`: each kind of operation, each way to submit, quiet or not; atomics one at a time; what is measured when
 nothing is said. xfer_perf compares the bytes by itself. No speed is judged."""
 
-import json
 import os
-import subprocess
 import sys
-import tempfile
+
+import calls
 
 POLL = "--dispatch poll --io-threads none --busy"
 TCP = "--transports loopback,tcp"
@@ -55,10 +54,7 @@ MISUSES = [
 
 
 def measure(program: str, words: str) -> dict:
-    with tempfile.NamedTemporaryFile(suffix=".json") as file:
-        command = [program, "--rounds", "1", "--seconds", "0.01", *words.split(), "--json", file.name]
-        subprocess.run(command, check=True, timeout=60)
-        return json.load(file)
+    return calls.measure(program, words, "0.01")
 
 
 def check(words: str, result: dict, what: str, points: list[tuple[int, int]], limits: set[str]) -> None:
@@ -111,10 +107,7 @@ def main() -> int:
         check(words, measure(program, words), what, points, limits)
     check_defaults(program)
     check_hand_overs(program)
-    for words in MISUSES:
-        misused = subprocess.run([program, *words.split()], stderr=subprocess.DEVNULL, timeout=60, check=False)
-        if misused.returncode != 2:
-            sys.exit(f"{words}: taken")
+    calls.refuse_misuses(program, MISUSES)
     return 0
 
 

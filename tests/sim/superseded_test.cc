@@ -53,6 +53,16 @@ void come_again(World &world, Host &who, uint32_t transport, xfer_ep_t *ep, uint
     CHECK(who.wait(user) == XFER_OK);
 }
 
+// A handle by which `data` is copied, without the owner.
+xfer_ep_t *open_near(Host &a, const std::vector<uint8_t> &data) {
+    xfer_ep_t *ep = a.open(kB);
+    REQUIRE(a.lookup(ep, 1) == XFER_OK);
+    for (uint64_t i = 10; i < 30; ++i)
+        REQUIRE(a.put(ep, data.data(), 0, data.size(), i) == XFER_OK);
+    REQUIRE(a.world.net.met["copied"] > 0);
+    return ep;
+}
+
 }  // namespace
 
 TEST_CASE("a region that is closed while a superseded connection still sends from it") {
@@ -193,12 +203,8 @@ TEST_CASE("a notification whose puts a neighbour had copied by a superseded conn
         b.open(kA);
         std::vector<Status> told;
         b.on_notify = [&](const xfer_event_t &event) { told.push_back(event.status); };
-        xfer_ep_t *ep = a.open(kB);
-        REQUIRE(a.lookup(ep, 1) == XFER_OK);
         const std::vector<uint8_t> data(1'000, 5);
-        for (uint64_t i = 10; i < 30; ++i)
-            REQUIRE(a.put(ep, data.data(), 0, data.size(), i) == XFER_OK);
-        REQUIRE(world.net.met["copied"] > 0);
+        xfer_ep_t *ep = open_near(a, data);
         world.net.observer = &watcher;
         world.net.copy_ns_max = 500 * kNsPerMs;
         xfer_batch_t *batch = nullptr;
@@ -227,12 +233,8 @@ TEST_CASE("no more notifications than may begin are told of a superseded connect
         b.open(kA);
         std::vector<uint64_t> told;
         b.on_notify = [&](const xfer_event_t &event) { told.push_back(event.tag); };
-        xfer_ep_t *ep = a.open(kB);
-        REQUIRE(a.lookup(ep, 1) == XFER_OK);
         const std::vector<uint8_t> data(1'000, 5);
-        for (uint64_t i = 10; i < 30; ++i)
-            REQUIRE(a.put(ep, data.data(), 0, data.size(), i) == XFER_OK);
-        REQUIRE(world.net.met["copied"] > 0);
+        xfer_ep_t *ep = open_near(a, data);
         for (auto &[number, path] : world.net.copy_paths)
             for (uint64_t i = 1; i <= 2 * kNotificationSpan; ++i)
                 if (path->channel().transport().number == b.process->number)
