@@ -246,6 +246,22 @@ static void test_expected_in_list(void **state) {
     assert_status(probe_now(client, open_to(client, list, &nobody), 300), XFER_ETIMEDOUT);
 }
 
+/* Another handle has named an address where another engine is: that is told to that handle, and
+ * counts as tried for the others. */
+static void test_expected_beside_another(void **state) {
+    Host *client = host_open(*state);
+    Host *a = open_at(*state, "tcp://127.0.0.1:0"), *b = open_at(*state, "tcp://127.0.0.1:0"),
+         *c = open_at(*state, "tcp://127.0.0.1:0");
+    const xfer_id_t nobody = {.bytes = {1}};
+    char list[600];
+    snprintf(list, sizeof list, "%s,%s", a->uri, b->uri);
+    xfer_ep_t *listed = open_to(client, list, &nobody), *single = open_to(client, c->uri, &nobody);
+    assert_status(xfer_ep_probe(single, 1, WITHIN(kPatience)), XFER_OK);
+    assert_status(probe_now(client, listed, kPatience), XFER_EIDENTITY);
+    assert_status(wait_event(client, XFER_EVENT_PROBE, 1, kPatience).status, XFER_EIDENTITY);
+    assert_status(probe_now(client, single, kPatience), XFER_EIDENTITY);
+}
+
 /* ---- an id alone ---- */
 
 static void test_by_id_alone(void **state) {
@@ -454,6 +470,7 @@ static const struct CMUnitTest tests[] = {
     EACH_MODE(test_list_of_one_that_is_gone),
     EACH_MODE(test_seen_beside_its_own_connection),
     EACH_MODE(test_expected_in_list),
+    EACH_MODE(test_expected_beside_another),
     EACH_MODE(test_by_id_alone),
     EACH_MODE(test_waits_beside_a_wrong_address),
     EACH_MODE(test_nobody_comes),

@@ -206,13 +206,15 @@ TEST_CASE("all addresses are of others once another engine has answered at each"
     Addresses addresses;
     addresses.add("a");
     addresses.add("b");
-    addresses.failed("a", kNow, 0, 0, true);
+    addresses.set_of_other("a", true);
     CHECK_FALSE(addresses.all_of_others());
-    addresses.failed("b", kNow, 0, 0, true);
+    addresses.set_of_other("b", true);
     CHECK(addresses.all_of_others());
     addresses.failed("a", kNow, 0, 0);
+    CHECK(addresses.all_of_others());
+    addresses.set_of_other("a", false);
     CHECK_FALSE(addresses.all_of_others());
-    addresses.failed("a", kNow, 0, 0, true);
+    addresses.set_of_other("a", true);
     addresses.alive(false);
     CHECK_FALSE(addresses.all_of_others());
 }

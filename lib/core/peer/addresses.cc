@@ -95,11 +95,10 @@ Addresses::Next Addresses::next() const {
     return {first.uri, first.not_before};
 }
 
-void Addresses::failed(const std::string &uri, uint64_t now, uint64_t retry_after, uint64_t random,
-                       bool of_other) {
+void Addresses::failed(const std::string &uri, uint64_t now, uint64_t retry_after,
+                       uint64_t random) {
     Address *address = find(uri);
     if (!address) return;  // the peer turned out not to live there
-    address->of_other = of_other;
     const uint32_t doublings = std::min(address->failures++, 10u);
     const uint64_t wait =
         std::max(retry_after, std::min(kBackoffFirstNs << doublings, kBackoffLastNs));
@@ -107,6 +106,10 @@ void Addresses::failed(const std::string &uri, uint64_t now, uint64_t retry_afte
     const uint64_t least = std::max(retry_after, wait / 2);
     address->not_before = now + least + random % (wait / 2 + 1);
     address->turn = ++turns_;
+}
+
+void Addresses::set_of_other(const std::string &uri, bool of_other) {
+    if (Address *address = find(uri)) address->of_other = of_other;
 }
 
 bool Addresses::all_of_others() const {

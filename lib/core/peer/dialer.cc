@@ -117,6 +117,7 @@ void Dialer::dial() {
 void Dialer::begin_attempt(Session *&attempt) {
     ShardCore &shard = peer_.shard;
     auto uri = parse_uri(addresses.next().uri);
+    addresses.set_of_other(addresses.next().uri, false);
     const uint64_t sequence = shard.engine.next_sequence();
     auto *connection = new Session(shard, Side::ours, shard.next_number(), sequence);
     attempt = connection;
@@ -141,17 +142,18 @@ void Dialer::attempt_failed(const std::string &uri, const Failure &why, uint64_t
     ShardCore &shard = peer_.shard;
     last_failure_ = why;
     peer_.note_error(why, uri);
-    addresses.failed(uri, shard.now(), retry_ns, shard.engine.random_u64(),
-                     why.status == XFER_EIDENTITY);
+    addresses.failed(uri, shard.now(), retry_ns, shard.engine.random_u64());
+    if (why.status == XFER_EIDENTITY) addresses.set_of_other(uri, true);
     shard.log().info("peer {}: attempt {} at {} failed: {}: {}",
                      peer_.id ? short_name(*peer_.id) : "unknown", addresses.failures(), uri,
                      xfer_status_name(why.status), why.message);
     if (!addresses.empty() && addresses.next().at <= shard.now()) return;  // the next one, at once
     const Status status = why.status;
-    const bool all_others = status == XFER_EIDENTITY && addresses.all_of_others();
     if (status == XFER_EAUTH || status == XFER_EVERSION || status == XFER_EACCESS)
         return peer_.fail_waiting(why);
-    if (all_others) peer_.fail_misled(why);
+    const bool other = status == XFER_EIDENTITY;
+    if ((other || !addresses.empty()) && addresses.all_of_others())
+        peer_.fail_misled(other ? why : another_engine());
     if (status == kDuplicate || retry_ns) return;
     peer_.requests.end_connects(status);
 }

@@ -17,6 +17,10 @@ class Peer;
 class Session;
 struct WantsDial;
 
+inline Failure another_engine() {
+    return {XFER_EIDENTITY, 0, 0, "another engine answered than the one expected"};
+}
+
 class Dialer final : public TimerSink, public ListNode<WantsDial> {
 public:
     Dialer(Peer &peer, const std::vector<std::string> &known);

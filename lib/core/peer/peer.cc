@@ -183,7 +183,8 @@ bool Peer::resolve_identity(Session &connection, const Identity &identity, Const
     std::unique_ptr<MigrationMessage> move =
         shard.migration.pack(connection, identity, raw, handles.all());
     const std::string at = connection.uri;
-    const Failure other{XFER_EIDENTITY, 0, 0, "another engine answered than the one expected"};
+    const Failure other = another_engine();
+    dialer.addresses.set_of_other(at, true);
     bool stays = false;  // somebody with this address, which is one of several
     for (Endpoint &ep : handles.all()) {
         if (ep.closing) continue;  // its end, which may wait for a receive, is told by this loop
