@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // xfer_put, xfer_get, xfer_atomic, xfer_ep_flush, xfer_cancel.
 #include "api/single.h"
+#include "core/transfer/direct_copy.h"
 #include "transport/atomic.h"
 
 using namespace xfer;
 
 namespace {
+
+bool copy_now(const DirectCopy &copy, EventNode *told) {
+    return copy.piece.length <= kSmall && copy.ep.shard.load()->copy_now(copy, told);
+}
 
 Status start(xfer_ep_t *handle, Dir dir, uint64_t local, const xfer_ref_t *ref, uint64_t offset,
              uint64_t length, uint64_t user, const xfer_op_options_t *given, Failure &why) {
@@ -28,16 +33,23 @@ Status start(xfer_ep_t *handle, Dir dir, uint64_t local, const xfer_ref_t *ref, 
     if (Status status = check_access(*remote, dir, why); status != XFER_OK) return status;
     if (Status status = check_local(engine_of(*ep), local, length, why); status != XFER_OK)
         return status;
-    if (!ep->admit(dir == Dir::put ? OpKind::put : OpKind::get)) return ep->refusal();
+    const OpKind counted = dir == Dir::put ? OpKind::put : OpKind::get;
     const uint32_t kind = dir == Dir::put ? XFER_EVENT_PUT : XFER_EVENT_GET;
+    const bool quiet = (options.flags & XFER_FLAG_QUIET) != 0;
+    const DirectCopy copy{
+        *ep, counted, dir, remote_of(*remote), {local, remote->offset + offset, length}};
+    ep->counters.make_place(counted);
+    if (quiet && copy_now(copy, nullptr)) return XFER_OK;
+    if (!ep->admit(counted)) return ep->refusal();
     Own<Single> single =
         take_operation(engine_of(*ep).singles(), *ep, kind, user, options.timeout_ms);
-    single->quiet = (options.flags & XFER_FLAG_QUIET) != 0;
+    single->quiet = quiet;
+    if (!quiet && copy_now(copy, single.get())) return single.release(), XFER_OK;
     if (options.flags & XFER_FLAG_COPY && length)
         local = reinterpret_cast<uint64_t>(
             copy_bytes(reinterpret_cast<const uint8_t *>(local), length, single->copied));
     set_remote(*single, *remote);
-    single->list.add_strided(dir, 0, {local, remote->offset + offset, length}, 0, 0, 1);
+    single->list.add_strided(dir, 0, {local, copy.piece.offset, length}, 0, 0, 1);
     return post_operation(std::move(single));
 }
 

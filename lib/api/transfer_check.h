@@ -11,7 +11,12 @@ namespace xfer {
 
 inline Status copy_operation(const xfer_op_options_t *given, xfer_op_options_t &options,
                              uint32_t known_flags, Failure &why) {
-    if (Status status = copy_input(given, options, why); status != XFER_OK) return status;
+    const bool plain =
+        given && given->size == sizeof options && !(given->reserved[0] | given->reserved[1]);
+    if (plain)
+        options = *given;
+    else if (Status status = copy_input(given, options, why); status != XFER_OK)
+        return status;
     return check_flags("xfer_op_options_t.flags", options.flags, known_flags, why);
 }
 

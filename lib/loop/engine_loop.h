@@ -74,6 +74,10 @@ public:
         bool locked_ = false;
     };
 
+    // Any thread but one that is inside: the turn lock alone, if it is free, for who asks nothing
+    // of the loop and has no use for its clock.
+    std::unique_lock<std::mutex> try_hold() { return {lock_, std::try_to_lock}; }
+
     // For who is inside: what was deferred meanwhile, as a turn would do it.
     bool has_deferred() const { return !tasks_.empty(); }
     void run_deferred();

@@ -7,7 +7,9 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
+#include "transport/op.h"
 #include "transport/path.h"
 #include "util/fixed_vector.h"
 #include "util/status.h"
@@ -70,6 +72,11 @@ public:
     virtual void drop(std::unique_ptr<Import> import) = 0;
     // The peer says that this region has ended, and so has an allocation that was made with it.
     virtual void withdrawn(RegionId region) = 0;
+    // The initiator, before the call returns, if that needs no more than a copy: a put or get that
+    // the import allows. Nothing: it was not done, or not all of it, and is to be posted.
+    virtual std::optional<Moved> copy_now(const Import &, Dir, const Piece &) {
+        return std::nullopt;
+    }
 
 protected:
     ~OneSidedPath() = default;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
 namespace xfer {
 
@@ -38,27 +39,15 @@ Failure no_ref(const char *what) {
     return {XFER_EINVAL, XFER_ORIGIN_NONE, 0, Text("not a ref: ") + what};
 }
 
-}  // namespace
-
-xfer_ref_t encode_ref(const RemoteRegion &region) {
+// The last good one of this thread: most operations name the same as the one before.
+struct Decoded {
+    bool any = false;
     xfer_ref_t ref{};
-    uint8_t *to = ref.bytes;
-    std::copy(kMagic.begin(), kMagic.end(), to);
-    store<uint32_t>(to + kVersionAt, version_of(region.access));
-    std::copy(region.id.begin(), region.id.end(), to + kIdAt);
-    store<uint64_t>(to + kIncarnationAt, region.incarnation);
-    store<uint64_t>(to + kRegionAt, region.region);
-    store<uint64_t>(to + kKeyAt, region.key);
-    store<uint64_t>(to + kOffsetAt, region.offset);
-    store<uint64_t>(to + kLengthAt, region.length);
-    store<uint32_t>(to + kGenerationAt, region.generation);
-    store<uint32_t>(to + kAccessAt, region.access);
-    store<uint32_t>(to + kKindAt, region.kind);
-    store<uint64_t>(to + kSumAt, sum_of(to));
-    return ref;
-}
+    RemoteRegion region;
+};
+constinit thread_local Decoded decoded;
 
-Result<RemoteRegion> decode_ref(const xfer_ref_t &ref) {
+Result<RemoteRegion> decode(const xfer_ref_t &ref) {
     const uint8_t *from = ref.bytes;
     if (!std::equal(kMagic.begin(), kMagic.end(), from)) return no_ref("a wrong start");
     const uint32_t version = load<uint32_t>(from + kVersionAt);
@@ -84,6 +73,34 @@ Result<RemoteRegion> decode_ref(const xfer_ref_t &ref) {
     if (region.offset + region.length < region.offset) return no_ref("its range wraps");
     if (region.access & ~kAccesses || version != version_of(region.access))
         return no_ref("an access that its version has not");
+    return region;
+}
+
+}  // namespace
+
+xfer_ref_t encode_ref(const RemoteRegion &region) {
+    xfer_ref_t ref{};
+    uint8_t *to = ref.bytes;
+    std::copy(kMagic.begin(), kMagic.end(), to);
+    store<uint32_t>(to + kVersionAt, version_of(region.access));
+    std::copy(region.id.begin(), region.id.end(), to + kIdAt);
+    store<uint64_t>(to + kIncarnationAt, region.incarnation);
+    store<uint64_t>(to + kRegionAt, region.region);
+    store<uint64_t>(to + kKeyAt, region.key);
+    store<uint64_t>(to + kOffsetAt, region.offset);
+    store<uint64_t>(to + kLengthAt, region.length);
+    store<uint32_t>(to + kGenerationAt, region.generation);
+    store<uint32_t>(to + kAccessAt, region.access);
+    store<uint32_t>(to + kKindAt, region.kind);
+    store<uint64_t>(to + kSumAt, sum_of(to));
+    return ref;
+}
+
+Result<RemoteRegion> decode_ref(const xfer_ref_t &ref) {
+    Decoded &last = decoded;
+    if (last.any && !std::memcmp(&last.ref, &ref, sizeof ref)) return last.region;
+    Result<RemoteRegion> region = decode(ref);
+    if (region) last = {true, ref, *region};
     return region;
 }
 

@@ -34,6 +34,8 @@ public:
     virtual bool dispatches() const = 0;
     virtual void dispatch(EventNode &node) = 0;
     virtual void hand_over(EventList &events, uint64_t count) = 0;
+    // The same, of a thread that submits, which is not the loop's driver. Not where loops dispatch.
+    virtual void hand_in(EventNode &node) = 0;
 
 protected:
     ~EventSink() = default;

@@ -49,7 +49,7 @@ public:
         std::lock_guard lock(mutex_);
         bool was_empty = list_.empty();
         list_.append(events);
-        count_.fetch_add(count, std::memory_order_relaxed);
+        count_.fetch_add(count);
         return was_empty;
     }
     EventNode *pop() {
@@ -59,7 +59,9 @@ public:
         if (node) count_.fetch_sub(1, std::memory_order_relaxed);
         return node;
     }
-    uint64_t size() const { return count_.load(std::memory_order_relaxed); }
+    // Sequentially consistent, as the push: who enters a poll and then looks here, and who pushes
+    // and then looks whether somebody polls, do not both miss the other.
+    uint64_t size() const { return count_.load(); }
 
 private:
     std::mutex mutex_;

@@ -61,12 +61,20 @@ void Outbox::hand_over() {
     count_ = 0;
 }
 
+// Behind what is here already, which a turn is due for.
+void Outbox::hand_in(EventNode &node) {
+    if (!events_.empty() || shard_.engine.events().dispatches()) return post(node);
+    shard_.engine.events().hand_in(node);
+}
+
 void Outbox::deliver() {
     hand_over();
     for (uint32_t i = 0; i < kEventsPerTurn && !events_.empty(); ++i) {
         EventNode &node = *events_.pop_front();
         --count_;
+        dispatching_ = true;
         shard_.engine.events().dispatch(node);
+        dispatching_ = false;
     }
     if (!events_.empty()) shard_.loop.defer(shard_);
 }

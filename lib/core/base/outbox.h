@@ -29,16 +29,19 @@ public:
     void notify_peer_down(Endpoint &ep, const Failure &why);
     void end_quietly(EventNode &node);  // without an event; not before this turn's end
 
-    void hand_over();  // now, where another loop may tell what must come later
-    void deliver();    // the turn ends: events, and before them
-    void end_quiet();  // those that have none
+    void hand_over();               // now, where another loop may tell what must come later
+    void hand_in(EventNode &node);  // by a thread that submits, and holds the turn lock
+    void deliver();                 // the turn ends: events, and before them
+    void end_quiet();               // those that have none
     bool empty() const { return events_.empty() && quiet_ends_.empty(); }
+    bool dispatching() const { return dispatching_; }  // a callback runs
 
 private:
     ShardCore &shard_;
     EventList events_;
     EventList quiet_ends_;
     uint64_t count_ = 0;
+    bool dispatching_ = false;
 };
 
 }  // namespace xfer

@@ -25,6 +25,7 @@ class ConnectionLimit;
 class ConnectionMigration;
 class ConnectionTable;
 class CrossShard;
+struct DirectCopy;
 class Inbound;
 class Operation;
 class Peer;
@@ -56,6 +57,9 @@ public:
     virtual bool post(Message &message) = 0;  // false: this shard has ended
     // The same, of what takes little time: the calling thread does it, if nobody is in the loop.
     virtual bool post_brief(Message &message) = 0;
+    // Does it at once, if it has to wait for nothing, and tells its end by `told`; null: nobody is
+    // told. False: it is to be submitted.
+    virtual bool copy_now(const DirectCopy &copy, EventNode *told) = 0;
     // The same, and nothing arrives meanwhile, also if who calls drives the loop: it may hold locks
     // that what arrives would take.
     bool enqueue(Message &message) {

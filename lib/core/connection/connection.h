@@ -62,7 +62,11 @@ public:
     bool send(const Frame &frame, ConstBytes body = {});
     // Lanes by which its bytes are on their way out: on_quiesced follows for each of them.
     uint32_t retire(Target target, Status why);
-    void touch();                                          // it is of use
+    void touch();      // it is of use
+    void note_use() {  // the same, without a clock
+        keepalive.note_use();
+        sink.on_use();
+    }
     bool retiring() const { return quiet_awaited_ != 0; }  // lanes are waited for
 
     // What lacks memory in its turn ends it.

@@ -33,6 +33,15 @@ ImportTable::Found ImportTable::find(const Access &access) {
     return {same ? entry.import.get() : nullptr, false};
 }
 
+const Import *ImportTable::known(const Access &access) {
+    const auto region = access.target().region();
+    const auto at = region ? look(*region) : entries_.end();
+    if (at == entries_.end()) return nullptr;
+    const Entry &entry = at->second;
+    const bool same = entry.generation == access.generation && entry.key == access.key;
+    return same ? entry.import.get() : nullptr;
+}
+
 bool ImportTable::make_room() {
     if (entries_.size() < kMaxImports) return true;
     std::erase_if(entries_,

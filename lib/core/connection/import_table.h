@@ -21,7 +21,8 @@ public:
         bool unknown = false;            // the owner is to be asked
     };
     Found find(const Access &access);
-    void asked(const Access &access);  // may throw
+    const Import *known(const Access &access);  // the same, and asks nobody
+    void asked(const Access &access);           // may throw
     bool waits_for(RegionId region) const;
     // The answer. Null: it can't be reached. `again`: it may be asked for once more.
     void answered(RegionId region, std::unique_ptr<Import> import, bool again);

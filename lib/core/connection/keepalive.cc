@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "core/base/engine_core.h"
 #include "core/base/shard_core.h"
@@ -42,6 +43,7 @@ Failure Keepalive::went_idle() {
 void Keepalive::on_timer(Timer &) {
     ShardCore &shard = connection_.shard;
     const uint64_t heartbeat = shard.engine.options().heartbeat_ms * kNsPerMs;
+    take_use(shard.now());
     connection_.apply({.kind = ConnectionInput::offer_timeout,
                        .now = shard.now(),
                        .last_use = last_use_,
@@ -58,8 +60,13 @@ bool Keepalive::is_quiescent() const {
            connection_.lanes.control().channel->last_heard() > last_use_;
 }
 
+void Keepalive::take_use(uint64_t now) {
+    if (std::exchange(used_, false)) last_use_ = now;
+}
+
 uint64_t Keepalive::check(uint64_t now) {
     if (!is_open(connection_.state())) return kNever;
+    take_use(now);
     ShardCore &shard = connection_.shard;
     const auto &options = shard.engine.options();
     const uint64_t heartbeat = options.heartbeat_ms * kNsPerMs;

@@ -16,6 +16,7 @@ public:
     ~Keepalive();
 
     void count_use(uint64_t now) { last_use_ = now; }
+    void note_use() { used_ = true; }  // since it was looked at last, by who has no clock
     bool idle() const;
     bool may_go() const;  // nothing is under way here, and it can come back
     void offer_end();
@@ -31,10 +32,12 @@ public:
 private:
     void on_timer(Timer &timer) override;
     bool is_quiescent() const;
+    void take_use(uint64_t now);
 
     Connection &connection_;
     Timer offer_{*this};
     uint64_t last_use_ = 0;
+    bool used_ = false;
     uint64_t pinged_ = 0;
     uint64_t rested_ = 0;  // silence until then was agreed on
 };

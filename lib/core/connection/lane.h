@@ -35,6 +35,16 @@ public:
     }
     Caps caps() const;  // of an operation that goes by any of its paths
     void post(Op &op);
+    std::optional<Moved> copy_now(Dir dir, const Access &access, const Piece &piece) {
+        if (state != State::ready) return std::nullopt;
+        const std::optional<Moved> moved = one_sided.copy_now(dir, access, piece);
+        if (moved) count_carried(*moved, piece.length);
+        return moved;
+    }
+    void count_carried(Moved moved, uint64_t bytes) {
+        carried[static_cast<size_t>(moved)].add(bytes);
+        last_moved = moved;
+    }
     bool flush();      // false: there was nothing
     void give_back();  // what its paths refused, or declined, or lost with the connection
     void settle();     // what was lost with its paths ends; it may be started again

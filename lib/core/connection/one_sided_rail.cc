@@ -80,6 +80,13 @@ const Import *OneSidedRail::import_for(const Op &op) {
     return may ? import : nullptr;
 }
 
+std::optional<Moved> OneSidedRail::copy_now(Dir dir, const Access &access, const Piece &piece) {
+    if (!one_sided_ || takes_none() || ops) return std::nullopt;
+    const Import *import = imports_.known(access);
+    if (!import || !(import->access & access_for(dir))) return std::nullopt;
+    return one_sided_->copy_now(*import, dir, piece);
+}
+
 // Where memory lacks it stays unknown.
 void OneSidedRail::request_export(const Access &access) {
     if (!catch_bad_alloc([&] { imports_.asked(access); })) return;

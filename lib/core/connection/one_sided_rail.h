@@ -4,6 +4,7 @@
 // lane's other rail, as a request.
 #pragma once
 
+#include <optional>
 #include <unordered_set>
 
 #include "core/connection/import_table.h"
@@ -18,6 +19,8 @@ public:
 
     void start(OneSidedPath &path, uint32_t max_ops);
     const Import *import_for(const Op &op);  // null: it goes as a request
+    // As the path has it, where nothing that was posted waits.
+    std::optional<Moved> copy_now(Dir dir, const Access &access, const Piece &piece);
     void on_export(const Frame &frame, ConstBytes body);
     bool retire(Target target, Status why);  // false: on_quiesced follows
     void repost();                           // what was declined, as far as there is room

@@ -69,10 +69,7 @@ void Rail::leave(Op &op) {
 
 void Rail::finish(Op &op, Status status) {
     leave(op);
-    if (status == XFER_OK) {
-        lane.carried[static_cast<size_t>(op.moved)].add(op.bytes);
-        lane.last_moved = op.moved;
-    }
+    if (status == XFER_OK) lane.count_carried(op.moved, op.bytes);
     Connection &connection = lane.connection;
     connection.sink.on_done(op, status);
     connection.pump_soon();

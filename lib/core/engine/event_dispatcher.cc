@@ -13,6 +13,12 @@
 
 namespace xfer {
 
+namespace {
+
+constexpr uint32_t kTurnEvery = 16;  // polls that find something
+
+}  // namespace
+
 EventDispatcher::~EventDispatcher() {
     stop();
     UvLoop::abandon(std::move(embedded_));
@@ -116,6 +122,15 @@ void EventDispatcher::hand_over(EventList &events, uint64_t count) {
         loop_->wake();
 }
 
+// Who polls looks at the queue first: it needs to be woken if it may have done so already, or waits
+// for the descriptor.
+void EventDispatcher::hand_in(EventNode &node) {
+    EventList one;
+    one.push_back(node);
+    if (mode_ != Mode::turns) return hand_over(one, 1);
+    if (queue_.push(one, 1) && (gate_.entered() || fd_asked_.load())) loop_->wake();
+}
+
 void EventDispatcher::on_wake() {
     run();
 }
@@ -200,12 +215,23 @@ Status EventDispatcher::poll(xfer_event_t *events, uint32_t event_size, uint32_t
     return gate_.leave() ? XFER_ECLOSED : XFER_OK;
 }
 
+// What is queued is taken without a turn, but for each sixteenth time: peers are served meanwhile.
+bool EventDispatcher::passes() {
+    if (!turned_ || fd_asked_.load() || queue_.size() == 0) return false;
+    passed_ = (passed_ + 1) % kTurnEvery;
+    return passed_ != 0;
+}
+
 void EventDispatcher::take_for(xfer_event_t *events, uint32_t event_size, uint32_t max,
                                uint32_t timeout_ms, uint32_t &count) {
     using Clock = std::chrono::steady_clock;
     while (EventNode *node = unreleased_.pop_front())
         node->released();
     if (ended()) return;  // nothing can come any more
+    if (passes()) {
+        count = take(events, event_size, max);
+        if (count) return;
+    }
     Clock::time_point end{};
     if (timeout_ms && timeout_ms != XFER_NONE)
         end = Clock::now() + std::chrono::milliseconds(timeout_ms);

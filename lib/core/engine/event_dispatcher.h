@@ -45,6 +45,7 @@ public:
     bool dispatches() const override { return mode_ == Mode::with_io; }
     void dispatch(EventNode &node) override;                     // on the dispatching thread
     void hand_over(EventList &events, uint64_t count) override;  // from I/O
+    void hand_in(EventNode &node) override;
     Status poll(xfer_event_t *events, uint32_t event_size, uint32_t max, uint32_t timeout_ms,
                 uint32_t &count);
     Status wake();  // by the user: a poll that waits returns
@@ -71,6 +72,7 @@ private:
     void take_for(xfer_event_t *events, uint32_t event_size, uint32_t max, uint32_t timeout_ms,
                   uint32_t &count);
     uint32_t take(xfer_event_t *events, uint32_t event_size, uint32_t max);
+    bool passes();
     void wait(uint32_t timeout_ms);
     void ring();
 
@@ -85,6 +87,7 @@ private:
     std::thread thread_;
     EventQueue queue_;
     Fd bell_;               // queue mode: readable while something is queued
+    uint32_t passed_ = 0;   // polls without a turn, since the last one
     EventList unreleased_;  // whose data, or last handle, the last poll gave out
     PollGate gate_;
     std::atomic<bool> woken_{false};     // by the user: one poll does not wait

@@ -32,6 +32,7 @@ public:
     }
     void look() { state_.fetch_or(kLooking); }  // who has closed it
     bool looking() const { return state_.load() & kLooking; }
+    bool entered() const { return state_.load() & kInside; }
     bool interrupted() const {
         constexpr uint32_t kBoth = kInside | kClosed;
         return (state_.load() & kBoth) == kBoth;

@@ -28,6 +28,7 @@ public:
 
     bool post(Message &message) override;
     bool post_brief(Message &message) override;
+    bool copy_now(const DirectCopy &copy, EventNode *told) override;
 
     // ---- calls of the user, as messages
     void submit(Operation &operation) override;
@@ -73,6 +74,7 @@ private:
     };
 
     bool visit(Message &message, bool brief);
+    bool copy_inside(const DirectCopy &copy, EventNode *told);
     void send_deferred() noexcept;
     void drain_mailbox();
     void refuse_now(Operation &operation);
@@ -97,6 +99,8 @@ private:
     List<Endpoint, Lingering> lingering_;  // closed but for operations on their way here
     List<Endpoint, Lingering> lent_;       // closed, of PEER events without a PEER_DOWN
     Timer drain_limit_;
+    uint32_t copies_ = 0;   // that were done at once,
+    uint64_t copy_ns_ = 0;  // and how long the one took that was timed last
     bool ended_ = false;
     bool drain_held_ = true;  // by what is under way here
 };

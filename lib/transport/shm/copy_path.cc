@@ -110,6 +110,11 @@ void CopyPath::withdrawn(RegionId region) {
 
 // ---- operations
 
+std::optional<Moved> CopyPath::copy_now(const Import &import, Dir dir, const Piece &piece) {
+    if (closing_) return std::nullopt;
+    return importer_.copy_now(import, dir, piece);
+}
+
 bool CopyPath::post(Op &op) {
     if (closing_ || count_ == max_ops_) return false;
     ++count_;

@@ -49,6 +49,7 @@ public:
     std::unique_ptr<Import> import(ConstBytes key) override;
     void drop(std::unique_ptr<Import> import) override;
     void withdrawn(RegionId region) override;
+    std::optional<Moved> copy_now(const Import &import, Dir dir, const Piece &piece) override;
 
 private:
     using Ops = List<Op, InPath>;

@@ -12,6 +12,7 @@
 // that are delayed.)
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 namespace xfer::shm {
@@ -24,7 +25,7 @@ bool publish(Word &hazard, Word &slot, uint64_t stamp) {
 }
 template <typename Word>
 void clear(Word &hazard) {
-    hazard.store(0);
+    hazard.store(0, std::memory_order_release);
 }
 
 // The owner. True: the neighbour copies still.

@@ -33,12 +33,18 @@ bool disjoint(const uint8_t *a, const uint8_t *b, uint64_t length) {
     return a + length <= b || b + length <= a;
 }
 
-void copy_piece(uint8_t *to, const uint8_t *from, uint64_t length, bool large) {
-    if (length == 0) return;  // which may be nowhere
-    if (large && length >= kStreamed && disjoint(to, from, length))
-        streaming_copy(to, from, length);
+// `region`: where the remote one begins here.
+void copy_piece(Dir dir, const Piece &piece, uint8_t *region, bool large) {
+    if (piece.length == 0) return;  // which may be nowhere
+    const TsanIgnore copies;
+    auto *local = reinterpret_cast<uint8_t *>(piece.local);
+    uint8_t *remote = region + piece.offset;
+    uint8_t *to = dir == Dir::put ? remote : local;
+    const uint8_t *from = dir == Dir::put ? local : remote;
+    if (large && piece.length >= kStreamed && disjoint(to, from, piece.length))
+        streaming_copy(to, from, piece.length);
     else
-        std::memmove(to, from, length);
+        std::memmove(to, from, piece.length);
 }
 
 }  // namespace
@@ -177,41 +183,54 @@ bool Importer::copy(Op &op, std::vector<Piece> &pieces) {
     return done;
 }
 
+std::optional<Moved> Importer::copy_now(const Import &import, Dir dir, const Piece &piece) {
+    const auto &region = static_cast<const Region &>(import);
+    const uint64_t limit = region.key.length;
+    if (piece.offset > limit || piece.length > limit - piece.offset) return std::nullopt;
+    bool done = publish(mine_.hazard, theirs_.slots[region.key.slot], region.key.stamp);
+    if (done && region.here)
+        copy_piece(dir, piece, region.here, false);
+    else if (done)
+        done = ask_kernel(dir, region, {&piece, 1});
+    clear(mine_.hazard);
+    return done ? std::optional(region.way()) : std::nullopt;
+}
+
 bool Importer::copy_here(Op &op, const Region &region, const std::vector<Piece> &pieces) {
     if (op.dir == Dir::atomic) {
         op.before = apply(op.atomic, region.here + pieces[0].offset);
         return true;
     }
-    const TsanIgnore copies;
     const bool large = op.list->bytes() >= kPastCaches;
-    for (const Piece &piece : pieces) {
-        auto *local = reinterpret_cast<uint8_t *>(piece.local);
-        uint8_t *remote = region.here + piece.offset;
-        if (op.dir == Dir::put)
-            copy_piece(remote, local, piece.length, large);
-        else
-            copy_piece(local, remote, piece.length, large);
-    }
+    for (const Piece &piece : pieces)
+        copy_piece(op.dir, piece, region.here, large);
     return true;
 }
 
 bool Importer::copy_there(Op &op, const Region &region, const std::vector<Piece> &pieces) {
-    local_.clear();
-    remote_.clear();
-    for (const Piece &piece : pieces) {
-        local_.push_back({reinterpret_cast<void *>(piece.local), piece.length});
-        remote_.push_back({reinterpret_cast<void *>(region.key.base + piece.offset), piece.length});
-    }
-    // A number is a process's own for as long as it has not ended and been waited for.
-    if (!rendezvous_.there()) return false;
-    const auto call = op.dir == Dir::put ? ::process_vm_writev : ::process_vm_readv;
-    const ssize_t moved =
-        call(rendezvous_.pid(), local_.data(), local_.size(), remote_.data(), remote_.size(), 0);
-    if (moved == static_cast<ssize_t>(op.bytes)) return true;
+    if (ask_kernel(op.dir, region, pieces)) return true;
     // Whose memory the kernel could not reach it does not say. Of the neighbour's its owner tells.
     for (const Piece &piece : pieces)
         op.unmapped |= !is_mapped(reinterpret_cast<void *>(piece.local), piece.length);
     return false;
+}
+
+// False: not all of it was copied.
+bool Importer::ask_kernel(Dir dir, const Region &region, std::span<const Piece> pieces) {
+    local_.clear();
+    remote_.clear();
+    uint64_t bytes = 0;
+    for (const Piece &piece : pieces) {
+        local_.push_back({reinterpret_cast<void *>(piece.local), piece.length});
+        remote_.push_back({reinterpret_cast<void *>(region.key.base + piece.offset), piece.length});
+        bytes += piece.length;
+    }
+    // A number is a process's own for as long as it has not ended and been waited for.
+    if (!rendezvous_.there()) return false;
+    const auto call = dir == Dir::put ? ::process_vm_writev : ::process_vm_readv;
+    const ssize_t moved =
+        call(rendezvous_.pid(), local_.data(), local_.size(), remote_.data(), remote_.size(), 0);
+    return moved == static_cast<ssize_t>(bytes);
 }
 
 }  // namespace xfer::shm

@@ -5,6 +5,8 @@
 
 #include <map>
 #include <memory>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "transport/op.h"
@@ -27,6 +29,8 @@ public:
 
     // Or does it, if it is an atomic. False: it could not be copied after all.
     bool copy(Op &op, std::vector<Piece> &pieces);
+    // Of one piece. Nothing: it was not copied, or not all of it.
+    std::optional<Moved> copy_now(const Import &import, Dir dir, const Piece &piece);
 
 private:
     class Mapping;
@@ -36,6 +40,7 @@ private:
     bool note(const Op &op);
     bool copy_here(Op &op, const Region &region, const std::vector<Piece> &pieces);
     bool copy_there(Op &op, const Region &region, const std::vector<Piece> &pieces);
+    bool ask_kernel(Dir dir, const Region &region, std::span<const Piece> pieces);
 
     const RendezvousSocket &rendezvous_;
     End &mine_, &theirs_;
