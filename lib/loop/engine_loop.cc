@@ -69,6 +69,7 @@ bool EngineLoop::run_tasks() {
     if (tasks_.empty()) return false;
     List<Task> batch;
     batch.append(tasks_);
+    deferred_.store(false, std::memory_order_relaxed);
     while (Task *task = batch.pop_front())
         task->run();
     return true;
@@ -115,7 +116,9 @@ std::unique_ptr<Watch> EngineLoop::watch(int fd, WatchSink &sink, uint32_t wante
 }
 
 void EngineLoop::defer(Task &task) {
-    if (!task.linked()) tasks_.push_back(task);
+    if (task.linked()) return;
+    tasks_.push_back(task);
+    deferred_.store(true, std::memory_order_relaxed);
 }
 
 void EngineLoop::look_at(Poller &poller) {

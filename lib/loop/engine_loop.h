@@ -81,6 +81,10 @@ public:
     // For who is inside: what was deferred meanwhile, as a turn would do it.
     bool has_deferred() const { return !tasks_.empty(); }
     void run_deferred();
+    // What was asked of the loop waits for its turn. Any thread.
+    bool turn_due() const {
+        return woken_.load(std::memory_order_relaxed) || deferred_.load(std::memory_order_relaxed);
+    }
 
     uint64_t now() override { return now_; }
     uint64_t clock() override;
@@ -140,6 +144,7 @@ private:
     bool poll_memory();
 
     List<Task> tasks_;
+    std::atomic<bool> deferred_ = false;  // there are some
     List<Poller, InPolled> polled_;
     WakeSink *wake_sink_ = nullptr;
     std::unique_ptr<Resolver> resolver_;

@@ -81,6 +81,7 @@ static void test_applied_at_once(void **state) {
     for (size_t i = 0; i < 40; i++)
         timed += after.latency[i] - before.latency[i];
     assert_int_equal(timed, 100);
+    if (alone) assert_int_equal(after.latency[0] - before.latency[0], 0);
 }
 
 /* A region that has ended is not written any more; what names it is told so. */
@@ -178,6 +179,132 @@ static void test_descriptor_becomes_readable(void **state) {
     }
 }
 
+static xfer_event_t poll_one(Host *host, uint32_t timeout_ms, uint32_t *count) {
+    xfer_event_t event = {0};
+    assert_status(xfer_engine_poll(host->engine, &event, sizeof event, 1, timeout_ms, count),
+                  XFER_OK);
+    if (*count) host->last_sequence = event.sequence;
+    return event;
+}
+
+/* Also if it is asked for when the event is there already. */
+static void test_descriptor_is_asked_for_later(void **state) {
+    (void)state;
+    Pair pair;
+    open_polled(&pair, true);
+    uint64_t word = 0;
+    uint32_t count = 0;
+    do { /* until the loop has nothing to do */
+        poll_one(pair.client, 5, &count);
+    } while (count);
+    assert_status(xfer_put(pair.ep, &word, &pair.ref, 0, sizeof word, kUser, NULL), XFER_OK);
+    int32_t fd = -1;
+    assert_status(xfer_engine_fd(pair.client->engine, &fd), XFER_OK);
+    struct pollfd readable = {.fd = fd, .events = POLLIN};
+    assert_int_equal(poll(&readable, 1, 1000), 1); /* a timer comes later */
+    pair.client->fd = fd;
+    assert_status(wait_event(pair.client, XFER_EVENT_PUT, kUser, kPatience).status, XFER_OK);
+}
+
+/* A wake-up is for one poll, whatever that finds. */
+static void test_woken_once(void **state) {
+    (void)state;
+    Pair pair;
+    open_polled(&pair, true);
+    uint64_t word = 0;
+    uint32_t count = 0;
+    for (int i = 0; i < 40; i++) {
+        assert_status(xfer_put(pair.ep, &word, &pair.ref, 0, sizeof word, kUser, NULL), XFER_OK);
+        assert_status(xfer_engine_wake(pair.client->engine), XFER_OK);
+        poll_one(pair.client, 0, &count);
+        assert_int_equal(count, 1);
+        const uint64_t begun = now_ms();
+        poll_one(pair.client, 3, &count);
+        assert_int_equal(count, 0);
+        assert_true(now_ms() - begun >= 2);
+    }
+}
+
+/* What a call has left to the next poll leaves with it, though that finds an event at once. */
+static void test_poll_sends(void **state) {
+    (void)state;
+    Pair pair;
+    open_polled(&pair, true);
+    Host *other = host_open(THREAD_MODE);
+    host_listen(other, "tcp://127.0.0.1:0");
+    xfer_ep_t *ep = open_ep(pair.client, other->uri);
+    assert_status(connect_now(pair.client, ep, kPatience), XFER_OK);
+    uint64_t word = 0;
+    for (uint64_t i = 0; i < 40; i++) {
+        uint8_t *into = test_memory(8);
+        assert_status(xfer_recv(other->engine, NULL, into, 8, i, 0, i, NULL), XFER_OK);
+        assert_status(xfer_send(ep, &word, sizeof word, i, i, NULL), XFER_OK);
+        assert_status(xfer_put(pair.ep, &word, &pair.ref, 0, sizeof word, kUser, NULL), XFER_OK);
+        uint32_t count = 0;
+        poll_one(pair.client, 0, &count);
+        const uint64_t end = now_ms() + kPatience / 2;
+        xfer_event_t event;
+        while (!take_event(other, XFER_EVENT_RECV, i, &event))
+            assert_true(now_ms() < end);
+        /* What is left of the two events. */
+        do {
+            poll_one(pair.client, 1, &count);
+        } while (count);
+    }
+}
+
+/* ---- room ---- */
+
+typedef struct Crowd {
+    Pair pair;
+    _Atomic int rooms, stuck, rounds[2], threads;
+} Crowd;
+
+static void count_rooms(Host *host, const xfer_event_t *event) {
+    Crowd *crowd = host->hook_data;
+    if (event->kind == XFER_EVENT_ROOM) atomic_fetch_add(&crowd->rooms, 1);
+}
+
+static void wait_past(Crowd *crowd, _Atomic int *value, int past) {
+    const uint64_t end = now_ms() + kPatience / 4;
+    while (atomic_load(value) <= past && !atomic_load(&crowd->stuck))
+        if (now_ms() > end) atomic_store(&crowd->stuck, 1);
+}
+
+/* Two put at once, each once in a round; who is refused waits for ROOM, and nothing else happens.
+ */
+static void *submit_in_rounds(void *argument) {
+    Crowd *crowd = argument;
+    const int own = atomic_fetch_add(&crowd->threads, 1);
+    static const uint8_t word[8] = {0};
+    for (int i = 0; i < 20000 && !atomic_load(&crowd->stuck); i++) {
+        const int rooms = atomic_load(&crowd->rooms);
+        const xfer_status_t status =
+            xfer_put(crowd->pair.ep, word, &crowd->pair.ref, 0, 8, kUser, NULL);
+        if (status == XFER_EAGAIN) wait_past(crowd, &crowd->rooms, rooms);
+        atomic_fetch_add(&crowd->rounds[own], 1);
+        wait_past(crowd, &crowd->rounds[!own], i);
+    }
+    return NULL;
+}
+
+static void test_room_is_told(void **state) {
+    xfer_engine_options_t server = host_options(*state), client = server;
+    client.max_operations = 1;
+    Crowd crowd = {.rooms = 0};
+    pair_open_with(&crowd.pair, &server, &client, *state, kLength);
+    meet(&crowd.pair);
+    crowd.pair.client->hook_data = &crowd;
+    atomic_store(&crowd.pair.client->hook, count_rooms);
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, submit_in_rounds, &crowd), 0);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    atomic_store(&crowd.pair.client->hook, NULL);
+    assert_int_equal(atomic_load(&crowd.stuck), 0);
+}
+
 /* Each poll finds an event; the peer's questions are answered all the same. */
 static void test_peers_are_served(void **state) {
     (void)state;
@@ -265,9 +392,16 @@ static void test_not_idle(void **state) {
 }
 
 static const struct CMUnitTest tests[] = {
-    EACH_MODE(test_applied_at_once), EACH_MODE(test_region_ended),
-    TEST(test_wakes_a_poll),         TEST(test_descriptor_becomes_readable),
-    TEST(test_peers_are_served),     EACH_MODE(test_from_a_callback),
+    EACH_MODE(test_applied_at_once),
+    EACH_MODE(test_region_ended),
+    TEST(test_wakes_a_poll),
+    TEST(test_descriptor_becomes_readable),
+    TEST(test_descriptor_is_asked_for_later),
+    TEST(test_woken_once),
+    TEST(test_poll_sends),
+    TEST(test_peers_are_served),
+    MODE_TEST(test_room_is_told, 1, "thread/1"),
+    EACH_MODE(test_from_a_callback),
     EACH_MODE(test_not_idle),
 };
 

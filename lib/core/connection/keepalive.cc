@@ -25,6 +25,7 @@ bool Keepalive::may_go() const {
 }
 
 void Keepalive::offer_end() {
+    take_use(connection_.shard.now());  // what is noted later is the peer's sign of life
     connection_.apply({.kind = ConnectionInput::offer_idle_close, .now = connection_.shard.now()});
 }
 
@@ -43,7 +44,6 @@ Failure Keepalive::went_idle() {
 void Keepalive::on_timer(Timer &) {
     ShardCore &shard = connection_.shard;
     const uint64_t heartbeat = shard.engine.options().heartbeat_ms * kNsPerMs;
-    take_use(shard.now());
     connection_.apply({.kind = ConnectionInput::offer_timeout,
                        .now = shard.now(),
                        .last_use = last_use_,

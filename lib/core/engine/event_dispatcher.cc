@@ -215,9 +215,11 @@ Status EventDispatcher::poll(xfer_event_t *events, uint32_t event_size, uint32_t
     return gate_.leave() ? XFER_ECLOSED : XFER_OK;
 }
 
-// What is queued is taken without a turn, but for each sixteenth time: peers are served meanwhile.
+// What is queued is taken without a turn where none is due, but for each sixteenth time: peers are
+// served meanwhile.
 bool EventDispatcher::passes() {
-    if (!turned_ || fd_asked_.load() || queue_.size() == 0) return false;
+    if (!turned_ || queue_.size() == 0 || fd_asked_.load()) return false;
+    if (turned_->turn_due()) return false;
     passed_ = (passed_ + 1) % kTurnEvery;
     return passed_ != 0;
 }
@@ -278,7 +280,8 @@ Status EventDispatcher::fd(int &fd) {
     if (!result) return result.error().status;
     fd = *result;
     // A poll that is about to end may not know it yet, and what is queued meanwhile rings no bell.
-    if (!fd_asked_.exchange(true) && gate_.looking()) loop_->wake();
+    // Nor does what a thread that submits has queued before.
+    if (!fd_asked_.exchange(true) && (gate_.looking() || queue_.size())) loop_->wake();
     return XFER_OK;
 }
 

@@ -93,15 +93,24 @@ bool Shard::copy_inside(const DirectCopy &copy, EventNode *told) {
     if (ep.outstanding.load() != (told ? 1 : 0)) return false;
     Session *live = ep.peer->live();
     if (!live) return false;
-    const bool timed = copy.piece.length > kUntimed || copies_++ % kTimedEvery == 0;
+    const bool brief = copy.piece.length <= kUntimed, timed = !brief || copies_ == 0;
     const uint64_t begun = timed ? loop.clock() : 0;
     if (!copy.run(*live)) return false;
-    if (timed) copy_ns_ = loop.clock() - begun;
-    copy.count(counters, copy_ns_);
-    if (!told) return true;
-    copy.tell(told->event);
-    ep.outstanding.fetch_sub(1);
-    outbox.hand_in(*told);
+    const uint64_t took = timed ? loop.clock() - begun : copy_ns_;
+    if (brief) {
+        copies_ = (copies_ + 1) % kTimedEvery;
+        copy_ns_ = took;
+    }
+    copy.count(counters, took);
+    if (told) {
+        copy.tell(told->event);
+        ep.outstanding.fetch_sub(1);
+        outbox.hand_in(*told);
+    }
+    if (ep.room_wanted.load()) {
+        tell_room(ep);
+        loop.wake();
+    }
     return true;
 }
 
@@ -190,14 +199,18 @@ void Shard::finish(Operation &operation) {
 
 void Shard::operation_ended(Endpoint &ep) {
     ep.outstanding.fetch_sub(1);
-    // Without memory the next one that ends tells it.
-    if (ep.room_wanted.exchange(false) &&
-        !catch_bad_alloc([&] { outbox.notify(ep, XFER_EVENT_ROOM, {}); }))
-        ep.room_wanted.store(true);
+    tell_room(ep);
     if (engine.slots().waiters.load()) loop.defer(*this);
     if (draining_ && ep.peer) ep.peer->drain();
     if (draining_) loop.defer(*this);
     less_busy(ep);
+}
+
+// Without memory the next one that ends tells it.
+void Shard::tell_room(Endpoint &ep) {
+    if (ep.room_wanted.exchange(false) &&
+        !catch_bad_alloc([&] { outbox.notify(ep, XFER_EVENT_ROOM, {}); }))
+        ep.room_wanted.store(true);
 }
 
 void Shard::less_busy(Endpoint &ep) {

@@ -78,6 +78,7 @@ private:
     void send_deferred() noexcept;
     void drain_mailbox();
     void refuse_now(Operation &operation);
+    void tell_room(Endpoint &ep);
     void finish_close(Endpoint &ep);
     void check_ended();
     void check_drained();
@@ -99,8 +100,8 @@ private:
     List<Endpoint, Lingering> lingering_;  // closed but for operations on their way here
     List<Endpoint, Lingering> lent_;       // closed, of PEER events without a PEER_DOWN
     Timer drain_limit_;
-    uint32_t copies_ = 0;   // that were done at once,
-    uint64_t copy_ns_ = 0;  // and how long the one took that was timed last
+    uint32_t copies_ = 0;   // of few bytes, since one was timed,
+    uint64_t copy_ns_ = 0;  // and how long that took
     bool ended_ = false;
     bool drain_held_ = true;  // by what is under way here
 };
