@@ -272,7 +272,7 @@ typedef struct xfer_engine_options {
     uint32_t io_threads;       /* Threads that drive sockets. XFER_NONE: the dispatching side does it. Default: the
                                   engine's choice, today none with THREAD, else 1. */
     uint32_t spin_us;          /* How long to poll before sleeping. XFER_NONE: not at all. Default: the engine's choice,
-                                  today not at all. */
+                                  today up to 50, with 4 CPUs or more, while there is work as often as that. */
     struct uv_loop_s *uv_loop; /* For LOOP. The engine's handles keep uv_run running until its CLOSED; with
                                   XFER_ENGINE_UNREF only between xfer_engine_close, called in the loop's thread, and
                                   CLOSED: until then other handles must, even while operations are under way. */

@@ -17,13 +17,13 @@ constexpr uint64_t kGlancesNs = 10'000;
 
 }  // namespace
 
-Result<std::unique_ptr<OwnLoop>> OwnLoop::open(uint32_t spin_us) {
+Result<std::unique_ptr<OwnLoop>> OwnLoop::open(SpinLimit spin) {
     std::unique_ptr<OwnLoop> loop(new OwnLoop);
     if (Failure why = loop->watched_.open(); why.status != XFER_OK) return why;
     loop->bell_ = std::make_shared<Bell>();
     if (loop->bell_->fd() < 0) return os_failure(errno, "eventfd");
     if (!loop->watched_.add_edge(loop->bell_->fd())) return os_failure(errno, "epoll_ctl");
-    loop->spin_ns_ = uint64_t{spin_us} * 1000;
+    loop->spin_ = spin;
     loop->now_ = loop->clock();
     return loop;
 }
@@ -64,7 +64,6 @@ void OwnLoop::end_driving() {
 
 void OwnLoop::run() {
     begin_driving();
-    eager_ = spin_ns_ > 0;
     ran_ = true;
     while (!stopping_.load(std::memory_order_acquire))
         pass(kNever);
@@ -80,9 +79,9 @@ void OwnLoop::stop() {
 // When a turn of so long ends; 0: at once. Until it has spun it does not sleep.
 uint64_t OwnLoop::until_of(uint64_t timeout_ns) {
     if (timeout_ns == 0) return 0;
-    if (timeout_ns == kNever && !spin_ns_) return kNever;
+    if (timeout_ns == kNever && !spin_.ns()) return kNever;
     const Inside inside(*this);
-    if (spin_ns_) expect(now_ + spin_ns_);
+    expect(now_ + spin_.ns());
     return timeout_ns < kNever - now_ ? now_ + timeout_ns : kNever;
 }
 
@@ -105,9 +104,12 @@ void OwnLoop::pass(uint64_t until) {
     uint64_t sleep_ns = 0;
     {
         const Inside inside(*this);
-        if (std::exchange(ran_, false) && spin_ns_) expect(now_ + spin_ns_);
+        if (std::exchange(ran_, false)) {
+            spin_.worked(now_);
+            expect(now_ + spin_.ns());
+        }
         drain();
-        if (now_ < expected_ || (eager_ && ran_)) until = 0;
+        if (now_ < expected_ || (ran_ && (eager_ || spin_.ns()))) until = 0;
         const bool busy = until == 0 && (ran_ || polls_memory());
         if (busy && !asked_.load() && now_ < looked_ + kGlancesNs) return;
         looked_ = now_;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "loop/engine_loop.h"
+#include "loop/spin_limit.h"
 #include "util/fd.h"
 #include "util/status.h"
 
@@ -13,7 +14,7 @@ namespace xfer {
 class OwnLoop final : public EngineLoop {
 public:
     // Destroyed not while it is driven, when watches and questions are gone.
-    static Result<std::unique_ptr<OwnLoop>> open(uint32_t spin_us);
+    static Result<std::unique_ptr<OwnLoop>> open(SpinLimit spin = SpinLimit::fixed(0));
     void forked() override;
     // When nothing drives it any more: gives its descriptors back. Who enters it finds it as it was
     // left, and nothing to do. Any thread.
@@ -46,7 +47,7 @@ private:
 
     std::shared_ptr<Bell> bell_;
     bool rung_ = false;  // and the loop has not come by since
-    uint64_t spin_ns_ = 0;
+    SpinLimit spin_ = SpinLimit::fixed(0);
     uint64_t looked_ = 0;    // at the descriptors, last
     bool driven_ = false;    // by run(), or by a turn that keeps the descriptor up to date
     bool sleeping_ = false;  // in epoll_wait, or about to be

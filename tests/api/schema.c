@@ -39,6 +39,7 @@ static const struct Member {
     {'s', "options.dispatch"},
     {'i', "options.io_threads"},
     {'i', "options.spin_us"},
+    {'b', "options.spin_adapts"},
     {'b', "options.keyed"},
     {'b', "options.insecure"},
     {'b', "options.checksum"},

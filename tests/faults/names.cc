@@ -56,7 +56,7 @@ bool ask(OwnLoop &loop, std::unique_ptr<Resolver> &resolver, const std::string &
 // How many allocations there were.
 long try_case(long nth) {
     CAPTURE(nth);
-    auto loop = OwnLoop::open(0);
+    auto loop = OwnLoop::open();
     REQUIRE(loop);
     NameServer server;
     ReplyWhenAsked replies(server);

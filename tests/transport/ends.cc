@@ -69,7 +69,7 @@ public:
     Channel &back() override { return *channel; }
 
 private:
-    std::unique_ptr<OwnLoop> loop_ = std::move(*OwnLoop::open(0));
+    std::unique_ptr<OwnLoop> loop_ = std::move(*OwnLoop::open());
 };
 
 struct RendezvousSocket final : AcceptSink {
@@ -122,7 +122,7 @@ public:
 
 private:
     Log log_;
-    std::unique_ptr<OwnLoop> loop_ = std::move(*OwnLoop::open(0));
+    std::unique_ptr<OwnLoop> loop_ = std::move(*OwnLoop::open());
     std::unique_ptr<Transport> transport_;
     RendezvousSocket rendezvous_{[this](std::unique_ptr<Channel> came) {
         came->set_sink(there_);

@@ -51,7 +51,7 @@ struct OnClosed : LoopClosedSink {
 };
 
 std::unique_ptr<OwnLoop> own(uint32_t spin_us = 0) {
-    auto loop = OwnLoop::open(spin_us);
+    auto loop = OwnLoop::open(SpinLimit::fixed(uint64_t{spin_us} * 1000));
     REQUIRE(loop);
     return std::move(*loop);
 }

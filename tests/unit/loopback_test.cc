@@ -13,7 +13,7 @@ namespace {
 constexpr uint64_t kRegion = 7;
 
 struct Self {
-    std::unique_ptr<OwnLoop> loop = std::move(*OwnLoop::open(0));
+    std::unique_ptr<OwnLoop> loop = std::move(*OwnLoop::open());
     RecordingSink sink;
     std::vector<uint8_t> memory = std::vector<uint8_t>(8 << 20);
     std::unique_ptr<Channel> channel = make_loopback_channel(*loop);

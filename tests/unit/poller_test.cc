@@ -66,8 +66,8 @@ struct Word final : Poller, WatchSink {
     std::function<void()> hook;
 };
 
-std::unique_ptr<OwnLoop> own(uint32_t spin_us = 0) {
-    auto loop = OwnLoop::open(spin_us);
+std::unique_ptr<OwnLoop> own(SpinLimit spin = SpinLimit::fixed(0)) {
+    auto loop = OwnLoop::open(spin);
     REQUIRE(loop);
     return std::move(*loop);
 }
@@ -75,9 +75,10 @@ std::unique_ptr<OwnLoop> own(uint32_t spin_us = 0) {
 }  // namespace
 
 TEST_CASE("nothing that is written is missed, whether the loop spins or sleeps") {
-    for (const uint32_t spin_us : {0u, 50u}) {
-        CAPTURE(spin_us);
-        auto loop = own(spin_us);
+    for (const SpinLimit spin :
+         {SpinLimit::fixed(0), SpinLimit::fixed(50'000), SpinLimit::adaptive()}) {
+        CAPTURE(spin.ns());
+        auto loop = own(spin);
         Word word(*loop);
         constexpr uint64_t kWrites = 20'000;
         std::atomic<uint64_t> seen{0};

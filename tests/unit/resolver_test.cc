@@ -33,7 +33,7 @@ struct Answer final : ResolveSink {
 };
 
 std::unique_ptr<OwnLoop> own() {
-    auto loop = OwnLoop::open(0);
+    auto loop = OwnLoop::open();
     REQUIRE(loop);
     return std::move(*loop);
 }

@@ -62,7 +62,7 @@ std::vector<uint8_t> words(HelloKind kind = HelloKind::lane_ready) {
 
 struct Neighbours {
     Log log;
-    std::unique_ptr<OwnLoop> loop = std::move(*OwnLoop::open(0));
+    std::unique_ptr<OwnLoop> loop = std::move(*OwnLoop::open());
     std::unique_ptr<Transport> transport = make_shm(*loop, log);
     Uri at{.scheme = "shm", .host = "test-" + std::to_string(::getpid()), .path = {}};
     RecordingSink here, there;
@@ -191,7 +191,7 @@ struct Raw : Neighbours {
 // that what it shows is mapped.
 struct RawOwner {
     Log log;
-    std::unique_ptr<OwnLoop> loop = std::move(*OwnLoop::open(0));
+    std::unique_ptr<OwnLoop> loop = std::move(*OwnLoop::open());
     std::unique_ptr<Transport> transport = make_shm(*loop, log);
     RecordingSink here;
     std::unique_ptr<Channel> channel;

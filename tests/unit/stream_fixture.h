@@ -106,7 +106,7 @@ inline Uri uri(const std::string &text) {
 }
 
 inline std::unique_ptr<OwnLoop> make_loop() {
-    auto loop = OwnLoop::open(0);
+    auto loop = OwnLoop::open();
     REQUIRE(loop);
     return std::move(*loop);
 }

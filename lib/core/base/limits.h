@@ -22,6 +22,7 @@ constexpr uint32_t kDefaultOperations = 1'024, kMaxOperations = 1'048'576;
 constexpr uint32_t kDefaultMode = 0600;  // of a UNIX socket's file
 constexpr uint32_t kMaxIoThreads = 64;
 constexpr uint32_t kMaxSpinUs = 1'000'000;
+constexpr uint32_t kSpinCpus = 4;  // with fewer, who spins keeps from running who is waited for
 
 // Objects.
 constexpr uint32_t kMaxRegions = 1'048'576;   // of an engine, grants among them

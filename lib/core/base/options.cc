@@ -5,6 +5,7 @@
 
 #include "core/base/limits.h"
 #include "transport/builtin.h"
+#include "util/cpus.h"
 #include "util/uri.h"
 
 namespace xfer {
@@ -53,6 +54,7 @@ Status take_dispatch(const xfer_engine_options_t &given, Options &options, std::
     if (options.io_threads > kMaxIoThreads)
         why = "io_threads is more than " + std::to_string(kMaxIoThreads);
     options.spin_us = given.spin_us == XFER_NONE ? 0 : given.spin_us;
+    options.spin_adapts = !given.spin_us && usable_cpus() >= kSpinCpus;
     if (options.spin_us > kMaxSpinUs) why = "spin_us is more than a second";
     options.unref = given.flags & XFER_ENGINE_UNREF;
     if (options.unref && !loop) why = "flags: XFER_ENGINE_UNREF is for XFER_DISPATCH_LOOP only";

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "loop/spin_limit.h"
 #include "util/log.h"
 #include "util/status.h"
 #include "util/uri.h"
@@ -19,6 +20,10 @@ struct Options {
     uint32_t dispatch = XFER_DISPATCH_THREAD;
     uint32_t io_threads = 0;  // 0: none
     uint32_t spin_us = 0;
+    bool spin_adapts = false;  // by the work that comes; else spin_us
+    SpinLimit spin() const {
+        return spin_adapts ? SpinLimit::adaptive() : SpinLimit::fixed(uint64_t{spin_us} * 1000);
+    }
     uv_loop_s *loop = nullptr;
     xfer_event_cb on_event = nullptr;
     uint64_t user = 0;

@@ -58,6 +58,7 @@ void write_options(JsonWriter &out, const Options &options) {
     out.add("dispatch", kDispatch[options.dispatch]);
     out.add("io_threads", options.io_threads);
     out.add("spin_us", options.spin_us);
+    out.add("spin_adapts", options.spin_adapts);
     out.add("keyed", !options.key.empty());
     out.add("insecure", options.insecure);
     out.add("checksum", options.checksum);

@@ -91,7 +91,7 @@ Failure Engine::add_loop() {
         loops_.push_back(callers_loop_.get());
         return {};
     }
-    auto loop = OwnLoop::open(options_.spin_us);
+    auto loop = OwnLoop::open(options_.spin());
     if (!loop) return loop.error();
     own_loops_.push_back(std::move(*loop));
     loops_.push_back(own_loops_.back().get());

@@ -37,7 +37,7 @@ Failure EventDispatcher::open() {
         embedded_ = std::move(*loop);
         loop_ = callers_ = embedded_.get();
     } else {
-        auto loop = OwnLoop::open(options_.spin_us);
+        auto loop = OwnLoop::open(options_.spin());
         if (!loop) return loop.error();
         own_ = std::move(*loop);
         loop_ = own_.get();
