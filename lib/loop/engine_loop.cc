@@ -66,10 +66,10 @@ void EngineLoop::run_deferred() {
 }
 
 bool EngineLoop::run_tasks() {
+    deferred_.store(false, std::memory_order_relaxed);
     if (tasks_.empty()) return false;
     List<Task> batch;
     batch.append(tasks_);
-    deferred_.store(false, std::memory_order_relaxed);
     while (Task *task = batch.pop_front())
         task->run();
     return true;

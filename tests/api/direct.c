@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "fixture.h"
 
@@ -331,6 +332,32 @@ static void test_peers_are_served(void **state) {
     }
 }
 
+/* Also if it polls seldom: not each sixteenth of its polls serves them then. */
+static void test_peers_are_served_by_seldom_polls(void **state) {
+    (void)state;
+    enum { kQuestions = 10 };
+    Pair pair;
+    open_polled(&pair, true);
+    uint64_t word = 0;
+    xfer_ep_t *back = wait_event(pair.server, XFER_EVENT_PEER, ANY_USER, kPatience).ep;
+    assert_status(xfer_ep_keep(back, 1), XFER_OK);
+    int polls = 0;
+    for (uint64_t question = 1; question <= kQuestions; question++) {
+        assert_status(xfer_ep_probe(back, question, NULL), XFER_OK);
+        xfer_event_t answer;
+        while (!take_event(pair.server, XFER_EVENT_PROBE, question, &answer)) {
+            uint32_t count = 0;
+            assert_status(xfer_put(pair.ep, &word, &pair.ref, 0, sizeof word, kUser, NULL),
+                          XFER_OK);
+            poll_one(pair.client, 0, &count);
+            assert_int_equal(count, 1);
+            assert_true(++polls < 8 * kQuestions);
+            const struct timespec pause = {.tv_nsec = 10 * 1000 * 1000};
+            nanosleep(&pause, NULL);
+        }
+    }
+}
+
 /* ---- submitted by callbacks ---- */
 
 typedef struct Chain {
@@ -400,6 +427,7 @@ static const struct CMUnitTest tests[] = {
     TEST(test_woken_once),
     TEST(test_poll_sends),
     TEST(test_peers_are_served),
+    TEST(test_peers_are_served_by_seldom_polls),
     MODE_TEST(test_room_is_told, 1, "thread/1"),
     EACH_MODE(test_from_a_callback),
     EACH_MODE(test_not_idle),

@@ -87,7 +87,8 @@ private:
     std::thread thread_;
     EventQueue queue_;
     Fd bell_;               // queue mode: readable while something is queued
-    uint32_t passed_ = 0;   // polls without a turn, since the last one
+    uint32_t passed_ = 0;   // polls without a turn, since the last one,
+    uint64_t moment_ = 0;   // and when that was
     EventList unreleased_;  // whose data, or last handle, the last poll gave out
     PollGate gate_;
     std::atomic<bool> woken_{false};     // by the user: one poll does not wait
