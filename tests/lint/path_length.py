@@ -6,8 +6,8 @@
 
 PROGRAM is path_length.c with the library's objects. It executes, instruction by instruction,
 
-  put    xfer_put of 8 B into a mapped region of a neighbour, on a connection that has carried puts before, until
-         xfer_engine_poll has given its event
+  put    xfer_put of 8 B into a mapped region of a neighbour, on a connection that has carried puts before, and the
+         xfer_engine_poll that gives its event, in a busy loop
   open   xfer_ep_open and xfer_ep_connect, until xfer_engine_poll has given PEER_UP
 
 What counts is each .cc file of lib/ that has a function of which an instruction was executed by the initiator. The owner
