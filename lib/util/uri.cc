@@ -142,9 +142,9 @@ std::string to_string(const Uri &uri) {
     if (uri.scheme == "unix") return "unix://" + uri.path;
     if (uri.scheme == "shm") return "shm://" + uri.host;
     const bool v6 = uri.host.find(':') != std::string::npos;
-    std::string text = uri.scheme + "://" + (v6 ? "[" + uri.host + "]" : uri.host) + ":" +
-                       std::to_string(uri.port_low);
-    if (uri.port_high != uri.port_low) text += "-" + std::to_string(uri.port_high);
+    std::string text = uri.scheme + (v6 ? "://[" : "://") + uri.host + (v6 ? "]:" : ":");
+    text += std::to_string(uri.port_low);
+    if (uri.port_high != uri.port_low) text.append("-").append(std::to_string(uri.port_high));
     return text;
 }
 
@@ -162,7 +162,7 @@ std::string uri_of(const sockaddr *address, socklen_t size) {
         std::memcpy(&in, address, sizeof in);
         inet_ntop(AF_INET6, &in.sin6_addr, host, sizeof host);
         uri.host = host;
-        if (in.sin6_scope_id != 0) uri.host += "%" + std::to_string(in.sin6_scope_id);
+        if (in.sin6_scope_id != 0) uri.host.append("%").append(std::to_string(in.sin6_scope_id));
         uri.port_low = uri.port_high = ntohs(in.sin6_port);
     } else if (address->sa_family == AF_UNIX && size > offsetof(sockaddr_un, sun_path)) {
         const char *path =
