@@ -25,21 +25,18 @@ ImportTable::Found ImportTable::find(const Access &access) {
     const auto at = look(*region);
     if (at == entries_.end()) return {nullptr, asked_ < kMaxExportsAsked && make_room()};
     const Entry &entry = at->second;
-    const bool same = entry.generation == access.generation && entry.key == access.key;
-    if (entry.state == Entry::State::unreachable && !same) {
+    if (entry.state == Entry::State::unreachable && !entry.is_for(access)) {
         erase(at);
         return {nullptr, asked_ < kMaxExportsAsked};
     }
-    return {same ? entry.import.get() : nullptr, false};
+    return {known(access), false};
 }
 
 const Import *ImportTable::known(const Access &access) {
     const auto region = access.target().region();
     const auto at = region ? look(*region) : entries_.end();
     if (at == entries_.end()) return nullptr;
-    const Entry &entry = at->second;
-    const bool same = entry.generation == access.generation && entry.key == access.key;
-    return same ? entry.import.get() : nullptr;
+    return at->second.is_for(access) ? at->second.import.get() : nullptr;
 }
 
 bool ImportTable::make_room() {

@@ -34,6 +34,9 @@ private:
     struct Entry {
         enum class State : uint8_t { asked, imported, unreachable } state = State::asked;
         uint64_t generation = 0, key = 0;
+        bool is_for(const Access &access) const {
+            return generation == access.generation && key == access.key;
+        }
         std::unique_ptr<Import> import;
     };
     using Entries = std::map<RegionId, Entry>;
