@@ -5,6 +5,10 @@ using namespace xfer;
 
 namespace {
 
+struct GiveBack {
+    void operator()(Receive *receive) const { receive->released(); }
+};
+
 Status start_recv(xfer_engine_t *engine_handle, xfer_ep_t *ep_handle, void *buffer,
                   uint64_t capacity, uint64_t tag, uint64_t mask, uint64_t user,
                   const xfer_op_options_t *given, Failure &why) {
@@ -24,7 +28,8 @@ Status start_recv(xfer_engine_t *engine_handle, xfer_ep_t *ep_handle, void *buff
     const uint64_t borrowed = takes ? 0 : capacity;
     if (Status status = check_local(*engine, address, borrowed, why); status != XFER_OK)
         return status;
-    auto receive = std::make_unique<Receive>(*engine);
+    std::unique_ptr<Receive, GiveBack> receive(engine->receives().take());
+    receive->engine = engine;
     if (ep) receive->named = Ref(*ep);
     receive->any = !ep;
     receive->tag = tag;
@@ -33,6 +38,7 @@ Status start_recv(xfer_engine_t *engine_handle, xfer_ep_t *ep_handle, void *buff
     receive->capacity = capacity;
     receive->takes = takes;
     receive->timeout_ms = resolve_timeout(*engine, options.timeout_ms);
+    receive->event = {};
     receive->event.kind = XFER_EVENT_RECV;
     receive->event.user = user;
     receive->event.ep = ep_handle;
@@ -40,7 +46,6 @@ Status start_recv(xfer_engine_t *engine_handle, xfer_ep_t *ep_handle, void *buff
     Receive *posted = receive.release();
     if (engine->first_shard().post_brief(*posted)) return XFER_OK;
     receive.reset(posted);
-    engine->receive_queue().ended();
     if (ep) ep->receives.fetch_sub(1);
     return XFER_ECLOSED;
 }

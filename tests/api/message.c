@@ -138,6 +138,11 @@ static void test_from_one(void **state) {
     xfer_id_t id;
     assert_status(xfer_engine_id(other->engine, &id), XFER_OK);
     assert_memory_equal(event.data, &id, sizeof id);
+    /* What named one peer and is over names none when it is used again. */
+    receive(&letters, NULL, &got[0], 8, 5, UINT64_MAX, 3);
+    assert_status(xfer_send(other_ep, &theirs, 8, 5, 2, NULL), XFER_OK);
+    assert_status(received(&letters, 3).status, XFER_OK);
+    assert_int_equal(got[0], 2);
 }
 
 /* The server knows its peers by their messages alone, and answers each by the event's handle. */

@@ -35,7 +35,7 @@ struct Model {
         uint8_t byte = 0;
         const iovec one = vector_of(&byte, 1);
         while (bytes > 0) {
-            const uint64_t room = writer.room();
+            const uint64_t room = writer.room_for({&one, 1});
             if (room == 0) {
                 if (writer.wait()) Interleavings::wait(&writer_bell);
                 continue;
@@ -75,7 +75,7 @@ TEST_CASE("bytes come out as they went in, whatever the pieces") {
                 bytes[i] = static_cast<uint8_t>((sent + i) * 7);
             const size_t first = random() % 50, second = random() % 50;
             const iovec pieces[] = {vector_of(bytes, first), vector_of(bytes + first, second)};
-            const uint64_t room = writer.room();
+            const uint64_t room = writer.room_for(pieces);
             REQUIRE(writer.sane(room));
             sent += writer.write(pieces, std::min(room, kTotal - sent));
         }

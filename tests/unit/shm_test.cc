@@ -623,6 +623,42 @@ TEST_CASE("stamps do not return") {
     CHECK(second.stamp > first.stamp);
 }
 
+TEST_CASE("frames keep their order where the rings are full, and room comes between two of them") {
+    Raw raw;
+    raw.join();
+    shm::End &end = raw.segment->end(shm::Side::acceptor);
+    shm::RingReader<> reader(end.ring, end.data, shm::kRingBytes);
+    std::vector<uint8_t> heard;
+    const auto read = [&](size_t most) {
+        std::vector<uint8_t> bytes(most);
+        const iovec into{bytes.data(), most};
+        bytes.resize(reader.read({&into, 1}, reader.there()));
+        heard.insert(heard.end(), bytes.begin(), bytes.end());
+    };
+    const std::vector<uint8_t> body(kMaxControl);
+    Frame frame;
+    frame.type = FrameType::message;
+    frame.length = kMaxControl;
+    const auto send = [&] {
+        ++frame.seq;
+        REQUIRE(raw.accepted().send(frame, body));
+    };
+    for (uint64_t sent = 0; sent < 2 * shm::kRingBytes; sent += kMaxControl)
+        send();
+    read(100'000);
+    send();
+    const size_t all = frame.seq * (Frame::kSize + kMaxControl);
+    REQUIRE(raw.until([&] {
+        read(shm::kRingBytes);
+        return heard.size() >= all;
+    }));
+    for (uint64_t i = 0; i < frame.seq; ++i) {
+        const auto each = decode_frame(heard.data() + i * (Frame::kSize + kMaxControl));
+        REQUIRE(each);
+        REQUIRE(each->seq == i + 1);
+    }
+}
+
 TEST_CASE("a neighbour that says nonsense is left, and nothing worse") {
     SUBCASE("before it said who it is") {
         Raw raw;
@@ -663,9 +699,13 @@ TEST_CASE("a neighbour that says nonsense is left, and nothing worse") {
         Raw raw;
         raw.join();
         raw.segment->end(shm::Side::acceptor).ring.read.store(1'000'000);
-        Frame ping;
-        ping.type = FrameType::ping;
-        raw.accepted().send(ping, {});
+        // Its index is looked at where the room that was there before does not suffice.
+        const std::vector<uint8_t> body(kMaxControl);
+        Frame message;
+        message.type = FrameType::message;
+        message.length = kMaxControl;
+        for (uint64_t sent = 0; sent <= shm::kRingBytes; sent += kMaxControl)
+            raw.accepted().send(message, body);
         CHECK(raw.ends());
     }
     SUBCASE("a descriptor's packet without one") {

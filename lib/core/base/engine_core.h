@@ -22,6 +22,7 @@ namespace xfer {
 class CancelRequests;
 class Endpoint;
 class Message;
+class Notifications;
 class NotifyCounters;
 class ReceiveQueue;
 class RegionRegistry;
@@ -80,6 +81,7 @@ public:
     EventSink &events() { return *events_; }
     CancelRequests &cancel_requests() { return rooms_.cancel_requests; }
     NotifyCounters &counters() { return rooms_.counters; }
+    Notifications &notifications() { return rooms_.notifications; }
     ReceiveQueue &receive_queue() { return rooms_.receive_queue; }
     RegionRegistry &regions() { return rooms_.regions; }
 
@@ -91,6 +93,7 @@ protected:
     struct Rooms {
         CancelRequests &cancel_requests;
         NotifyCounters &counters;
+        Notifications &notifications;
         ReceiveQueue &receive_queue;
         RegionRegistry &regions;
     };

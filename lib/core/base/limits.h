@@ -58,6 +58,8 @@ constexpr uint64_t kMaxHeldInEngine = 64u << 20;  // of messages that wait, from
 constexpr uint64_t kMaxHeldOfSender = 1u << 20;   // of one of them, over all its connections: twice
                                                   // what one connection may bring along
 constexpr uint64_t kHeldMessage = 256;            // what one costs beside its payload
+constexpr uint32_t kSpareEnvelopes = 256;         // of messages that wait, kept for the next ones,
+constexpr uint32_t kKeptSenders = 64;             // and sums of senders of which none waits
 
 // What a peer may make us hold.
 // Half-open connections, and no more than this part of the descriptors that the process may have.

@@ -20,6 +20,7 @@
 #include "core/transfer/batch.h"
 #include "core/transfer/cancel_request.h"
 #include "core/transfer/flush.h"
+#include "core/transfer/notification.h"
 #include "core/transfer/notify_counter.h"
 #include "core/transfer/single.h"
 #include "device/device.h"
@@ -60,6 +61,7 @@ public:
     std::vector<std::string> addresses();  // that peers may dial, but for what is the engine's own
     OperationPool<Single> &singles() { return singles_; }
     OperationPool<Send> &sends() { return sends_; }
+    OperationPool<Receive> &receives() { return receives_; }
     OperationPool<Flush> &flushes() { return flushes_; }
     bool peek(const Posted &wanted, xfer_message_info_t &info);  // on the first loop
     Status drain(uint32_t timeout_ms, uint64_t user);            // 0: no limit
@@ -118,10 +120,12 @@ private:
 
     RegionRegistry regions_{*this};
     NotifyCounters counters_;
+    Notifications notifications_;
     ReceiveQueue receive_queue_{*this};
     CancelRequests cancel_requests_{*this};
     OperationPool<Single> singles_{cancel_requests_};
     OperationPool<Send> sends_{cancel_requests_};
+    OperationPool<Receive> receives_{cancel_requests_};
     OperationPool<Flush> flushes_{cancel_requests_};
 };
 

@@ -31,12 +31,10 @@ private:
     class Pooled final : public Kind {
     public:
         explicit Pooled(OperationPool &owner) : pool_(owner), cover_(owner.requests_) {}
-        // Last its endpoint, by which the engine may go, and the pool with it.
+        // Last what it had hold of: by that the engine may go, and the pool with it.
         void released() override {
-            Endpoint *ep = this->ep;
-            this->clear();
+            [[maybe_unused]] const auto held = this->clear();
             pool_.push(*this);
-            ep->release();
         }
 
     private:

@@ -21,7 +21,8 @@ void HeldMessages::give_back(const EngineId &sender, uint64_t payload) {
     const auto at = by_sender_.find(sender);
     total_ -= bytes;
     at->second -= bytes;
-    if (at->second == 0) by_sender_.erase(at);
+    // Who sends the next one needs no memory for his sum.
+    if (at->second == 0 && by_sender_.size() > kKeptSenders) by_sender_.erase(at);
 }
 
 }  // namespace xfer

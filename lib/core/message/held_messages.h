@@ -17,7 +17,7 @@ public:
     // std::bad_alloc, and has counted nothing then.
     bool take(const EngineId &sender, uint64_t payload);
     void give_back(const EngineId &sender, uint64_t payload);
-    bool empty() const { return total_ == 0 && by_sender_.empty(); }
+    bool empty() const { return total_ == 0; }
     uint64_t total() const { return total_; }
 
 private:

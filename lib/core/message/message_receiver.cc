@@ -15,7 +15,7 @@ bool MessageReceiver::admit(const Frame &message, uint64_t payload) {
     if (open_.size() >= kMaxMessages || payload_ + payload > kMaxHeld) return false;
     last_ = message.seq;
     payload_ += payload;
-    open_.emplace(message.seq, payload);
+    open_.insert(message.seq, payload);
     return true;
 }
 
@@ -70,10 +70,10 @@ void MessageReceiver::queued(uint64_t number, bool held) {
 }
 
 void MessageReceiver::completed(uint64_t number, Status status) {
-    const auto at = open_.find(number);
-    if (at == open_.end()) return;
-    payload_ -= at->second;
-    open_.erase(at);
+    const uint64_t *const payload = open_.find(number);
+    if (!payload) return;
+    payload_ -= *payload;
+    open_.erase(number);
     answer(FrameType::completed, number, 0, status);
 }
 

@@ -4,10 +4,10 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 
 #include "core/message/cross_shard.h"
+#include "util/number_map.h"
 #include "util/status.h"
 #include "wire/bytes.h"
 #include "wire/frame.h"
@@ -33,7 +33,7 @@ private:
     void answer(FrameType type, uint64_t number, uint8_t flags, Status status);
 
     Connection &connection_;
-    std::map<uint64_t, uint64_t> open_;   // bytes that came along, by number
+    NumberMap<uint64_t> open_;            // bytes that came along, by number
     std::unique_ptr<MessagesLost> lost_;  // made with the first message
     uint64_t last_ = 0;
     uint64_t payload_ = 0;  // bytes of all that are open

@@ -42,7 +42,7 @@ void MessageSender::pump(Connection &connection) {
 
 void MessageSender::make_room(const Send &send) {
     body_.reserve(8 + (is_eager(send) ? send.length : 0));
-    open_.try_emplace(last_ + 1);
+    open_.make_room();
 }
 
 void MessageSender::begin(Connection &connection, Send &send) {
@@ -69,7 +69,7 @@ void MessageSender::begin(Connection &connection, Send &send) {
     frame.length = static_cast<uint32_t>(body_.size());
     const auto bytes = static_cast<uint32_t>(Frame::kSize + body_.size());
     const auto payload = static_cast<uint32_t>(along ? send.length : 0);
-    open_[last_] = {&send, payload, bytes};
+    open_.insert(last_, {&send, payload, bytes});
     payload_ += payload;
     unanswered_ += bytes;
     send.progress = connection.shard.now();
@@ -77,24 +77,24 @@ void MessageSender::begin(Connection &connection, Send &send) {
 }
 
 void MessageSender::queued(Connection &connection, const Frame &frame) {
-    const auto at = open_.find(frame.seq);
+    Open *const open = open_.find(frame.seq);
     const bool held = frame.flags & kHeld;
-    if (at == open_.end() || at->second.unanswered == 0) return broken(connection);
-    unanswered_ -= std::exchange(at->second.unanswered, 0);
-    Send *send = at->second.send;
-    if (send && held && at->second.payload < send->length) return broken(connection);
+    if (!open || open->unanswered == 0) return broken(connection);
+    unanswered_ -= std::exchange(open->unanswered, 0);
+    Send *send = open->send;
+    if (send && held && open->payload < send->length) return broken(connection);
     if (!send) return;
     send->progress = connection.shard.now();
     if (held && !send->sync) finish(connection, *send, XFER_OK);
 }
 
 void MessageSender::completed(Connection &connection, const Frame &frame) {
-    const auto at = open_.find(frame.seq);
-    if (at == open_.end()) return broken(connection);
-    Send *send = at->second.send;
-    payload_ -= at->second.payload;
-    unanswered_ -= at->second.unanswered;
-    open_.erase(at);
+    const Open *const open = open_.find(frame.seq);
+    if (!open) return broken(connection);
+    Send *send = open->send;
+    payload_ -= open->payload;
+    unanswered_ -= open->unanswered;
+    open_.erase(frame.seq);
     if (send) finish(connection, *send, frame.status);
 }
 
@@ -142,8 +142,8 @@ void MessageSender::quiet(const Connection &connection, MessageId number) {
 Status MessageSender::access(Dir dir, const Access &asked, std::span<const WirePiece> pieces,
                              std::vector<iovec> &out) {
     const auto message = asked.target().message();
-    const auto at = message ? open_.find(message->value) : open_.end();
-    Send *send = at == open_.end() ? nullptr : at->second.send;
+    const Open *const open = message ? open_.find(message->value) : nullptr;
+    Send *send = open ? open->send : nullptr;
     if (!send || send->fencing || asked.generation || asked.key) return XFER_ESTALE;
     if (dir != Dir::get) return XFER_EACCESS;
     for (const WirePiece &piece : pieces)
@@ -159,8 +159,8 @@ Status MessageSender::access(Dir dir, const Access &asked, std::span<const WireP
 
 void MessageSender::forget(Send &send) {
     send.ListNode<InLeaving>::unlink();
-    const auto at = open_.find(send.number);
-    if (at != open_.end() && at->second.send == &send) at->second.send = nullptr;
+    Open *const open = open_.find(send.number);
+    if (open && open->send == &send) open->send = nullptr;
 }
 
 void MessageSender::reset() {

@@ -5,12 +5,12 @@
 // held leaves its bytes here, and the peer pulls them by a get.
 #pragma once
 
-#include <map>
 #include <vector>
 
 #include "core/message/send.h"
 #include "core/transfer/flow.h"
 #include "transport/path.h"
+#include "util/number_map.h"
 #include "wire/frame.h"
 
 namespace xfer {
@@ -38,9 +38,9 @@ public:
 
 private:
     struct Open {
-        Send *send;           // null: it has ended here
-        uint32_t payload;     // bytes that went along
-        uint32_t unanswered;  // bytes that the peer may not have looked at yet
+        Send *send = nullptr;     // null: it has ended here
+        uint32_t payload = 0;     // bytes that went along
+        uint32_t unanswered = 0;  // bytes that the peer may not have looked at yet
     };
     bool room(const Send &send) const;
     bool is_eager(const Send &send) const;
@@ -51,7 +51,7 @@ private:
     Flow &flow_;
     List<Send, InQueue> queue_;
     List<Send, InLeaving> leaving_;  // with lanes that are not quiet yet
-    std::map<uint64_t, Open> open_;
+    NumberMap<Open> open_;
     uint64_t last_ = 0;
     uint64_t payload_ = 0, unanswered_ = 0;  // of all that are open
     std::vector<uint8_t> body_;

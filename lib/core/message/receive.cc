@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "core/base/engine_core.h"
 #include "core/base/shard_core.h"
@@ -13,25 +14,23 @@
 
 namespace xfer {
 
-Receive::Receive(EngineCore &owner) : engine(owner), cover_(owner.cancel_requests()) {}
-
 void Receive::arrive(ShardCore &shard) {
     if (over)
         shard.finish(*this);
     else if (connection)
         shard.messages.pull(*this);
     else
-        engine.receive_queue().post(*this);
+        engine->receive_queue().post(*this);
 }
 
 void Receive::on_timer(Timer &timer) {
     if (flow) return Transfer::on_timer(timer);
-    engine.receive_queue().end(*this, XFER_ETIMEDOUT);
+    engine->receive_queue().end(*this, XFER_ETIMEDOUT);
 }
 
 void Receive::cancel() {
     if (flow) return Transfer::cancel();
-    engine.receive_queue().end(*this, XFER_ECANCELED);
+    engine->receive_queue().end(*this, XFER_ECANCELED);
 }
 
 void Receive::match(const Arrival &arrival) {
@@ -105,10 +104,14 @@ void Receive::end(ShardCore &shard, Status why) {
     ep_named->receives.fetch_sub(1);
 }
 
-void Receive::released() {
-    if (ep) ep->release();
-    engine.receive_queue().ended();
-    delete this;
+std::array<Ref<Endpoint>, 3> Receive::clear() {
+    reset();
+    list.clear();
+    from.reset();
+    taken_.reset();
+    connection = number = length = 0;
+    engine->receive_queue().ended();
+    return {Ref<Endpoint>::adopt(std::exchange(ep, nullptr)), std::move(named), std::move(source_)};
 }
 
 }  // namespace xfer

@@ -3,11 +3,11 @@
 // it has matched is still with its sender it is the get that pulls the bytes.
 #pragma once
 
+#include <array>
 #include <memory>
 
 #include "core/message/arrival.h"
 #include "core/message/tag_matcher.h"
-#include "core/transfer/cancel_request.h"
 #include "core/transfer/transfer.h"
 
 namespace xfer {
@@ -15,16 +15,13 @@ namespace xfer {
 class EngineCore;
 struct InPosted;  // a list tag
 
-class Receive final : public Transfer, public Posted, public ListNode<InPosted> {
+class Receive : public Transfer, public Posted, public ListNode<InPosted> {
 public:
-    explicit Receive(EngineCore &owner);
-
     void arrive(ShardCore &shard) override;
     void on_timer(Timer &timer) override;
     const Endpoint *begun_with() const override { return named.get(); }
     void cancel() override;
     bool still_valid() override;
-    void released() override;
 
     // ---- as a pull
     bool begun() const override { return true; }
@@ -38,7 +35,10 @@ public:
     void match(const Arrival &arrival);
     void end(ShardCore &shard, Status status);  // without a pull
 
-    EngineCore &engine;
+    // For the next one. Returns what it had hold of.
+    std::array<Ref<Endpoint>, 3> clear();
+
+    EngineCore *engine = nullptr;
     Ref<Endpoint> named;  // from whom; nothing: from any
     uint8_t *buffer = nullptr;
     uint64_t capacity = 0;
@@ -48,11 +48,13 @@ public:
     uint64_t connection = 0, number = 0;
     uint64_t length = 0;
 
+protected:
+    ~Receive() = default;
+
 private:
     bool resumable() const override { return false; }
     void report_taken();
 
-    const CancelCover cover_;
     Ref<Endpoint> source_;
     xfer_id_t sender_{};
     std::unique_ptr<uint8_t[]> taken_;  // the sender's identity, and the message

@@ -14,11 +14,12 @@ namespace xfer {
 // A message that waits for its receive.
 class ReceiveQueue::Envelope final : public Unexpected, public ListNode<InConnection> {
 public:
-    explicit Envelope(const Arrival &told) : arrival(told) {
-        from = told.from;
-        tag = told.tag;
+    void address(const Arrival &told) {
+        arrival = told;
         arrival.whole = false;
         arrival.payload = {};
+        from = told.from;
+        tag = told.tag;
     }
     void hold(ConstBytes bytes) {
         payload.assign(bytes.begin(), bytes.end());
@@ -35,20 +36,18 @@ public:
 ReceiveQueue::~ReceiveQueue() {
     XFER_CHECK(posted_.empty());
     XFER_CHECK(held_.empty());
+    while (Envelope *spare = spare_.pop_front())
+        delete spare;
 }
 
 Status ReceiveQueue::begin(Endpoint *named) {
-    const uint32_t receives = receives_.fetch_add(1) + 1;
-    Status status = receives > kMaxReceives ? XFER_EAGAIN : XFER_OK;
-    if (status == XFER_OK && named) {
-        named->had_receives.store(true);
-        named->receives.fetch_add(1);
-        if (!named->ended.load()) return XFER_OK;
-        named->receives.fetch_sub(1);
-        status = XFER_ECLOSED;
-    }
-    if (status != XFER_OK) receives_.fetch_sub(1);
-    return status;
+    if (receives_.fetch_add(1) >= kMaxReceives) return XFER_EAGAIN;
+    if (!named) return XFER_OK;
+    named->had_receives.store(true);
+    named->receives.fetch_add(1);
+    if (!named->ended.load()) return XFER_OK;
+    named->receives.fetch_sub(1);
+    return XFER_ECLOSED;
 }
 
 ShardCore &ReceiveQueue::shard() {
@@ -67,7 +66,7 @@ void ReceiveQueue::post(Receive &receive) {
 bool ReceiveQueue::wait(Receive &receive) {
     if (receive.named) receive.from = receive.named->peer_id();
     if (Unexpected *found = matcher_.take(receive)) {
-        std::unique_ptr<Envelope> envelope(static_cast<Envelope *>(found));
+        const Own envelope(static_cast<Envelope *>(found), {this});
         discard(*envelope);
         deliver(receive, envelope->arrival);
         return false;
@@ -116,7 +115,7 @@ void ReceiveQueue::close() {
     while (!posted_.empty())
         end(posted_.front(), XFER_ECANCELED);
     while (Unexpected *message = matcher_.oldest()) {
-        std::unique_ptr<Envelope> envelope(static_cast<Envelope *>(message));
+        const Own envelope(static_cast<Envelope *>(message), {this});
         matcher_.remove(*envelope);
         discard(*envelope);
     }
@@ -173,10 +172,10 @@ void ReceiveQueue::deliver(Receive &receive, const Arrival &arrival) {
 
 void ReceiveQueue::keep(const Arrival &arrival) {
     const Source source{arrival.shard->index, arrival.connection};
-    std::unique_ptr<Envelope> envelope;
+    Own envelope;
     bool counted = false;
     const bool kept = catch_bad_alloc([&] {
-        envelope = std::make_unique<Envelope>(arrival);
+        envelope = take_envelope(arrival);
         counted = arrival.whole && held_.take(arrival.from, arrival.payload.size());
         if (counted) envelope->hold(arrival.payload);
         by_connection_.try_emplace(source);
@@ -200,13 +199,32 @@ void ReceiveQueue::completed(const Arrival &arrival, Status status) {
     answer(arrival, {false, false, status});
 }
 
-// It is out of the matching; the caller destroys it.
+ReceiveQueue::Own ReceiveQueue::take_envelope(const Arrival &arrival) {
+    Own envelope(spare_.pop_front(), {this});
+    if (envelope)
+        --spares_;
+    else
+        envelope.reset(new Envelope);
+    envelope->address(arrival);
+    return envelope;
+}
+
+void ReceiveQueue::give_back(Envelope &envelope) {
+    envelope.arrival = {};
+    envelope.payload.clear();
+    if (spares_ == kSpareEnvelopes) return delete &envelope;
+    spare_.push_front(envelope);
+    ++spares_;
+}
+
+void ReceiveQueue::GiveBack::operator()(Envelope *envelope) const {
+    queue->give_back(*envelope);
+}
+
+// It is out of the matching; the caller gives it back.
 void ReceiveQueue::discard(Envelope &envelope) {
     if (envelope.arrival.whole) held_.give_back(envelope.from, envelope.payload.size());
     envelope.ListNode<InConnection>::unlink();
-    const auto at =
-        by_connection_.find({envelope.arrival.shard->index, envelope.arrival.connection});
-    if (at != by_connection_.end() && at->second.empty()) by_connection_.erase(at);
 }
 
 // What the sender was told is held stays; it has seen its send succeed.
@@ -216,7 +234,7 @@ void ReceiveQueue::cancel(const ShardCore &from, uint64_t connection, uint64_t n
     for (Envelope &envelope : at->second) {
         const Arrival &arrival = envelope.arrival;
         if (arrival.number != number || (arrival.whole && !arrival.sync)) continue;
-        std::unique_ptr<Envelope> owned(&envelope);
+        const Own owned(&envelope, {this});
         matcher_.remove(envelope);
         discard(envelope);
         completed(arrival, XFER_ECANCELED);
@@ -235,7 +253,7 @@ void ReceiveQueue::lost(const ShardCore &from, uint64_t connection) {
         envelope.ListNode<InConnection>::unlink();
         if (envelope.arrival.whole) continue;
         matcher_.remove(envelope);
-        delete &envelope;
+        give_back(envelope);
     }
 }
 

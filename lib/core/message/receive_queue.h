@@ -23,7 +23,8 @@ public:
     ~ReceiveQueue();
 
     // ---- any thread: receives that are on their way, or wait
-    Status begin(Endpoint *named);  // counts one; XFER_EAGAIN: there are too many
+    // Counts one, until it has ended. XFER_EAGAIN: there are too many.
+    Status begin(Endpoint *named);
     void ended() { receives_.fetch_sub(1); }
 
     // ---- from the user
@@ -43,6 +44,11 @@ public:
 
 private:
     class Envelope;
+    struct GiveBack {
+        void operator()(Envelope *envelope) const;
+        ReceiveQueue *queue = nullptr;
+    };
+    using Own = std::unique_ptr<Envelope, GiveBack>;
     using Source = std::pair<uint32_t, uint64_t>;  // shard and connection
 
     bool wait(Receive &receive);  // false: its message was here
@@ -51,6 +57,8 @@ private:
     void keep(const Arrival &arrival);
     void answer(const Arrival &arrival, const MessageAnswer &answer);
     void completed(const Arrival &arrival, Status status = XFER_OK);
+    Own take_envelope(const Arrival &arrival);  // throws std::bad_alloc
+    void give_back(Envelope &envelope);
     void discard(Envelope &envelope);
     void forget(Receive &receive);
     ShardCore &shard();
@@ -58,8 +66,10 @@ private:
     EngineCore &engine_;
     TagMatcher matcher_;
     List<Receive, InPosted> posted_;
-    CancelIndex index_;  // of the same
-    std::map<Source, List<Envelope, InConnection>> by_connection_;
+    CancelIndex index_;                                             // of the same
+    std::map<Source, List<Envelope, InConnection>> by_connection_;  // until it ends
+    List<Envelope, InConnection> spare_;                            // for the next ones
+    uint32_t spares_ = 0;
     HeldMessages held_;
     bool closed_ = false;
     std::atomic<uint32_t> receives_{0};

@@ -40,9 +40,10 @@ void Send::ended() {
     explain(reason);
 }
 
-void Send::clear() {
+Ref<Endpoint> Send::clear() {
     quiet = false;
     copied.clear();
+    return Ref<Endpoint>::adopt(ep);
 }
 
 }  // namespace xfer

@@ -35,7 +35,7 @@ public:
     bool patient() const override { return deadline != kNever; }
     void ended() override;
 
-    void clear();  // for the next one
+    Ref<Endpoint> clear();  // for the next one; returns its endpoint
 
 protected:
     ~Send() = default;

@@ -3,30 +3,12 @@
 
 namespace xfer {
 
-namespace {
-
-template <typename Map>
-auto *front(Map &index, const typename Map::key_type &key) {
-    const auto at = index.find(key);
-    return at == index.end() ? nullptr : &at->second.front();
-}
-
-// An index has no empty lists.
-template <typename Tag, typename Map, typename Item>
-void drop(Map &index, const typename Map::key_type &key, Item &item) {
-    item.ListNode<Tag>::unlink();
-    const auto at = index.find(key);
-    if (at != index.end() && at->second.empty()) index.erase(at);
-}
-
-}  // namespace
-
 Posted *TagMatcher::take(const EngineId &from, uint64_t tag) {
-    Posted *oldest = front(exact_, {from, tag});
+    Posted *oldest = exact_.front({from, tag});
     const auto older = [&](Posted *other) {
         if (other && (!oldest || other->age_ < oldest->age_)) oldest = other;
     };
-    older(front(exact_, {std::nullopt, tag}));
+    older(exact_.front({std::nullopt, tag}));
     for (Posted &receive : masked_)
         if (receive.takes(from, tag)) {
             older(&receive);
@@ -45,8 +27,8 @@ Unexpected *TagMatcher::take(const Posted &receive) {
 Unexpected *TagMatcher::find(const Posted &receive) {
     if (!receive.any && !receive.from) return nullptr;
     if (exact(receive))
-        return receive.any ? front(by_tag_, {std::nullopt, receive.tag})
-                           : front(by_peer_, {receive.from, receive.tag});
+        return receive.any ? by_tag_.front({std::nullopt, receive.tag})
+                           : by_peer_.front({receive.from, receive.tag});
     for (Unexpected &message : messages_)
         if (receive.takes(message.from, message.tag)) return &message;
     return nullptr;
@@ -57,24 +39,24 @@ void TagMatcher::add(Posted &receive) {
     if (!receive.any && !receive.from)
         unknown_.push_back(receive);
     else if (exact(receive))
-        exact_[key(receive)].push_back(receive);
+        exact_.add(key(receive), receive);
     else
         masked_.push_back(receive);
 }
 
 void TagMatcher::remove(Posted &receive) {
-    drop<ByWish>(exact_, key(receive), receive);
+    exact_.remove(key(receive), receive);
 }
 
 void TagMatcher::add(Unexpected &message) {
-    by_peer_[{message.from, message.tag}].push_back(message);
-    by_tag_[{std::nullopt, message.tag}].push_back(message);
+    by_peer_.add({message.from, message.tag}, message);
+    by_tag_.add({std::nullopt, message.tag}, message);
     messages_.push_back(message);
 }
 
 void TagMatcher::remove(Unexpected &message) {
-    drop<ByPeerAndTag>(by_peer_, {message.from, message.tag}, message);
-    drop<ByTag>(by_tag_, {std::nullopt, message.tag}, message);
+    by_peer_.remove({message.from, message.tag}, message);
+    by_tag_.remove({std::nullopt, message.tag}, message);
     message.ListNode<ByAge>::unlink();
 }
 

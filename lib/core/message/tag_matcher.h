@@ -7,11 +7,11 @@
 
 #include <array>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <utility>
 
 #include "util/list.h"
+#include "util/tree.h"
 #include "wire/hello.h"
 
 namespace xfer {
@@ -65,8 +65,53 @@ public:
 private:
     // Without a sender: from any.
     using Key = std::pair<std::optional<EngineId>, uint64_t>;
+
+    // Items in their order, by key. It takes memory for a key, and keeps some for the next ones.
     template <typename T, typename Tag>
-    using Index = std::map<Key, List<T, Tag>>;
+    class Index {
+    public:
+        T *front(const Key &key) {
+            Row *row = rows_.find(key);
+            return row ? &row->items.front() : nullptr;
+        }
+        void add(const Key &key, T &item) {
+            Row *row = rows_.find(key);
+            (row ? *row : make_row(key)).items.push_back(item);
+        }
+        void remove(const Key &key, T &item) {  // also one that is not there
+            item.ListNode<Tag>::unlink();
+            Row *row = rows_.find(key);
+            if (!row || !row->items.empty()) return;
+            row->TreeNode<Row>::unlink();
+            row->ListNode<>::unlink();
+            if (spares_ == kSpareRows) return delete row;
+            spare_.push_front(*row);
+            ++spares_;
+        }
+
+    private:
+        static constexpr uint32_t kSpareRows = 64;
+
+        struct Row : TreeNode<Row>, ListNode<> {
+            Key key;
+            List<T, Tag> items;  // of what is in the tree there is one at least
+        };
+        Row &make_row(const Key &key) {
+            Row *row = spare_.pop_front();
+            if (row)
+                --spares_;
+            else
+                row = new Row;
+            row->key = key;
+            rows_.insert(*row);
+            used_.push_back(*row);
+            return *row;
+        }
+
+        Tree<Row, Row, &Row::key> rows_;
+        OwningList<Row> used_, spare_;
+        uint32_t spares_ = 0;
+    };
 
     static bool exact(const Posted &receive) { return receive.mask == UINT64_MAX; }
     static Key key(const Posted &receive) { return {receive.from, receive.tag}; }

@@ -17,7 +17,10 @@ public:
     void ended() override;
     void settle(FirstFailure &failures) override;
 
-    void clear() { ordered = false; }  // for the next one
+    Ref<Endpoint> clear() {  // for the next one; returns its endpoint
+        ordered = false;
+        return Ref<Endpoint>::adopt(ep);
+    }
 
 protected:
     ~Flush() = default;

@@ -9,59 +9,9 @@
 
 namespace xfer {
 
-class Notification final : public EventNode {
-public:
-    Notification(NotifyCredit &had, uint64_t key) : credit_(had) {
-        event.kind = XFER_EVENT_NOTIFY;
-        event.tag = key;
-    }
-    void address(Endpoint &ep, Status status) {
-        ep_ = Ref(ep);
-        event.ep = reinterpret_cast<xfer_ep_t *>(&ep);
-        event.status = status;
-    }
-    void bring(ConstBytes data) {
-        data_.assign(data.begin(), data.end());
-        event.data = data_.empty() ? nullptr : data_.data();
-        event.data_length = data_.size();
-    }
-    bool still_valid() override {
-        if (ep_->gone()) event.ep = nullptr;
-        event.user = ep_->user.load();
-        return true;
-    }
-    void released() override {
-        credit_->one();
-        delete this;
-    }
-
-private:
-    Ref<Endpoint> ep_;
-    Ref<NotifyCredit> credit_;
-    std::vector<uint8_t> data_;
-};
-
-// ---- NotifyCredit
-
-NotifyCredit::NotifyCredit(Connection &from) : shard_(from.shard), connection_(&from) {}
-
-// The peer hears of it in portions: it waits only when it has begun kMaxNotifications more.
-void NotifyCredit::one() {
-    if ((count_.fetch_add(1) + 1) % (kMaxNotifications / 4) != 0 || posted_.exchange(true)) return;
-    retain();
-    if (!shard_.post(*this)) release();
-}
-
-void NotifyCredit::arrive(ShardCore &) {
-    posted_.store(false);
-    if (connection_) connection_->notify_receiver.send_credit();
-    release();
-}
-
-// ---- NotifyReceiver
-
 NotifyReceiver::NotifyReceiver(Connection &connection)
-    : connection_(connection), credit_(Ref<NotifyCredit>::adopt(new NotifyCredit(connection))) {}
+    : connection_(connection),
+      credit_(Ref<NotifyCredit>::adopt(new NotifyCredit(connection.shard, connection))) {}
 
 NotifyReceiver::~NotifyReceiver() {
     credit_->forget();
@@ -80,7 +30,7 @@ bool NotifyReceiver::begin(uint64_t number, uint64_t key) {
         connection_.close({XFER_EPROTO, 0, 0, "more notifications than there is room for"});
         return false;
     }
-    open_.emplace(number, std::make_unique<Notification>(*credit_, key));
+    open_.insert(number, connection_.shard.engine.notifications().take(*credit_, key));
     ++begun_;
     somebody();
     return true;
@@ -96,8 +46,8 @@ void NotifyReceiver::begun_unheard(NotificationId number, uint64_t key) {
     if (!lost_) return void(touch(number.value, key));
     // A newer connection has taken the place of this one before its paths have ended.
     if (over(number.value) || open_.contains(number.value) || !has_room(number.value)) return;
-    auto notification = std::make_unique<Notification>(*credit_, key);
-    open_.emplace(number.value, nullptr);
+    auto notification = connection_.shard.engine.notifications().take(*credit_, key);
+    open_.insert(number.value, nullptr);
     ++begun_;
     raise(std::move(notification), XFER_EPEERLOST);
 }
@@ -105,18 +55,20 @@ void NotifyReceiver::begun_unheard(NotificationId number, uint64_t key) {
 void NotifyReceiver::hear(const Frame &notify, ConstBytes data) {
     if (lost_ || over(notify.seq)) return;  // it failed at the peer after it was told here
     if (!open_.contains(notify.seq) && !begin(notify.seq, notify.region)) return;
-    open_.at(notify.seq)->bring(data);
+    (*open_.find(notify.seq))->bring(data);
     end(notify.seq, notify.status);
 }
 
 void NotifyReceiver::end(uint64_t number, Status status) {
     connection_.lanes.discard({number});
-    over_.insert(number);
-    const auto at = open_.find(number);
-    std::unique_ptr<Notification> notification = std::move(at->second);
-    open_.erase(at);
+    if (number == low_water_ + 1)
+        ++low_water_;
+    else
+        over_.insert(number, true);
     while (over_.erase(low_water_ + 1))
         ++low_water_;
+    Notifications::Own notification = std::move(*open_.find(number));
+    open_.erase(number);
     raise(std::move(notification), status);
     send_credit(number);
 }
@@ -127,7 +79,7 @@ Endpoint *NotifyReceiver::somebody() {
     return connection_.sink.event_endpoint();
 }
 
-void NotifyReceiver::raise(std::unique_ptr<Notification> notification, Status status) {
+void NotifyReceiver::raise(Notifications::Own notification, Status status) {
     ShardCore &shard = connection_.shard;
     if (status == XFER_OK && shard.engine.counters().count(notification->event.tag, shard))
         return credit_->one();
@@ -154,11 +106,16 @@ void NotifyReceiver::send_credit(uint64_t number) {
     connection_.send(frame);
 }
 
-// What was open stays known: a path may name it once more with its end.
+// In their order. What was open stays known: a path may name it once more with its end.
 void NotifyReceiver::lost() {
     if (std::exchange(lost_, true)) return;
-    for (auto &[number, notification] : open_)
-        raise(std::move(notification), XFER_EPEERLOST);
+    size_t left = open_.size();
+    for (uint64_t number = low_water_ + 1; left > 0; ++number) {
+        Notifications::Own *const open = open_.find(number);
+        if (!open) continue;
+        --left;
+        raise(std::move(*open), XFER_EPEERLOST);
+    }
 }
 
 }  // namespace xfer

@@ -4,12 +4,8 @@
 // connection ends. From then on nothing that belongs to it lands.
 #pragma once
 
-#include <atomic>
-#include <map>
-#include <memory>
-#include <set>
-
-#include "core/base/mailbox.h"
+#include "core/transfer/notification.h"
+#include "util/number_map.h"
 #include "util/ref.h"
 #include "util/status.h"
 #include "wire/frame.h"
@@ -18,26 +14,6 @@ namespace xfer {
 
 class Connection;
 class Endpoint;
-class Notification;
-class ShardCore;
-
-// How many notifications of a connection the application has had, counted where it takes them.
-class NotifyCredit final : public RefCounted<NotifyCredit>, public Message {
-public:
-    explicit NotifyCredit(Connection &from);
-    void one();                              // any thread
-    void arrive(ShardCore &shard) override;  // the peer is owed the news
-    uint64_t count() const { return count_.load(std::memory_order_relaxed); }
-    void forget() { connection_ = nullptr; }  // it ends
-
-private:
-    friend class RefCounted<NotifyCredit>;
-    ~NotifyCredit() = default;
-    ShardCore &shard_;
-    Connection *connection_;
-    std::atomic<uint64_t> count_{0};
-    std::atomic<bool> posted_{false};
-};
 
 class NotifyReceiver {
 public:
@@ -59,16 +35,16 @@ private:
     bool begin(uint64_t number, uint64_t key);
     void end(uint64_t number, Status status);
     Endpoint *somebody();
-    void raise(std::unique_ptr<Notification> notification, Status status);
+    void raise(Notifications::Own notification, Status status);
 
     Connection &connection_;
     Ref<NotifyCredit> credit_;
-    std::map<uint64_t, std::unique_ptr<Notification>> open_;  // what will be told, by number
+    NumberMap<Notifications::Own> open_;  // what will be told, by number
     uint64_t begun_ = 0;
-    uint64_t reported_ = 0;    // the peer knows of so many
-    uint64_t low_water_ = 0;   // all up to here are over,
-    std::set<uint64_t> over_;  // and these
-    bool lost_ = false;        // what was open has been told
+    uint64_t reported_ = 0;   // the peer knows of so many
+    uint64_t low_water_ = 0;  // all up to here are over,
+    NumberMap<bool> over_;    // and these
+    bool lost_ = false;       // what was open has been told
 };
 
 }  // namespace xfer

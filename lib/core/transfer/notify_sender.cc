@@ -10,7 +10,7 @@ namespace xfer {
 void NotifySender::begin_waiting() {
     while (!held_.empty() && room()) {
         Transfer &transfer = held_.front();
-        if (!catch_bad_alloc([&] { open_.emplace(last_ + 1, &transfer); })) {
+        if (!catch_bad_alloc([&] { open_.insert(last_ + 1, &transfer); })) {
             flow_.end(transfer, XFER_ENOMEM);
             continue;
         }
@@ -46,8 +46,8 @@ bool NotifySender::consumed(uint64_t total) {
 }
 
 void NotifySender::noted(const Frame &frame) {
-    const auto at = frame.seq ? open_.find(frame.seq) : open_.end();
-    Transfer *transfer = at == open_.end() ? nullptr : at->second;
+    Transfer **const open = open_.find(frame.seq);
+    Transfer *transfer = open ? *open : nullptr;
     // Of one that is over and forgotten, it comes late.
     const bool sound =
         transfer ? transfer->notification != Transfer::Notification::begun : frame.seq <= last_;
@@ -73,6 +73,7 @@ void NotifySender::end(Transfer &transfer) {
 void NotifySender::reset() {
     open_.clear();
     last_ = consumed_ = 0;
+    oldest_ = 1;
 }
 
 }  // namespace xfer

@@ -4,9 +4,9 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 
 #include "core/transfer/transfer.h"
+#include "util/number_map.h"
 #include "wire/frame.h"
 #include "wire/limits.h"
 
@@ -27,17 +27,19 @@ public:
     void reset();  // the connection has ended
 
 private:
-    bool room() const {
-        const bool near = open_.empty() || last_ + 1 - open_.begin()->first < kNotificationSpan;
-        return last_ - consumed_ < kMaxNotifications && near;
+    bool room() {
+        while (oldest_ <= last_ && !open_.contains(oldest_))
+            ++oldest_;
+        return last_ - consumed_ < kMaxNotifications && last_ + 1 - oldest_ < kNotificationSpan;
     }
     void begin_waiting();
     bool consumed(uint64_t total);
 
     Flow &flow_;
     List<Transfer, InQueue> held_;  // they have not begun
-    std::map<uint64_t, Transfer *> open_;
+    NumberMap<Transfer *> open_;
     uint64_t last_ = 0, consumed_ = 0;
+    uint64_t oldest_ = 1;  // none before it is open
 };
 
 }  // namespace xfer

@@ -16,7 +16,7 @@ public:
         Transfer::ended();
         explain(reason);
     }
-    void clear() {  // for the next one
+    Ref<Endpoint> clear() {  // for the next one; returns its endpoint
         list.clear();
         notifies = quiet = false;
         notify_data.clear();
@@ -24,6 +24,7 @@ public:
         atomic = {};
         result = nullptr;
         before = 0;
+        return Ref<Endpoint>::adopt(ep);
     }
 
 protected:

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <utility>
 
 namespace xfer::shm {
 
@@ -66,8 +67,13 @@ class RingWriter : RingEnd<Atomic> {
 public:
     using RingEnd<Atomic>::RingEnd;
 
-    // How much there is room for; more than the ring is long: the reader wrote nonsense.
-    uint64_t room() { return this->size_ - (written_ - this->shared_.read.load()); }
+    // How much there is room for; more than the ring is long: the reader wrote nonsense. Where it
+    // was enough when last looked at, the reader's index is not: its line is the reader's.
+    uint64_t room(uint64_t wanted = UINT64_MAX) {
+        if (this->size_ - (written_ - read_) < wanted) read_ = this->shared_.read.load();
+        return this->size_ - (written_ - read_);
+    }
+    uint64_t room_for(std::span<const iovec> from) { return room(this->length(from)); }
     bool sane(uint64_t room) const { return room <= this->size_; }
 
     // Copies as much as there is room for, and publishes it.
@@ -93,7 +99,7 @@ public:
     }
 
 private:
-    uint64_t written_ = 0;
+    uint64_t written_ = 0, read_ = 0;  // the reader's, as last seen
 };
 
 template <template <typename> typename Atomic = std::atomic>
@@ -121,14 +127,18 @@ public:
     // Before this end sleeps; false: there is something.
     bool sleep() {
         this->shared_.reader_sleeps.store(1);
+        announced_ = true;
         if (there() == 0) return true;
-        this->shared_.reader_sleeps.store(0);
+        awake();
         return false;
     }
-    void awake() { this->shared_.reader_sleeps.store(0); }
+    void awake() {
+        if (std::exchange(announced_, false)) this->shared_.reader_sleeps.store(0);
+    }
 
 private:
     uint64_t read_ = 0;
+    bool announced_ = false;  // that it sleeps
 };
 
 }  // namespace xfer::shm

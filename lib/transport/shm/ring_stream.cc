@@ -40,7 +40,7 @@ void RingStream::hang_up() {
 
 ssize_t RingStream::write(std::span<const iovec> from) {
     const TsanIgnore copies;
-    const uint64_t room = writer_.room();
+    const uint64_t room = writer_.room_for(from);
     if (room == 0 || !writer_.sane(room)) {
         errno = room ? EBADMSG : hung_up_ ? EPIPE : EAGAIN;
         return -1;
@@ -92,13 +92,13 @@ void RingStream::rung() {
 uint32_t RingStream::ready() {
     uint32_t ready = 0;
     if (wanted_ & kReadable && (hung_up_ || reader_.there())) ready |= kReadable;
-    if (wanted_ & kWritable && (hung_up_ || writer_.room())) ready |= kWritable;
+    if (wanted_ & kWritable && (hung_up_ || writer_.room(1))) ready |= kWritable;
     return ready;
 }
 
 bool RingStream::poll() {
     if (const uint32_t now = ready()) {
-        if (fruitless_) reader_.awake();
+        reader_.awake();
         fruitless_ = 0;
         sink_.on_ready(now);  // may end this
         return true;

@@ -20,6 +20,7 @@ public:
     bool unread() { return reader_.there() > 0; }
 
     Scope scope() const override { return Scope::host; }
+    bool direct() const override { return true; }
     ssize_t write(std::span<const iovec> from) override;
     ssize_t read(std::span<const iovec> into) override;
     void want(uint32_t readiness) override;

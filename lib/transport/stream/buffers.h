@@ -10,6 +10,7 @@
 #include <memory>
 #include <vector>
 
+#include "transport/stream/answers.h"
 #include "transport/transport.h"
 
 namespace xfer::stream {
@@ -80,6 +81,8 @@ private:
 struct Buffers {
     BufferPool<Staging> stagings;
     BufferPool<GatherBatch> bursts;
+    BufferPool<std::vector<uint8_t>> controls;  // empty
+    BufferPool<Answers> answers;                // empty
     // For the time of one step.
     std::vector<Piece> pieces;
     std::vector<WirePiece> wire_pieces;

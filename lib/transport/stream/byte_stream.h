@@ -18,6 +18,8 @@ class ByteStream {
 public:
     virtual ~ByteStream() = default;
     virtual Scope scope() const = 0;  // how far the other end is
+    // A write is no system call: nothing is gained by writing more at once.
+    virtual bool direct() const { return false; }
     // Without waiting: the bytes that went, or -1 and errno. EAGAIN: none now. 0 read: the end.
     virtual ssize_t write(std::span<const iovec> from) = 0;
     virtual ssize_t read(std::span<const iovec> into) = 0;

@@ -2,6 +2,7 @@
 #include "transport/stream/response_queue.h"
 
 #include <numeric>
+#include <utility>
 
 namespace xfer::stream {
 
@@ -12,17 +13,9 @@ namespace {
 constexpr uint32_t kAckChunks = 8;
 constexpr uint64_t kAckBytes = 1 << 20;
 
-// Kept between responses; more is given back when the queue runs empty.
-constexpr size_t kKeptAnswers = 8;
-constexpr size_t kKeptRanges = 32;
-
-template <typename T>
-void reset(std::vector<T> &vector, size_t kept) {
-    if (vector.capacity() > kept)
-        std::vector<T>().swap(vector);
-    else
-        vector.clear();
-}
+// What a buffer may have room for that others go on with.
+constexpr size_t kKeptAnswers = 256;
+constexpr size_t kKeptRanges = 1'024;
 
 }  // namespace
 
@@ -32,14 +25,19 @@ bool ResponseQueue::admit(uint64_t seq) {
     return true;
 }
 
+Answers &ResponseQueue::answers() {
+    if (!waiting_) waiting_ = buffers_.answers.take();
+    return *waiting_;
+}
+
 void ResponseQueue::push(const Response &answer) {
-    queue_.push_back(answer);
+    answers().queue.push_back(answer);
     if (answer.type != FrameType::ack) due_ = true;
 }
 
 void ResponseQueue::acknowledge(uint64_t seq, uint32_t bytes, bool at_once) {
-    if (waiting() && queue_.back().type == FrameType::ack)
-        queue_.back().seq = seq;
+    if (waiting() && waiting_->queue.back().type == FrameType::ack)
+        waiting_->queue.back().seq = seq;
     else
         push({FrameType::ack, XFER_OK, 0, 0, seq, 0});
     unacked_bytes_ += bytes;
@@ -56,7 +54,8 @@ void ResponseQueue::data(uint64_t seq, uint64_t region, bool checked,
         std::accumulate(ranges.begin(), ranges.end(), uint64_t{0},
                         [](uint64_t sum, const iovec &range) { return sum + range.iov_len; });
     // First: an answer in the queue has its ranges, also where memory lacks in between.
-    ranges_.insert(ranges_.end(), ranges.begin(), ranges.end());
+    std::vector<iovec> &all = answers().ranges;
+    all.insert(all.end(), ranges.begin(), ranges.end());
     push({FrameType::data, XFER_OK, static_cast<uint32_t>(bytes),
           static_cast<uint32_t>(ranges.size()), seq, region, checked});
 }
@@ -71,26 +70,33 @@ void ResponseQueue::pop() {
     ranges_at_ += done.ranges;
     if (done.type == FrameType::ack) unacked_ = 0, unacked_bytes_ = 0;
     ++at_;
-    if (!waiting()) {
-        reset(queue_, kKeptAnswers);
-        reset(ranges_, kKeptRanges);
-        at_ = ranges_at_ = 0;
+    auto &[queue, ranges] = *waiting_;
+    if (at_ == queue.size()) {
+        queue.clear();
+        ranges.clear();
+        if (queue.capacity() <= kKeptAnswers && ranges.capacity() <= kKeptRanges)
+            buffers_.answers.give(std::move(waiting_));
+        waiting_.reset();
         due_ = false;
-    } else if (at_ > queue_.size() / 2) {
+    } else if (at_ > queue.size() / 2) {
         // A queue that never runs empty must not grow either.
-        queue_.erase(queue_.begin(), queue_.begin() + static_cast<ptrdiff_t>(at_));
-        ranges_.erase(ranges_.begin(), ranges_.begin() + static_cast<ptrdiff_t>(ranges_at_));
-        at_ = ranges_at_ = 0;
+        queue.erase(queue.begin(), queue.begin() + static_cast<ptrdiff_t>(at_));
+        ranges.erase(ranges.begin(), ranges.begin() + static_cast<ptrdiff_t>(ranges_at_));
+    } else {
+        return;
     }
+    at_ = ranges_at_ = 0;
 }
 
 void ResponseQueue::retire(Target target, Status why) {
+    if (!waiting()) return;
+    auto &[queue, ranges] = *waiting_;
     size_t from = ranges_at_;
-    for (size_t i = at_; i < queue_.size(); ++i) {
-        Response &answer = queue_[i];
+    for (size_t i = at_; i < queue.size(); ++i) {
+        Response &answer = queue[i];
         if (answer.type == FrameType::data && !answer.word && answer.region == target.wire()) {
-            auto first = ranges_.begin() + static_cast<ptrdiff_t>(from);
-            ranges_.erase(first, first + answer.ranges);
+            auto first = ranges.begin() + static_cast<ptrdiff_t>(from);
+            ranges.erase(first, first + answer.ranges);
             answer = {FrameType::error, why, 0, 0, answer.seq, 0};
         }
         from += answer.ranges;

@@ -3,26 +3,18 @@
 // follow one another are acknowledged by one frame, and that one waits a little for more.
 #pragma once
 
+#include <memory>
 #include <span>
-#include <vector>
 
+#include "transport/stream/buffers.h"
 #include "transport/transport.h"
 
 namespace xfer::stream {
 
-struct Response {
-    FrameType type;  // ack, error, data
-    Status status;
-    uint32_t bytes, ranges;  // of data
-    uint64_t seq;
-    uint64_t region;
-    bool checked = false;  // data: with a checksum
-    bool word = false;     // data: of an atomic, which has no ranges,
-    uint64_t before = 0;   // but this
-};
-
 class ResponseQueue {
 public:
+    explicit ResponseQueue(Buffers &buffers) : buffers_(buffers) {}
+
     void start(uint32_t max_unanswered) { max_unanswered_ = max_unanswered; }
     // The next request of the peer; false if it is out of order or one too many.
     bool admit(uint64_t seq);
@@ -34,21 +26,22 @@ public:
 
     bool due() const { return due_; }   // something has waited long enough
     void hurry() { due_ = waiting(); }  // whatever is there
-    bool waiting() const { return at_ < queue_.size(); }
+    bool waiting() const { return waiting_ && at_ < waiting_->queue.size(); }
 
-    const Response &front() const { return queue_[at_]; }
+    const Response &front() const { return waiting_->queue[at_]; }
     std::span<const iovec> front_ranges() const {
-        return {ranges_.data() + ranges_at_, front().ranges};
+        return {waiting_->ranges.data() + ranges_at_, front().ranges};
     }
     void pop();
     // Answers of the region that still wait become refusals.
     void retire(Target target, Status why);
 
 private:
+    Answers &answers();  // to add one
     void push(const Response &answer);
 
-    std::vector<Response> queue_;
-    std::vector<iovec> ranges_;  // of all queued answers, one after the other
+    Buffers &buffers_;
+    std::unique_ptr<Answers> waiting_;  // null while there are none
     size_t at_ = 0, ranges_at_ = 0;
     bool due_ = false;
     uint32_t max_unanswered_ = 0;

@@ -12,7 +12,7 @@ namespace xfer::stream {
 
 namespace {
 
-constexpr size_t kKeptControl = 256;  // capacity kept when none waits
+constexpr size_t kKeptControl = kControlPause;  // of a buffer that others go on with
 // Of one batch; the frame that reaches one of them is its last.
 constexpr size_t kBurstBytes = 1 << 20;
 constexpr size_t kBurstVectors = IOV_MAX;
@@ -58,6 +58,12 @@ void GatherBatch::clear() {
 
 // ---- building ----
 
+void Sender::append(ConstBytes bytes) {
+    if (bytes.empty()) return;
+    if (!control_) control_ = both_.buffers.controls.take();
+    control_->insert(control_->end(), bytes.begin(), bytes.end());
+}
+
 bool Sender::control(ConstBytes head, ConstBytes body) {
     if (waiting() + head.size() + body.size() > kMaxControlWaiting) return false;
     append(head);
@@ -65,9 +71,23 @@ bool Sender::control(ConstBytes head, ConstBytes body) {
     return true;
 }
 
+bool Sender::control_now(ByteStream &carrier, ConstBytes head, ConstBytes body) {
+    if (batch_ || waiting() > 0 || failed()) return false;
+    const iovec words[] = {{const_cast<uint8_t *>(head.data()), head.size()},
+                           {const_cast<uint8_t *>(body.data()), body.size()}};
+    const ssize_t written = carrier.write(words);
+    if (written <= 0) return false;  // what is wrong will show when it is sent
+    const auto sent = static_cast<size_t>(written);
+    left_ += sent;
+    if (sent < head.size()) append(head.subspan(sent));
+    append(body.subspan(sent < head.size() ? 0 : sent - head.size()));
+    return true;
+}
+
 void Sender::send_control(ByteStream &carrier) {
     if (batch_ || failed()) return;
-    const iovec words{control_.data() + control_at_, waiting()};
+    if (!control_) return;
+    const iovec words{control_->data() + control_at_, waiting()};
     const ssize_t sent = carrier.write({&words, 1});
     if (sent <= 0) return;
     left_ += static_cast<uint64_t>(sent);
@@ -77,6 +97,11 @@ void Sender::send_control(ByteStream &carrier) {
 bool Sender::wants() const {
     return waiting() > 0 || both_.responses.due() ||
            (both_.stage == Stage::frames && both_.send_queue.waiting());
+}
+
+bool Sender::only_control() const {
+    return waiting() > 0 && !both_.responses.waiting() &&
+           !(both_.stage == Stage::frames && both_.send_queue.waiting());
 }
 
 bool Sender::full() const {
@@ -100,7 +125,7 @@ void Sender::build() {
 // What has no room here fills the next batch first, so nothing comes in between.
 void Sender::add_control() {
     size_t fits = std::min(waiting(), batch_->head_room());
-    std::memcpy(batch_->add_head(fits), control_.data() + control_at_, fits);
+    std::memcpy(batch_->add_head(fits), control_->data() + control_at_, fits);
     drop_control(fits);
 }
 
@@ -108,9 +133,11 @@ void Sender::add_control() {
 void Sender::drop_control(size_t bytes) {
     control_at_ += bytes;
     if (waiting() > control_at_) return;
-    control_.erase(control_.begin(), control_.begin() + static_cast<ptrdiff_t>(control_at_));
+    control_->erase(control_->begin(), control_->begin() + static_cast<ptrdiff_t>(control_at_));
     control_at_ = 0;
-    if (control_.empty() && control_.capacity() > kKeptControl) control_.shrink_to_fit();
+    if (!control_->empty()) return;
+    if (control_->capacity() <= kKeptControl) both_.buffers.controls.give(std::move(control_));
+    control_.reset();
 }
 
 void Sender::add_response(const Response &answer) {
@@ -214,6 +241,10 @@ Sender::Sent Sender::send(ByteStream &carrier) {
         if (!batch_) {
             if (!wants()) return Sent::all;
             if (turn >= kTurnBytes) return Sent::more;
+            if (only_control()) {
+                send_control(carrier);
+                if (waiting() == 0) continue;
+            }
             // What is half built must not leave: something could follow it.
             if (!catch_bad_alloc([&] { build(); })) {
                 fail_without_memory();

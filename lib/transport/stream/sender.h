@@ -21,16 +21,18 @@ public:
 
     // False: too much is waiting.
     bool control(ConstBytes head, ConstBytes body);
+    // The same, and it goes right away. False: something is before it.
+    bool control_now(ByteStream &carrier, ConstBytes head, ConstBytes body);
     // What waits of it goes right away, unless a batch is still on its way. Also while reading.
     void send_control(ByteStream &carrier);
     // Out of the handshake's or our own hand: always taken.
-    void append(ConstBytes bytes) { control_.insert(control_.end(), bytes.begin(), bytes.end()); }
+    void append(ConstBytes bytes);
     Sent send(ByteStream &carrier);
     int error() const { return error_; }
     bool failed() const { return error_ != 0; }
     bool empty() const { return !batch_ && waiting() == 0; }
-    size_t waiting() const { return control_.size() - control_at_; }  // of control frames
-    uint64_t left() const { return left_; }                           // bytes, since the beginning
+    size_t waiting() const { return control_ ? control_->size() - control_at_ : 0; }  // of control
+    uint64_t left() const { return left_; }  // bytes, since the beginning
 
     // What still has to leave of an operation is taken from elsewhere: its memory is quiet.
     void blank(const Op &op);
@@ -45,6 +47,7 @@ public:
 
 private:
     bool wants() const;
+    bool only_control() const;
     bool full() const;
     void build();
     void add_control();
@@ -59,8 +62,8 @@ private:
     void release();
 
     StreamState &both_;
-    std::vector<uint8_t> control_;
-    size_t control_at_ = 0;  // the first that has not left
+    std::unique_ptr<std::vector<uint8_t>> control_;  // null: nothing waits
+    size_t control_at_ = 0;                          // the first that has not left
     uint64_t left_ = 0;
     std::unique_ptr<GatherBatch> batch_;
     std::vector<Target> leaving_;  // retired, of which the batch still has something

@@ -17,7 +17,7 @@ enum class Stage : uint8_t {
 };
 
 struct StreamState {
-    explicit StreamState(Buffers &buffers) : buffers(buffers) {}
+    explicit StreamState(Buffers &owner) : buffers(owner), responses(owner) {}
     bool open() const { return stage == Stage::hello || stage == Stage::frames; }
     bool hears() const { return open() && !receive_paused && !paused; }
 
