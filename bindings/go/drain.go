@@ -106,12 +106,17 @@ func (e *core) closed(word uint64) (last bool) {
 	}
 	e.table.Lock()
 	h := e.handles[word]
-	delete(e.handles, word)
-	delete(e.endpoints, word)
 	e.table.Unlock()
-	if h != nil {
-		h.over()
+	if h == nil {
+		return false
 	}
+	h.mutex.RLock()
+	freed := h.closed // else it ends with the engine, whose close frees it
+	h.mutex.RUnlock()
+	if freed {
+		e.drop(word)
+	}
+	h.over()
 	return false
 }
 

@@ -4,7 +4,6 @@ package xfer
 
 import (
 	"bytes"
-	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
@@ -109,6 +108,7 @@ func bufferKinds(p *place) {
 		[]int32{0, 1}), ErrRange)
 	c.fails(AddPages(b, PutEntries, PageShape{Length: 10, Rows: 11}, []PageBase{{Local: local, Remote: c.ref}},
 		[]int32{0}, []int32{0}), ErrRange)
+	c.ok(b.Submit(c.patient(), SubmitOptions{}))
 	c.true(must(b.Info()).Entries == 0, "nothing was added")
 }
 
@@ -124,7 +124,9 @@ func bufferKeptAlive(p *place) {
 				c.Error(err)
 			}
 		}()
-		runtime.GC()
+		if i%10 == 0 {
+			runtime.GC()
+		}
 	}
 	all.Wait()
 	for i := range 50 {
@@ -169,7 +171,7 @@ func quietFlush(p *place) {
 	events := must(c.engine.Stats()).Events
 	for i := range uint64(100) {
 		c.ok(c.ep.Put(ctx, bytes.Repeat([]byte{byte(i + 1)}, 8192), c.ref, i*8192, Quiet))
-		if i%10 == 0 {
+		if i%25 == 0 {
 			runtime.GC() // the memory is nobody's but the engine's
 		}
 	}
@@ -226,6 +228,7 @@ func sameHostPath(p *place) {
 	says := func(what string) func() bool {
 		return func() bool { return strings.Contains(must(c.engine.Describe()), what) }
 	}
+	c.ok(c.ep.Put(c.patient(), []byte("near"), c.ref, 0))
 	if p.path == "local" {
 		c.eventually("the local path", says(`"control": "local"`))
 		c.true(must(c.engine.Transports())&(1<<TransportSHM) != 0)
@@ -239,6 +242,6 @@ func sameHostPath(p *place) {
 	c.true(bytes.Equal(c.lent(), data))
 	c.true(!strings.Contains(must(remote.Describe()), `"control": "local"`), "it went by TCP")
 	copy(c.lent(), "elsewhere")
-	c.ok(c.ep.Put(context.Background(), data, c.ref, 0))
+	c.ok(c.ep.Put(c.patient(), data, c.ref, 0))
 	c.true(bytes.Equal(c.lent(), data))
 }
