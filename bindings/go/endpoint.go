@@ -35,6 +35,7 @@ type endpoint struct {
 
 	quiets sync.Mutex // guards what follows, and the order of quiet operations and flushes
 	pins   []*runtime.Pinner
+	idle   bool // it has ended: nothing of it is under way
 }
 
 // DialOptions are those of an endpoint; zero means the default.

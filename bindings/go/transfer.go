@@ -117,12 +117,11 @@ func (ep *Endpoint) transfer(ctx context.Context, memory []byte, options []OpOpt
 func (ep *endpoint) keep(pins []*runtime.Pinner) {
 	ep.quiets.Lock()
 	defer ep.quiets.Unlock()
-	select {
-	case <-ep.gone:
+	if ep.idle {
 		unpinned(pins)
-	default:
-		ep.pins = append(ep.pins, pins...)
+		return
 	}
+	ep.pins = append(ep.pins, pins...)
 }
 
 // unpin is for the end of the endpoint.
@@ -130,7 +129,7 @@ func (ep *endpoint) unpin() {
 	ep.quiets.Lock()
 	defer ep.quiets.Unlock()
 	unpinned(ep.pins)
-	ep.pins = nil
+	ep.pins, ep.idle = nil, true
 }
 
 func unpinned(pins []*runtime.Pinner) {

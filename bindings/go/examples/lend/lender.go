@@ -21,7 +21,8 @@ type offer struct {
 type lender struct {
 	engine   *xfer.Engine
 	contents map[string]*xfer.Region
-	lease    time.Duration // it is renewed while the borrower is there, so this bounds what outlives a lender that hangs
+	lease    time.Duration // renewed while the borrower is there: it bounds what outlives a lender that hangs
+	renewal  time.Duration
 }
 
 func newLender(uri string, lease time.Duration) (*lender, error) {
@@ -33,7 +34,7 @@ func newLender(uri string, lease time.Duration) (*lender, error) {
 		engine.Close()
 		return nil, err
 	}
-	return &lender{engine, map[string]*xfer.Region{}, lease}, nil
+	return &lender{engine, map[string]*xfer.Region{}, lease, lease / 3}, nil
 }
 
 // add copies content into memory that is lent by grants alone. Before the first request.
@@ -71,7 +72,7 @@ func (l *lender) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	json.NewEncoder(w).Encode(offer{uri, grant.Ref().String(), length})
 	http.NewResponseController(w).Flush()
-	renew := time.NewTicker(l.lease / 3)
+	renew := time.NewTicker(l.renewal)
 	defer renew.Stop()
 	for {
 		select {
