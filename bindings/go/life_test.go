@@ -343,3 +343,17 @@ func TestCloseBesideCalls(t *testing.T) {
 		}
 	}
 }
+
+// Events that nobody reads hold up the engine, but not its end.
+func TestUnreadEvents(t *testing.T) {
+	p := &place{t, "tcp"}
+	events := make(chan Event)
+	owner := must(Open(Options{Set: map[string]string{"transports": "tcp"}, Events: events}))
+	uri := must(owner.Listen("tcp://127.0.0.1:0", ListenOptions{}))
+	e, _ := p.open()
+	p.ok(must(e.Dial(uri, DialOptions{})).Connect(p.patient()))
+	p.ok(soon(p, begun(owner.Close)))
+	for range events {
+	}
+	p.ok(owner.Close())
+}

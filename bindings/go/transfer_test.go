@@ -108,6 +108,8 @@ func bufferKinds(p *place) {
 		[]int32{0, 1}), ErrRange)
 	c.fails(AddPages(b, PutEntries, PageShape{Length: 10, Rows: 11}, []PageBase{{Local: local, Remote: c.ref}},
 		[]int32{0}, []int32{0}), ErrRange)
+	c.true(!PageShape{Length: 2, Rows: 1<<63 + 1}.fits(100, 0), "its length wraps")
+	c.true(!PageShape{Length: 2, Rows: 1 << 63}.fits(100, 1) && PageShape{Length: 2, Rows: 5}.fits(100, 9))
 	c.ok(b.Submit(c.patient(), SubmitOptions{}))
 	c.true(must(b.Info()).Entries == 0, "nothing was added")
 }
@@ -175,6 +177,7 @@ func quietFlush(p *place) {
 			runtime.GC() // the memory is nobody's but the engine's
 		}
 	}
+	c.true(len(c.ep.pins) == 100, "its memory stays")
 	c.ok(c.ep.Flush(ctx))
 	for i := range uint64(100) {
 		c.true(bytes.Count(c.lent()[i*8192:][:8192], []byte{byte(i + 1)}) == 8192, i)
