@@ -1,91 +1,248 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build go1.21
-
 package xfer
 
-// #include <stdlib.h>
-// #include <xfer/text.h>
+/*
+#include <stdlib.h>
+#include <xfer/xfer.h>
+*/
 import "C"
 
 import (
 	"context"
 	"runtime"
+	"sync"
 	"unsafe"
 )
 
-// Ref names a peer's region, or a part of it; it is carried as bytes by any means.
-type Ref [96]byte
-
-func (r *Ref) raw() *C.xfer_ref_t { return (*C.xfer_ref_t)(unsafe.Pointer(r)) }
-
-// Endpoint is a peer that was dialed, or that came. It stays until Close, also while the peer is away.
+// Endpoint is a handle for one peer: one that was dialed, or that came. It stays until Close, also while the peer is
+// away, and connects on first use.
 type Endpoint struct {
-	handle
+	*endpoint
 	engine *Engine
-	raw    *C.xfer_ep_t
 }
 
-// Dial opens an endpoint of the engine at uri; its first use connects.
-func (e *Engine) Dial(uri string) (*Endpoint, error) {
-	text := C.CString(uri)
-	defer C.free(unsafe.Pointer(text))
-	ep := &Endpoint{engine: e}
-	ep.word, ep.gone = e.expect()
-	options := C.xfer_ep_options_t{user: C.uint64_t(ep.word)}
-	options.size = C.uint32_t(unsafe.Sizeof(options))
+// endpoint is what is known of it without the value that the user has.
+type endpoint struct {
+	handle
+	core  *core
+	raw   *C.xfer_ep_t
+	word  uint64
+	owned bool // else it ends with its PEER_DOWN; guarded by handle.mutex
+
+	users sync.Mutex // one value, so that pointers may be compared
+	user  reference[Endpoint]
+
+	quiets sync.Mutex // guards what follows, and the order of quiet operations and flushes
+	pins   []*runtime.Pinner
+	idle   bool // it has ended: nothing of it is under way
+}
+
+// DialOptions are those of an endpoint; zero means the default.
+type DialOptions struct {
+	Peer ID // the identity expected (its incarnation is ignored); default: any
+}
+
+// Dial opens an endpoint for the engine at an address, or at each of a comma list. It does not connect: the first use
+// does. With an identity it is a handle for that engine wherever it is, and uri may be empty.
+func (e *Engine) Dial(uri string, options DialOptions) (*Endpoint, error) {
+	defer runtime.KeepAlive(e)
+	core := e.core
+	ep := &endpoint{core: core, word: core.newWord(), owned: true}
+	given := C.xfer_ep_options_t{user: C.uint64_t(ep.word)}
+	given.size = C.uint32_t(unsafe.Sizeof(given))
+	var pins runtime.Pinner
+	defer pins.Unpin()
+	if options.Peer != (ID{}) {
+		pins.Pin(&options.Peer)
+		given.peer = options.Peer.raw()
+	}
+	var text *C.char
+	if uri != "" {
+		text = C.CString(uri)
+		defer C.free(unsafe.Pointer(text))
+	}
 	var detail C.xfer_error_t
-	err := failed(e.use(func() C.xfer_status_t {
-		return C.xfer_ep_open(e.raw, text, &options, &ep.raw, &detail)
+	err := failed(core.use(func() C.xfer_status_t {
+		ep.hold()
+		status := C.xfer_ep_open(core.raw, text, &given, &ep.raw, &detail)
+		if status != C.XFER_OK {
+			core.drop(ep.word)
+		}
+		return status
 	}), &detail)
 	if err != nil {
-		e.forget(ep.word)
 		return nil, err
 	}
-	ep.own()
-	return ep, nil
+	return ep.shown(e), nil
 }
 
-// newEndpoint is one for the handle of a PEER event, whose word no other handle nor operation has.
-func (e *Engine) newEndpoint(raw *C.xfer_ep_t, word uint64) {
-	ep := &Endpoint{engine: e, raw: raw}
-	ep.word, ep.gone = word, make(chan outcome, 1)
+// hold registers the endpoint before an event of it can come.
+func (ep *endpoint) hold() {
+	ep.gone = make(chan struct{})
+	ep.end = func() C.xfer_status_t {
+		if !ep.owned { // its end is the library's
+			return C.XFER_ECLOSED
+		}
+		return C.xfer_ep_close(ep.raw)
+	}
+	ep.quiet = ep.unpin
+	ep.core.table.Lock()
+	defer ep.core.table.Unlock()
+	ep.core.handles[ep.word] = &ep.handle
+	ep.core.endpoints[ep.word] = ep
+}
+
+// drop forgets a handle that was not opened after all.
+func (e *core) drop(word uint64) {
 	e.table.Lock()
-	e.waiters[word] = ep.gone
-	e.table.Unlock()
-	ep.own()
+	defer e.table.Unlock()
+	delete(e.handles, word)
+	delete(e.endpoints, word)
 }
 
-func (ep *Endpoint) own() {
-	raw := ep.raw
-	ep.end = func() C.xfer_status_t { return C.xfer_ep_close(raw) }
-	ep.engine.hold(ep.word, ep)
+// arrived is an endpoint for the handle of a PEER event, whose word no other handle nor operation has.
+func (e *core) arrived(raw *C.xfer_ep_t, word uint64) *Endpoint {
+	ep := &endpoint{core: e, raw: raw, word: word, owned: e.ownPeers}
+	ep.hold()
+	return ep.shown(e.user.value())
+}
+
+// shown is the value that the user has, or a new one if there is none any more.
+func (ep *endpoint) shown(engine *Engine) *Endpoint {
+	ep.users.Lock()
+	defer ep.users.Unlock()
+	if user := ep.user.value(); user != nil {
+		return user
+	}
+	user := &Endpoint{ep, engine}
+	ep.user = refer(user)
+	return user
+}
+
+// find is the endpoint of an event, nil if it is closed.
+func (e *core) find(word uint64) *Endpoint {
+	e.table.Lock()
+	ep := e.endpoints[word]
+	e.table.Unlock()
+	if ep == nil {
+		return nil
+	}
+	return ep.shown(e.user.value())
+}
+
+// of is the endpoint with that handle, for events that have no word of it.
+func (e *core) of(raw *C.xfer_ep_t) *Endpoint {
+	e.table.Lock()
+	defer e.table.Unlock()
+	for _, ep := range e.endpoints {
+		if ep.raw == raw {
+			return ep.shown(e.user.value())
+		}
+	}
+	return nil
+}
+
+// down is the endpoint of a PEER_DOWN event; if it is not owned, nothing may use its handle after this poll.
+func (e *core) down(word uint64) *Endpoint {
+	e.table.Lock()
+	ep := e.endpoints[word]
+	e.table.Unlock()
+	if ep == nil {
+		return nil
+	}
+	user := ep.shown(e.user.value())
+	ep.mutex.Lock()
+	over := !ep.owned
+	ep.closed = ep.closed || over
+	ep.mutex.Unlock()
+	if over {
+		e.drop(word)
+		ep.over()
+	}
+	return user
 }
 
 // AddAddress tells where else the peer is, such as after its restart.
 func (ep *Endpoint) AddAddress(uri string) error {
+	defer runtime.KeepAlive(ep)
 	text := C.CString(uri)
 	defer C.free(unsafe.Pointer(text))
 	var detail C.xfer_error_t
 	return failed(ep.use(func() C.xfer_status_t { return C.xfer_ep_add_address(ep.raw, text, &detail) }), &detail)
 }
 
+// Keep makes the endpoint of a [Peer] the caller's where it is not: with the option own_peers off.
+func (ep *Endpoint) Keep() error {
+	defer runtime.KeepAlive(ep)
+	ep.mutex.Lock()
+	defer ep.mutex.Unlock()
+	if ep.closed {
+		return failed(C.XFER_ECLOSED, nil)
+	}
+	err := failed(C.xfer_ep_keep(ep.raw, C.uint64_t(ep.word)), nil)
+	ep.owned = ep.owned || err == nil
+	return err
+}
+
+// Admit lets the peer of a [Peer] in, or turns it away: zero admits, [ErrAccess] refuses, [ErrOverload] has it try again
+// later. The option ask makes peers wait for it.
+func (ep *Endpoint) Admit(verdict Status) error {
+	defer runtime.KeepAlive(ep)
+	return failed(ep.use(func() C.xfer_status_t { return C.xfer_ep_admit(ep.raw, C.xfer_status_t(verdict)) }), nil)
+}
+
+// EndpointState says whether there is a connection.
+type EndpointState uint32
+
+// The states of an endpoint.
+const (
+	Idle       EndpointState = C.XFER_EP_IDLE
+	Connecting EndpointState = C.XFER_EP_CONNECTING
+	Ready      EndpointState = C.XFER_EP_READY
+	Closed     EndpointState = C.XFER_EP_CLOSED
+)
+
+// PeerInfo is what is known of a peer.
+type PeerInfo struct {
+	ID      ID // all zero until the first connection
+	State   EndpointState
+	Address string // where we dial, or where it came from
+	Blob    []byte
+}
+
+// State says whether there is a connection.
+func (ep *Endpoint) State() (EndpointState, error) {
+	defer runtime.KeepAlive(ep)
+	var state C.uint32_t
+	err := failed(ep.use(func() C.xfer_status_t { return C.xfer_ep_state(ep.raw, &state) }), nil)
+	return EndpointState(state), err
+}
+
+// Peer is what is known of the peer.
+func (ep *Endpoint) Peer() (PeerInfo, error) {
+	defer runtime.KeepAlive(ep)
+	var info C.xfer_peer_info_t
+	err := failed(ep.use(func() C.xfer_status_t {
+		return C.xfer_ep_peer(ep.raw, &info, C.uint32_t(unsafe.Sizeof(info)))
+	}), nil)
+	return PeerInfo{*(*ID)(unsafe.Pointer(&info.id)), EndpointState(info.state), C.GoString(&info.address[0]),
+		C.GoBytes(unsafe.Pointer(&info.blob[0]), C.int(info.blob_length))}, err
+}
+
 // Connect connects now, so that the first operation need not.
-func (ep *Endpoint) Connect(ctx context.Context) error {
-	_, err := ep.engine.do(ctx, &ep.handle, func(word C.uint64_t, options *C.xfer_op_options_t) C.xfer_status_t {
+func (ep *Endpoint) Connect(ctx context.Context, options ...OpOption) error {
+	_, err := ep.do(ctx, options, func(word C.uint64_t, options *C.xfer_op_options_t) C.xfer_status_t {
 		return C.xfer_ep_connect(ep.raw, word, options)
 	})
 	return err
 }
 
-// Lookup asks for the ref and the blob of a region; wait: until it is there.
-func (ep *Endpoint) Lookup(ctx context.Context, name string, wait bool) (ref Ref, blob []byte, err error) {
+// Lookup asks for the ref and the blob of the peer's region of that name.
+func (ep *Endpoint) Lookup(ctx context.Context, name string, options ...OpOption) (ref Ref, blob []byte, err error) {
 	text := C.CString(name)
 	defer C.free(unsafe.Pointer(text))
-	end, err := ep.engine.do(ctx, &ep.handle, func(word C.uint64_t, options *C.xfer_op_options_t) C.xfer_status_t {
-		if wait {
-			options.flags |= C.XFER_FLAG_WAIT
-		}
+	end, err := ep.do(ctx, options, func(word C.uint64_t, options *C.xfer_op_options_t) C.xfer_status_t {
 		return C.xfer_ep_lookup(ep.raw, text, word, options, nil)
 	})
 	if err == nil {
@@ -94,143 +251,22 @@ func (ep *Endpoint) Lookup(ctx context.Context, name string, wait bool) (ref Ref
 	return ref, blob, err
 }
 
-// Put writes data to offset of what the ref names.
-func (ep *Endpoint) Put(ctx context.Context, data []byte, ref Ref, offset uint64) error {
-	var pinner runtime.Pinner
-	defer pinner.Unpin()
-	pin(&pinner, data)
-	_, err := ep.engine.do(ctx, &ep.handle, func(word C.uint64_t, options *C.xfer_op_options_t) C.xfer_status_t {
-		return C.xfer_put(ep.raw, start(data), ref.raw(), C.uint64_t(offset), C.uint64_t(len(data)), word, options)
-	})
-	return err
-}
-
-// Get reads from offset of what the ref names into memory.
-func (ep *Endpoint) Get(ctx context.Context, memory []byte, ref Ref, offset uint64) error {
-	var pinner runtime.Pinner
-	defer pinner.Unpin()
-	pin(&pinner, memory)
-	_, err := ep.engine.do(ctx, &ep.handle, func(word C.uint64_t, options *C.xfer_op_options_t) C.xfer_status_t {
-		return C.xfer_get(ep.raw, start(memory), ref.raw(), C.uint64_t(offset), C.uint64_t(len(memory)), word, options)
-	})
-	return err
-}
-
-// Add adds to a word of the peer's, and returns what it was.
-func (ep *Endpoint) Add(ctx context.Context, ref Ref, offset, operand uint64) (uint64, error) {
-	return ep.atomic(ctx, C.XFER_ATOMIC_ADD, ref, offset, operand, 0)
-}
-
-// CompareAndSwap stores value if the word of the peer's equals compare, and returns what it was.
-func (ep *Endpoint) CompareAndSwap(ctx context.Context, ref Ref, offset, compare, value uint64) (uint64, error) {
-	return ep.atomic(ctx, C.XFER_ATOMIC_CAS, ref, offset, value, compare)
-}
-
-func (ep *Endpoint) atomic(ctx context.Context, op C.uint32_t, ref Ref, offset, operand, compare uint64) (uint64, error) {
-	end, err := ep.engine.do(ctx, &ep.handle, func(word C.uint64_t, options *C.xfer_op_options_t) C.xfer_status_t {
-		return C.xfer_atomic(ep.raw, op, nil, ref.raw(), C.uint64_t(offset), C.uint64_t(operand), C.uint64_t(compare),
-			word, options)
-	})
-	return end.index, err
-}
-
-// Send sends a message; sync: it returns when the message was received, not when it is held.
-func (ep *Endpoint) Send(ctx context.Context, data []byte, tag uint64, sync bool) error {
-	var pinner runtime.Pinner
-	defer pinner.Unpin()
-	pin(&pinner, data)
-	_, err := ep.engine.do(ctx, &ep.handle, func(word C.uint64_t, options *C.xfer_op_options_t) C.xfer_status_t {
-		if sync {
-			options.flags = C.XFER_FLAG_SYNC
-		}
-		return C.xfer_send(ep.raw, start(data), C.uint64_t(len(data)), C.uint64_t(tag), word, options)
-	})
-	return err
-}
-
-// Notify raises a notice at the peer, with a key and at most 1,024 bytes.
-func (ep *Endpoint) Notify(ctx context.Context, data []byte, key uint64) error {
-	_, err := ep.engine.do(ctx, &ep.handle, func(word C.uint64_t, options *C.xfer_op_options_t) C.xfer_status_t {
-		return C.xfer_notify(ep.raw, start(data), C.uint64_t(len(data)), C.uint64_t(key), word, options)
-	})
-	return err
-}
-
-// Flush waits for all that was begun with this endpoint before.
-func (ep *Endpoint) Flush(ctx context.Context) error {
-	_, err := ep.engine.do(ctx, &ep.handle, func(word C.uint64_t, options *C.xfer_op_options_t) C.xfer_status_t {
-		return C.xfer_ep_flush(ep.raw, nil, word, options)
-	})
-	return err
-}
-
-// Batch is puts and gets that are submitted together, as often as wanted, from one goroutine at a time.
-type Batch struct {
-	ep     *Endpoint
-	raw    *C.xfer_batch_t
-	count  int
-	memory runtime.Pinner
-}
-
-// Batch makes an empty one. Memory of its entries is pinned until its Close.
-func (ep *Endpoint) Batch() (*Batch, error) {
-	b := &Batch{ep: ep}
-	var detail C.xfer_error_t
-	return b, failed(ep.use(func() C.xfer_status_t { return C.xfer_batch_open(ep.raw, nil, &b.raw, &detail) }), &detail)
-}
-
-// Put adds a put.
-func (b *Batch) Put(data []byte, ref Ref, offset uint64) error {
-	pin(&b.memory, data)
-	return b.added(C.xfer_batch_put(b.raw, start(data), ref.raw(), C.uint64_t(offset), C.uint64_t(len(data))))
-}
-
-// Get adds a get.
-func (b *Batch) Get(memory []byte, ref Ref, offset uint64) error {
-	pin(&b.memory, memory)
-	return b.added(C.xfer_batch_get(b.raw, start(memory), ref.raw(), C.uint64_t(offset), C.uint64_t(len(memory))))
-}
-
-func (b *Batch) added(status C.xfer_status_t) error {
-	if status == C.XFER_OK {
-		b.count++
+// Close ends the handle, and its operations with [ErrCanceled]. The connection stays while another handle uses it. An
+// endpoint of a peer that came, which is not the caller's, only takes no calls any more.
+func (ep *Endpoint) Close() error {
+	defer runtime.KeepAlive(ep)
+	err := ep.start()
+	if err != nil {
+		return err
 	}
-	return failed(status, nil)
+	if ep.owned {
+		<-ep.gone
+	}
+	return nil
 }
 
-// Note is the notification that may follow a batch.
-type Note struct {
-	Key  uint64
-	Data []byte
-}
-
-// Submit starts the batch, and waits for its event. note may be nil.
-func (b *Batch) Submit(ctx context.Context, note *Note) error {
-	var pinner runtime.Pinner
-	defer pinner.Unpin()
-	_, err := b.ep.engine.do(ctx, &b.ep.handle, func(word C.uint64_t, options *C.xfer_op_options_t) C.xfer_status_t {
-		submit := C.xfer_submit_options_t{timeout_ms: options.timeout_ms}
-		submit.size = C.uint32_t(unsafe.Sizeof(submit))
-		if note != nil {
-			pin(&pinner, note.Data)
-			submit.flags, submit.notify_key = C.XFER_SUBMIT_NOTIFY, C.uint64_t(note.Key)
-			submit.notify_data, submit.notify_length = start(note.Data), C.uint64_t(len(note.Data))
-		}
-		return C.xfer_batch_submit(b.raw, word, &submit)
-	})
-	return err
-}
-
-// Entries are the statuses of the entries in the last submit.
-func (b *Batch) Entries() ([]Status, error) {
-	statuses := make([]Status, b.count)
-	first := (*C.xfer_status_t)(unsafe.Pointer(unsafe.SliceData(statuses)))
-	return statuses, failed(C.xfer_batch_entries(b.raw, 0, C.uint64_t(b.count), first), nil)
-}
-
-// Close frees the batch, which is not under way.
-func (b *Batch) Close() error {
-	err := failed(C.xfer_batch_close(b.raw), nil)
-	b.memory.Unpin()
-	return err
+// do begins an operation with the endpoint, and waits for its event.
+func (ep *Endpoint) do(ctx context.Context, options []OpOption, start begin) (event, error) {
+	defer runtime.KeepAlive(ep)
+	return ep.core.do(ctx, &ep.handle, joined(options), start)
 }

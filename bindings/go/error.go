@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build go1.21
-
 package xfer
 
 // #include <xfer/text.h>
@@ -9,73 +7,62 @@ import "C"
 
 import (
 	"context"
-	"unsafe"
+	"errors"
+	"syscall"
 )
 
-// Status is a number that the library answers with. Each is an error by itself: compare by errors.Is.
-type Status int32
+// Origin says where the native code of an error comes from.
+type Origin uint32
 
-// The statuses, as xfer.h explains them.
+// The origins.
 const (
-	EINVAL       Status = C.XFER_EINVAL
-	EBADHANDLE   Status = C.XFER_EBADHANDLE
-	E2BIG        Status = C.XFER_E2BIG
-	ENOMEM       Status = C.XFER_ENOMEM
-	EAGAIN       Status = C.XFER_EAGAIN
-	ETOOBIG      Status = C.XFER_ETOOBIG
-	EDEGRADED    Status = C.XFER_EDEGRADED
-	EBUSY        Status = C.XFER_EBUSY
-	ECLOSED      Status = C.XFER_ECLOSED
-	EDEADLK      Status = C.XFER_EDEADLK
-	EFORKED      Status = C.XFER_EFORKED
-	EUNSUPPORTED Status = C.XFER_EUNSUPPORTED
-	EEXIST       Status = C.XFER_EEXIST
-	ENOTFOUND    Status = C.XFER_ENOTFOUND
-	EACCESS      Status = C.XFER_EACCESS
-	ERANGE       Status = C.XFER_ERANGE
-	ESTALE       Status = C.XFER_ESTALE
-	ETIMEDOUT    Status = C.XFER_ETIMEDOUT
-	ECANCELED    Status = C.XFER_ECANCELED
-	EPEERLOST    Status = C.XFER_EPEERLOST
-	EUNREACHABLE Status = C.XFER_EUNREACHABLE
-	ENAME        Status = C.XFER_ENAME
-	EADDRINUSE   Status = C.XFER_EADDRINUSE
-	EADDR        Status = C.XFER_EADDR
-	EAUTH        Status = C.XFER_EAUTH
-	EIDENTITY    Status = C.XFER_EIDENTITY
-	EPROTO       Status = C.XFER_EPROTO
-	EVERSION     Status = C.XFER_EVERSION
-	ETRUNC       Status = C.XFER_ETRUNC
-	ECHECKSUM    Status = C.XFER_ECHECKSUM
-	EMEMKIND     Status = C.XFER_EMEMKIND
-	EOVERLOAD    Status = C.XFER_EOVERLOAD
-	EREVOKED     Status = C.XFER_EREVOKED
-	ENOFILES     Status = C.XFER_ENOFILES
-	EIO          Status = C.XFER_EIO
-	ENOSPC       Status = C.XFER_ENOSPC
-	EINTERNAL    Status = C.XFER_EINTERNAL
+	OriginNone  Origin = C.XFER_ORIGIN_NONE
+	OriginOS    Origin = C.XFER_ORIGIN_OS    // a syscall.Errno, which errors.Is finds as well
+	OriginUV    Origin = C.XFER_ORIGIN_UV    // of libuv
+	OriginCares Origin = C.XFER_ORIGIN_CARES // of c-ares
+	OriginVerbs Origin = C.XFER_ORIGIN_VERBS
+	OriginCUDA  Origin = C.XFER_ORIGIN_CUDA
+	OriginPeer  Origin = C.XFER_ORIGIN_PEER // the peer decided the status
 )
 
-// Error is the name of the status, such as "XFER_ESTALE".
-func (s Status) Error() string { return C.GoString(C.xfer_status_name(C.xfer_status_t(s))) }
-
-// Error is a status with what is known of it. errors.Is finds the status in it, and why a context ended.
+// Error is a status with what is known of it. errors.Is finds in it the status, the errno if the system refused, and
+// context.Canceled or context.DeadlineExceeded if a context ended the operation.
 type Error struct {
 	Status     Status
 	Text       string // one sentence
-	Origin     uint32
+	Origin     Origin
 	NativeCode int32
-	Fenced     bool  // nothing of the operation can land any more
-	Cause      error // of the context, if that ended the operation
+	Fenced     bool   // nothing of the operation can land any more; else the range is undefined
+	Bytes      uint64 // known to have moved
+	Index      uint64 // of a batch: its first failed entry
+	Cause      error  // of the context, if that ended the operation
 }
 
-func (e *Error) Error() string { return e.Status.Error() + ": " + e.Text }
-
-func (e *Error) Unwrap() []error {
-	if e.Cause == nil {
-		return []error{e.Status}
+func (e *Error) Error() string {
+	text := "xfer: " + e.Status.Error() + ": " + e.Text
+	if e.Cause != nil {
+		text += " (" + e.Cause.Error() + ")"
 	}
-	return []error{e.Status, e.Cause}
+	return text
+}
+
+// Unwrap is for errors.Is and errors.As.
+func (e *Error) Unwrap() []error {
+	within := []error{e.Status}
+	if e.Origin == OriginOS {
+		within = append(within, syscall.Errno(e.NativeCode))
+	}
+	if e.Cause != nil {
+		within = append(within, e.Cause)
+	}
+	return within
+}
+
+// NativeText is what origin and native code mean, such as "Connection refused".
+func (e *Error) NativeText() string {
+	var text [C.XFER_NATIVE_TEXT_SIZE]C.char
+	C.xfer_native_text(C.uint32_t(e.Origin), C.int32_t(e.NativeCode), &text[0], C.uint64_t(len(text)))
+	return C.GoString(&text[0])
 }
 
 // failed is nil, or what a call has answered at once.
@@ -83,40 +70,55 @@ func failed(status C.xfer_status_t, detail *C.xfer_error_t) error {
 	if status == C.XFER_OK {
 		return nil
 	}
-	err := &Error{Status: Status(status), Text: C.GoString(C.xfer_status_text(status)), Fenced: true}
-	if detail != nil {
+	err := &Error{Status: Status(status), Text: Status(status).Text(), Fenced: true}
+	if detail != nil && detail.status == C.int32_t(status) {
 		err.Text = C.GoString(&detail.message[0])
-		err.Origin, err.NativeCode = uint32(detail.origin), int32(detail.native_code)
+		err.Origin, err.NativeCode = Origin(detail.origin), int32(detail.native_code)
 	}
 	return err
 }
 
-// failure is nil, or what the event of an operation says.
-func (e *outcome) failure(ctx context.Context) error {
+// refused is an error of this binding's own checks.
+func refused(status Status, text string) error {
+	return &Error{Status: status, Text: text, Fenced: true}
+}
+
+// ended is nil while the context has not ended.
+func ended(ctx context.Context) error {
+	cause := ctx.Err()
+	if cause == nil {
+		return nil
+	}
+	err := &Error{Status: ErrCanceled, Text: "the context had ended before", Fenced: true, Cause: cause}
+	if errors.Is(cause, context.DeadlineExceeded) {
+		err.Status = ErrTimedOut
+	}
+	return err
+}
+
+// failure is nil, or what an event says.
+func (e *event) failure() *Error {
 	if e.status == C.XFER_OK {
 		return nil
 	}
-	err := &Error{Status: Status(e.status), Text: C.GoString(C.xfer_status_text(e.status)),
-		Origin: uint32(e.origin), NativeCode: int32(e.nativeCode), Fenced: e.flags&C.XFER_MAYBE_APPLIED == 0}
-	switch e.kind { // of these, data is a sentence
+	err := &Error{Status: Status(e.status), Text: Status(e.status).Text(), Origin: Origin(e.origin),
+		NativeCode: e.nativeCode, Fenced: e.flags&C.XFER_MAYBE_APPLIED == 0, Bytes: e.bytes}
+	switch e.kind {
 	case C.XFER_EVENT_PUT, C.XFER_EVENT_GET, C.XFER_EVENT_ATOMIC, C.XFER_EVENT_SEND, C.XFER_EVENT_NOTIFIED,
-		C.XFER_EVENT_FLUSH, C.XFER_EVENT_CONNECT:
-		if len(e.data) > 0 {
+		C.XFER_EVENT_FLUSH, C.XFER_EVENT_PROBE, C.XFER_EVENT_CONNECT, C.XFER_EVENT_PEER_DOWN:
+		if len(e.data) > 0 { // of these it is a sentence
 			err.Text = string(e.data)
 		}
-	}
-	if _, limited := ctx.Deadline(); limited && err.Status == ETIMEDOUT {
-		err.Cause = context.DeadlineExceeded
-	} else if err.Status == ECANCELED {
-		err.Cause = ctx.Err()
+	case C.XFER_EVENT_BATCH:
+		err.Index = e.index
 	}
 	return err
 }
 
-// bytesOf is a copy of what an event points at.
-func bytesOf(event *C.xfer_event_t) []byte {
-	return C.GoBytes(event.data, C.int(event.data_length))
+// error is nil, or the failure, as an error.
+func (e *event) error() error {
+	if err := e.failure(); err != nil {
+		return err
+	}
+	return nil
 }
-
-// start is the address of the first byte, if there is one.
-func start(data []byte) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(data)) }

@@ -2,4 +2,4 @@
 
 module xfer
 
-go 1.19
+go 1.22

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package xfer
+
+import (
+	"bytes"
+	"context"
+	"math/rand"
+)
+
+func batchResubmitted(p *place) {
+	c := p.pair()
+	local, table := make([]byte, 64<<10), []int32{3, 0, 2}
+	b := must(c.ep.Batch())
+	c.ok(b.AddSpans(PutEntries, c.ref, []Span{{local[:100], 0}, {local[100:300], 1000}}))
+	c.ok(b.AddStrided(PutEntries, Strided{Local: local, LocalStride: 1000, Remote: c.ref, Offset: 10_000,
+		RemoteStride: 2000, Length: 500, Count: 4}))
+	c.ok(AddPages(b, PutEntries, PageShape{Length: 4096}, []PageBase{{local, c.ref, 100_000}}, table, []int32{0, 1, 2}))
+	back := make([]byte, 4096)
+	c.ok(b.Get(back, c.ref, 1<<20))
+	for round := range byte(3) {
+		must(rand.Read(local))
+		copy(c.lent()[1<<20:], bytes.Repeat([]byte{round}, 4096))
+		c.ok(b.Submit(c.patient(), SubmitOptions{Checksum: round == 1}))
+		c.true(bytes.Equal(c.lent()[:100], local[:100]) && bytes.Equal(c.lent()[1000:1200], local[100:300]), "spans")
+		for i := range 4 {
+			c.true(bytes.Equal(c.lent()[10_000+2000*i:][:500], local[1000*i:][:500]), "strided")
+		}
+		for i, page := range table {
+			c.true(bytes.Equal(c.lent()[100_000+4096*i:][:4096], local[4096*page:][:4096]), "pages")
+		}
+		c.true(bytes.Count(back, []byte{round}) == 4096, "get")
+	}
+	info := must(b.Info())
+	c.true(info.Entries == 10 && !info.InFlight && info.Status == 0 && info.Bytes == 300+2000+4*4096, info)
+	c.fails(b.Cancel(), ErrInval)
+
+	other := must(c.owner.Lend(make([]byte, size), RegionOptions{Access: Read | Write}))
+	to := must(other.Ref())
+	c.ok(b.Rebind(c.ref, to))
+	c.ok(b.Submit(c.patient(), SubmitOptions{}))
+	c.true(bytes.Equal(other.Bytes()[:100], local[:100]), "at the other region")
+	c.fails(b.Rebind(c.ref, to), ErrNotFound)
+	c.ok(b.Reset())
+	c.ok(b.Submit(c.patient(), SubmitOptions{}))
+	c.true(must(b.Info()).Entries == 0, "it is empty")
+	c.ok(b.Close())
+}
+
+func batchEntryStatuses(p *place) {
+	c := p.pair()
+	brief := must(c.owner.Lend(make([]byte, 64), RegionOptions{Access: Write}))
+	gone := must(brief.Ref())
+	c.ok(brief.Close())
+	b := must(c.ep.Batch())
+	for i := range uint64(10) {
+		ref := c.ref
+		if i == 3 {
+			ref = gone
+		}
+		c.ok(b.Put([]byte("8 bytes "), ref, 8*(i%4)))
+	}
+	detail := c.fails(b.Submit(c.patient(), SubmitOptions{}), ErrStale)
+	c.true(detail.Index == 3 && must(b.Info()).FirstFailed == 3, detail)
+	statuses := make([]Status, 10)
+	c.ok(b.Entries(0, statuses))
+	for i, status := range statuses {
+		c.true((status == ErrStale) == (i == 3), i, status)
+	}
+	c.fails(b.Entries(1, statuses), ErrRange)
+}
+
+func batchOrdered(p *place) {
+	c := p.proxied()
+	data := bytes.Repeat([]byte{9}, size-8)
+	big, commit := must(c.ep.Batch()), must(c.ep.Batch())
+	c.ok(big.Put(data, c.ref, 0))
+	c.ok(commit.Put([]byte("all here"), c.ref, size-8))
+	if c.proxy != nil {
+		c.proxy.hold()
+	}
+	before := begun(func() error { return big.Submit(c.patient(), SubmitOptions{}) })
+	c.eventually("it was submitted", func() bool { return must(c.engine.Stats()).Batch.Submitted == 1 })
+	ordered := begun(func() error {
+		err := commit.Submit(c.patient(), SubmitOptions{Ordered: true})
+		if err == nil {
+			c.true(!must(big.Info()).InFlight && bytes.Equal(c.lent()[:size-8], data), "the data are there")
+		}
+		return err
+	})
+	if c.proxy != nil {
+		c.eventually("it was submitted", func() bool { return must(commit.Info()).InFlight })
+		c.true(string(c.lent()[size-8:]) != "all here", "it waits")
+		c.proxy.free()
+	}
+	c.ok(soon(p, ordered))
+	c.ok(soon(p, before))
+	back := make([]byte, 8)
+	c.ok(c.ep.Get(c.patient(), back, c.ref, size-8))
+	c.true(string(back) == "all here")
+}
+
+func pagesStrides(p *place) {
+	c := p.pair()
+	const pages, rows, length = 16, 3, 96
+	shape := PageShape{Length: length, Rows: rows, LocalStride: 1000, RemoteStride: 700, LocalRowStride: 200,
+		RemoteRowStride: 128}
+	local, remote := make([]int32, pages), make([]int32, pages)
+	for i, page := range rand.Perm(pages) {
+		local[i], remote[(i*5)%pages] = int32(page), int32(i)
+	}
+	memory, back := make([]byte, 2*pages*1000), make([]byte, 2*pages*1000)
+	must(rand.Read(memory))
+	bases := func(of []byte) []PageBase { // two layers
+		return []PageBase{{of[:pages*1000], c.ref, 50}, {of[pages*1000:], c.ref, 50_000}}
+	}
+	b := must(c.ep.Batch())
+	c.ok(AddPages(b, PutEntries, shape, bases(memory), local, remote))
+	c.ok(b.Submit(c.patient(), SubmitOptions{}))
+	wanted := make([]byte, size)
+	for layer := range 2 {
+		for i := range local {
+			for row := range rows {
+				to := []int{50, 50_000}[layer] + int(remote[i])*700 + row*128
+				copy(wanted[to:to+length], memory[layer*pages*1000+int(local[i])*1000+row*200:])
+			}
+		}
+	}
+	c.true(bytes.Equal(c.lent(), wanted), "each byte where arithmetic says, and no other")
+	c.ok(b.Reset())
+	c.ok(AddPages(b, GetEntries, shape, bases(back), local, remote))
+	c.ok(b.Submit(c.patient(), SubmitOptions{}))
+	for layer := range 2 {
+		for page := range pages {
+			for row := range rows {
+				at := layer*pages*1000 + page*1000 + row*200
+				c.true(bytes.Equal(back[at:at+length], memory[at:at+length]), "it came back")
+			}
+		}
+	}
+	c.ok(b.Reset())
+	wide := []uint64{1, 0}
+	c.ok(AddPages(b, PutEntries, PageShape{Length: 100}, []PageBase{{memory[:200], c.ref, 0}}, wide, wide))
+	c.ok(b.Submit(c.patient(), SubmitOptions{}))
+	c.true(bytes.Equal(c.lent()[:200], memory[:200]))
+}
+
+func notifyOnBatch(p *place) {
+	c := p.pair()
+	b := must(c.ep.Batch())
+	data := make([]byte, 1<<20)
+	c.ok(b.Put(data, c.ref, 0))
+	for round := range byte(10) {
+		copy(data, bytes.Repeat([]byte{round + 1}, len(data)))
+		ended := begun(func() error {
+			return b.Submit(c.patient(), SubmitOptions{Notify: &Note{70 + uint64(round), []byte("layer")}})
+		})
+		n := told[*Notification](p, c.ownerEvents)
+		c.true(bytes.Equal(c.lent()[:len(data)], data), "all are there")
+		c.true(n.Key == 70+uint64(round) && string(n.Data) == "layer" && n.Err == nil, n)
+		c.ok(soon(p, ended))
+	}
+}
+
+func notifyOnFailure(p *place) {
+	c := p.pair()
+	brief := must(c.owner.Lend(make([]byte, 64), RegionOptions{Access: Write}))
+	b := must(c.ep.Batch())
+	c.ok(b.Put(make([]byte, 4096), c.ref, 0))
+	c.ok(b.Put(make([]byte, 64), must(brief.Ref()), 0))
+	c.ok(brief.Close())
+	c.fails(b.Submit(context.Background(), SubmitOptions{Notify: &Note{8, []byte("never told")}}), ErrStale)
+	n := told[*Notification](p, c.ownerEvents)
+	c.true(n.Key == 8 && len(n.Data) == 0 && n.Err != nil && n.Err.Status == ErrStale, n)
+}

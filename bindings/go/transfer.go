@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package xfer
+
+// #include <xfer/xfer.h>
+import "C"
+
+import (
+	"context"
+	"runtime"
+)
+
+// Put writes data to offset of what the ref names. It is applied when Put has returned nil.
+func (ep *Endpoint) Put(ctx context.Context, data []byte, ref Ref, offset uint64, options ...OpOption) error {
+	_, err := ep.transfer(ctx, data, options, func(word C.uint64_t, options *C.xfer_op_options_t) C.xfer_status_t {
+		return C.xfer_put(ep.raw, start(data), ref.raw(), C.uint64_t(offset), C.uint64_t(len(data)), word, options)
+	})
+	return err
+}
+
+// Get reads from offset of what the ref names into memory.
+func (ep *Endpoint) Get(ctx context.Context, memory []byte, ref Ref, offset uint64, options ...OpOption) error {
+	_, err := ep.transfer(ctx, memory, options, func(word C.uint64_t, options *C.xfer_op_options_t) C.xfer_status_t {
+		return C.xfer_get(ep.raw, start(memory), ref.raw(), C.uint64_t(offset), C.uint64_t(len(memory)), word, options)
+	})
+	return err
+}
+
+// Add adds to the 8 bytes at an offset, and returns what they were; with Quiet, zero.
+func (ep *Endpoint) Add(ctx context.Context, ref Ref, offset, operand uint64, options ...OpOption) (uint64, error) {
+	return ep.atomic(ctx, C.XFER_ATOMIC_ADD, ref, offset, operand, 0, options)
+}
+
+// CompareAndSwap stores value in the 8 bytes at an offset if they equal compare, and returns what they were.
+func (ep *Endpoint) CompareAndSwap(ctx context.Context, ref Ref, offset, compare, value uint64, options ...OpOption) (uint64, error) {
+	return ep.atomic(ctx, C.XFER_ATOMIC_CAS, ref, offset, value, compare, options)
+}
+
+func (ep *Endpoint) atomic(ctx context.Context, op C.uint32_t, ref Ref, offset, operand, compare uint64, options []OpOption) (uint64, error) {
+	end, err := ep.transfer(ctx, nil, options, func(word C.uint64_t, options *C.xfer_op_options_t) C.xfer_status_t {
+		return C.xfer_atomic(ep.raw, op, nil, ref.raw(), C.uint64_t(offset), C.uint64_t(operand), C.uint64_t(compare),
+			word, options)
+	})
+	return end.index, err
+}
+
+// Probe measures a round trip to the peer's engine and back, in nanoseconds.
+func (ep *Endpoint) Probe(ctx context.Context, options ...OpOption) (uint64, error) {
+	end, err := ep.do(ctx, options, func(word C.uint64_t, options *C.xfer_op_options_t) C.xfer_status_t {
+		return C.xfer_ep_probe(ep.raw, word, options)
+	})
+	return end.bytes, err
+}
+
+// Flush waits for all that was begun with this endpoint by calls that returned before, and returns the first failure
+// since the last flush that ended by itself. A context that ends gives up the wait alone.
+func (ep *Endpoint) Flush(ctx context.Context, options ...OpOption) error {
+	var idle C.uint32_t
+	var covered []*runtime.Pinner
+	defer runtime.KeepAlive(ep)
+	o := joined(options)
+	given, err := o.raw(ctx)
+	if err != nil {
+		return err
+	}
+	word, waiter := ep.core.expect(o.group)
+	ep.quiets.Lock() // so that what is covered was begun before
+	status := ep.use(func() C.xfer_status_t { return C.xfer_ep_flush(ep.raw, &idle, C.uint64_t(word), &given) })
+	if status == C.XFER_OK {
+		covered, ep.pins = ep.pins, nil
+	}
+	ep.quiets.Unlock()
+	if status != C.XFER_OK || idle == 1 {
+		ep.core.forget(word)
+		unpinned(covered)
+		return failed(status, nil)
+	}
+	end, err := ep.core.await(ctx, word, waiter, given.timeout_ms != 0)
+	if Status(end.status) == ErrTimedOut || Status(end.status) == ErrCanceled {
+		ep.keep(covered) // it may have been the wait that ended
+	} else {
+		unpinned(covered)
+	}
+	return err
+}
+
+// transfer begins an operation that may be quiet, and pins its memory.
+func (ep *Endpoint) transfer(ctx context.Context, memory []byte, options []OpOption, start begin) (event, error) {
+	defer runtime.KeepAlive(ep)
+	o := joined(options)
+	pins := &runtime.Pinner{}
+	pin(pins, memory)
+	if o.flags&C.XFER_FLAG_QUIET == 0 {
+		defer pins.Unpin()
+		return ep.core.do(ctx, &ep.handle, o, start)
+	}
+	given, err := o.raw(ctx)
+	if err != nil {
+		pins.Unpin()
+		return event{}, err
+	}
+	ep.core.table.Lock()
+	word := ep.core.word(o.group)
+	ep.core.table.Unlock()
+	ep.quiets.Lock()
+	defer ep.quiets.Unlock()
+	status := ep.use(func() C.xfer_status_t { return start(C.uint64_t(word), &given) })
+	if status != C.XFER_OK || o.flags&C.XFER_FLAG_COPY != 0 || len(memory) == 0 {
+		pins.Unpin()
+	} else {
+		ep.pins = append(ep.pins, pins)
+	}
+	return event{}, failed(status, nil)
+}
+
+// keep puts pins back, unless the endpoint has ended meanwhile.
+func (ep *endpoint) keep(pins []*runtime.Pinner) {
+	ep.quiets.Lock()
+	defer ep.quiets.Unlock()
+	if ep.idle {
+		unpinned(pins)
+		return
+	}
+	ep.pins = append(ep.pins, pins...)
+}
+
+// unpin is for the end of the endpoint.
+func (ep *endpoint) unpin() {
+	ep.quiets.Lock()
+	defer ep.quiets.Unlock()
+	unpinned(ep.pins)
+	ep.pins, ep.idle = nil, true
+}
+
+func unpinned(pins []*runtime.Pinner) {
+	for _, p := range pins {
+		p.Unpin()
+	}
+}
