@@ -90,6 +90,7 @@ default_suites() { # arguments of ctest
     suite sim 180 gcc tests/sim -j 2 "$@"
     suite fuzz 45 gcc tests/fuzz -j 2 "$@"
     suite api 400 gcc tests/api -j $waiting "$@"
+    suite contract 120 gcc tests/contract -j 2 "$@"
     suite crash 120 gcc tests/crash -j 2 "$@"
     suite interop $interop gcc tests/interop "$@"
     suite hostile 300 gcc tests/hostile -j 2 "$@"
@@ -116,6 +117,7 @@ asan_suites() {
     XFER_TEST_QUICK=1 suite asan-sim 500 asan tests/sim -j 2 -LE long
     suite asan-fuzz 120 asan tests/fuzz -LE long
     XFER_TEST_QUICK=1 suite asan-api 600 asan tests/api -j $waiting -LE long
+    suite asan-contract 120 asan tests/contract -j 2
     suite asan-clients 120 asan tests/clients
     # One of them compares with a bare loop, which says nothing under a sanitizer.
     suite asan-hostile 240 asan tests/hostile -j 2 -E '^hostile-pressure$'
@@ -128,14 +130,15 @@ tsan_suites() {
     suite tsan-transport 240 tsan tests/transport -j 2 -LE long
     # What TSan keeps of 4 GiB is more than the memory there is.
     XFER_TEST_QUICK=1 suite tsan-api 600 tsan tests/api -j $waiting -LE long -E '^api_big$'
+    suite tsan-contract 240 tsan tests/contract -j 2
 }
 
 run_sanitizers() {
     local rerun=--no-rerun
     export ASAN_OPTIONS=detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=1
     export TSAN_OPTIONS="second_deadlock_stack=1 die_after_fork=0 suppressions=$PWD/tests/tsan.supp"
-    build asan 900 tests/{unit,transport,sim,fuzz,api,hostile,faults,clients}/all && asan_suites
-    build tsan 700 tests/{unit,transport,api}/all && tsan_suites
+    build asan 900 tests/{unit,transport,sim,fuzz,api,contract,hostile,faults,clients}/all && asan_suites
+    build tsan 700 tests/{unit,transport,api,contract}/all && tsan_suites
 }
 
 run_default() { # arguments of ctest

@@ -29,6 +29,7 @@ if __name__ == "__main__":
     header, output = sys.argv[1:]
     text = region(open(header, encoding="utf-8").read())
     lists = {name: re.findall(rf"\b({prefix}\w+) = \d", without_comments(text)) for name, prefix in ENUMS.items()}
+    lists["STATUSES"] = re.findall(r"\b(XFER_OK|XFER_E\w+) = (?:0|-\d)", without_comments(text))
     lists["ENGINE_OPTIONS"] = structs(text)["xfer_engine_options_t"]
     with open(output, "w", encoding="utf-8") as file:
         file.writelines(define(name, entries) + "\n" for name, entries in lists.items())

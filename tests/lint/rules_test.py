@@ -4,11 +4,42 @@
 import unittest
 from pathlib import Path
 
+import contract
 import floors
 import pages
 import path_length
 import size
 import words
+
+
+class Contract(unittest.TestCase):
+    SCENARIOS = ["zero_length", "lookup_waits"]
+    TESTS = {
+        "c": "static const struct CMUnitTest tests[] = {\n    TEST(%s), cmocka_unit_test(%s),\n};\n",
+        "python": "def test_%s() -> None:\n    pass\n\n\nasync def test_%s(pair):\n    pass\n",
+        "go": '\t{"%s", zeroLength},\n\t{"%s", lookupWaits},\n',
+        "rust": "#[test]\nfn %s() {}\n#[tokio::test]\n#[ignore]\nasync fn %s() {}\n",
+    }
+
+    def faults(self, language, *names):
+        return list(contract.faults(language, self.SCENARIOS, [self.TESTS[language] % names]))
+
+    def test_all_are_there(self):
+        for language in contract.LANGUAGES:
+            self.assertEqual(self.faults(language, "zero_length", "lookup_waits"), [])
+
+    def test_one_is_missing(self):
+        for language in contract.LANGUAGES:
+            told = self.faults(language, "zero_length", "zero_length")
+            self.assertEqual(told, [f"{language}: no test of lookup_waits"])
+
+    def test_one_has_another_name(self):
+        for language, its in contract.LANGUAGES.items():
+            told = self.faults(language, "zero_length", "lookup_wait")
+            self.assertEqual(len(told), 2 if its.alone else 1, told)
+
+    def test_names_come_from_the_table(self):
+        self.assertEqual(contract.SCENARIO.findall("| scenario | sees |\n|---|---|\n| `a_b` | x `c` |\n"), ["a_b"])
 
 
 class Floors(unittest.TestCase):
