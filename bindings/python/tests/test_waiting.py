@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How waits end: deadlines, cancels, those that are given up, and what callbacks throw."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import socket
+import threading
+import time
+from typing import Any
+
+import pytest
+from conftest import ANYWHERE, PATHS, PATIENCE, SIZE, Pair, Peer, is_lent, run
+
+from xfer import Again, Canceled, Engine, Event, Kind, Operation, TimedOut, Unreachable
+
+LARGE = 16 << 20
+
+
+def test_no_listener(engine: Engine) -> None:
+    with Engine() as other:
+        nobody = other.listen(ANYWHERE)
+    with engine.endpoint(nobody) as ep:
+        began = time.monotonic()
+        with pytest.raises(Unreachable, match=nobody.removeprefix("tcp://")):
+            ep.connect(timeout=PATIENCE / 2).result(PATIENCE)
+        assert time.monotonic() - began < PATIENCE / 2
+
+
+def test_deadline_expires(any_pair: Pair) -> None:
+    buffer = bytearray(8)
+    received = any_pair.engine.recv(buffer, timeout=0.05)
+    assert is_lent(buffer)
+    with pytest.raises(TimedOut) as caught:
+        received.result(PATIENCE)
+    assert isinstance(caught.value, TimeoutError)
+    assert not is_lent(buffer)
+    with pytest.raises(TimedOut):
+        any_pair.ep.lookup("later", wait=True, timeout=0.05).result(PATIENCE)
+    stats = any_pair.engine.stats()["recv"]
+    assert (stats["expired"], stats["failed"], stats["canceled"]) == (1, 0, 0)
+    with pytest.raises(ValueError, match="negative"):
+        any_pair.engine.recv(8, timeout=-1)
+
+
+@pytest.mark.parametrize("path", ["tcp"], indirect=True)
+def test_deadline_of_a_put(peer: Peer) -> None:
+    with Engine(transports="tcp") as engine, engine.endpoint(peer.uri) as ep:
+        ref = ep.lookup("pool").result(PATIENCE).ref
+        peer.stop()
+        buffer = bytearray(LARGE)
+        with pytest.raises(TimedOut) as caught:
+            ep.put(buffer, ref, timeout=0.1).result(PATIENCE)
+        assert not caught.value.fenced
+        assert not is_lent(buffer)
+        stats = engine.stats()["put"]
+        assert (stats["expired"], stats["failed"]) == (1, 0)
+
+
+def test_wait_is_not_deadline(any_pair: Pair) -> None:
+    buffer = bytearray(8)
+    received = any_pair.owner.recv(buffer, 3)
+    for _ in range(2):
+        with pytest.raises(TimeoutError) as caught:
+            received.result(0.02)
+        assert not isinstance(caught.value, TimedOut)
+        assert not received.done() and is_lent(buffer)
+    any_pair.ep.send(b"later", 3)
+    assert received.result(PATIENCE).length == 5
+    assert buffer.startswith(b"later")
+
+
+def test_wait_is_not_deadline_in_a_loop(any_pair: Pair) -> None:
+    async def main() -> None:
+        received = any_pair.owner.recv(100, 3)
+        waits = asyncio.ensure_future(received)
+        done, _ = await asyncio.wait([waits], timeout=0.02)
+        assert not done and not received.done()
+        await any_pair.ep.send(b"later", 3)
+        assert (await waits).data == (await received).data == b"later"
+
+    run(main())
+
+
+def test_cancel_keeps_buffer(any_pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever cancels a task asks the library once, and the task ends when the buffer is quiet."""
+    asked: list[Operation[Any]] = []
+    cancel = Operation.cancel
+
+    def counted(self: Operation[Any]) -> None:
+        before = self._canceled
+        cancel(self)
+        asked.extend([self] * (self._canceled and not before))
+
+    monkeypatch.setattr(Operation, "cancel", counted)
+
+    async def main() -> None:
+        buffer = bytearray(SIZE)
+        received = any_pair.owner.recv(buffer, 3)
+
+        async def waits() -> None:
+            await received
+
+        task = asyncio.create_task(waits())
+        await asyncio.sleep(0)
+        for _ in range(3):
+            task.cancel()
+            await asyncio.sleep(0)
+            assert task.done() == received.done() == (not is_lent(buffer))
+        await asyncio.wait([task], timeout=PATIENCE)
+        assert task.cancelled()
+        assert isinstance(received.exception(), Canceled)
+        assert not is_lent(buffer)
+        assert asked == [received]
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(any_pair.owner.recv(buffer, 4), 0.02)
+        assert not is_lent(buffer)
+        await any_pair.ep.put(b"after", any_pair.ref)
+
+    run(main())
+
+
+@pytest.mark.parametrize("path", ["tcp"], indirect=True)
+def test_cancel_of_a_put(peer: Peer) -> None:
+    """The peer is stopped: the put is really under way."""
+
+    async def main() -> None:
+        async with Engine(transports="tcp") as engine, engine.endpoint(peer.uri) as ep:
+            ref = (await ep.lookup("pool")).ref
+            peer.stop()
+            buffer = bytearray(LARGE)
+            put = ep.put(buffer, ref)
+            task = asyncio.ensure_future(put)
+            await asyncio.sleep(0)
+            assert not put.done() and is_lent(buffer)
+            task.cancel()
+            await asyncio.wait([task], timeout=PATIENCE)
+            assert task.cancelled() and put.done() and not is_lent(buffer)
+            peer.go_on()
+            await ep.put(b"after", ref)
+
+    run(main())
+
+
+def test_waits_canceled(path: str) -> None:
+    """Each within 100 ms: nothing answers at this address."""
+    engine = Engine(transports="tcp,shm")
+    with socket.create_server(("127.0.0.1", 0)) as silent, engine:
+        ep = engine.endpoint(f"tcp://127.0.0.1:{silent.getsockname()[1]}")
+        for begin in (ep.connect, ep.probe, lambda: ep.lookup("later", wait=True)):
+            for in_a_loop in (False, True):
+                _canceled_soon(begin(), in_a_loop)
+        ep.close().result(PATIENCE)
+    pair = Pair(path)
+    for in_a_loop in (False, True):
+        _canceled_soon(pair.ep.lookup("later", wait=True), in_a_loop)
+    pair.close()
+
+
+def _canceled_soon(operation: Operation[Any], in_a_loop: bool) -> None:
+    with pytest.raises(TimeoutError):
+        operation.result(0.01)
+    began = time.monotonic()
+    if in_a_loop:
+
+        async def main() -> None:
+            task = asyncio.ensure_future(operation)
+            await asyncio.sleep(0)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+        run(main())
+    else:
+        operation.cancel()
+    assert isinstance(operation.exception(PATIENCE), Canceled)
+    assert time.monotonic() - began < 0.1
+
+
+def test_cancel_by_mask(any_pair: Pair) -> None:
+    owner = any_pair.owner
+    groups = {group: [owner.recv(8, 3, group=group) for _ in range(5)] for group in (1, 2, 3)}
+    lone = owner.recv(8, 4)
+    owner.cancel(2)
+    for operation in groups[2]:
+        assert isinstance(operation.exception(PATIENCE), Canceled)
+    owner.poll(0.02)
+    others = [*groups[1], *groups[3], lone]
+    assert not any(operation.done() for operation in others)
+    any_pair.ep.send(b"one", 3)
+    assert groups[1][0].result(PATIENCE).data == b"one"
+    owner.cancel()
+    for operation in others[1:]:
+        assert isinstance(operation.exception(PATIENCE), Canceled)
+    with pytest.raises(ValueError, match="group"):
+        owner.recv(8, group=1 << 23)
+
+
+def test_full_and_room(path: str) -> None:
+    pair = Pair(path, max_operations=4)
+    waits = [pair.ep.lookup("later", wait=True) for _ in range(4)]
+    with pytest.raises(Again):
+        pair.ep.put(b"one too many", pair.ref)
+    waits[0].cancel()
+    assert pair.wait_told(Kind.ROOM).ep is pair.ep
+    pair.ep.put(b"there is room", pair.ref).result(PATIENCE)
+    pair.close()
+
+
+def test_exception_in_callback(path: str) -> None:
+    """It comes out of the wait that took the event; the operation has its result all the same."""
+    told: list[Event] = []
+
+    def throws(event: Event) -> None:
+        if event.kind == Kind.NOTIFY:
+            told.append(event)
+            raise ZeroDivisionError(event.tag)
+
+    owner, engine = Engine(throws, transports=PATHS[path]), Engine(transports=PATHS[path])
+    with owner, engine, engine.endpoint(owner.listen(ANYWHERE)) as ep:
+        for key in (1, 2, 3):
+            ep.notify(b"", key).result(PATIENCE)
+            with pytest.raises(ZeroDivisionError, match=str(key)):
+                owner.wait_for(lambda: False, PATIENCE)
+
+        async def main() -> None:
+            thrown: list[Any] = []
+            loop = asyncio.get_running_loop()
+            loop.set_exception_handler(lambda loop, context: thrown.append(context))
+            task = asyncio.ensure_future(owner.recv(8))
+            for key in (4, 5):
+                await ep.notify(b"", key)
+            await ep.send(b"last")
+            assert (await task).data == b"last"
+            while len(thrown) < 2:
+                await asyncio.sleep(0.001)
+            assert [str(context["exception"]) for context in thrown] == ["4", "5"]
+
+        run(main())
+    assert [event.tag for event in told] == [1, 2, 3, 4, 5]
+
+
+def test_callback_that_waits(pair: Pair) -> None:
+    """A callback may use the engine, and wait for what it began."""
+    back = bytearray(4)
+
+    def answers(event: Event) -> None:
+        if event.kind == Kind.NOTIFY:
+            assert event.ep
+            event.ep.send(event.data[::-1], event.tag).result(PATIENCE)
+
+    pair.owner._on_event = answers
+    received = pair.engine.recv(back, 9)
+    pair.ep.notify(b"abcd", 9).result(PATIENCE)
+    assert pair.owner.wait_for(lambda: back == b"dcba", PATIENCE)
+    received.result(PATIENCE)
+
+
+def test_wake(engine: Engine) -> None:
+    """Another thread has a wait look at its condition again."""
+    flag: list[int] = []
+
+    def work() -> None:
+        flag.append(1)
+        engine.wake()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    assert engine.wait_for(lambda: flag, PATIENCE)
+    thread.join()
+
+
+def test_timeouts_of_the_header(engine: Engine) -> None:
+    """math.inf is XFER_NONE: the default of the engine does not hold."""
+    with Engine(timeout_ms=20) as hasty:
+        forever = hasty.recv(8, timeout=math.inf)
+        assert isinstance(hasty.recv(8).exception(PATIENCE), TimedOut)
+        assert not forever.done()
+        forever.cancel()
+        assert isinstance(forever.exception(PATIENCE), Canceled)
