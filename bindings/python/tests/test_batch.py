@@ -98,6 +98,8 @@ def test_batch_refusals(any_pair: Pair) -> None:
             batch.put_pages(bases, pages, pages[:1], 10)
         with pytest.raises(TypeError):
             batch.put_pages(bases, b"ab", b"cd", 10)
+        with pytest.raises(TypeError):
+            batch.put_pages(bases, array.array("f", [0]), array.array("f", [0]), 10)
         with pytest.raises(BufferError):
             batch.get(b"read-only", ref)
         assert batch.info.entries == 0

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import itertools
 import os
@@ -233,6 +234,10 @@ def test_fork_refused(path: str) -> None:
     pair.close()
 
 
+async def _awaits(operation: Any) -> None:
+    await operation
+
+
 def _in_the_child(pair: Pair, batch: Any, operation: Any) -> str:
     """What was not refused."""
     wrong = ""
@@ -240,7 +245,8 @@ def _in_the_child(pair: Pair, batch: Any, operation: Any) -> str:
         lambda: pair.ep.put(b"x", pair.ref), pair.ep.connect, pair.ep.close, pair.ep.stats,
         lambda: pair.engine.recv(8), pair.engine.describe, pair.engine.close, pair.engine.poll,
         lambda: pair.region.ref, pair.region.close, batch.submit, batch.close,
-        operation.cancel, lambda: operation.result(1),
+        operation.cancel, lambda: operation.result(1), pair.engine.wake,
+        lambda: asyncio.run(_awaits(operation)),
     )  # fmt: skip
     for i, call in enumerate(calls):
         try:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from xfer._endpoint import Endpoint
 
 PUT, GET = lib.XFER_OP_PUT, lib.XFER_OP_GET
+INTEGERS = frozenset("iIlLqQ")  # as the struct module names them
 
 
 class Batch:
@@ -339,8 +340,8 @@ def _check_inside(memory: Span, start: int, length: int) -> None:
 
 def _table(pages: Any) -> tuple[Any, int, int]:
     """A page table: where, how many numbers, of how many bytes each."""
-    size = memoryview(pages).itemsize
-    if size not in (4, 8):
-        raise TypeError(f"page numbers have 4 or 8 bytes, not {size}")
+    view = memoryview(pages)
+    if view.itemsize not in (4, 8) or view.format.lstrip("@=<") not in INTEGERS:
+        raise TypeError(f"page numbers are integers of 4 or 8 bytes, not {view.format!r}")
     _, length, held = readable(pages)
-    return held, length // size, size
+    return held, length // view.itemsize, view.itemsize

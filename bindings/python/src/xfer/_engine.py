@@ -72,6 +72,7 @@ class Engine(Handle):
         self._peers: dict[int, Endpoint] = {}  # those that came and are up
         self._on_event = on_event
         self._events, self._count = ffi.new("xfer_event_t[]", BURST), ffi.new("uint32_t *")
+        self._next = 0  # of the events of the last poll
         closed = Operation(self, nothing)
         given, texts = to_struct(options)
         given.user = closed.word
@@ -119,15 +120,17 @@ class Engine(Handle):
         """One poll, called by one thread at a time."""
         if self._joined:
             return 0
-        _errors.check(
-            lib.xfer_engine_poll(self._raw, self._events, EVENT_SIZE, BURST, 0, self._count)
-        )
-        count = int(self._count[0])
-        for i in range(count):
-            self._dispatch(self._events[i])
-        if count and self.closed.done():
+        if self._next == self._count[0]:
+            self._next = self._count[0] = 0
+            args = self._events, EVENT_SIZE, BURST, 0, self._count
+            _errors.check(lib.xfer_engine_poll(self._raw, *args))
+        first, count = self._next, int(self._count[0])
+        while self._next < count:  # an interrupt loses none of the events behind it
+            self._next += 1
+            self._dispatch(self._events[self._next - 1])
+        if self.closed.done():
             self._join()
-        return count
+        return count - first
 
     def _dispatch(self, event: Any) -> None:
         kind = event.kind

@@ -37,8 +37,7 @@ class Waiting:
         self.taken = 0  # events, in all
 
     def wait_for(self, condition: Callable[[], Any], timeout: float | None) -> bool:
-        if os.getpid() != self._pid:
-            raise _errors.of_status(lib.XFER_EFORKED)
+        self._check_fork()
         end = None if timeout is None else time.monotonic() + timeout
         left = timeout
         while True:
@@ -60,6 +59,11 @@ class Waiting:
                 left = end - time.monotonic()
                 if left <= 0:
                     return bool(condition())
+
+    def _check_fork(self) -> None:
+        """The locks may be those of a thread that the child of a fork does not have."""
+        if os.getpid() != self._pid:
+            raise _errors.of_status(lib.XFER_EFORKED)
 
     def _take_or_sleep(self, condition: Callable[[], Any], left: float | None) -> None:
         if not self._take_once() and not condition() and self._may_take() and not self._over:
@@ -90,6 +94,7 @@ class Waiting:
 
     def wake(self) -> None:
         """Who sleeps looks again at what it waits for."""
+        self._check_fork()
         if not self._over:
             lib.xfer_engine_wake(self._raw)
         self._pass_on()
@@ -109,6 +114,7 @@ class Waiting:
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
         """Called in the loop's thread. If another loop runs that has the events it keeps them."""
+        self._check_fork()
         with self._turn:
             before = self._loop
             if before is loop or (before is not None and before.is_running()) or self._over:
