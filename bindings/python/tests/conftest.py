@@ -52,6 +52,12 @@ class Pair:
             connection = self.engine.describe()["loops"][0]["peers"][0]["connections"][0]
             state = connection["local_path"]["state"]
 
+    def __enter__(self) -> Pair:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
     def close(self) -> None:
         for closed in [engine.close() for engine in (self.engine, self.owner)]:
             closed.result(PATIENCE)
@@ -125,17 +131,15 @@ def path(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def pair(path: str) -> Iterator[Pair]:
-    pair = Pair(path)
-    yield pair
-    pair.close()
+    with Pair(path) as pair:
+        yield pair
 
 
 @pytest.fixture(params=["tcp", "host", "loopback"])
 def any_pair(request: pytest.FixtureRequest) -> Iterator[Pair]:
     """With loopback too."""
-    pair = Pair(request.param)
-    yield pair
-    pair.close()
+    with Pair(request.param) as pair:
+        yield pair
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 import tracemalloc
 import warnings
 from functools import partial
@@ -202,6 +203,18 @@ def test_drop_warns_and_closes(any_pair: Pair) -> None:
         gc.collect()
 
 
+def test_drop_where_warnings_are_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is closed all the same."""
+    raised: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda hook: raised.append(hook.exc_type))
+    gc.collect()
+    before = _count("fd")
+    Engine().listen(ANYWHERE)
+    gc.collect()
+    assert raised == [ResourceWarning]
+    assert _count("fd") == before
+
+
 def test_forgotten_operations_end(any_pair: Pair) -> None:
     """Nobody waits for them, and their endpoint is held until they end."""
     ep = any_pair.engine.endpoint(peer=any_pair.owner.id)
@@ -216,16 +229,25 @@ def test_forgotten_operations_end(any_pair: Pair) -> None:
 def test_fork_refused(path: str) -> None:
     pair = Pair(path)
     batch = pair.ep.batch()
-    put = pair.ep.lookup("later", wait=True)
+    lookup, over = pair.ep.lookup("later", wait=True), threading.Event()
+    sleeps = threading.Thread(target=pair.engine.wait_for, args=(over.is_set, PATIENCE))
+    sleeps.start()  # in the child its locks stay taken for ever
+    while not pair.engine._waiting._taking.locked():
+        time.sleep(0.001)
     reader, writer = os.pipe()
-    child = os.fork()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # later versions warn of a fork beside a thread
+        child = os.fork()
     if child == 0:
         os.close(reader)
-        os.write(writer, _in_the_child(pair, batch, put).encode())
+        os.write(writer, _in_the_child(pair, batch, lookup).encode())
         os._exit(0)
     os.close(writer)
     with os.fdopen(reader) as pipe:
         told = pipe.read()
+    over.set()
+    pair.engine.wake()
+    sleeps.join(PATIENCE)
     assert os.waitpid(child, 0)[1] == 0
     assert told == ""
     pair.ep.put(b"the parent goes on", pair.ref).result(PATIENCE)

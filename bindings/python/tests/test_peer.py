@@ -146,13 +146,13 @@ def test_drain(pair: Pair) -> None:
 
 
 def test_grant_lease(any_pair: Pair) -> None:
-    grant = any_pair.region.grant(READ | WRITE, 64, 128, lease=0.2)
+    grant = any_pair.region.grant(READ | WRITE, 64, 128, lease=PATIENCE)
     assert len(grant.ref) == 128
     any_pair.ep.put(b"granted", grant.ref).result(PATIENCE)
     assert any_pair.memory[64:71] == b"granted"
     with pytest.raises(XferError, match="XFER_ERANGE"):
         any_pair.ep.put(b"beyond", grant.ref, 125).result(PATIENCE)
-    grant.renew(0.3)
+    grant.renew(0.1)
     assert isinstance(grant.ended.exception(PATIENCE), TimedOut)
     with pytest.raises(Revoked):
         any_pair.ep.put(b"late", grant.ref).result(PATIENCE)

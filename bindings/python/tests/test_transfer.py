@@ -316,14 +316,20 @@ def test_wrong_thread_beside_a_loop(pair: Pair) -> None:
     """A thread waits while the loop takes the events, and the other way round."""
 
     async def main() -> None:
+        loop = asyncio.get_running_loop()
+        received = pair.engine.recv(8, 9)
+        sleeps = loop.run_in_executor(None, received.result, PATIENCE)
+        while not pair.engine._waiting._taking.locked():  # it has the events, until a loop comes
+            await asyncio.sleep(0.001)
         await pair.ep.connect()
+        await pair.back().send(b"woken", 9)
+        assert (await sleeps).data == b"woken"
         results: list[int] = []
 
         def work() -> None:
             for i in range(100):
                 results.append(pair.ep.put(b"12345678", pair.ref, 8 * i).result(PATIENCE))
 
-        loop = asyncio.get_running_loop()
         waits = loop.run_in_executor(None, work)
         for i in range(100):
             await pair.ep.put(b"abcdefgh", pair.ref, 8 * (100 + i))

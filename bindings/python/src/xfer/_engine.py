@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import itertools
 import json
 import os
@@ -367,8 +368,9 @@ _open_engines: weakref.WeakSet[Engine] = weakref.WeakSet()
 
 @atexit.register
 def _end_of_the_program() -> None:
-    for engine in list(_open_engines):
-        engine._forgotten()
+    with contextlib.ExitStack() as all_of_them:  # also if a warning is an error
+        for engine in list(_open_engines):
+            all_of_them.callback(engine._forgotten)
 
 
 def _text(function: Any, handle: Any) -> str:
