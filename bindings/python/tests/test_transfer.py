@@ -321,8 +321,12 @@ def test_wrong_thread_beside_a_loop(pair: Pair) -> None:
         sleeps = loop.run_in_executor(None, received.result, PATIENCE)
         while not pair.engine._waiting._taking.locked():  # it has the events, until a loop comes
             await asyncio.sleep(0.001)
-        await pair.ep.connect()
-        await pair.back().send(b"woken", 9)
+        relieves = asyncio.ensure_future(pair.engine.recv(8, 10))
+        await asyncio.sleep(0)
+        back = pair.back()
+        await back.send(b"woken", 9)
+        await back.send(b"too", 10)
+        assert (await relieves).data == b"too"
         assert (await sleeps).data == b"woken"
         results: list[int] = []
 

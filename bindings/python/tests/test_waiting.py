@@ -126,6 +126,11 @@ def test_cancel_keeps_buffer(any_pair: Pair, monkeypatch: pytest.MonkeyPatch) ->
         assert isinstance(received.exception(), Canceled)
         assert not is_lent(buffer)
         assert len(asked) == 1
+        again = any_pair.owner.recv(buffer, 3)
+        for _ in range(3):
+            again.cancel()
+        assert len(asked) == 2
+        assert isinstance(again.exception(PATIENCE), Canceled)
         with pytest.raises(asyncio.TimeoutError):
             await asyncio.wait_for(any_pair.owner.recv(buffer, 4), 0.02)
         assert not is_lent(buffer)
