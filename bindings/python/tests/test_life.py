@@ -281,6 +281,24 @@ def _in_the_child(pair: Pair, batch: Any, operation: Any) -> str:
     return wrong
 
 
+def test_fork_beside_a_loop(pair: Pair) -> None:
+    """What the child's collector does is nothing to the parent's loop."""
+
+    async def main() -> None:
+        await pair.ep.put(b"before", pair.ref)
+        child = os.fork()
+        if child == 0:
+            for engine in (pair.engine, pair.owner):
+                engine._forgotten()
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        received = pair.owner.recv(8)
+        await pair.ep.send(b"after")
+        assert (await received).data == b"after"
+
+    run(main())
+
+
 FORKS = """
 import os, sys
 from xfer import Engine

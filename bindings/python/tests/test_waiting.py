@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
+import signal
 import socket
 import threading
 import time
@@ -299,3 +301,40 @@ def test_timeouts_of_the_header(engine: Engine) -> None:
         assert not forever.done()
         forever.cancel()
         assert isinstance(forever.exception(PATIENCE), Canceled)
+
+
+def test_interrupt(engine: Engine) -> None:
+    """Ctrl-C ends a wait, and the operation goes on."""
+    received = engine.recv(8)
+
+    def interrupts() -> None:
+        while not engine._waiting._taking.locked():
+            time.sleep(0.001)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupts)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        received.result(PATIENCE)
+    thread.join()
+    assert not received.done()
+    received.cancel()
+    assert isinstance(received.exception(PATIENCE), Canceled)
+
+
+def test_interrupted_burst(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interrupt while events are told loses none of those behind it."""
+    receives = [pair.engine.recv(8) for _ in range(10)]
+    dispatch, seen = pair.engine._dispatch, list[Any]()
+
+    def interrupted(event: Any) -> None:
+        dispatch(event)
+        seen.append(event.kind)
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(pair.engine, "_dispatch", interrupted)
+    pair.engine.cancel()
+    with pytest.raises(KeyboardInterrupt):
+        pair.engine.wait_for(lambda: len(seen) > 3, PATIENCE)
+    assert all(isinstance(op.exception(PATIENCE), Canceled) for op in receives)

@@ -81,10 +81,13 @@ class Engine(Handle):
         out = ffi.new("xfer_engine_t **")
         closed._call(lib.xfer_engine_open, given, out, error=_errors.new_error())
         del texts
+        fd = ffi.new("int32_t *")
+        status = lib.xfer_engine_fd(out[0], fd)
+        if status != lib.XFER_OK:
+            lib.xfer_engine_join(out[0], lib.XFER_NONE)
+            _errors.check(status)
         super().__init__(self, out[0], closed, lib.xfer_engine_close)
         self._pid, self._joined = os.getpid(), False
-        fd = ffi.new("int32_t *")
-        _errors.check(lib.xfer_engine_fd(self._raw, fd))
         self._fd: int = fd[0]
         self._waiting = Waiting(self._raw, self._fd, self._take)
         _open_engines.add(self)

@@ -140,7 +140,8 @@ class Waiting:
         self._over = True
         self._poll.unregister(self._fd)
         loop, self._loop = self._loop, None
-        if loop is None or loop.is_closed():
+        # A child of fork shares the set of descriptors that the parent's loop waits for.
+        if loop is None or loop.is_closed() or os.getpid() != self._pid:
             return
         if threading.get_ident() == self._loop_thread:
             loop.remove_reader(self._fd)
