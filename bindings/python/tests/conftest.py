@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from xfer import ATOMIC, READ, WRITE, Endpoint, Engine, Event, Kind, Ref
+from xfer import ATOMIC, READ, WRITE, Endpoint, Engine, Event, Kind, Ref, Status, XferError
 
 PATIENCE = 20  # seconds after which what was to come counts as lost
 SIZE = 2 << 20
@@ -158,3 +159,21 @@ def engine() -> Iterator[Engine]:
 
 def refs_of(ep: Endpoint, name: str = "pool") -> Ref:
     return ep.lookup(name).result(PATIENCE).ref
+
+
+def refused(status: Status, call: Any, *args: Any, **named: Any) -> None:
+    """A call, or its operation, ends with that."""
+    with pytest.raises(XferError) as caught:
+        call(*args, **named).result(PATIENCE)
+    assert caught.value.status == status, caught.value
+
+
+def entries_of(folder: str) -> int:
+    """How many descriptors ("fd") or threads ("task") this process has."""
+    return len(os.listdir(f"/proc/self/{folder}"))
+
+
+def resident() -> int:
+    """How many bytes of its memory are there."""
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1]) * os.sysconf("SC_PAGESIZE")
