@@ -3,6 +3,7 @@
 . "$here/../common.sh"
 
 need python3
+python3 -c 'import sys; sys.exit(sys.version_info < (3, 9))' || skip "Python 3.9 is needed"
 python3 -c 'import ensurepip, venv' 2>/dev/null || skip "python3 has no venv (Debian: python3-venv)"
 python3 -c 'import os, sysconfig as s; exit(not os.path.exists(s.get_path("include") + "/Python.h"))' ||
     skip "Python.h is missing (Debian: python3-dev)"
