@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds the raw Python module against one CMake build folder, in a virtual environment there, and runs hello.py.
+# Builds the binding against one CMake build folder, in a virtual environment there, and runs hello.py.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$here/build.sh"

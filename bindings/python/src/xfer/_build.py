@@ -7,7 +7,9 @@ the C compiler then checks every type, size and constant against the same header
 
 from __future__ import annotations
 
+import re
 import subprocess
+import sys
 from pathlib import Path
 
 import cffi
@@ -31,16 +33,42 @@ def flags(option: str, prefix: str) -> list[str]:
     return [word[len(prefix) :] for word in pkg_config(option).split()]
 
 
+def check_version(version_h: str, library: str) -> None:
+    """The headers and the library that pkg-config names must be of one version."""
+    numbers = re.findall(r"define XFER_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", version_h)
+    header = ".".join(numbers)
+    if header != library:
+        raise ValueError(f"the headers are of libxfer {header}, the library is {library}")
+
+
+# Page tables are checked before a batch takes them: nothing else bounds a number of a local page.
+MAX_PAGE = """
+static uint64_t xfer_py_max_page(const void *pages, uint32_t size, uint64_t count) {
+    uint64_t most = 0;
+    for (uint64_t i = 0; i < count; i++) {
+        const uint64_t page =
+            size == 4 ? ((const uint32_t *)pages)[i] : ((const uint64_t *)pages)[i];
+        if (page > most) most = page;
+    }
+    return most;
+}
+"""
+
+include = Path(pkg_config("--variable=includedir"), "xfer")
+check_version((include / "version.h").read_text("utf-8"), pkg_config("--modversion"))
 ffi = cffi.FFI()
 # What the region cannot hold: the C compiler fills in the value.
 ffi.cdef("#define XFER_VERSION ...")
 for header in ("xfer.h", "text.h"):
-    path = Path(pkg_config("--variable=includedir"), "xfer", header)
-    ffi.cdef(declarations(path.read_text("utf-8")))
+    ffi.cdef(declarations((include / header).read_text("utf-8")))
+ffi.cdef("uint64_t xfer_py_max_page(const void *pages, uint32_t size, uint64_t count);")
 ffi.set_source(
     "xfer._xfer",
-    "#include <xfer/text.h>",
+    "#include <xfer/text.h>" + MAX_PAGE,
     include_dirs=flags("--cflags-only-I", "-I"),
     library_dirs=flags("--libs-only-L", "-L"),
     libraries=flags("--libs-only-l", "-l"),
 )
+
+if __name__ == "__main__":
+    ffi.compile(tmpdir=sys.argv[1])

@@ -1,0 +1,389 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One member: identity, key, what it lends, whom it knows; and the one place where events come."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import itertools
+import json
+import os
+import warnings
+import weakref
+from typing import TYPE_CHECKING, Any, Callable
+
+from xfer import _errors, _values
+from xfer._buffers import writable
+from xfer._counter import Counter, count
+from xfer._endpoint import Endpoint
+from xfer._handle import Handle
+from xfer._operation import (
+    GROUP_SHIFT,
+    ONE_WORD,
+    Operation,
+    nothing,
+    op_options,
+    struct,
+)
+from xfer._options import to_struct
+from xfer._region import Region, lend, make
+from xfer._values import Event, Id, Kind, Message, MessageInfo
+from xfer._waiting import Waiting
+from xfer._xfer import ffi, lib
+
+if TYPE_CHECKING:
+    import asyncio
+
+BURST = 64  # events with one poll
+GROUP_MASK = ONE_WORD << GROUP_SHIFT & ONE_WORD
+MAX_GROUP = 1 << 63 - GROUP_SHIFT  # the highest bit is of the words of peers that came
+EVENT_SIZE = ffi.sizeof("xfer_event_t")
+ID_SIZE = ffi.sizeof("xfer_id_t")
+
+
+# What belongs to a handle and not to an operation, so that their `user` is the word of an endpoint.
+_TOLD = {Kind.PEER, Kind.PEER_UP, Kind.PEER_DOWN, Kind.REGION_GONE, Kind.NOTIFY, Kind.ROOM}
+# What nobody waits for any more: of a counter that was closed, of a handle that was forgotten.
+_LATE = {Kind.COUNTER, Kind.REVOKED, Kind.CLOSED}
+_ENDS = set(Kind) - _TOLD
+
+
+class Engine(Handle):
+    """An engine, by default with one I/O thread of the library. Neither listens nor connects yet.
+
+    options   those of xfer.engine_options(), by name, each as text or as what str() makes of it; a
+              bool for yes and no, bytes for `key`, `blob` and `id`. NotFound and XferError (EINVAL)
+              name the option that is wrong. Dispatch is always `poll`
+    on_event  told of every Event that ends no operation: peers that come and go, notifications,
+              regions that are gone, room. It runs where events are taken: in the loop's thread, or
+              within result(), wait_for() or poll(), which then raise what it raises; the next
+              event comes all the same. Without it such events are dropped
+
+    Any thread may use an engine and all that belongs to it. The first `await` attaches it to the
+    running loop, whose thread takes the events from then on; threads without a loop wait beside.
+    """
+
+    def __init__(
+        self, on_event: Callable[[Event], Any] | None = None, **options: str | int | bytes
+    ) -> None:
+        self._engine = self
+        self._live: dict[int, Operation[Any]] = {}
+        self._words = itertools.count(1)
+        self._endpoints: weakref.WeakValueDictionary[int, Endpoint] = weakref.WeakValueDictionary()
+        self._peers: dict[int, Endpoint] = {}  # those that came and are up
+        self._on_event = on_event
+        self._events, self._count = ffi.new("xfer_event_t[]", BURST), ffi.new("uint32_t *")
+        self._next = 0  # of the events of the last poll
+        closed = Operation(self, nothing)
+        given, texts = to_struct(options)
+        given.user = closed.word
+        given.flags |= lib.XFER_ENGINE_OWN_PEERS  # a handle is valid for as long as it is held
+        out = ffi.new("xfer_engine_t **")
+        closed._call(lib.xfer_engine_open, given, out, error=_errors.new_error())
+        del texts
+        fd = ffi.new("int32_t *")
+        status = lib.xfer_engine_fd(out[0], fd)
+        if status != lib.XFER_OK:
+            lib.xfer_engine_join(out[0], lib.XFER_NONE)
+            _errors.check(status)
+        super().__init__(self, out[0], closed, lib.xfer_engine_close)
+        self._pid, self._joined = os.getpid(), False
+        self._fd: int = fd[0]
+        self._waiting = Waiting(self._raw, self._fd, self._take)
+        _open_engines.add(self)
+
+    # ---- events ----
+
+    def fileno(self) -> int:
+        """The descriptor that is readable when poll() can make progress. Watch it, no more."""
+        return self._fd
+
+    def poll(self, timeout: float = 0) -> int:
+        """Takes the events that are there, or waits for some up to `timeout` seconds, ends their
+        operations, and tells on_event of the others. Returns how many there were."""
+        before = self._waiting.taken
+        self._waiting.wait_for(lambda: self._waiting.taken != before, timeout)
+        return self._waiting.taken - before
+
+    def wait_for(self, condition: Callable[[], Any], timeout: float | None = None) -> bool:
+        """Takes events until condition() is true; False if it is not within `timeout` seconds."""
+        return self._waiting.wait_for(condition, timeout)
+
+    def _word(self, group: int) -> int:
+        if not 0 <= group < MAX_GROUP:
+            raise ValueError(f"a group is below {MAX_GROUP}")
+        return group << GROUP_SHIFT | next(self._words)
+
+    def _attach(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._waiting.attach(loop)
+
+    def _runs_in(self, loop: asyncio.AbstractEventLoop) -> bool:
+        return self._waiting.runs_in(loop)
+
+    def _take(self) -> int:
+        """One poll, called by one thread at a time."""
+        if self._joined:
+            return 0
+        if self._next == self._count[0]:
+            self._next = self._count[0] = 0
+            args = self._events, EVENT_SIZE, BURST, 0, self._count
+            _errors.check(lib.xfer_engine_poll(self._raw, *args))
+        first, count = self._next, int(self._count[0])
+        while self._next < count:  # an interrupt loses none of the events behind it
+            self._next += 1
+            self._dispatch(self._events[self._next - 1])
+        if self.closed.done():
+            self._join()
+        return count - first
+
+    def _dispatch(self, event: Any) -> None:
+        kind = event.kind
+        operation = self._live.pop(event.user, None) if kind in _ENDS else None
+        if operation is not None:
+            operation._end(event)
+        elif kind == lib.XFER_EVENT_PEER:
+            closed = Operation(self, nothing)
+            closed.word = event.user  # which no other handle nor operation has
+            self._live[closed.word] = closed
+            ep = Endpoint(self, event.ep, closed, came=True)
+            self._peers[event.user] = ep
+            self._tell_of(event, ep)
+        elif kind not in _LATE:
+            self._tell_of(event, self._endpoints.get(event.user))
+            if kind == lib.XFER_EVENT_PEER_DOWN:
+                self._peers.pop(event.user, None)
+
+    def _tell_of(self, event: Any, ep: Endpoint | None) -> None:
+        if self._on_event is None:
+            return
+        kind = _values.known(Kind, event.kind)
+        status = _values.known(_values.Status, event.status)
+        data = _values.data_of(event)
+        told = Event(
+            kind, status, event.flags, event.origin, event.native_code,
+            ep, event.tag, data, event.user, event.sequence,
+        )  # fmt: skip
+        self._waiting.will_tell(self._on_event, told)
+
+    # ---- what it is ----
+
+    @property
+    def id(self) -> Id:
+        raw = ffi.new("xfer_id_t *")
+        _errors.check(lib.xfer_engine_id(self.raw, raw))
+        return Id.of(raw)
+
+    @property
+    def addresses(self) -> str:
+        """Where peers may dial this engine: a comma list that endpoint() takes as it is."""
+        return _text(lib.xfer_engine_addresses, self.raw)
+
+    @property
+    def kinds(self) -> set[int]:
+        """The kinds of memory that it moves."""
+        mask = ffi.new("uint64_t *")
+        _errors.check(lib.xfer_engine_kinds(self.raw, mask))
+        return _values.members(_values.Memory, mask[0])
+
+    @property
+    def transports(self) -> set[int]:
+        """The transports that it uses."""
+        mask = ffi.new("uint64_t *")
+        _errors.check(lib.xfer_engine_transports(self.raw, mask))
+        return _values.members(_values.Transport, mask[0])
+
+    def describe(self) -> dict[str, Any]:
+        """Identity, options as they took effect, counters, listeners, peers, connections and lanes,
+        the last errors, regions, grants. Ignore members that you do not know."""
+        described: dict[str, Any] = json.loads(_text(lib.xfer_engine_describe, self.raw))
+        return described
+
+    def stats(self) -> dict[str, Any]:
+        """Counters since the open, named as in xfer_engine_stats_t."""
+        raw = ffi.new("xfer_engine_stats_t *")
+        _errors.check(lib.xfer_engine_stats(self.raw, raw, ffi.sizeof("xfer_engine_stats_t")))
+        return _values.as_dict(raw[0])
+
+    # ---- what it does ----
+
+    def listen(
+        self,
+        uri: str,
+        *,
+        insecure: bool = False,
+        mode: int = 0,
+        advertise: str | None = None,
+        user: int = 0,
+    ) -> str:
+        """Accepts peers at `uri`; returns the address that was bound, as peers can dial it.
+
+        insecure   allows listening beyond loopback without a key
+        mode       permission bits of a UNIX socket's file; default 0o600
+        advertise  comma list of URIs that peers should dial; "{port}" is the port that was bound
+        user       comes back as `tag` of the PEER events of peers that were accepted here
+        """
+        flags = lib.XFER_LISTEN_INSECURE if insecure else 0
+        options = struct("xfer_listen_options_t", flags=flags, mode=mode, user=user)
+        text = ffi.NULL if advertise is None else ffi.new("char[]", advertise.encode())
+        options.advertise = text
+        bound, error = ffi.new("char[256]"), _errors.new_error()
+        status = lib.xfer_engine_listen(self.raw, uri.encode(), options, bound, 256, error)
+        _errors.check(status, error)
+        return str(ffi.string(bound).decode())
+
+    def endpoint(self, uri: str | None = None, *, peer: Id | bytes | None = None) -> Endpoint:
+        """A handle for the engine at `uri`, or at each address of a comma list; its first use
+        connects. With `peer`, an Id or its 16 bytes, for that engine wherever it is."""
+        closed, out, error = Operation(self, nothing), ffi.new("xfer_ep_t **"), _errors.new_error()
+        options = struct("xfer_ep_options_t", user=closed.word)
+        who = ffi.new("xfer_id_t *")
+        if peer is not None:
+            who.bytes = peer.bytes if isinstance(peer, Id) else peer
+            options.peer = who
+        where = ffi.NULL if uri is None else uri.encode()
+        closed._call(lib.xfer_ep_open, self.raw, where, options, out, error=error)
+        return Endpoint(self, out[0], closed)
+
+    def region(self, memory: Any, name: str = "", access: int = 0, blob: bytes = b"") -> Region:
+        """Lends `memory` to the engine, and to peers as `access` says, until the region is closed.
+
+        memory  a C-contiguous buffer; writable, if peers may write
+        name    1 to 255 bytes, unique in the engine, for lookup(); default: none
+        blob    shown to peers that look it up, at most 1024 bytes
+        """
+        return lend(self, memory, name, access, blob)
+
+    def alloc(
+        self,
+        length: int,
+        name: str = "",
+        access: int = 0,
+        blob: bytes = b"",
+        *,
+        huge_pages: bool = False,
+        numa_node: int | None = None,
+    ) -> Region:
+        """A region of `length` bytes that the library makes, zeroed, as its `memory`: local peers
+        map it. The memory ends when the region is closed and its last view is gone."""
+        return make(self, length, name, access, blob, huge_pages, numa_node)
+
+    def recv(
+        self,
+        into: Any,
+        tag: int = 0,
+        mask: int = ONE_WORD,
+        *,
+        ep: Endpoint | None = None,
+        timeout: float | None = None,
+        group: int = 0,
+    ) -> Operation[Message]:
+        """Receives the first message whose tag equals `tag` in the bits of `mask`, of any peer or
+        of that of `ep`: into a buffer or, if `into` is a number, of at most so many bytes, as
+        `data` of the result. Truncated if it is longer than the buffer."""
+        source = ffi.NULL if ep is None else ep.raw
+        if isinstance(into, int):
+            start, capacity, held, flags = ffi.NULL, into, None, lib.XFER_FLAG_TAKE
+        else:
+            (start, capacity, held), flags = writable(into), 0
+        return Operation(self, self._message, held, group)._begin(
+            lib.xfer_recv, self.raw, source, start, capacity, tag, mask,
+            options=op_options(timeout, flags),
+        )  # fmt: skip
+
+    def _message(self, event: Any) -> Message:
+        data = _values.data_of(event)
+        sender = Id.of(ffi.cast("xfer_id_t *", event.data))
+        ep = self._endpoints.get(event.index)
+        return Message(event.bytes, event.tag, sender, ep, data[ID_SIZE:])
+
+    def peek(
+        self, tag: int = 0, mask: int = ONE_WORD, *, ep: Endpoint | None = None
+    ) -> MessageInfo | None:
+        """The message that such a receive would get now, which stays where it is; None if none."""
+        source = ffi.NULL if ep is None else ep.raw
+        raw, size = ffi.new("xfer_message_info_t *"), ffi.sizeof("xfer_message_info_t")
+        status = lib.xfer_peek(self.raw, source, tag, mask, raw, size)
+        if status == lib.XFER_ENOTFOUND:
+            return None
+        _errors.check(status)
+        return MessageInfo(Id.of(raw.sender), raw.tag, raw.length)
+
+    def counter(self, key: int, expected: int, timeout: float | None = None) -> Counter:
+        """Counts notifications with `key`, from whatever peer, instead of telling on_event."""
+        return count(self, key, expected, timeout)
+
+    def cancel(self, group: int | None = None, ep: Endpoint | None = None) -> None:
+        """Asks for an early end of all operations of one group, or of all; with `ep` only of those
+        that were begun with it. Each still ends by its event. Any thread."""
+        word, mask = (0, 0) if group is None else (group << GROUP_SHIFT, GROUP_MASK)
+        source = ffi.NULL if ep is None else ep.raw
+        _errors.check(lib.xfer_cancel(self.raw, source, word, mask))
+
+    def drain(self, timeout: float | None = None) -> Operation[None]:
+        """Ends all work before the end of the engine, as for a rolling restart: what is under way
+        ends, nothing new begins. close() is still to come."""
+        return Operation(self, nothing)._begin(
+            lib.xfer_engine_drain, self.raw, options=op_options(timeout)
+        )
+
+    def wake(self) -> None:
+        """Has wait_for() in another thread look at its condition again."""
+        self._waiting.wake()
+
+    # ---- the end ----
+
+    def _join(self) -> None:
+        """Frees the engine, which is closed or of which nothing is left in Python."""
+        if not self._joined:
+            self._joined = self._ended = True
+            self._waiting.end()
+            lib.xfer_engine_join(self._raw, lib.XFER_NONE)
+            while self._live:
+                _, operation = self._live.popitem()
+                operation._finish(_errors.of_status(lib.XFER_ECLOSED))
+            self._peers.clear()
+
+    def _is_foreign(self) -> bool:
+        """In a child of fork everything belongs to the parent."""
+        return os.getpid() != self._pid
+
+    def _forgotten(self) -> None:
+        """Says so, unless it was closed, and waits until the library is through with what it was
+        lent. In a child of fork that only ends the child's part in the parent's descriptors."""
+        if self._joined:
+            return
+        try:
+            if not self._ended and not self._is_foreign():
+                warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self, stacklevel=2)
+        finally:  # a warning may be an error
+            self._join()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_waiting"):  # it was opened
+            self._forgotten()
+
+    def __repr__(self) -> str:
+        return f"<xfer.Engine fd={self._fd}{' closed' if self._ended else ''}>"
+
+
+_open_engines: weakref.WeakSet[Engine] = weakref.WeakSet()
+
+
+@atexit.register
+def _end_of_the_program() -> None:
+    with contextlib.ExitStack() as all_of_them:  # also if a warning is an error
+        for engine in list(_open_engines):
+            all_of_them.callback(engine._forgotten)
+
+
+def _text(function: Any, handle: Any) -> str:
+    """Of a call that writes a text, and tells how long it is."""
+    needed = ffi.new("uint64_t *")
+    cap, status = 0, lib.XFER_ENOSPC
+    text = ffi.NULL
+    while status == lib.XFER_ENOSPC:  # again, if it has grown meanwhile
+        text = ffi.new("char[]", cap + 1)
+        status = function(handle, text, cap, needed)
+        cap = needed[0]
+    _errors.check(status)
+    return str(ffi.string(text).decode())

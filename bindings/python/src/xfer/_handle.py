@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the library has until its CLOSED event: the life that engines, regions, endpoints share."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any, Callable, TypeVar
+
+from xfer import _errors
+from xfer._operation import Operation
+from xfer._xfer import lib
+
+if TYPE_CHECKING:
+    from xfer._engine import Engine
+
+Self = TypeVar("Self", bound="Handle")
+
+
+class Handle:
+    """Use it in `with` or `async with`, or close it. In whatever order handles are closed, each
+    ends once. One that is forgotten is closed, with a ResourceWarning."""
+
+    _ended = True  # until it was opened
+    _warns = True
+
+    def __init__(
+        self, engine: Engine, raw: Any, closed: Operation[None], close: Callable[[Any], int]
+    ) -> None:
+        self._engine, self._raw, self.closed, self._close = engine, raw, closed, close
+        self._ended = False
+
+    @property
+    def raw(self) -> Any:
+        """The handle for calls of xfer._xfer.lib. Closed once it is closed."""
+        if self._ended:
+            raise _errors.of_status(lib.XFER_ECLOSED)
+        return self._raw
+
+    def close(self) -> Operation[None]:
+        """Starts the end; the result is there when it has come, and memory is the caller's again.
+        Closing twice is closing once. Any thread."""
+        if not self._ended:
+            self._ended = True
+            status = self._close(self._raw)
+            self._ended = status != lib.XFER_EFORKED
+            if status != lib.XFER_ECLOSED:  # else the engine's end came first
+                _errors.check(status)
+        return self.closed
+
+    def _leave(self) -> Operation[None] | None:
+        """As close(), but in a child of fork, where nothing of it is ours."""
+        return None if self._engine._is_foreign() else self.close()
+
+    def __enter__(self: Self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        closed = self._leave()
+        if closed:
+            closed.result()
+
+    async def __aenter__(self: Self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        closed = self._leave()
+        if closed:
+            await closed
+
+    def __del__(self) -> None:
+        if self._ended or self._engine._is_foreign():
+            return
+        try:
+            if self._warns and not self._engine._ended:
+                warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self, stacklevel=2)
+        finally:  # a warning may be an error
+            self._ended = True
+            self._close(self._raw)

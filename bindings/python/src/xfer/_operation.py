@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a call has begun, until its event: waited for with or without a loop, and canceled."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any, Callable, Generic, TypeVar
+
+from xfer import _errors
+from xfer._xfer import ffi, lib
+
+if TYPE_CHECKING:
+    from xfer._engine import Engine
+
+T = TypeVar("T")
+
+ONE_WORD = 2**64 - 1  # as a mask
+GROUP_SHIFT = 40  # a word is the group of its operation above a number that counts
+
+
+def milliseconds(timeout: float | None) -> int:
+    """Of seconds: None is the default of the header, math.inf none."""
+    if timeout is None:
+        return 0
+    if timeout < 0:
+        raise ValueError("a timeout is not negative")
+    if timeout == math.inf:
+        return int(lib.XFER_NONE)
+    return max(1, round(timeout * 1000))
+
+
+def struct(name: str, **fields: Any) -> Any:
+    """A struct of options, with its size."""
+    return ffi.new(f"{name} *", {"size": ffi.sizeof(name), **fields})
+
+
+def op_options(timeout: float | None, flags: int = 0) -> Any:
+    if timeout is None and not flags:
+        return ffi.NULL
+    return struct("xfer_op_options_t", timeout_ms=milliseconds(timeout), flags=flags)
+
+
+def nothing(event: Any) -> None:
+    """The result of what has none."""
+
+
+def bytes_moved(event: Any) -> int:
+    return int(event.bytes)
+
+
+class Operation(Generic[T]):
+    """What is under way, and ends with one event. It holds what it was lent until then.
+
+    `await` it in asyncio, or call result(). To cancel the task that awaits it, or the operation,
+    asks the library for an early end, once; CancelledError is raised when the event has come, so
+    that nothing touches the buffer any more. What ends otherwise than well raises XferError.
+    Nobody has to wait for it: it ends all the same.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_canceled",
+        "_done",
+        "_engine",
+        "_error",
+        "_held",
+        "_owner",
+        "_result",
+        "_value",
+        "_waiters",
+        "word",
+    )
+
+    def __init__(
+        self,
+        owner: Any,
+        value: Callable[[Any], T],
+        held: Any = None,
+        group: int = 0,
+    ) -> None:
+        # `owner`, the engine or what of it is not to be forgotten before this ends.
+        self._owner, self._value, self._held = owner, value, held
+        self._engine: Engine = owner._engine
+        self.word: int = self._engine._word(group) if group else next(self._engine._words)
+        self._done = self._canceled = False
+        self._result: T | None = None
+        self._error: _errors.XferError | None = None
+        self._waiters: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
+
+    def _call(self, function: Any, *args: Any, error: Any = None) -> Operation[T]:
+        """Calls what begins it. Another thread may take its event before the call returns."""
+        live = self._engine._live
+        live[self.word] = self
+        try:
+            status = function(*args) if error is None else function(*args, error)
+        except Exception:  # of an argument: nothing was begun
+            live.pop(self.word, None)
+            raise
+        if status != lib.XFER_OK:
+            live.pop(self.word, None)
+            self._owner = self._held = None
+            _errors.check(status, error)
+        return self
+
+    def _begin(
+        self, function: Any, *args: Any, options: Any = ffi.NULL, error: Any = None
+    ) -> Operation[T]:
+        """Calls what takes the word, the options and, in some, the error as its last arguments."""
+        return self._call(function, *args, self.word, options, error=error)
+
+    def done(self) -> bool:
+        """It has ended, and nobody touches its buffers any more."""
+        return self._done
+
+    def cancel(self) -> None:
+        """Asks for an early end. The operation still ends by its event: as canceled, or as it
+        would have ended anyway. Any thread."""
+        if not self._done and not self._canceled:
+            self._canceled = True
+            _errors.check(lib.xfer_cancel(self._engine._raw, ffi.NULL, self.word, ONE_WORD))
+
+    def result(self, timeout: float | None = None) -> T:
+        """Waits, up to `timeout` seconds, and returns what the operation gives.
+
+        TimeoutError (not TimedOut) if it is not done by then: it goes on, its buffers stay lent,
+        and its result can be had later. Any thread; one of them takes the events for all.
+        """
+        if not self._done and not self._engine.wait_for(self.done, timeout):
+            raise TimeoutError(f"not done after {timeout} s; the operation goes on")
+        return self._get()
+
+    def exception(self, timeout: float | None = None) -> _errors.XferError | None:
+        """As result(), but returns the error of the operation, or None."""
+        if not self._done and not self._engine.wait_for(self.done, timeout):
+            raise TimeoutError(f"not done after {timeout} s; the operation goes on")
+        return self._error
+
+    def __await__(self) -> Generator[Any, None, T]:
+        if not self._done:
+            yield from self._wait_in_loop()
+        return self._get()
+
+    def _wait_in_loop(self) -> Generator[Any, None, None]:
+        loop = asyncio.get_running_loop()
+        self._engine._attach(loop)
+        interrupted = None
+        while not self._done:
+            future = loop.create_future()
+            waiter = (loop, future)
+            self._waiters.append(waiter)
+            if self._done:  # by another thread, which may not have seen the waiter
+                break
+            try:
+                yield from future
+            except asyncio.CancelledError as error:
+                self.cancel()
+                interrupted = error
+            finally:
+                with contextlib.suppress(ValueError):  # its end took it off the list
+                    self._waiters.remove(waiter)
+        if interrupted:
+            raise interrupted
+
+    def _get(self) -> T:
+        if self._error is not None:
+            raise self._error
+        return self._result  # type: ignore[return-value]
+
+    def _end(self, event: Any) -> None:
+        """Takes its event."""
+        if event.status == lib.XFER_OK:
+            self._result = self._value(event)
+            self._finish(None)
+        else:
+            self._finish(_errors.of_event(event))
+
+    def _finish(self, error: _errors.XferError | None) -> None:
+        self._error, self._owner, self._held, self._done = error, None, None, True
+        while self._waiters:
+            loop, future = self._waiters.pop()
+            if self._engine._runs_in(loop):
+                wake(future)
+            else:
+                with contextlib.suppress(RuntimeError):  # closed: nobody waits there any more
+                    loop.call_soon_threadsafe(wake, future)
+
+
+def wake(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

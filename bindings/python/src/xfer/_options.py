@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options of an engine, by name and as text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xfer import _errors
+from xfer._operation import struct
+from xfer._values import OptionInfo
+from xfer._xfer import ffi, lib
+
+
+def engine_options() -> list[OptionInfo]:
+    """Those that Engine() takes."""
+    options: list[OptionInfo] = []
+    raw, size = ffi.new("xfer_option_info_t *"), ffi.sizeof("xfer_option_info_t")
+    while lib.xfer_engine_option_at(len(options), raw, size) == lib.XFER_OK:
+        name, values, text = (
+            ffi.string(text).decode() for text in (raw.name, raw.values, raw.help)
+        )
+        options.append(OptionInfo(name, values, text, raw.kind))
+    return options
+
+
+def to_struct(options: dict[str, Any]) -> tuple[Any, list[Any]]:
+    """The struct, and what its pointers point into."""
+    given, error, held = struct("xfer_engine_options_t"), _errors.new_error(), []
+    for name, value in options.items():
+        if isinstance(value, bytes) and name in ("key", "blob"):  # they may have a zero in them
+            lent = ffi.from_buffer(value)
+            setattr(given, name, lent)
+            setattr(given, f"{name}_length", len(value))
+        else:
+            lent = ffi.new("char[]", _text(value).encode())
+            _errors.check(lib.xfer_engine_option_set(given, name.encode(), lent, error), error)
+        held.append(lent)
+    if given.dispatch not in (0, lib.XFER_DISPATCH_POLL):
+        raise _errors.of_status(lib.XFER_EUNSUPPORTED, "dispatch: from Python it is always poll")
+    given.dispatch = lib.XFER_DISPATCH_POLL
+    return given, held
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return value.hex() if isinstance(value, bytes) else str(value)

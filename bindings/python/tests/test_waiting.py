@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How waits end: deadlines, cancels, those that are given up, and what callbacks throw."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import signal
+import threading
+import time
+from typing import Any
+
+import pytest
+from conftest import PATIENCE, Pair, Peer, is_lent, run
+
+from xfer import (
+    Again,
+    Canceled,
+    Engine,
+    Event,
+    Kind,
+    TimedOut,
+)
+
+LARGE = 16 << 20
+
+
+@pytest.mark.parametrize("path", ["tcp"], indirect=True)
+def test_deadline_of_a_put(peer: Peer) -> None:
+    with Engine(transports="tcp") as engine, engine.endpoint(peer.uri) as ep:
+        ref = ep.lookup("pool").result(PATIENCE).ref
+        peer.stop()
+        buffer = bytearray(LARGE)
+        with pytest.raises(TimedOut) as caught:
+            ep.put(buffer, ref, timeout=0.1).result(PATIENCE)
+        assert not caught.value.fenced
+        assert not is_lent(buffer)
+        stats = engine.stats()["put"]
+        assert (stats["expired"], stats["failed"]) == (1, 0)
+
+
+def test_wait_is_not_deadline_in_a_loop(any_pair: Pair) -> None:
+    async def main() -> None:
+        received = any_pair.owner.recv(100, 3)
+        waits = asyncio.ensure_future(received)
+        done, _ = await asyncio.wait([waits], timeout=0.02)
+        assert not done and not received.done()
+        await any_pair.ep.send(b"later", 3)
+        assert (await waits).data == (await received).data == b"later"
+
+    run(main())
+
+
+@pytest.mark.parametrize("path", ["tcp"], indirect=True)
+def test_cancel_of_a_put(peer: Peer) -> None:
+    """The peer is stopped: the put is really under way."""
+
+    async def main() -> None:
+        async with Engine(transports="tcp") as engine, engine.endpoint(peer.uri) as ep:
+            ref = (await ep.lookup("pool")).ref
+            peer.stop()
+            buffer = bytearray(LARGE)
+            put = ep.put(buffer, ref)
+            task = asyncio.ensure_future(put)
+            await asyncio.sleep(0)
+            assert not put.done() and is_lent(buffer)
+            task.cancel()
+            await asyncio.wait([task], timeout=PATIENCE)
+            assert task.cancelled() and put.done() and not is_lent(buffer)
+            peer.go_on()
+            await ep.put(b"after", ref)
+
+    run(main())
+
+
+def test_full_and_room(path: str) -> None:
+    pair = Pair(path, max_operations=4)
+    waits = [pair.ep.lookup("later", wait=True) for _ in range(4)]
+    with pytest.raises(Again):
+        pair.ep.put(b"one too many", pair.ref)
+    waits[0].cancel()
+    assert pair.wait_told(Kind.ROOM).ep is pair.ep
+    pair.ep.put(b"there is room", pair.ref).result(PATIENCE)
+    pair.close()
+
+
+def test_callback_that_waits(pair: Pair) -> None:
+    """A callback may use the engine, and wait for what it began."""
+    back = bytearray(4)
+
+    def answers(event: Event) -> None:
+        if event.kind == Kind.NOTIFY:
+            assert event.ep
+            event.ep.send(event.data[::-1], event.tag).result(PATIENCE)
+
+    pair.owner._on_event = answers
+    received = pair.engine.recv(back, 9)
+    pair.ep.notify(b"abcd", 9).result(PATIENCE)
+    assert pair.owner.wait_for(lambda: back == b"dcba", PATIENCE)
+    received.result(PATIENCE)
+
+
+def test_wake(engine: Engine) -> None:
+    """Another thread has a wait look at its condition again."""
+    flag: list[int] = []
+
+    def work() -> None:
+        flag.append(1)
+        engine.wake()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    assert engine.wait_for(lambda: flag, PATIENCE)
+    thread.join()
+
+
+def test_timeouts_of_the_header(engine: Engine) -> None:
+    """math.inf is XFER_NONE: the default of the engine does not hold."""
+    with Engine(timeout_ms=20) as hasty:
+        forever = hasty.recv(8, timeout=math.inf)
+        assert isinstance(hasty.recv(8).exception(PATIENCE), TimedOut)
+        assert not forever.done()
+        forever.cancel()
+        assert isinstance(forever.exception(PATIENCE), Canceled)
+
+
+def test_interrupt(engine: Engine) -> None:
+    """Ctrl-C ends a wait, and the operation goes on."""
+    received = engine.recv(8)
+
+    def interrupts() -> None:
+        while not engine._waiting._taking.locked():
+            time.sleep(0.001)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupts)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        received.result(PATIENCE)
+    thread.join()
+    assert not received.done()
+    received.cancel()
+    assert isinstance(received.exception(PATIENCE), Canceled)
+
+
+def test_interrupted_burst(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interrupt while events are told loses none of those behind it."""
+    receives = [pair.engine.recv(8) for _ in range(10)]
+    dispatch, seen = pair.engine._dispatch, list[Any]()
+
+    def interrupted(event: Any) -> None:
+        dispatch(event)
+        seen.append(event.kind)
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(pair.engine, "_dispatch", interrupted)
+    pair.engine.cancel()
+    with pytest.raises(KeyboardInterrupt):
+        pair.engine.wait_for(lambda: len(seen) > 3, PATIENCE)
+    assert all(isinstance(op.exception(PATIENCE), Canceled) for op in receives)
