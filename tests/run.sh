@@ -97,7 +97,7 @@ default_suites() { # arguments of ctest
     suite faults 180 gcc tests/faults -j 2 "$@"
     suite examples 150 gcc examples "$@"
     suite hello 400 gcc tests/hello "$@"
-    suite clients 400 gcc tests/clients "$@"
+    suite clients 900 gcc tests/clients "$@"
     suite quickstart 90 gcc tests/quickstart "$@"
     suite perf 90 gcc tests/perf "$@"
     suite cuda 120 gcc tests/cuda "$@"

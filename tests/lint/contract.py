@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import tree
 
-CHECKED = ["c"]
+CHECKED = ["c", "python", "go", "rust"]
 
 SCENARIO = re.compile(r"^\| `(\w+)` \|", re.M)
 
