@@ -47,6 +47,7 @@ void EngineLoop::drain() {
 
 bool EngineLoop::take_wake() {
     if (!woken_.load(std::memory_order_relaxed) || !woken_.exchange(false)) return false;
+    now_ = clock();  // what was submitted meanwhile has its time from now on
     if (wake_sink_) wake_sink_->on_wake();
     return true;
 }

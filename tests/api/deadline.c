@@ -327,6 +327,37 @@ static void test_not_driven_for_long(void **state) {
     assert_status(put_now(pair.client, pair.ep, pair.memory, &pair.ref, 0, 0), XFER_OK);
 }
 
+/* ---- a turn that takes long ---- */
+
+static _Atomic int in_callback;
+
+static void dawdle(Host *host, const xfer_event_t *event) {
+    (void)host;
+    if (event->kind != XFER_EVENT_LOOKUP || in_callback) return;
+    in_callback = 1;
+    usleep(400 * 1000);
+}
+
+/* A deadline counts from the submit, also if the loop has been in one turn since long before. */
+static void test_submitted_in_a_long_turn(void **state) {
+    Host *host = host_open(*state);
+    in_callback = 0;
+    host->hook = dawdle;
+    host_listen(host, "tcp://127.0.0.1:0");
+    open_region(host, "memory", XFER_WRITE, test_memory(64), 64);
+    xfer_ep_t *ep = open_ep(host, host->uri);
+    assert_status(xfer_ep_lookup(ep, "memory", 1, NULL, NULL), XFER_OK);
+    wait_atomic(&in_callback, 1, kPatience);
+    usleep(300 * 1000);
+    static uint64_t word;
+    const uint64_t start = now_ms();
+    assert_status(xfer_recv(host->engine, NULL, &word, sizeof word, 1, UINT64_MAX, 2, WITHIN(350)),
+                  XFER_OK);
+    const xfer_event_t event = wait_event(host, XFER_EVENT_RECV, 2, kPatience);
+    assert_status(event.status, XFER_ETIMEDOUT);
+    assert_not_before(start, 350);
+}
+
 static const struct CMUnitTest tests[] = {
     EACH_MODE(test_black_hole),
     EACH_DISPATCH(test_default_deadline),
@@ -339,6 +370,7 @@ static const struct CMUnitTest tests[] = {
     ONE_MODE(test_no_answer_to_syn),
     MODE_TEST(test_not_driven_for_long, 3, "loop/none"),
     MODE_TEST(test_not_driven_for_long, 6, "poll/none"),
+    MODE_TEST(test_submitted_in_a_long_turn, 0, "thread/none"),
 };
 
 TEST_MAIN(tests)
