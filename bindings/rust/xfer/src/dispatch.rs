@@ -184,3 +184,22 @@ impl Inner {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{sys, Engine, Notice, Status};
+
+    #[test]
+    fn an_event_of_a_later_library_is_told_as_a_number() {
+        let engine = Engine::open().unwrap();
+        let mut notices = engine.notices().unwrap();
+        let event = sys::xfer_event_t { kind: 99, status: -999, user: 1, ..Default::default() };
+        engine.inner.deliver(&event);
+        let told = notices.try_next();
+        assert!(matches!(told, Some(Notice::Other { kind: 99, status: Status(-999) })));
+        let flags = u32::MAX; // of a kind that is known, for an endpoint that is not
+        let event = sys::xfer_event_t { kind: sys::XFER_EVENT_PEER_UP, flags, ..event };
+        engine.inner.deliver(&event);
+        assert!(notices.try_next().is_none());
+    }
+}
