@@ -17,3 +17,4 @@ if find_libclang; then # the declarations that are shipped are those that the he
     cargo test "${cargo[@]}" --package xfer-sys --features bindgen --test fresh
 fi
 cargo test "${cargo[@]}" --package xfer --features tokio -- "$@"
+bash "$here/run-package.sh" "$build"
