@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The C functions, types and constants of libxfer, as bindgen makes them from `xfer/text.h` and
-//! `xfer/xfer.h`. What they promise is written there.
+#![doc = include_str!("../README.md")]
 #![no_std]
-#![allow(non_camel_case_types, non_upper_case_globals)]
-#![allow(clippy::all)]
+#![allow(non_camel_case_types, non_upper_case_globals, missing_docs)]
+#![allow(clippy::all, clippy::pedantic)] // of what bindgen writes
 
-include!(concat!(env!("OUT_DIR"), "/xfer.rs"));
+#[cfg(not(feature = "bindgen"))]
+include!("bindings.rs");
+
+#[cfg(feature = "bindgen")]
+include!(concat!(env!("OUT_DIR"), "/bindings.rs"));

@@ -1,99 +1,366 @@
 // SPDX-License-Identifier: Apache-2.0
 
-use crate::endpoint::{Endpoint, Ref};
-use crate::operation::{Ended, Operation};
-use crate::Error;
+use crate::buffer::Lend;
+use crate::handle::Handle;
+use crate::memory::{Memory, Slice};
+use crate::operation::{End, Operation};
+use crate::reference::Ref;
+use crate::{Endpoint, Error, Result, Status};
 use std::mem::size_of;
 use std::ptr::{null, null_mut};
-use xfer_sys::*;
+use std::sync::Arc;
+use xfer_sys as sys;
+
+/// Which way the bytes of entries move.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Op {
+    /// To the peer.
+    Put,
+    /// From the peer.
+    Get,
+}
+
+impl Op {
+    pub(crate) fn raw(self) -> u32 {
+        match self {
+            Op::Put => sys::XFER_OP_PUT,
+            Op::Get => sys::XFER_OP_GET,
+        }
+    }
+}
+
+/// One block of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// In the memory.
+    pub local: u64,
+    /// In what the ref names.
+    pub offset: u64,
+    /// In bytes.
+    pub length: u64,
+}
+
+/// Equal blocks at equal distances.
+#[derive(Clone)]
+pub struct Strided<'a> {
+    /// Where the local blocks are.
+    pub memory: &'a Memory,
+    /// Of the first block in it.
+    pub local: u64,
+    /// From one local block to the next.
+    pub local_stride: u64,
+    /// Where the remote blocks are.
+    pub remote: &'a Ref,
+    /// Of the first block in it.
+    pub offset: u64,
+    /// From one remote block to the next.
+    pub remote_stride: u64,
+    /// Of each block.
+    pub length: u64,
+    /// How many.
+    pub count: u64,
+}
+
+/// How a batch is submitted.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Submit<'a> {
+    /// Tells the owner's application, with a key and at most 1,024 bytes: once all data were
+    /// applied, or why the batch failed.
+    pub notify: Option<(u64, &'a [u8])>,
+    /// Begins when all that was submitted on its endpoint before has ended.
+    pub ordered: bool,
+    /// A CRC-32C goes with every payload.
+    pub checksum: bool,
+}
+
+/// How far a batch is, of the submit under way or else the last one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BatchInfo {
+    /// It is under way.
+    pub in_flight: bool,
+    /// With which it ended; OK while it is under way.
+    pub status: Status,
+    /// How many it has.
+    pub entries: u64,
+    /// Bytes known to have moved.
+    pub bytes: u64,
+    /// The first entry that failed, if one did.
+    pub first_failed: u64,
+}
+
+/// The library's part of a batch, and its memory. Of the engine it holds nothing.
+pub(crate) struct Filled {
+    pub handle: Arc<Handle<sys::xfer_batch_t>>,
+    pub lent: Vec<Memory>,
+    entries: u64,
+}
+
+impl Filled {
+    /// Keeps `memory` if the call has added what names it.
+    pub fn added(&mut self, status: i32, memory: &Memory, count: u64) -> Result<()> {
+        Error::check(status)?;
+        self.entries += count;
+        self.keep(memory);
+        Ok(())
+    }
+
+    pub fn keep(&mut self, memory: &Memory) {
+        if !self.lent.iter().rev().take(8).any(|kept| kept.same(memory)) {
+            self.lent.push(memory.clone());
+        }
+    }
+
+    pub fn count(&mut self, entries: u64) {
+        self.entries += entries;
+    }
+}
+
+/// The address of `offset` in `memory`, of which `length` bytes are used.
+pub(crate) fn address(memory: &Memory, offset: u64, length: u64) -> Result<u64> {
+    let end = offset.checked_add(length).filter(|end| *end <= memory.len() as u64);
+    end.map(|_| memory.as_ptr() as u64 + offset).ok_or_else(|| outside("the memory"))
+}
+
+pub(crate) fn outside(of: &str) -> Error {
+    Error::with_text(Status::ERANGE, format!("a block is outside of {of}"))
+}
+
+/// The bytes from the first of `count` blocks to the end of the last; `None` if they wrap.
+pub(crate) fn reach(count: u64, stride: u64, length: u64) -> Option<u64> {
+    match count {
+        0 => Some(0),
+        count => (count - 1).checked_mul(stride)?.checked_add(length),
+    }
+}
 
 /// Puts and gets with one peer that are submitted together, as often as wanted.
+///
+/// Under way it is with its operation, and comes back with the result:
+///
+/// ```compile_fail,E0382
+/// # fn example(mut batch: xfer::Batch, name: xfer::Ref, memory: xfer::Memory) {
+/// let operation = batch.submit(&xfer::Submit::default());
+/// batch.put(&memory.whole(), &name, 0); // in flight
+/// # }
+/// ```
 pub struct Batch {
-    ep: Endpoint,
-    filled: Filled,
+    endpoint: Endpoint,
+    pub(crate) filled: Filled,
 }
 
-/// What the library has while the batch is under way.
-struct Filled {
-    raw: *mut xfer_batch_t,
-    lent: Vec<Vec<u8>>, // one for each entry
-}
-
-// SAFETY: calls come from one thread at a time: all of them need the batch itself.
-unsafe impl Send for Filled {}
-
-impl Drop for Filled {
-    fn drop(&mut self) {
-        // SAFETY: the handle is here alone; under way it is kept until its event, or the join.
-        unsafe { xfer_batch_close(self.raw) };
-    }
+/// Looks at a batch, also while it is under way.
+#[derive(Clone)]
+pub struct BatchWatch {
+    _endpoint: Endpoint,
+    handle: Arc<Handle<sys::xfer_batch_t>>,
 }
 
 impl Endpoint {
     /// An empty batch.
-    pub fn batch(&self) -> Result<Batch, Error> {
-        let (mut raw, mut detail) = (null_mut(), xfer_error_t::default());
-        // SAFETY: the handle is live.
-        let status = unsafe { xfer_batch_open(self.inner.raw, null(), &mut raw, &mut detail) };
+    ///
+    /// # Errors
+    /// `ECLOSED`, `ENOMEM`.
+    pub fn batch(&self) -> Result<Batch> {
+        let (mut raw, mut detail) = (null_mut(), sys::xfer_error_t::default());
+        // SAFETY: all are live during the call.
+        let status = self
+            .handle()
+            .call(|ep| unsafe { sys::xfer_batch_open(ep, null(), &mut raw, &mut detail) });
         Error::detailed(status, &detail)?;
-        Ok(Batch { ep: self.clone(), filled: Filled { raw, lent: Vec::new() } })
+        // SAFETY: the handle was just opened.
+        let handle = Arc::new(unsafe { Handle::new(raw, sys::xfer_batch_close) });
+        let filled = Filled { handle, lent: Vec::new(), entries: 0 };
+        Ok(Batch { endpoint: self.clone(), filled })
     }
 }
 
 impl Batch {
-    /// Adds a put.
-    pub fn put(&mut self, data: Vec<u8>, remote: &Ref, offset: u64) -> Result<(), Error> {
-        let (start, length) = (data.as_ptr().cast(), data.len() as u64);
-        // SAFETY: the data is kept as long as the batch.
-        let status =
-            unsafe { xfer_batch_put(self.filled.raw, start, &remote.raw(), offset, length) };
-        Error::check(status).map(|()| self.filled.lent.push(data))
+    /// Adds one put.
+    ///
+    /// # Errors
+    /// `ERANGE`, `EACCESS`, `EVERSION`, `EMEMKIND`, `ETOOBIG`, `EIDENTITY`, `EINVAL`, `ECLOSED`.
+    pub fn put(&mut self, local: &Slice, remote: &Ref, offset: u64) -> Result<()> {
+        let (start, length, remote) = (local.start().cast(), local.len() as u64, remote.raw());
+        // SAFETY: the memory is kept with the batch.
+        let status = self
+            .filled
+            .handle
+            .call(|raw| unsafe { sys::xfer_batch_put(raw, start, &remote, offset, length) });
+        self.filled.added(status, local.memory(), 1)
     }
 
-    /// Adds a get.
-    pub fn get(&mut self, mut buffer: Vec<u8>, remote: &Ref, offset: u64) -> Result<(), Error> {
-        let (start, length) = (buffer.as_mut_ptr().cast(), buffer.len() as u64);
-        // SAFETY: the buffer is kept as long as the batch.
-        let status =
-            unsafe { xfer_batch_get(self.filled.raw, start, &remote.raw(), offset, length) };
-        Error::check(status).map(|()| self.filled.lent.push(buffer))
+    /// Adds one get.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    pub fn get(&mut self, local: &Slice, remote: &Ref, offset: u64) -> Result<()> {
+        let (length, remote) = (local.len() as u64, remote.raw());
+        let start = local.start().cast_mut().cast();
+        // SAFETY: the memory is kept with the batch.
+        let status = self
+            .filled
+            .handle
+            .call(|raw| unsafe { sys::xfer_batch_get(raw, start, &remote, offset, length) });
+        self.filled.added(status, local.memory(), 1)
     }
 
-    /// The memory of an entry.
-    pub fn memory(&mut self, entry: usize) -> &mut [u8] {
-        &mut self.filled.lent[entry]
+    /// Adds spans of one ref; each is an entry.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put); then nothing was added, and the text says which span is wrong.
+    pub fn spans(&mut self, op: Op, memory: &Memory, remote: &Ref, spans: &[Span]) -> Result<()> {
+        let raw_span = |span: &Span| {
+            let local = address(memory, span.local, span.length)?;
+            Ok(sys::xfer_span_t { local, offset: span.offset, length: span.length })
+        };
+        let spans: Vec<_> = spans.iter().map(raw_span).collect::<Result<_>>()?;
+        let (remote, size) = (remote.raw(), size_of::<sys::xfer_span_t>() as u32);
+        let (start, count) = (spans.as_ptr(), spans.len() as u64);
+        let mut detail = sys::xfer_error_t::default();
+        // SAFETY: all are live during the call, and the memory is kept with the batch.
+        let status = self.filled.handle.call(|raw| unsafe {
+            sys::xfer_batch_add_spans(raw, op.raw(), &remote, start, size, count, &mut detail)
+        });
+        Error::detailed(status, &detail)?;
+        self.filled.added(status, memory, count)
     }
 
-    /// The status of each entry in the last submit.
-    pub fn entries(&self) -> Result<Vec<i32>, Error> {
-        let mut statuses = vec![0; self.filled.lent.len()];
-        let count = statuses.len() as u64;
-        // SAFETY: there is room for as many.
-        let status =
-            unsafe { xfer_batch_entries(self.filled.raw, 0, count, statuses.as_mut_ptr()) };
-        Error::check(status).map(|()| statuses)
-    }
-
-    /// Starts it, with a notification (a key and bytes) behind all its data, if wanted. It comes
-    /// back with the result.
-    pub fn submit(self, notify: Option<(u64, &[u8])>) -> Operation<(Result<(), Error>, Batch)> {
-        let mut options = xfer_submit_options_t {
-            size: size_of::<xfer_submit_options_t>() as u32,
-            timeout_ms: self.ep.timeout_ms(),
+    /// Adds equal blocks; each is an entry.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put); then nothing was added.
+    pub fn strided(&mut self, op: Op, blocks: &Strided<'_>) -> Result<()> {
+        let reach = reach(blocks.count, blocks.local_stride, blocks.length);
+        let reach = reach.ok_or_else(|| outside("the memory"))?;
+        let remote = blocks.remote.raw();
+        let raw_blocks = sys::xfer_strided_t {
+            size: size_of::<sys::xfer_strided_t>() as u32,
+            local: address(blocks.memory, blocks.local, reach)?,
+            local_stride: blocks.local_stride,
+            remote: &remote,
+            offset: blocks.offset,
+            remote_stride: blocks.remote_stride,
+            length: blocks.length,
+            count: blocks.count,
             ..Default::default()
         };
-        if let Some((key, data)) = notify {
-            options.flags = XFER_SUBMIT_NOTIFY;
+        let mut detail = sys::xfer_error_t::default();
+        // SAFETY: all are live during the call, and the memory is kept with the batch.
+        let status = self.filled.handle.call(|raw| unsafe {
+            sys::xfer_batch_add_strided(raw, op.raw(), &raw_blocks, &mut detail)
+        });
+        Error::detailed(status, &detail)?;
+        self.filled.added(status, blocks.memory, blocks.count)
+    }
+
+    /// Replaces the ref `from` by `to` in all entries, as after the owner's restart.
+    ///
+    /// # Errors
+    /// `ENOTFOUND` if nothing names `from`; `ERANGE` if `to` is shorter, `EACCESS` if it allows
+    /// less; `EINVAL`, `EVERSION`, `EIDENTITY`.
+    pub fn rebind(&mut self, from: &Ref, to: &Ref) -> Result<()> {
+        let (from, to, mut detail) = (from.raw(), to.raw(), sys::xfer_error_t::default());
+        // SAFETY: all are live during the call.
+        let status = self
+            .filled
+            .handle
+            .call(|raw| unsafe { sys::xfer_batch_rebind(raw, &from, &to, &mut detail) });
+        Error::detailed(status, &detail)
+    }
+
+    /// How many entries it has.
+    pub fn len(&self) -> u64 {
+        self.filled.entries
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.filled.entries == 0
+    }
+
+    /// Empties it, so that others can be added.
+    ///
+    /// # Errors
+    /// `EFORKED`.
+    pub fn reset(&mut self) -> Result<()> {
+        // SAFETY: the handle is live.
+        Error::check(self.filled.handle.call(|raw| unsafe { sys::xfer_batch_reset(raw) }))?;
+        self.filled.lent.clear();
+        self.filled.entries = 0;
+        Ok(())
+    }
+
+    /// The status of each entry in the last submit; `ECANCELED` of those that were not attempted.
+    ///
+    /// # Errors
+    /// `EINVAL` if it was never submitted.
+    pub fn entries(&self) -> Result<Vec<Status>> {
+        let mut statuses = vec![0; self.filled.entries as usize];
+        let (start, count) = (statuses.as_mut_ptr(), statuses.len() as u64);
+        // SAFETY: there is room for as many.
+        let status =
+            self.filled.handle.call(|raw| unsafe { sys::xfer_batch_entries(raw, 0, count, start) });
+        Error::check(status)?;
+        Ok(statuses.into_iter().map(Status).collect())
+    }
+
+    /// Looks at it, also while it is under way.
+    pub fn watch(&self) -> BatchWatch {
+        BatchWatch { _endpoint: self.endpoint.clone(), handle: self.filled.handle.clone() }
+    }
+
+    /// Starts it. It comes back with the number of bytes.
+    ///
+    /// Errors: the first that failed, which [`entry`](Error::entry) names; `EAGAIN`, `ECLOSED`,
+    /// `ETOOBIG`.
+    pub fn submit(self, how: &Submit<'_>) -> Operation<(Result<u64>, Batch)> {
+        let call = self.endpoint.call;
+        let mut options = sys::xfer_submit_options_t {
+            size: size_of::<sys::xfer_submit_options_t>() as u32,
+            timeout_ms: call.timeout_ms,
+            trace: call.trace,
+            ..Default::default()
+        };
+        if let Some((key, data)) = how.notify {
+            options.flags |= sys::XFER_SUBMIT_NOTIFY;
             options.notify_key = key;
             options.notify_data = data.as_ptr().cast();
             options.notify_length = data.len() as u64;
         }
-        let Batch { ep, filled } = self;
-        let (engine, raw) = (ep.inner.engine.clone(), filled.raw);
-        let finish = |end: Ended, filled| (end.map(|_| ()), Batch { ep, filled });
-        // SAFETY: handle and memory are kept by the operation until its event.
-        Operation::begin(&engine, filled, finish, |word| unsafe {
-            xfer_batch_submit(raw, word, &options)
+        if how.ordered {
+            options.flags |= sys::XFER_SUBMIT_ORDERED;
+        }
+        if how.checksum {
+            options.flags |= sys::XFER_SUBMIT_CHECKSUM;
+        }
+        let Batch { endpoint, filled } = self;
+        let (engine, handle) = (endpoint.engine().clone(), filled.handle.clone());
+        let finish =
+            |end: End, filled| (end.result().map(|()| end.bytes), Batch { endpoint, filled });
+        Operation::begin(&engine, call.group, Box::new(filled), finish, |word, _| {
+            // SAFETY: handle and memory are lent until the event.
+            handle.call(|raw| unsafe { sys::xfer_batch_submit(raw, word, &options) })
+        })
+    }
+}
+
+impl BatchWatch {
+    /// How far it is.
+    ///
+    /// # Errors
+    /// `EFORKED`.
+    pub fn info(&self) -> Result<BatchInfo> {
+        let mut info = sys::xfer_batch_info_t::default();
+        let size = size_of::<sys::xfer_batch_info_t>() as u32;
+        // SAFETY: `info` has room for `size` bytes.
+        let status = self.handle.call(|raw| unsafe { sys::xfer_batch_info(raw, &mut info, size) });
+        Error::check(status)?;
+        Ok(BatchInfo {
+            in_flight: info.state == sys::XFER_BATCH_INFLIGHT,
+            status: Status(info.status),
+            entries: info.entries,
+            bytes: info.bytes,
+            first_failed: info.first_failed,
         })
     }
 }

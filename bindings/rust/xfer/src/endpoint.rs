@@ -1,227 +1,396 @@
 // SPDX-License-Identifier: Apache-2.0
 
-use crate::engine::{text, Engine, Inner};
-use crate::operation::{Ended, Operation};
-use crate::Error;
+use crate::call::{views, Call};
+use crate::engine::{Engine, Inner};
+use crate::handle::Handle;
+use crate::operation::{End, Operation};
+use crate::reference::{Id, Ref};
+use crate::status::Status;
+use crate::{lock, text, EndpointStats, Error, Result};
+use std::collections::HashMap;
+use std::ffi::CStr;
 use std::mem::size_of;
-use std::ptr::null_mut;
-use std::sync::atomic::Ordering;
+use std::ptr::{null, null_mut};
 use std::sync::Arc;
 use std::time::Duration;
-use xfer_sys::*;
+use xfer_sys as sys;
 
-/// Names a peer's region, or a part of it; carried as bytes by any means.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Ref(pub [u8; 96]);
+/// The handles of an engine's endpoints until their CLOSED, by the word in their events.
+#[derive(Default)]
+pub(crate) struct Peers {
+    known: HashMap<u64, Known>,
+    dialed: u64, // words of peers that came have their highest bit set
+}
 
-impl Ref {
-    pub(crate) fn raw(&self) -> xfer_ref_t {
-        xfer_ref_t { bytes: self.0 }
+struct Known {
+    handle: Arc<Handle<sys::xfer_ep_t>>,
+    owners: usize, // how many `Owned` there are
+    is_up: bool,   // of one that came: the engine holds it too
+    came: bool,
+    closing: Option<u64>, // the word that its CLOSED completes
+}
+
+impl Known {
+    fn new(raw: *mut sys::xfer_ep_t, came: bool) -> Self {
+        // SAFETY: the handle is live, and ours.
+        let handle = Arc::new(unsafe { Handle::new(raw, sys::xfer_ep_close) });
+        Known { handle, owners: 0, is_up: came, came, closing: None }
+    }
+
+    fn close_if_unused(&self) {
+        if self.owners == 0 && !self.is_up {
+            self.handle.close();
+        }
     }
 }
 
+impl Peers {
+    pub fn len(&self) -> usize {
+        self.known.len()
+    }
+
+    pub fn came(&mut self, word: u64, raw: *mut sys::xfer_ep_t) {
+        self.known.insert(word, Known::new(raw, true));
+    }
+
+    pub fn is_up(&mut self, word: u64, is_up: bool) {
+        if let Some(known) = self.known.get_mut(&word).filter(|known| known.came) {
+            known.is_up = is_up;
+            known.close_if_unused();
+        }
+    }
+
+    /// Its last event came. The word of who waits for that.
+    pub fn closed(&mut self, word: u64) -> Option<u64> {
+        self.known.remove(&word)?.closing
+    }
+}
+
+/// What the clones of an endpoint share.
+struct Owned {
+    engine: Arc<Inner>,
+    handle: Arc<Handle<sys::xfer_ep_t>>,
+    word: u64,
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        let mut peers = lock(&self.engine.peers);
+        if let Some(known) = peers.known.get_mut(&self.word) {
+            known.owners -= 1;
+            known.close_if_unused();
+        }
+    }
+}
+
+/// A peer that was dialed, or that came. Clones are the same endpoint, also in other threads; the
+/// last one that is dropped closes it, and what was begun with it counts as one.
+///
+/// The handle of a peer that came stays with the engine while the peer is up, and with whoever has a
+/// clone: to have it is what `xfer_ep_keep` is in C.
+#[derive(Clone)]
+pub struct Endpoint {
+    owned: Arc<Owned>,
+    pub(crate) call: Call,
+}
+
+views!(Endpoint);
+
 /// What a lookup has found.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Of the region.
+    /// Names the region.
     pub name: Ref,
     /// What its owner shows of it.
     pub blob: Vec<u8>,
 }
 
-pub(crate) struct EpInner {
-    pub engine: Arc<Inner>,
-    pub raw: *mut xfer_ep_t,
+/// How far an endpoint is; the library may know more than these.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct PeerState(pub u32);
+
+impl PeerState {
+    /// No connection, and none is wanted.
+    pub const IDLE: PeerState = PeerState(sys::XFER_EP_IDLE);
+    /// An attempt is under way, or the next one waits for its time.
+    pub const CONNECTING: PeerState = PeerState(sys::XFER_EP_CONNECTING);
+    /// Connected.
+    pub const READY: PeerState = PeerState(sys::XFER_EP_READY);
+    /// Closed.
+    pub const CLOSED: PeerState = PeerState(sys::XFER_EP_CLOSED);
 }
 
-// SAFETY: any thread may call with an endpoint's handle.
-unsafe impl Send for EpInner {}
-// SAFETY: as above.
-unsafe impl Sync for EpInner {}
-
-impl Drop for EpInner {
-    fn drop(&mut self) {
-        // SAFETY: the last one that has the handle. It is in the table until its CLOSED event.
-        unsafe { xfer_ep_close(self.raw) };
-    }
+/// What is known of a peer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerInfo {
+    /// All zero until the first connection.
+    pub id: Id,
+    /// How far it is.
+    pub state: PeerState,
+    /// Where we dial, or where it came from.
+    pub address: String,
+    /// What the peer shows of itself.
+    pub blob: Vec<u8>,
 }
 
-/// A peer that was dialed, or that came. Clones are the same one; the last that is dropped closes it.
-#[derive(Clone)]
-pub struct Endpoint {
-    pub(crate) inner: Arc<EpInner>,
-    timeout_ms: u32,
-}
-
-type Moved = (Result<u64, Error>, Vec<u8>);
-
-fn moved(end: Ended, buffer: Vec<u8>) -> Moved {
-    (end.map(|end| end.bytes), buffer)
-}
-
-fn done(end: Ended, (): ()) -> Result<(), Error> {
-    end.map(|_| ())
+pub(crate) fn done(end: End, (): ()) -> Result<()> {
+    end.result()
 }
 
 impl Engine {
-    /// The peer at `uri`; its first use connects.
-    pub fn dial(&self, uri: &str) -> Result<Endpoint, Error> {
-        let (uri, mut detail, mut raw) = (text(uri), xfer_error_t::default(), null_mut());
-        let user = self.0.next_dialed.fetch_add(1, Ordering::Relaxed); // PEER events: from 2^63 on
-        let options = xfer_ep_options_t {
-            size: size_of::<xfer_ep_options_t>() as u32,
-            user,
+    /// The peer at `uri`, or at one address of a comma list. The first use connects.
+    ///
+    /// # Errors
+    /// `EADDR`, `EINVAL`, `EUNSUPPORTED`, `ETOOBIG`, `ECLOSED`.
+    pub fn dial(&self, uri: &str) -> Result<Endpoint> {
+        self.dial_peer(Some(uri), None)
+    }
+
+    /// The engine of that identity (whose incarnation is ignored), wherever it is: any connection
+    /// with it serves, whoever dialed. With this engine's own it is itself.
+    ///
+    /// # Errors
+    /// As [`dial`](Self::dial); `EINVAL` without either.
+    pub fn dial_peer(&self, uri: Option<&str>, id: Option<&Id>) -> Result<Endpoint> {
+        let uri = uri.map(text).transpose()?;
+        let (id, mut detail, mut raw) = (id.map(Id::raw), sys::xfer_error_t::default(), null_mut());
+        // Locked until the endpoint is known: its events may come at once.
+        let mut peers = lock(&self.inner.peers);
+        peers.dialed += 1;
+        let word = peers.dialed;
+        let options = sys::xfer_ep_options_t {
+            size: size_of::<sys::xfer_ep_options_t>() as u32,
+            peer: id.as_ref().map_or(null(), |id| id),
+            user: word,
             ..Default::default()
         };
+        let uri = uri.as_ref().map_or(null(), |uri| uri.as_ptr());
         // SAFETY: all arguments are live during the call.
         let status =
-            unsafe { xfer_ep_open(self.0.raw, uri.as_ptr(), &options, &mut raw, &mut detail) };
-        Error::detailed(status, &detail).map(|()| Endpoint::new(self, raw, user))
+            unsafe { sys::xfer_ep_open(self.inner.raw, uri, &options, &mut raw, &mut detail) };
+        Error::detailed(status, &detail)?;
+        peers.known.insert(word, Known::new(raw, false));
+        let owned = Endpoint::owned(&self.inner, &mut peers, word);
+        Ok(Endpoint { owned: owned.expect("it was just inserted"), call: self.call })
     }
 }
 
 impl Endpoint {
-    /// The handle is ours, as that of a PEER event is; `user` is in its events.
-    pub(crate) fn new(engine: &Engine, raw: *mut xfer_ep_t, user: u64) -> Self {
-        let inner = Arc::new(EpInner { engine: engine.0.clone(), raw });
-        engine.0.endpoints.lock().unwrap().insert(user, Arc::downgrade(&inner));
-        Self::of(inner)
+    fn owned(engine: &Arc<Inner>, peers: &mut Peers, word: u64) -> Option<Arc<Owned>> {
+        let known = peers.known.get_mut(&word)?;
+        known.owners += 1;
+        Some(Arc::new(Owned { engine: engine.clone(), handle: known.handle.clone(), word }))
     }
 
-    pub(crate) fn of(inner: Arc<EpInner>) -> Self {
-        Endpoint { inner, timeout_ms: 0 }
+    /// The endpoint whose events have that word, until it was closed.
+    pub(crate) fn known(engine: &Arc<Inner>, word: u64) -> Option<Self> {
+        let owned = Self::owned(engine, &mut lock(&engine.peers), word)?;
+        Some(Endpoint { owned, call: Call::default() })
     }
 
-    /// The same peer, for operations that have such a deadline.
-    pub fn within(&self, limit: Duration) -> Self {
-        let limit = limit.as_millis().clamp(1, u128::from(XFER_NONE - 1)) as u32;
-        Endpoint { inner: self.inner.clone(), timeout_ms: limit }
+    pub(crate) fn engine(&self) -> &Arc<Inner> {
+        &self.owned.engine
     }
 
-    fn options(&self) -> xfer_op_options_t {
-        xfer_op_options_t {
-            size: size_of::<xfer_op_options_t>() as u32,
-            timeout_ms: self.timeout_ms,
-            ..Default::default()
-        }
+    pub(crate) fn word(&self) -> u64 {
+        self.owned.word
     }
 
-    pub(crate) fn timeout_ms(&self) -> u32 {
-        self.timeout_ms
+    pub(crate) fn handle(&self) -> &Handle<sys::xfer_ep_t> {
+        &self.owned.handle
     }
 
-    /// Whether both are handles for one peer, of one open.
+    /// Whether both are one endpoint.
     pub fn same(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.inner, &other.inner)
+        Arc::ptr_eq(&self.owned.handle, &other.owned.handle)
     }
 
-    /// Adds an address, such as where the peer was restarted.
-    pub fn add_address(&self, uri: &str) -> Result<(), Error> {
-        let (uri, mut detail) = (text(uri), xfer_error_t::default());
+    /// Adds an address, or a comma list, such as where the peer was restarted.
+    ///
+    /// # Errors
+    /// `EADDR`, `EINVAL`, `EUNSUPPORTED`, `ETOOBIG`, `ECLOSED`.
+    pub fn add_address(&self, uri: &str) -> Result<()> {
+        let (uri, mut detail) = (text(uri)?, sys::xfer_error_t::default());
         // SAFETY: all arguments are live during the call.
-        let status = unsafe { xfer_ep_add_address(self.inner.raw, uri.as_ptr(), &mut detail) };
+        let status = self
+            .handle()
+            .call(|raw| unsafe { sys::xfer_ep_add_address(raw, uri.as_ptr(), &mut detail) });
         Error::detailed(status, &detail)
     }
 
+    /// Lets a peer in that has asked.
+    ///
+    /// # Errors
+    /// `EINVAL` of an endpoint that was dialed; `ECLOSED`.
+    pub fn admit(&self) -> Result<()> {
+        self.verdict(Status::OK)
+    }
+
+    /// Turns a peer away: with `EACCESS` what waits there for us fails, with `EOVERLOAD` the peer
+    /// tries again later. Also ends a connection that is up.
+    ///
+    /// # Errors
+    /// `EINVAL` of another verdict, or of an endpoint that was dialed; `ECLOSED`.
+    pub fn refuse(&self, verdict: Status) -> Result<()> {
+        self.verdict(verdict)
+    }
+
+    fn verdict(&self, verdict: Status) -> Result<()> {
+        // SAFETY: the handle is live.
+        Error::check(self.handle().call(|raw| unsafe { sys::xfer_ep_admit(raw, verdict.0) }))
+    }
+
+    /// Begins what lends nothing and whose result is its status.
+    pub(crate) fn begin<T>(
+        &self,
+        finish: impl FnOnce(End, ()) -> T + Send + 'static,
+        call: impl FnOnce(*mut sys::xfer_ep_t, u64, &mut sys::xfer_error_t) -> sys::xfer_status_t,
+    ) -> Operation<T> {
+        self.begin_with(Box::new(()), finish, call)
+    }
+
+    /// Begins what is lent something until its event.
+    pub(crate) fn begin_with<T, L: Send + 'static>(
+        &self,
+        lent: Box<L>,
+        finish: impl FnOnce(End, L) -> T + Send + 'static,
+        call: impl FnOnce(*mut sys::xfer_ep_t, u64, &mut sys::xfer_error_t) -> sys::xfer_status_t,
+    ) -> Operation<T> {
+        let mut begun =
+            Operation::begin(self.engine(), self.call.group, lent, finish, |word, detail| {
+                self.handle().call(|raw| call(raw, word, detail))
+            });
+        begun.endpoint = Some(self.clone());
+        begun
+    }
+
     /// Connects now, so that the first operation need not.
-    pub fn connect(&self) -> Operation<Result<(), Error>> {
-        // SAFETY: the handle is live.
-        Operation::begin(&self.inner.engine, (), done, |word| unsafe {
-            xfer_ep_connect(self.inner.raw, word, &self.options())
-        })
+    ///
+    /// Errors: that of the last failed attempt when no address is left to try; `EAGAIN`, `ECLOSED`.
+    pub fn connect(&self) -> Operation<Result<()>> {
+        let options = self.call.options(0);
+        // SAFETY: all are live during the call.
+        self.begin(done, |raw, word, _| unsafe { sys::xfer_ep_connect(raw, word, &options) })
     }
 
-    /// Asks for the ref of the region `name`; `wait`: until there is one.
-    pub fn lookup(&self, name: &str, wait: bool) -> Operation<Result<Found, Error>> {
-        let name = text(name);
-        let flags = if wait { XFER_FLAG_WAIT } else { 0 };
-        let options = xfer_op_options_t { flags, ..self.options() };
-        let finish = |end: Ended, ()| {
-            end.map(|mut end| {
-                let blob = end.data.split_off(size_of::<xfer_ref_t>());
-                Found { name: Ref(end.data.try_into().expect("a ref comes first")), blob }
-            })
+    /// Asks for the ref and blob of the peer's region of that name.
+    ///
+    /// Errors: `ENOTFOUND`, `EVERSION`, `EINVAL`, `EAGAIN`, `ECLOSED`.
+    pub fn lookup(&self, name: &str) -> Operation<Result<Found>> {
+        self.look_up(name, 0)
+    }
+
+    /// The same; if the name is not there, it waits until it is.
+    ///
+    /// Errors: as [`lookup`](Self::lookup), but for `ENOTFOUND`.
+    pub fn lookup_wait(&self, name: &str) -> Operation<Result<Found>> {
+        self.look_up(name, sys::XFER_FLAG_WAIT)
+    }
+
+    fn look_up(&self, name: &str, flags: u32) -> Operation<Result<Found>> {
+        let finish = |mut end: End, ()| {
+            end.result()?;
+            let blob = end.data.split_off(size_of::<sys::xfer_ref_t>().min(end.data.len()));
+            let name = Ref::try_from(end.data.as_slice());
+            Ok(Found { name: name.map_err(|_| Error::of(sys::XFER_EINTERNAL))?, blob })
         };
-        // SAFETY: all arguments are live during the call.
-        Operation::begin(&self.inner.engine, (), finish, |word| unsafe {
-            xfer_ep_lookup(self.inner.raw, name.as_ptr(), word, &options, null_mut())
+        let name = match text(name) {
+            Ok(name) => name,
+            Err(error) => return Operation::refused(self.engine(), error, (), finish),
+        };
+        let options = self.call.options(flags);
+        // SAFETY: all are live during the call.
+        self.begin(finish, |raw, word, detail| unsafe {
+            sys::xfer_ep_lookup(raw, name.as_ptr(), word, &options, detail)
         })
     }
 
-    /// Writes `data` to `offset` of what `remote` names; gives it back with the result.
-    pub fn put(&self, data: Vec<u8>, remote: &Ref, offset: u64) -> Operation<Moved> {
-        let (start, length) = (data.as_ptr().cast(), data.len() as u64);
-        // SAFETY: the data is kept by the operation until its event.
-        Operation::begin(&self.inner.engine, data, moved, |word| unsafe {
-            let options = self.options();
-            xfer_put(self.inner.raw, start, &remote.raw(), offset, length, word, &options)
+    /// Measures a round trip to the peer's engine.
+    ///
+    /// Errors: `EAGAIN`, `ECLOSED`, and what ends other operations.
+    pub fn probe(&self) -> Operation<Result<Duration>> {
+        let options = self.call.options(0);
+        let finish = |end: End, ()| end.result().map(|()| Duration::from_nanos(end.bytes));
+        // SAFETY: all are live during the call.
+        self.begin(finish, |raw, word, _| unsafe { sys::xfer_ep_probe(raw, word, &options) })
+    }
+
+    /// Waits for all that was begun with this endpoint by calls that returned before this one.
+    ///
+    /// Errors: the first failure since the last flush. By its deadline, or canceled, it tells none.
+    pub fn flush(&self) -> Operation<Result<()>> {
+        let options = self.call.options(0);
+        let mut idle = 0;
+        let operation = self.begin(done, |raw, word, _| {
+            lock(&self.engine().ledger).flushes(self.word(), word);
+            // SAFETY: all are live during the call.
+            let status = unsafe { sys::xfer_ep_flush(raw, &mut idle, word, &options) };
+            if status != sys::XFER_OK {
+                lock(&self.engine().ledger).flushed(word, false);
+            }
+            status
+        });
+        if idle == 1 {
+            self.engine().flushed(operation.word, End::default()); // no event comes
+        }
+        operation
+    }
+
+    /// How far it is.
+    ///
+    /// # Errors
+    /// `ECLOSED`.
+    pub fn state(&self) -> Result<PeerState> {
+        let mut state = 0;
+        // SAFETY: both are live during the call.
+        let status = self.handle().call(|raw| unsafe { sys::xfer_ep_state(raw, &mut state) });
+        Error::check(status).map(|()| PeerState(state))
+    }
+
+    /// What is known of the peer.
+    ///
+    /// # Errors
+    /// `ECLOSED`.
+    pub fn peer(&self) -> Result<PeerInfo> {
+        let mut info = sys::xfer_peer_info_t::default();
+        let size = size_of::<sys::xfer_peer_info_t>() as u32;
+        // SAFETY: `info` has room for `size` bytes.
+        let status = self.handle().call(|raw| unsafe { sys::xfer_ep_peer(raw, &mut info, size) });
+        Error::check(status)?;
+        // SAFETY: an address that was written ends with NUL.
+        let address = unsafe { CStr::from_ptr(info.address.as_ptr()) };
+        Ok(PeerInfo {
+            id: Id::of(&info.id),
+            state: PeerState(info.state),
+            address: address.to_string_lossy().into_owned(),
+            blob: info.blob[..(info.blob_length as usize).min(info.blob.len())].to_vec(),
         })
     }
 
-    /// Fills `buffer` from `offset` of what `remote` names.
-    pub fn get(&self, mut buffer: Vec<u8>, remote: &Ref, offset: u64) -> Operation<Moved> {
-        let (start, length) = (buffer.as_mut_ptr().cast(), buffer.len() as u64);
-        // SAFETY: the buffer is kept by the operation until its event.
-        Operation::begin(&self.inner.engine, buffer, moved, |word| unsafe {
-            let options = self.options();
-            xfer_get(self.inner.raw, start, &remote.raw(), offset, length, word, &options)
-        })
+    /// Counters since its open.
+    ///
+    /// # Errors
+    /// `ECLOSED`.
+    pub fn stats(&self) -> Result<EndpointStats> {
+        let mut stats = sys::xfer_ep_stats_t::default();
+        let size = size_of::<sys::xfer_ep_stats_t>() as u32;
+        // SAFETY: `stats` has room for `size` bytes.
+        let status = self.handle().call(|raw| unsafe { sys::xfer_ep_stats(raw, &mut stats, size) });
+        Error::check(status).map(|()| EndpointStats::of(&stats))
     }
 
-    /// Adds to a word of the peer's; the result is what it was.
-    pub fn add(&self, remote: &Ref, offset: u64, value: u64) -> Operation<Result<u64, Error>> {
-        self.atomic(XFER_ATOMIC_ADD, remote, offset, value, 0)
-    }
-
-    /// Stores `value` if the word of the peer's equals `expected`; the result is what it was.
-    pub fn compare_and_swap(
-        &self,
-        remote: &Ref,
-        offset: u64,
-        expected: u64,
-        value: u64,
-    ) -> Operation<Result<u64, Error>> {
-        self.atomic(XFER_ATOMIC_CAS, remote, offset, value, expected)
-    }
-
-    fn atomic(
-        &self,
-        op: u32,
-        remote: &Ref,
-        offset: u64,
-        value: u64,
-        expected: u64,
-    ) -> Operation<Result<u64, Error>> {
-        let finish = |end: Ended, ()| end.map(|end| end.index);
-        // SAFETY: all arguments are live during the call.
-        Operation::begin(&self.inner.engine, (), finish, |word| unsafe {
-            let (remote, options, ep) = (remote.raw(), self.options(), self.inner.raw);
-            xfer_atomic(ep, op, null_mut(), &remote, offset, value, expected, word, &options)
-        })
-    }
-
-    /// Sends a message.
-    pub fn send(&self, data: Vec<u8>, tag: u64) -> Operation<Moved> {
-        let (start, length) = (data.as_ptr().cast(), data.len() as u64);
-        // SAFETY: the data is kept by the operation until its event.
-        Operation::begin(&self.inner.engine, data, moved, |word| unsafe {
-            xfer_send(self.inner.raw, start, length, tag, word, &self.options())
-        })
-    }
-
-    /// Raises a notice at the peer, with a key and at most 1,024 bytes.
-    pub fn notify(&self, data: &[u8], key: u64) -> Operation<Result<(), Error>> {
-        let (start, length) = (data.as_ptr().cast(), data.len() as u64);
-        // SAFETY: the data is copied by the call.
-        Operation::begin(&self.inner.engine, (), done, |word| unsafe {
-            xfer_notify(self.inner.raw, start, length, key, word, &self.options())
-        })
-    }
-
-    /// Waits for all that was begun with this handle before.
-    pub fn flush(&self) -> Operation<Result<(), Error>> {
-        // SAFETY: the handle is live.
-        Operation::begin(&self.inner.engine, (), done, |word| unsafe {
-            xfer_ep_flush(self.inner.raw, null_mut(), word, &self.options())
+    /// Ends the endpoint, of all clones: its operations end with `ECANCELED`, then comes the result.
+    ///
+    /// Errors: `ECLOSED` the second time, or if the engine's end came first.
+    pub fn close(&self) -> Operation<Result<()>> {
+        Operation::begin(self.engine(), 0, Box::new(()), done, |word, _| {
+            let mut peers = lock(&self.engine().peers);
+            let status = self.handle().close();
+            if let (sys::XFER_OK, Some(known)) = (status, peers.known.get_mut(&self.word())) {
+                known.is_up = false;
+                known.closing = Some(word);
+            }
+            status
         })
     }
 }

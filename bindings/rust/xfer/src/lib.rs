@@ -1,23 +1,69 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Futures over libxfer; a seed of the binding.
-//!
-//! An operation begins with its call. What it is lent moves into it, and comes back with the
-//! result; a future that is dropped asks for an early end, and what it was lent stays alive until
-//! the library is through with it. Events are taken by [`Engine::poll`], as from
-//! [`Engine::block_on`] or a reactor that watches [`Engine::fd`]: no thread of the library enters
-//! Rust, and nothing here makes one.
+#![doc = include_str!("../README.md")]
 #![deny(missing_docs, unsafe_op_in_unsafe_fn)]
 
 mod batch;
+mod buffer;
+mod call;
+mod counter;
+mod dispatch;
 mod endpoint;
 mod engine;
 mod error;
+mod grant;
+mod handle;
+mod ledger;
+mod memory;
+mod message;
+mod notice;
 mod operation;
+mod options;
+mod pages;
+mod quiet;
+mod reference;
+mod region;
 mod slab;
+mod stats;
+mod status;
+#[cfg(feature = "tokio")]
+mod tokio;
+mod transfer;
+mod turns;
+mod version;
+mod waiting;
 
-pub use batch::Batch;
-pub use endpoint::{Endpoint, Found, Ref};
-pub use engine::{Engine, Message, Notice, Region};
-pub use error::Error;
+pub use batch::{Batch, BatchInfo, BatchWatch, Op, Span, Strided, Submit};
+pub use buffer::{Lend, LendMut, Number, Own};
+pub use counter::{Counted, Counter};
+pub use endpoint::{Endpoint, Found, PeerInfo, PeerState};
+pub use engine::Engine;
+pub use error::{Error, Origin, Result};
+pub use grant::{Grant, GrantOptions};
+pub use memory::{Memory, Slice};
+pub use message::{Match, Message, Waiting};
+pub use notice::{Notice, Notices};
 pub use operation::Operation;
+pub use options::{EngineOptions, ListenOptions, OptionInfo};
+pub use pages::{PageBase, PageNumber, Pages};
+pub use quiet::Quiet;
+pub use reference::{Id, Ref, RefInfo};
+pub use region::{Access, Region, RegionInfo, RegionOptions};
+pub use stats::{EndpointStats, EngineStats, OpStats};
+pub use status::Status;
+#[cfg(feature = "tokio")]
+pub use tokio::Driver;
+pub use version::Version;
 pub use xfer_sys as sys;
+
+use std::ffi::CString;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// No code of the user's runs under a lock: one that was poisoned is in order.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn text(text: &str) -> Result<CString> {
+    CString::new(text)
+        .map_err(|_| Error::with_text(Status::EINVAL, format!("{text:?} has a NUL in it")))
+}

@@ -1,49 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The other process of these tests: the same program, asked to serve.
+//! The other process of some tests: the same program, asked to serve.
 
+use crate::path::ALL;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{exit, Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
-use xfer::{sys::*, Endpoint, Engine};
+use xfer::{Engine, Match, Memory, RegionOptions};
 
 pub const SIZE: usize = 16 << 20;
-pub const ECHO: u64 = 1; // tags of what it is asked, and of its answers
-pub const RENEW: u64 = 2;
-pub const ANSWER: u64 = 3;
 const ASKED: &str = "XFER_TEST_PEER";
 
 /// Serves if this process was started for that: until its standard input ends.
-pub fn serve_if_asked() {
+#[test]
+fn serves_if_asked() {
     let Ok(transports) = std::env::var(ASKED) else { return };
     std::thread::spawn(|| {
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
         exit(0); // with all of it open
     });
-    let (peers, answers) = (Mutex::new(Vec::<Endpoint>::new()), Mutex::new(Vec::new()));
-    let engine = Engine::with_notices(&[("transports", &transports)], move |notice| {
-        let Some(peer) = notice.peer else { return };
-        match notice.kind {
-            XFER_EVENT_PEER => peers.lock().unwrap().push(peer),
-            XFER_EVENT_NOTIFY => {
-                let answer = peer.notify(&notice.data, notice.tag + 1);
-                answers.lock().unwrap().push(answer); // dropped it would be canceled
-            }
-            _ => {}
-        }
-    })
-    .unwrap();
-    let lend = |memory| engine.lend(memory, "pool", XFER_READ | XFER_WRITE | XFER_ATOMIC).unwrap();
-    let mut region = lend(vec![0; SIZE]);
+    let engine = Engine::options().transports(&transports).unwrap().open().unwrap();
+    let options = RegionOptions::named("pool", ALL);
+    let _region = engine.region(Memory::zeroed(SIZE), &options).unwrap();
     println!("\n{}", engine.listen("tcp://127.0.0.1:0").unwrap());
-    engine.block_on(async {
-        loop {
-            let message = engine.take(SIZE as u64, 0, 0).await.unwrap();
-            if message.tag == RENEW {
-                region = lend(region.close().await);
-            }
-            let _ = message.peer.unwrap().send(message.data, ANSWER).await;
-        }
-    })
+    let _ = engine.take(0, &Match::tag(u64::MAX)).wait(); // nobody sends that
 }
 
 pub struct Peer {
@@ -54,7 +32,7 @@ pub struct Peer {
 impl Peer {
     pub fn start(transports: &str) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["serves_if_asked", "--exact", "--nocapture"])
+            .args(["peer::serves_if_asked", "--exact", "--nocapture"])
             .env(ASKED, transports)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -74,10 +52,6 @@ impl Peer {
         self.signal("-STOP");
     }
 
-    pub fn go_on(&self) {
-        self.signal("-CONT");
-    }
-
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -87,12 +61,10 @@ impl Peer {
 impl Drop for Peer {
     fn drop(&mut self) {
         if matches!(self.child.try_wait(), Ok(None)) {
-            self.go_on();
+            self.signal("-CONT");
             drop(self.child.stdin.take());
             let status = self.child.wait().unwrap();
             assert!(std::thread::panicking() || status.success());
         }
     }
 }
-
-pub type Seen = Arc<Mutex<Vec<xfer::Notice>>>;

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+use crate::handle::Handle;
+use crate::operation::{End, Operation};
+use crate::{lock, Engine, Result};
+use std::mem::size_of;
+use std::ptr::null_mut;
+use xfer_sys as sys;
+
+/// What a counter has come to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Counted {
+    /// `ETIMEDOUT` if its deadline came first.
+    pub result: Result<()>,
+    /// How many had come.
+    pub count: u64,
+}
+
+/// Counts notifications of one key, from whatever peer. Dropped, it is closed: later ones are
+/// [notices](crate::Notice::Notified) again, as failed ones always are.
+pub struct Counter {
+    handle: Handle<sys::xfer_counter_t>,
+    ended: Operation<Counted>,
+}
+
+impl Engine {
+    /// Counts notifications with `key` up to `expected`, within the deadline of
+    /// [`within`](Self::within) from now.
+    ///
+    /// # Errors
+    /// `EEXIST` if the key has a counter, `EINVAL`, `ECLOSED`.
+    pub fn counter(&self, key: u64, expected: u64) -> Result<Counter> {
+        let mut options = sys::xfer_counter_options_t {
+            size: size_of::<sys::xfer_counter_options_t>() as u32,
+            timeout_ms: self.call.timeout_ms,
+            ..Default::default()
+        };
+        let finish = |end: End, ()| Counted { result: end.result(), count: end.index };
+        let mut raw = null_mut();
+        let ended = Operation::begin(&self.inner, 0, Box::new(()), finish, |word, detail| {
+            options.user = word;
+            let engine = self.inner.raw;
+            // SAFETY: all are live during the call.
+            unsafe { sys::xfer_counter_open(engine, key, expected, &options, &mut raw, detail) }
+        })
+        .accepted()?;
+        // SAFETY: the handle was just opened.
+        let handle = unsafe { Handle::new(raw, sys::xfer_counter_close) };
+        Ok(Counter { handle, ended })
+    }
+}
+
+impl Counter {
+    /// Its end, to be waited for once.
+    pub fn ended(&mut self) -> &mut Operation<Counted> {
+        &mut self.ended
+    }
+}
+
+impl Drop for Counter {
+    fn drop(&mut self) {
+        self.handle.close();
+        lock(&self.ended.engine.slab).refuse(self.ended.word); // no event need come any more
+    }
+}

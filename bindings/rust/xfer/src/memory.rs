@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+
+use crate::buffer::{Lend, LendMut, Own};
+use crate::handle::Handle;
+use std::any::Any;
+use std::ops::Range;
+use std::ptr::copy_nonoverlapping;
+use std::sync::{Arc, PoisonError, RwLock};
+use xfer_sys::xfer_region_t;
+
+/// Memory that several share: regions, batches and operations use it, and peers may, at any time.
+///
+/// So bytes are copied in and out, and no reference to them is given. Clones are the same memory; it
+/// lives until the last of them, of its slices, and of what they were lent to is over.
+#[derive(Clone)]
+pub struct Memory(Arc<Storage>);
+
+struct Storage {
+    start: *mut u8,
+    length: usize,
+    copying: RwLock<()>, // keeps this program's writes apart from its reads
+    owner: Owner,
+}
+
+enum Owner {
+    Buffer(Box<dyn Any + Send>),
+    #[allow(dead_code)] // it is kept for its drop
+    Region(Arc<Handle<xfer_region_t>>),
+}
+
+// SAFETY: the bytes are reached by copies under the lock alone, and the owner by its drop alone.
+unsafe impl Send for Storage {}
+// SAFETY: as above.
+unsafe impl Sync for Storage {}
+
+impl Memory {
+    /// So many zeros, aligned for atomics.
+    pub fn zeroed(length: usize) -> Self {
+        let mut memory = Self::of(vec![0u64; length.div_ceil(8)]);
+        Arc::get_mut(&mut memory.0).expect("nobody else has it yet").length = length;
+        memory
+    }
+
+    /// The memory of `buffer`, which [`into_inner`](Self::into_inner) gives back.
+    pub fn of<B: Own>(buffer: B) -> Self {
+        let mut buffer = Box::new(buffer);
+        let (start, length) = (buffer.start_mut(), buffer.length());
+        Self::owned(start, length, Owner::Buffer(buffer))
+    }
+
+    /// # Safety
+    /// The memory lives until the region's handle is closed.
+    pub(crate) unsafe fn of_region(
+        start: *mut u8,
+        length: usize,
+        region: Arc<Handle<xfer_region_t>>,
+    ) -> Self {
+        Self::owned(start, length, Owner::Region(region))
+    }
+
+    fn owned(start: *mut u8, length: usize, owner: Owner) -> Self {
+        Memory(Arc::new(Storage { start, length, copying: RwLock::new(()), owner }))
+    }
+
+    /// The buffer that it was made of, if nobody else has the memory and that is its type.
+    ///
+    /// # Errors
+    /// Gives the memory back.
+    pub fn into_inner<B: Own>(self) -> Result<B, Self> {
+        match &self.0.owner {
+            Owner::Buffer(buffer) if buffer.is::<B>() => {}
+            _ => return Err(self),
+        }
+        let storage = Arc::try_unwrap(self.0).map_err(Memory)?;
+        match storage.owner {
+            Owner::Buffer(buffer) => Ok(*buffer.downcast().expect("its type was looked at")),
+            Owner::Region(_) => unreachable!("it is a buffer's"),
+        }
+    }
+
+    /// In bytes.
+    pub fn len(&self) -> usize {
+        self.0.length
+    }
+
+    /// Whether there is no byte.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Where it begins; a peer may be writing there at any time.
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.0.start
+    }
+
+    /// Whether both are the same memory.
+    pub fn same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    fn at(&self, offset: usize, length: usize) -> *mut u8 {
+        let inside = offset <= self.len() && length <= self.len() - offset;
+        assert!(inside, "{length} bytes at {offset} are outside of {}", self.len());
+        // SAFETY: inside, by the line above.
+        unsafe { self.0.start.add(offset) }
+    }
+
+    /// Copies what is there now.
+    ///
+    /// # Panics
+    /// If that is outside.
+    pub fn read(&self, offset: usize, into: &mut [u8]) {
+        let from = self.at(offset, into.len());
+        let _copying = self.0.copying.read().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: `from` has as many bytes, which no slice of Rust's overlaps.
+        unsafe { copy_nonoverlapping(from, into.as_mut_ptr(), into.len()) }
+    }
+
+    /// Copies `bytes` there.
+    ///
+    /// # Panics
+    /// If that is outside.
+    pub fn write(&self, offset: usize, bytes: &[u8]) {
+        let to = self.at(offset, bytes.len());
+        let _copying = self.0.copying.write().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: `to` has as many bytes, which no slice of Rust's overlaps.
+        unsafe { copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) }
+    }
+
+    /// A part of it.
+    ///
+    /// # Panics
+    /// If that is outside.
+    pub fn slice(&self, range: Range<usize>) -> Slice {
+        assert!(range.start <= range.end, "{range:?} ends before it begins");
+        let (offset, length) = (range.start, range.end - range.start);
+        self.at(offset, length);
+        Slice { memory: self.clone(), offset, length }
+    }
+
+    /// All of it.
+    pub fn whole(&self) -> Slice {
+        self.slice(0..self.len())
+    }
+}
+
+impl<B: Own> From<B> for Memory {
+    fn from(buffer: B) -> Self {
+        Self::of(buffer)
+    }
+}
+
+/// A part of a [`Memory`], to be lent to an operation.
+#[derive(Clone)]
+pub struct Slice {
+    memory: Memory,
+    offset: usize,
+    length: usize,
+}
+
+impl Slice {
+    /// What it is a part of.
+    pub fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// In bytes.
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Whether there is no byte.
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// A copy of what is there now.
+    pub fn to_vec(&self) -> Vec<u8> {
+        let mut bytes = vec![0; self.length];
+        self.memory.read(self.offset, &mut bytes);
+        bytes
+    }
+}
+
+// SAFETY: a Slice holds its memory, and is inside of it.
+unsafe impl Lend for Slice {
+    fn start(&self) -> *const u8 {
+        self.memory.at(self.offset, self.length)
+    }
+    fn length(&self) -> usize {
+        self.length
+    }
+}
+
+// SAFETY: of that memory nobody has a reference.
+unsafe impl LendMut for Slice {
+    fn start_mut(&mut self) -> *mut u8 {
+        self.memory.at(self.offset, self.length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Memory;
+
+    #[test]
+    fn a_buffer_comes_back_when_nobody_else_has_it() {
+        let memory = Memory::of(vec![1u8, 2, 3]);
+        memory.write(1, &[7]);
+        let part = memory.slice(1..3);
+        let memory = memory.into_inner::<Vec<u8>>().err().unwrap();
+        assert_eq!(part.to_vec(), [7, 3]);
+        drop(part);
+        let memory = memory.into_inner::<Vec<u16>>().err().unwrap();
+        assert_eq!(memory.into_inner::<Vec<u8>>().ok().unwrap(), [1, 7, 3]);
+    }
+
+    #[test]
+    #[should_panic = "outside"]
+    fn what_is_outside_is_not_copied() {
+        Memory::zeroed(9).write(8, &[0; 2]);
+    }
+}

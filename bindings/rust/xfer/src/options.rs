@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+
+use crate::call::millis;
+use crate::status::fixed;
+use crate::{text, Engine, Error, Result, Status};
+use std::ffi::CString;
+use std::mem::size_of;
+use std::ptr::null;
+use std::time::Duration;
+use xfer_sys as sys;
+
+/// How an engine is opened. What is not set has the library's default.
+pub struct EngineOptions {
+    pub(crate) raw: sys::xfer_engine_options_t,
+    texts: Vec<CString>, // which raw points to
+    blobs: Vec<Box<[u8]>>,
+}
+
+/// One option that can be set by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OptionInfo {
+    /// As in the C struct.
+    pub name: &'static str,
+    /// What it may be, such as "thread|loop|poll" or "NUMBER|none".
+    pub values: &'static str,
+    /// What it means, in less than a line.
+    pub help: &'static str,
+    /// `sys::XFER_OPTION_*`.
+    pub kind: u32,
+}
+
+/// As milliseconds; `None` is `XFER_NONE`.
+fn limit(limit: Option<Duration>) -> u32 {
+    limit.map_or(sys::XFER_NONE, millis)
+}
+
+impl Default for EngineOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl EngineOptions {
+    /// The defaults.
+    pub fn new() -> Self {
+        let raw = sys::xfer_engine_options_t {
+            size: size_of::<sys::xfer_engine_options_t>() as u32,
+            flags: sys::XFER_ENGINE_OWN_PEERS,
+            ..Default::default()
+        };
+        EngineOptions { raw, texts: Vec::new(), blobs: Vec::new() }
+    }
+
+    /// Opens the engine. Events are taken by polls alone, whatever option `dispatch` says.
+    ///
+    /// # Errors
+    /// `EINVAL`, `ENOMEM`, `ENOFILES`, `EIO`; `EVERSION` if the library is not that of this crate;
+    /// `EUNSUPPORTED` for an option that is not of this crate.
+    pub fn open(self) -> Result<Engine> {
+        Engine::open_with(self)
+    }
+
+    /// Every option that [`set`](Self::set) knows.
+    pub fn all() -> Vec<OptionInfo> {
+        let at = |index| {
+            let mut info = sys::xfer_option_info_t::default();
+            let size = size_of::<sys::xfer_option_info_t>() as u32;
+            // SAFETY: `info` has room for `size` bytes; what it has then are static strings.
+            unsafe {
+                let status = sys::xfer_engine_option_at(index, &mut info, size);
+                (status == sys::XFER_OK).then(|| OptionInfo {
+                    name: fixed(info.name),
+                    values: fixed(info.values),
+                    help: fixed(info.help),
+                    kind: info.kind,
+                })
+            }
+        };
+        (0..).map_while(at).collect()
+    }
+
+    /// Sets one option by its name, from a text such as a configuration file has.
+    ///
+    /// # Errors
+    /// `ENOTFOUND` if no option has that name, `EINVAL` if it has no such value; the text says
+    /// which.
+    pub fn set(mut self, name: &str, value: &str) -> Result<Self> {
+        let (name, value) = (text(name)?, text(value)?);
+        let mut detail = sys::xfer_error_t::default();
+        // SAFETY: all are live during the call, and the value until the engine is open.
+        let status = unsafe {
+            let value = value.as_ptr();
+            sys::xfer_engine_option_set(&mut self.raw, name.as_ptr(), value, &mut detail)
+        };
+        Error::detailed(status, &detail)?;
+        self.texts.push(value);
+        Ok(self)
+    }
+
+    fn lend_text(&mut self, value: &str) -> Result<*const std::ffi::c_char> {
+        let value = text(value)?;
+        let start = value.as_ptr();
+        self.texts.push(value);
+        Ok(start)
+    }
+
+    fn lend_bytes(&mut self, value: &[u8]) -> *const std::ffi::c_void {
+        self.blobs.push(value.into());
+        self.blobs[self.blobs.len() - 1].as_ptr().cast()
+    }
+
+    fn flag(mut self, flag: u32, on: bool) -> Self {
+        self.raw.flags = if on { self.raw.flags | flag } else { self.raw.flags & !flag };
+        self
+    }
+
+    /// Threads that drive sockets; `None`: whoever polls does.
+    pub fn io_threads(mut self, count: Option<u32>) -> Self {
+        self.raw.io_threads = count.unwrap_or(sys::XFER_NONE);
+        self
+    }
+
+    /// How long to look for work before sleeping.
+    pub fn spin(mut self, limit: Option<Duration>) -> Self {
+        let micros = |limit: Duration| limit.as_micros().clamp(1, 1_000_000_000) as u32;
+        self.raw.spin_us = limit.map_or(sys::XFER_NONE, micros);
+        self
+    }
+
+    /// Identity kept over restarts.
+    pub fn id(mut self, bytes: [u8; 16]) -> Self {
+        self.raw.id = bytes;
+        self
+    }
+
+    /// Shown to peers, at most 1,024 bytes.
+    pub fn blob(mut self, bytes: &[u8]) -> Self {
+        self.raw.blob = self.lend_bytes(bytes);
+        self.raw.blob_length = bytes.len() as u64;
+        self
+    }
+
+    /// Shared secret of all members, 32 to 256 bytes.
+    pub fn key(mut self, bytes: &[u8]) -> Self {
+        self.raw.key = self.lend_bytes(bytes);
+        self.raw.key_length = bytes.len() as u64;
+        self
+    }
+
+    /// A comma list of loopback, tcp, unix and shm that restricts.
+    ///
+    /// # Errors
+    /// `EINVAL` if there is a NUL in it.
+    pub fn transports(mut self, list: &str) -> Result<Self> {
+        self.raw.transports = self.lend_text(list)?;
+        Ok(self)
+    }
+
+    /// A comma list of URIs that peers should dial.
+    ///
+    /// # Errors
+    /// `EINVAL` if there is a NUL in it.
+    pub fn advertise(mut self, list: &str) -> Result<Self> {
+        self.raw.advertise = self.lend_text(list)?;
+        Ok(self)
+    }
+
+    /// Deadline of operations that give none; `None`: only the stall limit.
+    pub fn timeout(mut self, after: Option<Duration>) -> Self {
+        self.raw.timeout_ms = limit(after);
+        self
+    }
+
+    /// An operation of which no byte moves for this long ends.
+    pub fn stall(mut self, after: Duration) -> Self {
+        self.raw.stall_ms = millis(after);
+        self
+    }
+
+    /// One attempt to connect.
+    pub fn connect(mut self, within: Duration) -> Self {
+        self.raw.connect_ms = millis(within);
+        self
+    }
+
+    /// A peer that is silent for half of this is pinged, and lost after at most twice this.
+    pub fn heartbeat(mut self, every: Duration) -> Self {
+        self.raw.heartbeat_ms = millis(every);
+        self
+    }
+
+    /// A connection unused for this long is closed; the next operation opens it again.
+    pub fn idle(mut self, after: Duration) -> Self {
+        self.raw.idle_ms = millis(after);
+        self
+    }
+
+    /// Data lanes for each peer; `None`: the control channel carries all.
+    pub fn lanes(mut self, count: Option<u32>) -> Self {
+        self.raw.lanes = count.unwrap_or(sys::XFER_NONE);
+        self
+    }
+
+    /// Peers connected at once.
+    pub fn max_connections(mut self, count: u32) -> Self {
+        self.raw.max_connections = count;
+        self
+    }
+
+    /// Operations queued or under way on one endpoint.
+    pub fn max_operations(mut self, count: u32) -> Self {
+        self.raw.max_operations = count;
+        self
+    }
+
+    /// For full meshes: how long the larger id waits to be dialed before it dials.
+    pub fn yielding(mut self, wait: Option<Duration>) -> Self {
+        self.raw.yield_ms = limit(wait);
+        self
+    }
+
+    /// `sys::XFER_LOG_*`, of the lines on stderr that the environment's `XFER_LOG` turns on.
+    pub fn log_level(mut self, level: u32) -> Self {
+        self.raw.log_level = level;
+        self
+    }
+
+    /// Allows listening beyond loopback without a key.
+    pub fn insecure(self, on: bool) -> Self {
+        self.flag(sys::XFER_ENGINE_INSECURE, on)
+    }
+
+    /// Adds a CRC-32C to every payload that this engine puts or gets over a network.
+    pub fn checksum(self, on: bool) -> Self {
+        self.flag(sys::XFER_ENGINE_CHECKSUM, on)
+    }
+
+    /// A peer that connects is let in by [`Endpoint::admit`](crate::Endpoint::admit).
+    pub fn ask(self, on: bool) -> Self {
+        self.flag(sys::XFER_ENGINE_ASK, on)
+    }
+
+    /// What the library is given; the rest is as it must be here.
+    pub(crate) fn checked(&mut self) -> Result<()> {
+        if !matches!(self.raw.dispatch, 0 | sys::XFER_DISPATCH_POLL) {
+            let text = "dispatch: this crate takes events by polls";
+            return Err(Error::with_text(Status::EUNSUPPORTED, text));
+        }
+        self.raw.dispatch = sys::XFER_DISPATCH_POLL;
+        self.raw.flags |= sys::XFER_ENGINE_OWN_PEERS;
+        Ok(())
+    }
+}
+
+/// How an engine listens.
+#[derive(Clone, Default, Debug)]
+pub struct ListenOptions {
+    /// Allows listening beyond loopback without a key, here.
+    pub insecure: bool,
+    /// Permission bits of a UNIX socket's file; default 0600.
+    pub mode: Option<u32>,
+    /// A comma list of URIs that peers should dial for this listener; "{port}" is the bound port.
+    pub advertise: Option<String>,
+    /// Comes back as `listener` with peers that were accepted here.
+    pub number: u64,
+}
+
+impl ListenOptions {
+    /// With what it points to.
+    pub(crate) fn raw(&self) -> Result<(sys::xfer_listen_options_t, Option<CString>)> {
+        let advertise = self.advertise.as_deref().map(text).transpose()?;
+        let raw = sys::xfer_listen_options_t {
+            size: size_of::<sys::xfer_listen_options_t>() as u32,
+            flags: if self.insecure { sys::XFER_LISTEN_INSECURE } else { 0 },
+            mode: self.mode.unwrap_or(0),
+            advertise: advertise.as_ref().map_or(null(), |text| text.as_ptr()),
+            user: self.number,
+            ..Default::default()
+        };
+        Ok((raw, advertise))
+    }
+}
