@@ -24,12 +24,13 @@ class Language(NamedTuple):
 
 LANGUAGES = {
     "c": Language(["tests/contract/*.c"], re.compile(r"\b(?:TEST|cmocka_unit_test\w*)\((\w+)")),
-    # Tests of what is Python's own stand beside them.
+    # Tests of what is the language's own stand beside them, there and in Rust.
     "python": Language(["bindings/python/tests/*.py"], re.compile(r"^(?:async )?def test_(\w+)\(", re.M), alone=False),
     "go": Language(["bindings/go/contract*_test.go"], re.compile(r'^\t\{"(\w+)", ', re.M)),
     "rust": Language(
         ["bindings/rust/xfer/tests/contract*.rs", "bindings/rust/xfer/tests/contract/*.rs"],
         re.compile(r"#\[(?:\w+::)*test\b[^\n]*\]\s*(?:#\[[^\n]*\]\s*)*(?:async )?fn (\w+)"),
+        alone=False,
     ),
 }
 
