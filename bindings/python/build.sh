@@ -19,7 +19,7 @@ if [ ! -e "$venv/complete" ]; then
 fi
 
 # From a copy, so that nothing is built in the source tree; again only if something of it has changed.
-now=$(cat "$here"/{pyproject.toml,setup.py,src/xfer/*.py*,tests/*.py} "$(pkg-config --variable=includedir xfer)"/xfer/*.h | cksum)
+now=$(cat "$here"/{pyproject.toml,setup.py,src/xfer/*.py*,tests/*.py,examples/*.py} "$(pkg-config --variable=includedir xfer)"/xfer/*.h | cksum)
 if [ "$now" != "$(cat "$venv/installed" 2>/dev/null)" ]; then
     rm -rf "$copy"
     cp -r "$here" "$copy"
