@@ -350,8 +350,16 @@ TEST_CASE("a reset that a write was told of first is told as a reset") {
     linger hard{1, 0};
     setsockopt(raw.fd.get(), SOL_SOCKET, SO_LINGER, &hard, sizeof hard);
     raw.fd.reset();
-    REQUIRE(raw.accepted().path().post(op));
-    raw.accepted().path().flush();  // before the loop looks at the socket
+    // Before the loop looks at the socket.
+    SUBCASE("of an operation") {
+        REQUIRE(raw.accepted().path().post(op));
+    }
+    SUBCASE("of control frames alone") {
+        Frame ping;
+        ping.type = FrameType::ping;
+        REQUIRE(raw.accepted().send(ping, {}));
+    }
+    raw.accepted().path().flush();
     REQUIRE(raw.until([&] { return raw.there.down.has_value(); }));
     CHECK(raw.there.down->status == XFER_EPEERLOST);
     CHECK(raw.there.down->origin == XFER_ORIGIN_OS);

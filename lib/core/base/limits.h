@@ -48,6 +48,8 @@ constexpr uint64_t kSmall = 64 * 1024;       // batches up to this stay on the c
 constexpr uint32_t kMaxImports = 4'096;
 constexpr uint32_t kMaxExportsAsked = 64;  // questions that wait for an answer
 
+constexpr uint32_t kSpareNotifications = 1'024;  // of an engine, kept for the next ones
+
 constexpr uint64_t kMaxCopy = 4'096;  // bytes of an operation that are copied when it begins
 
 // Messages.

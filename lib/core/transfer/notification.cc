@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/base/endpoint.h"
+#include "core/base/limits.h"
 #include "core/base/shard_core.h"
 #include "core/connection/connection.h"
 #include "core/transfer/notify_receiver.h"
@@ -65,6 +66,7 @@ Notifications::Own Notifications::take(NotifyCredit &had, uint64_t key) {
     {
         std::lock_guard lock(mutex_);
         notification.reset(static_cast<Notification *>(free_.pop_front()));
+        if (notification) --spares_;
     }
     if (!notification) notification.reset(new Notification(*this));
     notification->credit_ = Ref(had);
@@ -83,7 +85,9 @@ void Notifications::give_back(Notification &notification) {
     notification.credit_ = {};
     notification.ep_ = {};
     std::lock_guard lock(mutex_);
+    if (spares_ == kSpareNotifications) return delete &notification;
     free_.push_front(notification);
+    ++spares_;
 }
 
 }  // namespace xfer

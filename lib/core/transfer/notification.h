@@ -74,6 +74,7 @@ private:
 
     std::mutex mutex_;
     EventList free_;
+    uint32_t spares_ = 0;
 };
 
 }  // namespace xfer

@@ -306,6 +306,7 @@ bool StreamChannel::send(const Frame &frame, ConstBytes body) {
         taken = sender_.control(head, body);
     });
     if (!done) return give_up(), true;  // its end tells
+    if (sender_.failed()) loop_.defer(*this);
     if (sender_.waiting() > kControlPause) pause();
     if (taken && !left) send_soon();
     return taken;

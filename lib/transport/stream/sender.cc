@@ -64,10 +64,14 @@ void Sender::append(ConstBytes bytes) {
     control_->insert(control_->end(), bytes.begin(), bytes.end());
 }
 
+// Where memory lacks in the midst of a frame nothing follows on it.
 bool Sender::control(ConstBytes head, ConstBytes body) {
     if (waiting() + head.size() + body.size() > kMaxControlWaiting) return false;
-    append(head);
-    append(body);
+    const bool done = catch_bad_alloc([&] {
+        append(head);
+        append(body);
+    });
+    if (!done) fail_without_memory();
     return true;
 }
 
@@ -79,19 +83,24 @@ bool Sender::control_now(ByteStream &carrier, ConstBytes head, ConstBytes body) 
     if (written <= 0) return false;  // what is wrong will show when it is sent
     const auto sent = static_cast<size_t>(written);
     left_ += sent;
-    if (sent < head.size()) append(head.subspan(sent));
-    append(body.subspan(sent < head.size() ? 0 : sent - head.size()));
-    return true;
+    const size_t of_head = std::min(sent, head.size());
+    return control(head.subspan(of_head), body.subspan(sent - of_head));
 }
 
 void Sender::send_control(ByteStream &carrier) {
-    if (batch_ || failed()) return;
-    if (!control_) return;
+    if (!batch_ && !failed() && waiting() > 0) write_control(carrier);
+}
+
+bool Sender::write_control(ByteStream &carrier) {
     const iovec words{control_->data() + control_at_, waiting()};
     const ssize_t sent = carrier.write({&words, 1});
-    if (sent <= 0) return;
+    if (sent < 0) {
+        if (errno != EINTR && errno != EAGAIN) error_ = errno;  // it may be told once
+        return false;
+    }
     left_ += static_cast<uint64_t>(sent);
     drop_control(static_cast<size_t>(sent));
+    return waiting() == 0;
 }
 
 bool Sender::wants() const {
@@ -242,8 +251,8 @@ Sender::Sent Sender::send(ByteStream &carrier) {
             if (!wants()) return Sent::all;
             if (turn >= kTurnBytes) return Sent::more;
             if (only_control()) {
-                send_control(carrier);
-                if (waiting() == 0) continue;
+                if (write_control(carrier)) continue;
+                return failed() ? Sent::failed : Sent::blocked;
             }
             // What is half built must not leave: something could follow it.
             if (!catch_bad_alloc([&] { build(); })) {

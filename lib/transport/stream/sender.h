@@ -48,6 +48,7 @@ public:
 private:
     bool wants() const;
     bool only_control() const;
+    bool write_control(ByteStream &carrier);  // false: not all of it
     bool full() const;
     void build();
     void add_control();

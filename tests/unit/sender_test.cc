@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory that lacks in the midst of a frame: nothing follows on what has left of it.
+#include "transport/stream/sender.h"
+
+#include <doctest/doctest.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <new>
+#include <vector>
+
+using namespace xfer;
+using namespace xfer::stream;
+
+namespace {
+
+int allocations_left = -1;  // then one fails; negative: none does
+
+}  // namespace
+
+[[gnu::noinline]] void *operator new(size_t size) {
+    if (allocations_left < 0 || allocations_left-- > 0)
+        if (void *memory = std::malloc(size)) return memory;
+    throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void *memory) noexcept {
+    std::free(memory);
+}
+[[gnu::noinline]] void operator delete(void *memory, size_t) noexcept {
+    std::free(memory);
+}
+
+namespace {
+
+// Takes as many bytes as there is room for.
+struct Narrow final : ByteStream {
+    size_t room = 0;
+    std::vector<uint8_t> taken;
+
+    Scope scope() const override { return Scope::host; }
+    bool direct() const override { return true; }
+    ssize_t write(std::span<const iovec> from) override {
+        if (room == 0) {
+            errno = EAGAIN;
+            return -1;
+        }
+        const size_t before = taken.size();
+        for (const iovec &vector : from) {
+            const auto *at = static_cast<const uint8_t *>(vector.iov_base);
+            const size_t some = std::min(room, vector.iov_len);
+            taken.insert(taken.end(), at, at + some);
+            room -= some;
+        }
+        return static_cast<ssize_t>(taken.size() - before);
+    }
+    ssize_t read(std::span<const iovec>) override {
+        errno = EAGAIN;
+        return -1;
+    }
+    void want(uint32_t) override {}
+    void end() override {}
+    Fd release() override { return Fd(); }
+};
+
+}  // namespace
+
+TEST_CASE("what lacks memory in the midst of a frame is followed by nothing") {
+    constexpr size_t kBody = 100, kPart = Frame::kSize + 80;
+    const std::vector<uint8_t> body(kBody, 7);
+    Frame frame;
+    frame.type = FrameType::message;
+    frame.length = kBody;
+    uint8_t head[Frame::kSize];
+    encode(frame, head);
+    for (const bool direct : {true, false}) {
+        for (int allowed = 0; allowed < 3; ++allowed) {
+            CAPTURE(direct);
+            CAPTURE(allowed);
+            Buffers buffers;
+            StreamState state(buffers);
+            state.stage = Stage::frames;
+            Sender sender(state);
+            Narrow carrier;
+            carrier.taken.reserve(4096);
+            carrier.room = direct ? kPart : 0;
+            // An answer waits, which leaves when the channel ends.
+            state.responses.start(8);
+            REQUIRE(state.responses.admit(1));
+            state.responses.acknowledge(1, 10, false);
+
+            allocations_left = allowed;
+            if (direct)
+                CHECK(sender.control_now(carrier, head, body));
+            else
+                CHECK(sender.control(head, body));
+            const bool lacked = allocations_left < 0;
+            allocations_left = -1;
+
+            CHECK(sender.failed() == lacked);
+            carrier.room = 4096;
+            state.stage = Stage::closing;
+            state.responses.hurry();
+            sender.send(carrier);
+            // All of it, and the answer behind it; or no more than had left.
+            const size_t whole = Frame::kSize + kBody + Frame::kSize;
+            CHECK(carrier.taken.size() == (!lacked ? whole : direct ? kPart : 0));
+        }
+    }
+}
+
+TEST_CASE("an error of a write of control frames alone is kept") {
+    Buffers buffers;
+    StreamState state(buffers);
+    state.stage = Stage::frames;
+    Sender sender(state);
+    struct Broken final : ByteStream {
+        int writes = 0;
+        Scope scope() const override { return Scope::network; }
+        ssize_t write(std::span<const iovec>) override {
+            errno = writes++ == 0 ? ECONNRESET : EPIPE;
+            return -1;
+        }
+        ssize_t read(std::span<const iovec>) override { return 0; }
+        void want(uint32_t) override {}
+        void end() override {}
+        Fd release() override { return Fd(); }
+    } carrier;
+    sender.append(std::vector<uint8_t>(Frame::kSize));
+    CHECK(sender.send(carrier) == Sender::Sent::failed);
+    CHECK(sender.error() == ECONNRESET);
+    CHECK(carrier.writes == 1);
+}
