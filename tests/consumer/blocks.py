@@ -15,7 +15,7 @@ import re
 import subprocess
 import sys
 
-NAMED = re.compile(r"`((?:api|consumer|crash|faults|fuzz|hostile|interop|perf|sim|unit)[-_][\w*-]+)`")
+NAMED = re.compile(r"`((?:api|consumer|crash|faults|fuzz|hello|hostile|interop|perf|sim|unit)[-_][\w*-]+)`")
 STEP = re.compile(r"<!-- (?!SPDX)([\w-]+)(?:: ([^>]*))? -->$")
 
 
