@@ -109,6 +109,7 @@ static int open_both(void **state) {
     assert_status(xfer_ep_open(s->initiator.engine, uri, NULL, &s->initiator.ep, NULL), XFER_OK);
     assert_status(xfer_ep_lookup(s->initiator.ep, "memory", 1, NULL, NULL), XFER_OK);
     wait_told(&s->initiator, XFER_EVENT_LOOKUP, 1);
+    assert_true(allocations > 0); /* the library's are counted */
     return 0;
 }
 

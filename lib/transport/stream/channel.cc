@@ -292,14 +292,10 @@ bool StreamChannel::send(const Frame &frame, ConstBytes body) {
     says_bye_ = frame.type == FrameType::bye && frame.status != XFER_EPEERLOST;
     uint8_t head[Frame::kSize];
     encode(frame, head);
-    bool taken = false, left = false;
+    bool taken = false;
     const bool done = catch_bad_alloc([&] {
-        if (!in_turn_ && carrier_->direct() && sender_.control_now(*carrier_, head, body)) {
-            left = sender_.waiting() == 0;
-            taken = true;
-            return;
-        }
-        taken = sender_.control(head, body);
+        taken = !in_turn_ && carrier_->direct() && sender_.control_now(*carrier_, head, body);
+        if (!taken) taken = sender_.control(head, body);
         if (taken) return;
         // That may be no more than what one turn has to say.
         sender_.send_control(*carrier_);
@@ -308,7 +304,7 @@ bool StreamChannel::send(const Frame &frame, ConstBytes body) {
     if (!done) return give_up(), true;  // its end tells
     if (sender_.failed()) loop_.defer(*this);
     if (sender_.waiting() > kControlPause) pause();
-    if (taken && !left) send_soon();
+    if (taken && sender_.waiting() > 0) send_soon();
     return taken;
 }
 
