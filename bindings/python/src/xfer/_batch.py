@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from xfer import _errors
 from xfer._buffers import Span, readable, writable
+from xfer._handle import Freed
 from xfer._operation import Operation, bytes_moved, milliseconds, struct
 from xfer._values import BatchInfo, Ref
 from xfer._xfer import ffi, lib
@@ -20,7 +20,7 @@ PUT, GET = lib.XFER_OP_PUT, lib.XFER_OP_GET
 INTEGERS = frozenset("iIlLqQ")  # as the struct module names them
 
 
-class Batch:
+class Batch(Freed):
     """From Endpoint.batch(): filled, submitted, and submitted again.
 
     The memory of its entries is held for as long as they are in it, and touched only from submit()
@@ -29,19 +29,10 @@ class Batch:
     cancel() and info.
     """
 
-    _ended = True  # until it was opened
-
     def __init__(self, ep: Endpoint, raw: Any) -> None:
-        self._ep, self._engine, self._raw = ep, ep._engine, raw
+        self._ep = ep
         self._lent: list[Any] = []
-        self._ended = False
-
-    @property
-    def raw(self) -> Any:
-        """The handle for calls of xfer._xfer.lib. Closed once it is closed."""
-        if self._ended:
-            raise _errors.of_status(lib.XFER_ECLOSED)
-        return self._raw
+        super().__init__(ep._engine, raw, lib.xfer_batch_close)
 
     # ---- entries ----
 
@@ -296,29 +287,8 @@ class Batch:
 
     def close(self) -> None:
         """Ends it. A submit that is under way is canceled, and still ends. Twice is once."""
-        if self._ended:
-            return
-        self._ended = True
-        status = lib.xfer_batch_close(self._raw)
-        if status not in (lib.XFER_OK, lib.XFER_ECLOSED):
-            _errors.check(status)
+        super().close()
         self._lent = []
-
-    def __enter__(self) -> Batch:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        if not self._engine._is_foreign():
-            self.close()
-
-    def __del__(self) -> None:
-        if self._ended or self._engine._is_foreign():
-            return
-        try:
-            if not self._engine._ended:
-                warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self, stacklevel=2)
-        finally:  # a warning may be an error
-            lib.xfer_batch_close(self._raw)
 
 
 def open_batch(ep: Endpoint) -> Batch:

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
 from xfer import _errors
+from xfer._handle import Freed
 from xfer._operation import Operation, milliseconds, struct
 from xfer._xfer import ffi, lib
 
@@ -14,45 +14,22 @@ if TYPE_CHECKING:
     from xfer._engine import Engine
 
 
-class Counter:
+class Counter(Freed):
     """From Engine.counter(): counts notifications with one key until it is closed.
 
     reached   its result, how many came, is there when all that were expected have; TimedOut, with
               that number as `index`, at its deadline; Canceled if the counter is closed before
     """
 
-    _ended = True  # until it was opened
-
     def __init__(self, engine: Engine, raw: Any, reached: Operation[int]) -> None:
-        self._engine, self._raw, self.reached = engine, raw, reached
-        self._ended = False
+        self.reached = reached
+        super().__init__(engine, raw, lib.xfer_counter_close)
 
     def close(self) -> None:
         """Later notifications with its key are told to on_event again. Twice is once."""
-        if self._ended:
-            return
-        self._ended = True
-        status = lib.xfer_counter_close(self._raw)
-        if status not in (lib.XFER_OK, lib.XFER_ECLOSED):
-            _errors.check(status)
+        super().close()
         if self._engine._live.pop(self.reached.word, None):
             self.reached._finish(_errors.of_status(lib.XFER_ECANCELED))
-
-    def __enter__(self) -> Counter:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        if not self._engine._is_foreign():
-            self.close()
-
-    def __del__(self) -> None:
-        if self._ended or self._engine._is_foreign():
-            return
-        try:
-            if not self._engine._ended:
-                warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self, stacklevel=2)
-        finally:  # a warning may be an error
-            lib.xfer_counter_close(self._raw)
 
 
 def count(engine: Engine, key: int, expected: int, timeout: float | None) -> Counter:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the library has until its CLOSED event: the life that engines, regions, endpoints share."""
+"""The life of handles: of engines, regions and endpoints until their CLOSED event, of batches and
+counters until their close."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from xfer._engine import Engine
 
 Self = TypeVar("Self", bound="Handle")
+SelfFreed = TypeVar("SelfFreed", bound="Freed")
 
 
 class Handle:
@@ -75,4 +77,47 @@ class Handle:
                 warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self, stacklevel=2)
         finally:  # a warning may be an error
             self._ended = True
+            self._close(self._raw)
+
+
+class Freed:
+    """A batch or a counter, which ends with its close. One that is forgotten is closed, with a
+    ResourceWarning."""
+
+    _ended = True  # until it was opened
+
+    def __init__(self, engine: Engine, raw: Any, close: Callable[[Any], int]) -> None:
+        self._engine, self._raw, self._close = engine, raw, close
+        self._ended = False
+
+    @property
+    def raw(self) -> Any:
+        """The handle for calls of xfer._xfer.lib. Closed once it is closed."""
+        if self._ended:
+            raise _errors.of_status(lib.XFER_ECLOSED)
+        return self._raw
+
+    def close(self) -> None:
+        """Ends it. Twice is once."""
+        if self._ended:
+            return
+        self._ended = True
+        status = self._close(self._raw)
+        if status != lib.XFER_ECLOSED:  # else the engine's end came first
+            _errors.check(status)
+
+    def __enter__(self: SelfFreed) -> SelfFreed:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if not self._engine._is_foreign():
+            self.close()
+
+    def __del__(self) -> None:
+        if self._ended or self._engine._is_foreign():
+            return
+        try:
+            if not self._engine._ended:
+                warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self, stacklevel=2)
+        finally:  # a warning may be an error
             self._close(self._raw)
