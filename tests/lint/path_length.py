@@ -12,7 +12,8 @@ PROGRAM is path_length.c with the library's objects. It executes, instruction by
 
 What counts is each .cc file of lib/ that has a function of which an instruction was executed by the initiator. The owner
 of the memory is another process, and does not count. Nor do headers: an inline function belongs to whoever calls it,
-and one that stands alone to its header. Of several runs the one with the fewest files counts: a timer may add others.
+and one that stands alone to its header. The program's clocks stand still meanwhile, so that no timer adds files; of several
+runs the one with the fewest counts: each sixteenth poll makes a turn of the loop.
 """
 
 import bisect
@@ -24,8 +25,7 @@ from collections import defaultdict
 
 import tree
 
-# What is entered today, 12 and 50, and what a timer may add to an open on a busy machine; the aim is 15 and 12. Who
-# shortens a path lowers its limit.
+# What is entered today; the aim is 15 and 12. Who shortens a path lowers its limit.
 LIMITS = {"put": 12, "open": 52}
 SKIPPED = 77
 
