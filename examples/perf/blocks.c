@@ -18,7 +18,11 @@ bool plan_reads(const struct plan *plan) {
 }
 
 bool plan_is_taken(const struct plan *plan) {
-    return plan->op == OP_MESSAGE || plan->op == OP_NOTIFY;
+    return plan->op == OP_MESSAGE || plan->op == OP_NOTIFY || plan->op == OP_PUT_NOTIFY;
+}
+
+bool plan_is_message(const struct plan *plan) {
+    return plan->op == OP_MESSAGE || plan->op == OP_NOTIFY || plan->op == OP_ECHO;
 }
 
 static uint64_t mix(uint64_t word) {

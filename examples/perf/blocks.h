@@ -15,9 +15,10 @@ enum op {
     OP_PUT,
     OP_GET,
     OP_ATOMIC, /* adds the initiator's word to the owner's, and leaves here what was there before */
-    OP_MESSAGE, /* from the initiator to the owner's application */
-    OP_NOTIFY,  /* the same as a notification */
-    OP_ECHO     /* a message there and one back; window 1 */
+    OP_MESSAGE,    /* from the initiator to the owner's application */
+    OP_NOTIFY,     /* the same as a notification */
+    OP_PUT_NOTIFY, /* a put, and a notification of it */
+    OP_ECHO        /* a message there and one back; window 1 */
 };
 
 /* One point of a sweep. Operation i uses block i % window, which is `size` bytes: in one piece, or
@@ -38,6 +39,7 @@ struct plan {
 bool plan_reads(const struct plan *plan);
 /* The owner's application takes each operation, and answers the last one of a run. */
 bool plan_is_taken(const struct plan *plan);
+bool plan_is_message(const struct plan *plan); /* to an application, not into a region */
 
 enum side { INITIATOR = 0, OWNER = 1 };
 

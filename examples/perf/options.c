@@ -60,7 +60,9 @@ static const struct argp_option kOptions[] = {
     {"page-size", OPTION_PAGE_SIZE, "BYTES", 0, "pages: bytes of a page (4K)", 1},
     {"read", OPTION_READ, 0, 0, "pages, latency: get instead of put", 1},
     {"op", OPTION_OP, "put|get|atomic|message|notify", 0,
-     "rate, latency: what each is (put); latency has no message and no notify", 1},
+     "rate, latency: what each is (put), a put and a notification of it with put-notify; latency "
+     "has no message and no notify",
+     1},
     {"quiet", OPTION_QUIET, 0, 0,
      "rate: operations without an event each, and a flush behind each window (1000)", 1},
     {"connections", OPTION_CONNECTIONS, "N", 0, "idle: connections of the engine (100)", 1},
@@ -111,11 +113,9 @@ static void read_key(const char *path, struct options *options) {
     if (options->key_length < 32) errx(2, "%s: a key has 32 to 256 bytes", path);
 }
 
-static const char *const kOps[] = {[OP_PUT] = "put",
-                                   [OP_GET] = "get",
-                                   [OP_ATOMIC] = "atomic",
-                                   [OP_MESSAGE] = "message",
-                                   [OP_NOTIFY] = "notify"};
+static const char *const kOps[] = {
+    [OP_PUT] = "put",         [OP_GET] = "get",       [OP_ATOMIC] = "atomic",
+    [OP_MESSAGE] = "message", [OP_NOTIFY] = "notify", [OP_PUT_NOTIFY] = "put-notify"};
 
 static const char *const kDispatches[] = {[XFER_DISPATCH_THREAD] = "thread",
                                           [XFER_DISPATCH_LOOP] = "loop",

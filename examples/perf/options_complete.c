@@ -84,8 +84,8 @@ static void check_points(const struct options *options) {
     bool one_sided = options->op == OP_PUT || options->op == OP_GET || options->op == OP_ATOMIC;
     if (options->op != OP_PUT && !rate && options->command != COMMAND_LATENCY)
         errx(2, "--op is for rate and latency");
-    if (options->command == COMMAND_LATENCY && !one_sided)
-        errx(2, "latency has put, get and atomic; of messages see the command message");
+    if (options->command == COMMAND_LATENCY && !one_sided && options->op != OP_PUT_NOTIFY)
+        errx(2, "latency has put, get, atomic and put-notify; of messages see the command message");
     if (options->quiet && (!rate || !one_sided)) errx(2, "--quiet is for rate of put, get, atomic");
     if (options->quiet && options->op == OP_PUT && size > XFER_MAX_COPY)
         errx(2, "quiet puts are copied: at most %d bytes", XFER_MAX_COPY);

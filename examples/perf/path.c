@@ -97,7 +97,7 @@ static bool maps_region(void) {
 }
 
 enum path path_look(struct session *session, struct client *client, const struct plan *plan) {
-    if (plan->op == OP_ECHO || plan_is_taken(plan)) return PATH_NEAR_RINGS;
+    if (plan_is_message(plan)) return PATH_NEAR_RINGS;
     struct plan once = *plan;
     once.count = plan->window;
     /* The first one asks for the region and goes by the rings meanwhile. */

@@ -106,7 +106,7 @@ static struct needs needs_of(const struct report *report) {
         /* What a message is answered with lies behind it. */
         uint64_t memory = plan->size * plan->window * (plan->op == OP_ECHO ? 2 : 1);
         if (memory > needs.memory) needs.memory = memory;
-        bool rings = row->kind == ROW_RATE || plan->op == OP_ATOMIC;
+        bool rings = row->kind == ROW_RATE || plan->op == OP_ATOMIC || plan->op == OP_PUT_NOTIFY;
         if (rings && ring_length(plan) > needs.ring) needs.ring = ring_length(plan);
         if (plan->size > needs.sink.size) needs.sink.size = plan->size;
         if (plan->window > needs.sink.window) needs.sink.window = plan->window;

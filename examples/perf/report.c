@@ -15,19 +15,20 @@ bool row_is_timed(const struct row *row) {
 }
 
 static const char *rate_name(const struct plan *plan) {
-    static const char *const kNames[] = {[OP_PUT] = "rate put",
-                                         [OP_GET] = "rate get",
-                                         [OP_ATOMIC] = "rate atomic",
-                                         [OP_MESSAGE] = "rate message",
-                                         [OP_NOTIFY] = "rate notify"};
+    static const char *const kNames[] = {
+        [OP_PUT] = "rate put",       [OP_GET] = "rate get",
+        [OP_ATOMIC] = "rate atomic", [OP_MESSAGE] = "rate message",
+        [OP_NOTIFY] = "rate notify", [OP_PUT_NOTIFY] = "rate put-notify"};
     static const char *const kQuiet[] = {
         [OP_PUT] = "quiet put", [OP_GET] = "quiet get", [OP_ATOMIC] = "quiet atomic"};
     return (plan->quiet ? kQuiet : kNames)[plan->op];
 }
 
 static const char *latency_name(const struct plan *plan) {
-    static const char *const kNames[] = {
-        [OP_PUT] = "latency put", [OP_GET] = "latency get", [OP_ATOMIC] = "latency atomic"};
+    static const char *const kNames[] = {[OP_PUT] = "latency put",
+                                         [OP_GET] = "latency get",
+                                         [OP_ATOMIC] = "latency atomic",
+                                         [OP_PUT_NOTIFY] = "latency put-notify"};
     return kNames[plan->op];
 }
 
@@ -96,7 +97,7 @@ void row_conclude(struct row *row, size_t rounds) {
 
 static const char *what_done_is(const struct options *options) {
     if (options->quiet) return "the flush behind a window has ended, and nothing has failed";
-    if (options->op == OP_MESSAGE || options->op == OP_NOTIFY)
+    if (options->op == OP_MESSAGE || options->op == OP_NOTIFY || options->op == OP_PUT_NOTIFY)
         return "each event says OK, and the owner's application has taken the last one";
     return "the event of the operation says OK, which is: applied in the memory of the destination";
 }

@@ -99,8 +99,9 @@ void ways_choose(struct point *point, const struct report *report, enum path pat
         add(point, &kConnect, true);
         return;
     }
-    bool local_atomic = point->row->plan.op == OP_ATOMIC && path != PATH_TCP;
-    if (kind == ROW_RATE || local_atomic) {
+    uint32_t op = point->row->plan.op;
+    bool takes_part = (op == OP_ATOMIC || op == OP_PUT_NOTIFY) && path != PATH_TCP;
+    if (kind == ROW_RATE || takes_part) {
         add_windowed(point, report, is_alone(report) && options->to == NULL ? PATH_NEAR : path,
                      spins);
         return;

@@ -23,6 +23,12 @@ static const xfer_op_options_t *quiet_options(const struct plan *plan) {
     return plan->op == OP_PUT ? &kCopied : &kQuiet;
 }
 
+static const xfer_submit_options_t *submit_options(const struct plan *plan) {
+    static const xfer_submit_options_t kNotify = {.size = sizeof kNotify,
+                                                  .flags = XFER_SUBMIT_NOTIFY};
+    return plan->op == OP_PUT_NOTIFY ? &kNotify : NULL;
+}
+
 static xfer_status_t submit_echo(struct client *client, uint8_t *local, uint32_t block) {
     uint64_t size = client->run.plan->size;
     must(xfer_recv(client->engine, client->ep, local + size, size, TAG_BACK, UINT64_MAX, block,
@@ -44,7 +50,8 @@ static xfer_status_t begin(struct client *client, uint32_t block) {
     uint64_t size = plan->size;
     uint8_t *local = run->memory + block * size;
     const xfer_op_options_t *options = quiet_options(plan);
-    if (run->batches != NULL) return xfer_batch_submit(run->batches[block], block, NULL);
+    if (run->batches != NULL)
+        return xfer_batch_submit(run->batches[block], block, submit_options(plan));
     switch ((enum op)plan->op) {
     case OP_PUT:
         return xfer_put(client->ep, local, &client->ref, block * size, size, block, options);
@@ -58,6 +65,8 @@ static xfer_status_t begin(struct client *client, uint32_t block) {
         return xfer_notify(client->ep, local, size, block, block, NULL);
     case OP_ECHO:
         return submit_echo(client, local, block);
+    case OP_PUT_NOTIFY: /* a batch */
+        break;
     }
     return XFER_EINVAL;
 }
@@ -93,7 +102,8 @@ static void operation_ended(struct client *client, const xfer_event_t *event) {
     must(event->status, "operation", NULL);
     uint64_t done = done_now(run);
     uint32_t block = (uint32_t)event->user;
-    if (run->times != NULL) run->times[done] = (double)(now_ns() - run->started[block]);
+    if (run->times != NULL && event->user != kAllTaken)
+        run->times[done] = (double)(now_ns() - run->started[block]);
     if (by_thread(client)) {
         run->ended[done % run->plan->window] = block;
     } else if (run->issued < run->plan->count) {
@@ -151,14 +161,11 @@ bool window_event(struct client *client, const xfer_event_t *event) {
 }
 /* ---- a run ---- */
 
-static void prepare_batches(struct client *client, const struct plan *plan, uint8_t *memory) {
+static void add_pages(struct client *client, const struct plan *plan, uint8_t *memory) {
     struct run *run = &client->run;
     uint64_t pages = plan->size / plan->page_size;
     uint64_t *local = page_order(pages, INITIATOR);
     uint64_t *remote = page_order(pages, OWNER);
-    run->batches = calloc(plan->window, sizeof(xfer_batch_t *));
-    if (run->batches == NULL) err(1, "batches");
-    run->batch_count = plan->window;
     for (uint64_t block = 0; block < plan->window; block++) {
         xfer_page_base_t base = {.local = (uintptr_t)(memory + block * plan->size),
                                  .remote = &client->ref,
@@ -172,9 +179,6 @@ static void prepare_batches(struct client *client, const struct plan *plan, uint
                               .remote_pages = remote,
                               .bases = &base,
                               .base_count = 1};
-        xfer_error_t error;
-        must(xfer_batch_open(client->ep, NULL, &run->batches[block], &error), "xfer_batch_open",
-             &error);
         must(xfer_batch_add_pages(run->batches[block], plan_reads(plan) ? XFER_OP_GET : XFER_OP_PUT,
                                   &table, NULL),
              "xfer_batch_add_pages", NULL);
@@ -183,12 +187,29 @@ static void prepare_batches(struct client *client, const struct plan *plan, uint
     free(remote);
 }
 
+static void prepare_batches(struct client *client, const struct plan *plan, uint8_t *memory) {
+    struct run *run = &client->run;
+    run->batches = calloc(plan->window, sizeof(xfer_batch_t *));
+    if (run->batches == NULL) err(1, "batches");
+    run->batch_count = plan->window;
+    for (uint64_t block = 0; block < plan->window; block++) {
+        xfer_error_t error;
+        must(xfer_batch_open(client->ep, NULL, &run->batches[block], &error), "xfer_batch_open",
+             &error);
+        if (plan->page_size != 0) continue;
+        uint64_t at = block * plan->size;
+        must(xfer_batch_put(run->batches[block], memory + at, &client->ref, at, plan->size),
+             "xfer_batch_put", NULL);
+    }
+    if (plan->page_size != 0) add_pages(client, plan, memory);
+}
+
 void client_prepare(struct client *client, const struct plan *plan, uint8_t *memory) {
     client->run = (struct run){0};
     client->run.started = calloc(plan->window, sizeof(uint64_t));
     client->run.ended = calloc(plan->window, sizeof(uint32_t));
     if (client->run.started == NULL || client->run.ended == NULL) err(1, "window");
-    if (plan->page_size != 0) prepare_batches(client, plan, memory);
+    if (plan->page_size != 0 || plan->op == OP_PUT_NOTIFY) prepare_batches(client, plan, memory);
 }
 
 void client_forget(struct client *client) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "transport/pieces.h"
@@ -38,8 +39,12 @@ struct InPath;
 // path from post() to on_done().
 struct Op : ListNode<InTransfer>, ListNode<InPath> {
     Dir dir = Dir::put;
-    bool last = false;      // of its transfer: the answer is wanted at once
-    bool sent = false;      // the peer may have seen some of it
+    bool last = false;  // of its transfer: the answer is wanted at once
+    bool sent = false;  // the peer may have seen some of it
+    bool left = false;  // the peer gets all of it, as it was, whatever is canceled from now on
+    // A put that is all of its notification: its notify follows right behind it, and has left with
+    // it. False again if that was withdrawn, or else where a path has no frames.
+    bool notifies = false;
     bool canceled = false;  // local memory must not be touched any more
     bool unwanted = false;  // core's: its cancel has found it in use
     bool unmapped = false;  // local memory is not there: whatever the answer, it has failed
@@ -51,12 +56,13 @@ struct Op : ListNode<InTransfer>, ListNode<InPath> {
     Access remote;
     const Import *import = nullptr;  // of a path that is one-sided: by which it is done alone
     const PieceList *list = nullptr;
-    Cursor begin, end;         // of it in the list
-    Atomic atomic;             // of an atomic: what it does,
-    uint64_t before = 0;       // and once it is done well, what was there
-    uint64_t seq = 0;          // the path's
-    void *transfer = nullptr;  // core's: null once nobody waits for the answer
-    void *rail = nullptr;      // core's
+    std::span<const uint8_t> notify_data;  // borrowed until it is sent
+    Cursor begin, end;                     // of it in the list
+    Atomic atomic;                         // of an atomic: what it does,
+    uint64_t before = 0;                   // and once it is done well, what was there
+    uint64_t seq = 0;                      // the path's
+    void *transfer = nullptr;              // core's: null once nobody waits for the answer
+    void *rail = nullptr;                  // core's
 
     void draw(std::vector<Piece> &out) const {
         Cursor at = begin;

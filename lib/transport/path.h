@@ -35,8 +35,8 @@ public:
     // Checks a peer's request and turns its ranges into local ones, in order; all or nothing.
     virtual Status on_access(Dir dir, const Access &access, std::span<const WirePiece> pieces,
                              std::vector<iovec> &out) = 0;
-    // A peer's request was applied or answered.
-    virtual void on_served(Dir dir, uint64_t bytes) = 0;
+    // A peer's request was applied or answered; a put may belong to a notification.
+    virtual void on_served(Dir dir, uint64_t bytes, NotificationId notification) = 0;
     virtual void on_quiesced(Target target) = 0;  // what retire() had to wait for has ended
     // Memory of the region or message, which the peer reads or writes, is not mapped any more.
     virtual void on_unmapped(Target target) = 0;

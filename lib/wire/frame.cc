@@ -19,6 +19,12 @@ void encode(const Frame &frame, uint8_t *to) {
 
 namespace {
 
+bool plausible_notify(const Frame &frame) {
+    const uint32_t count = frame.flags & kCounted ? kCountBytes : 0;
+    if (frame.status != 0) return frame.status < 0 && frame.length == 0 && count == 0;
+    return frame.length >= count && frame.length - count <= kMaxNotifyData;
+}
+
 bool plausible(const Frame &frame) {
     switch (frame.type) {
     case FrameType::put:
@@ -42,8 +48,7 @@ bool plausible(const Frame &frame) {
     case FrameType::bye:
         return frame.pieces == 0 && frame.length == 0 && frame.status < 0;
     case FrameType::notify:
-        return frame.pieces == 0 && frame.status <= 0 && frame.seq != 0 &&
-               frame.length <= (frame.status == 0 ? kMaxNotifyData : 0);
+        return frame.pieces == 0 && frame.seq != 0 && plausible_notify(frame);
     case FrameType::drain:
         return frame.pieces == 0 && frame.length == 0 && frame.status == 0 && frame.seq <= 1;
     case FrameType::noted:

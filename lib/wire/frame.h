@@ -32,7 +32,8 @@ enum class FrameType : uint8_t {
                // on
     forget = 13,  // lookup seq is not waited for any more
     notify = 14,  // closes notification seq: region: its key; status: why it failed, or 0: all that
-                  // belongs to it is acknowledged; payload: its bytes
+                  // belongs to it is acknowledged, or with kCounted will be when so many bytes of
+                  // its puts are applied; payload: its bytes, and then that count
     noted = 15,   // notification seq is held, 0: none; region: how many the application has had
     drain = 16,   // begin nothing new on this connection; seq 1: and I have nothing under way, so
                   // end it when you have nothing either
@@ -59,6 +60,7 @@ enum class FrameType : uint8_t {
 constexpr uint8_t kSync = 1, kEnvelope = 2;  // flags of message
 constexpr uint8_t kHeld = 1;                 // flags of queued
 constexpr uint8_t kLookupWait = 1;           // flags of lookup
+constexpr uint8_t kCounted = 1;              // flags of notify (kCountedNotify)
 constexpr uint8_t kLocalLaneFlag = 1;        // flags of lanes
 constexpr uint8_t kAckWanted = 1;  // flags of put: the initiator waits, acknowledge at once
 constexpr uint8_t kChecked =
@@ -89,6 +91,7 @@ struct WirePiece {
 // it belongs to one, the checksum if there is one, and the ranges. Get: key and ranges. Data: the
 // checksum if there is one.
 constexpr uint32_t kNotificationBytes = 16, kChecksumBytes = 8;
+constexpr uint32_t kCountBytes = 8;  // behind the bytes of a notify
 constexpr uint32_t access_length(uint32_t pieces, uint8_t flags = 0) {
     return 8 + (flags & kNotified ? kNotificationBytes : 0) +
            (flags & kChecked ? kChecksumBytes : 0) +

@@ -57,9 +57,9 @@ struct Statement {
 };
 
 // Features: bits of what an end understands. A lane may end without its connection, see
-// FrameType::lane_closed.
-constexpr uint64_t kLanesEndAlone = 1;
-constexpr uint64_t kFeatures = kLanesEndAlone;  // ours
+// FrameType::lane_closed; a notify may come before its puts are answered, see kCounted.
+constexpr uint64_t kLanesEndAlone = 1, kCountedNotify = 2;
+constexpr uint64_t kFeatures = kLanesEndAlone | kCountedNotify;  // ours
 
 // hello and reply.
 struct Identity {

@@ -76,6 +76,7 @@ void add_frames(Corpus &corpus) {
         {"checked_data", {FrameType::data, kChecked, 0, kChecksumBytes + 5, 9, 0, 0, 0}},
         {"notify", {FrameType::notify, 0, 0, 0, 7, 0x6b6579, 0, 0}},
         {"told", {FrameType::notify, 0, 0, 1000, 7, 0x6b6579, 0, 0}},
+        {"counted", {FrameType::notify, kCounted, 0, 5 + kCountBytes, 7, 0x6b6579, 0, 0}},
         {"failed", {FrameType::notify, 0, 0, 0, 7, 0x6b6579, 0, XFER_ECANCELED}},
         {"noted", {FrameType::noted, 0, 0, 0, 7, 64, 0, 0}},
         {"drain", {FrameType::drain, 0, 0, 0, 1, 0, 0, 0}},

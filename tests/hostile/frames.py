@@ -295,6 +295,21 @@ def a_notification_twice_is_told_once(lab):
 
 
 @vector
+def a_notification_whose_count_changes(lab):
+    connection = lab.connect()
+    put = lab.put(ref=lab.desk, flags=wire.NOTIFIED | wire.ACK_WANTED, notification=(1, 51))
+    connection.lanes[0].send(connection.counted((1, 51), (1 << 64) - 1, b"never").pack())
+    same(lab.answers(connection, put), [(wire.ACK, 0)], "its put")
+    connection.lanes[0].send(connection.counted((1, 51), 1, b"at once").pack()
+                             + connection.counted((1, 51), 1, b"twice").pack())
+    same(lab.server.wait("notify"), ["51", "0", "at", "once"], "what the application is told")
+    connection.lanes[0].send(connection.counted((2, 52), (1 << 63), b"never").pack())
+    lab.is_up(connection)
+    connection.drop()
+    same(lab.server.wait("notify"), ["52", str(wire.EPEERLOST)], "one that never had so many")
+
+
+@vector
 def notifications_out_of_order_and_with_gaps(lab):
     lab.survives(*[Frame(wire.NOTIFY, seq, region=seq) for seq in (4096, 2, 4000, 3)])
     same([lab.server.wait("notify")[0] for _ in range(4)], ["4096", "2", "4000", "3"], "each is told")

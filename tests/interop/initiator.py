@@ -22,9 +22,10 @@ EREVOKED, ETIMEDOUT = -33, -18
 HELLO, REPLY, PROOF, READY, REFUSE, LANE, LANE_READY = range(1, 8)
 PUT, GET, ACK, ERROR, DATA, LOOKUP, FOUND, GONE, PING, PONG, LANES, BYE, FORGET, NOTIFY, NOTED, DRAIN = range(1, 17)
 MESSAGE, QUEUED, COMPLETED, CANCEL, CONTROL_SWITCH, ATOMIC, LANE_CLOSED, REQUEST_EXPORT, EXPORTED, WITHDRAW = range(17, 27)
-LANES_END_ALONE = 1  # features
+LANES_END_ALONE, COUNTED_NOTIFY = 1, 2  # features
 ADD, CAS = 1, 2  # flags of an atomic: which it is
 SYNC, ENVELOPE, HELD = 1, 2, 1  # flags of a message; of queued
+COUNTED = 1  # flag of a notify
 ACK_WANTED, NOTIFIED, CHECKED = 1, 2, 4  # flags of a put; CHECKED also of a get and its data
 WAIT = 1  # flag of a lookup
 
@@ -316,14 +317,17 @@ def is_well_formed(type, flags, pieces, length, seq, status):
     least, most = {DATA: (checksum, MAX_PAYLOAD + checksum),
                    MESSAGE: (8, 8) if flags & ENVELOPE else (checksum, 4096), LOOKUP: (1, 255), GONE: (REF, REF),
                    FOUND: (0 if status else REF, REF + 1024),
-                   NOTIFY: (0, 0 if status else MAX_TOLD), REQUEST_EXPORT: (8, 8),
+                   NOTIFY: (8, MAX_TOLD + 8) if flags & COUNTED else (0, 0 if status else MAX_TOLD),
+                   REQUEST_EXPORT: (8, 8),
                    EXPORTED: (0, 0 if status else MAX_EXPORT_KEY)}.get(type, (0, 0))
     if pieces or not least <= length <= most:
         return False
     if type in (ERROR, BYE):
         return status < 0
     if type in (FOUND, NOTIFY, EXPORTED):
-        return status <= 0 and (type != NOTIFY or seq > 0)
+        if type == NOTIFY and (seq == 0 or status and flags & COUNTED):
+            return False
+        return status <= 0
     if type == DRAIN:
         return status == 0 and seq <= 1
     if type in (MESSAGE, QUEUED, COMPLETED, CANCEL):
@@ -767,6 +771,11 @@ class Initiator:
         self.notifications += 1
         self.begun.add(self.notifications)
         return self.notifications, key
+
+    def counted(self, notification, count, data=b""):
+        """The notify that counts the bytes of its puts, to be sent before, among or behind them."""
+        seq, key = notification
+        return Frame(NOTIFY, seq, COUNTED, region=key, body=data + struct.pack("<Q", count))
 
     def notify(self, notification, status=0, data=b""):
         """Closes a notification, and waits until the owner holds it."""

@@ -367,6 +367,29 @@ class Cases(Dialing):
         self.assertEqual(told, [(1 << 63, 0, "x" * wire.MAX_TOLD), (2, 0, "written"), (3, wire.ECANCELED)])
         self.refused(wire.ECANCELED, connection.put, ref, [(0, 4)], b"late", notification=behind, kind=Failed)
 
+    def test_notification_that_is_counted(self):
+        connection = self.connect()
+        ref, other = connection.lookup(b"memory"), connection.join_lane()
+        before, among, lane, refused, short = (connection.begin_notification(key) for key in range(30, 35))
+        connection.control.send(connection.counted(before, MIB, b"before").pack())
+        connection.put(ref, [(0, MIB)], bytes(MIB), notification=before)
+        connection.put(ref, [(0, 4)], b"data", notification=among)
+        connection.control.send(connection.counted(among, 7).pack())
+        connection.put(ref, [(0, 3)], b"all", lane=other, notification=among)
+        connection.put(ref, [(0, 4)], b"data", notification=lane)
+        connection.lanes[other].send(connection.counted(lane, 4, b"x" * wire.MAX_TOLD).pack())
+        told = [self.server.notification() for _ in range(3)]
+        self.assertEqual(told, [(30, 0, "before"), (31, 0), (32, 0, "x" * wire.MAX_TOLD)])
+        connection.control.send(connection.counted(refused, 8, b"never").pack())
+        connection.put(ref, [(0, 4)], b"data", notification=refused)
+        self.refused(wire.ERANGE, connection.put, ref, [(REGION, 4)], b"data", notification=refused, kind=Failed)
+        connection.notify(refused, wire.ERANGE)
+        self.assertEqual(self.server.notification(), (33, wire.ERANGE))
+        connection.control.send(connection.counted(short, 5, b"never").pack())
+        connection.put(ref, [(0, 4)], b"data", notification=short)
+        connection.drop()
+        self.assertEqual(self.server.notification(), (34, wire.EPEERLOST))
+
     def test_notification_whose_connection_dies(self):
         connection = self.connect()
         ref = connection.lookup(b"memory")
@@ -526,6 +549,10 @@ class Cases(Dialing):
         yield "notify too far ahead", Frame(wire.NOTIFY, 4097).pack()
         yield "notify with too many bytes", Frame(wire.NOTIFY, 1, body=bytes(wire.MAX_TOLD + 1)).pack()
         yield "notify of a failure with bytes", Frame(wire.NOTIFY, 1, status=wire.ECANCELED, body=b"why").pack()
+        yield "notify of a failure with a count", Frame(wire.NOTIFY, 1, wire.COUNTED, status=wire.ECANCELED, body=bytes(8)).pack()
+        yield "notify without its count", Frame(wire.NOTIFY, 1, wire.COUNTED, body=bytes(7)).pack()
+        yield "notify with too many bytes and a count", Frame(wire.NOTIFY, 1, wire.COUNTED, body=bytes(wire.MAX_TOLD + 9)).pack()
+        yield "notify that counts nothing", Frame(wire.NOTIFY, 1, wire.COUNTED, body=bytes(8)).pack()
         yield "noise", bytes(range(255, 0, -1))
 
     def test_malformed_frames(self):

@@ -36,6 +36,9 @@ RUNS = [
     *[(f"rate --quiet -s 8 -w 1,33 --submit {who}", "quiet put", [8], [1, 33], RING) for who in ("callback", "thread", "spin")],
     (f"latency --op atomic {TCP} {POLL}", "latency atomic", [8], [1], {"acked, spinning"}),
     (f"latency --op atomic --memory made {POLL}", "latency atomic", [8], [1], RING),
+    (f"latency --op put-notify -s 8 {TCP} {POLL}", "latency put-notify", [8], [1], {"acked, spinning"}),
+    ("latency --op put-notify --submit thread", "latency put-notify", [64], [1], RING),
+    (f"rate --op put-notify -s 64,5000 -w 1,300 {TCP} {POLL}", "rate put-notify", [64, 5000], [1, 300], SPINNING),
     (f"latency --submit spin {TCP}", "latency put", [64], [1], {"acked, blocking"}),
 ]
 MISUSES = [
@@ -45,6 +48,7 @@ MISUSES = [
     "rate --op atomic -s 8,16",
     "rate --op notify -s 2K",
     "rate --op message --quiet",
+    "rate --op put-notify --quiet",
     "rate --quiet -s 8K",
     "rate -w 1025",
     "rate --submit spin --dispatch poll",

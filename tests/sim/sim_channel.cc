@@ -227,11 +227,31 @@ void SimChannel::leave_part(uint64_t room) {
     part.last = item.left == item.head.payload;
     const bool retired = part.last && item.retired;
     const uint64_t region = item.head.access.region;
+    Op *const whole = part.last ? item.op : nullptr;
+    if (whole && item.blank) whole->notifies = false;
     if (part.last) queue_.pop_front();
+    if (whole) whole->left = true;
+    if (whole && whole->notifies) add_notify(*whole);
     dispatch(std::move(part));
     if (!retired) return;
     quiet_.push_back(region);
     later(0, [](SimChannel &channel) { channel.tell_quiet(); });
+}
+
+// Right behind the put that it belongs to.
+void SimChannel::add_notify(const Op &op) {
+    Leaving notify;
+    notify.head.kind = Head::control;
+    Frame &frame = notify.head.frame;
+    frame.type = FrameType::notify;
+    frame.flags = kCounted;
+    frame.seq = op.remote.notification;
+    frame.region = op.remote.notification_key;
+    notify.head.bytes.assign(op.notify_data.begin(), op.notify_data.end());
+    notify.head.bytes.resize(notify.head.bytes.size() + kCountBytes);
+    store<uint64_t>(&*notify.head.bytes.end() - kCountBytes, op.bytes);
+    frame.length = static_cast<uint32_t>(notify.head.bytes.size());
+    queue_.push_front(std::move(notify));
 }
 
 void SimChannel::begin(Leaving &item) {
@@ -440,7 +460,8 @@ void SimChannel::finish_incoming() {
         answer.ranges = in_.ranges;
     }
     queue_.push_back(std::move(answer));
-    if (!refused && !in_.spoiled) path_sink_->on_served(head.dir, bytes);
+    if (!refused && !in_.spoiled)
+        path_sink_->on_served(head.dir, bytes, {head.access.notification});
     pump();
 }
 

@@ -106,6 +106,7 @@ private:
     bool may_leave() const;
     void leave_part(uint64_t room);
     void begin(Leaving &item);
+    void add_notify(const Op &op);
     void copy_payload(Leaving &item, std::vector<uint8_t> &out, uint64_t bytes);
     bool spoil(const Leaving &item, std::vector<uint8_t> &payload);
     void dispatch(Part part);

@@ -165,6 +165,11 @@ TEST_CASE("the other types at and past their bounds") {
         CHECK(sendable(FrameType::notify, 0, kMaxNotifyData, status) == (status == 0));
         CHECK_FALSE(sendable(FrameType::notify, 0, kMaxNotifyData + 1, status));
     }
+    for (const uint32_t length : {0u, 7u, 8u, 8 + kMaxNotifyData, 9 + kMaxNotifyData}) {
+        CHECK(sendable(FrameType::notify, 0, length, 0, kCounted) ==
+              (length >= 8 && length <= 8 + kMaxNotifyData));
+        CHECK_FALSE(sendable(FrameType::notify, 0, length, -1, kCounted));
+    }
     CHECK_FALSE(sendable(FrameType::notify, 0, 0, 1));
     CHECK_FALSE(sendable(FrameType::notify, 0, 0, 0, 0, 0));
 

@@ -80,7 +80,7 @@ public:
         memory.access = export_access;
         return memory;
     }
-    void on_served(Dir dir, uint64_t bytes) override {
+    void on_served(Dir dir, uint64_t bytes, NotificationId) override {
         CHECK(!down);
         if (dir != Dir::atomic) (dir == Dir::put ? served_put : served_get) += bytes;
         ++served;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that lacks in the midst of a frame: nothing follows on what has left of it.
+// Memory that lacks in the midst of a frame: nothing follows on what has left of it. And what
+// follows a put that is canceled when some of it has left.
 #include "transport/stream/sender.h"
 
 #include <doctest/doctest.h>
@@ -8,6 +9,8 @@
 #include <cstdlib>
 #include <new>
 #include <vector>
+
+#include "recording_sink.h"
 
 using namespace xfer;
 using namespace xfer::stream;
@@ -129,4 +132,47 @@ TEST_CASE("an error of a write of control frames alone is kept") {
     CHECK(sender.send(carrier) == Sender::Sent::failed);
     CHECK(sender.error() == ECONNRESET);
     CHECK(carrier.writes == 1);
+}
+
+// The owner counts what it applies, and the zeros that stand in for canceled bytes are applied,
+// too.
+TEST_CASE("a notify behind a put counts until all of both has left") {
+    const std::vector<uint8_t> bytes(100, 7), words(5, 'w');
+    constexpr size_t kHead = Frame::kSize + access_length(1, kNotified);
+    const size_t whole = kHead + 100 + Frame::kSize + 5 + kCountBytes;
+    for (size_t some = 0; some <= whole; ++some) {
+        CAPTURE(some);
+        Buffers buffers;
+        StreamState state(buffers);
+        state.stage = Stage::frames;
+        state.send_queue.start(8);
+        Sender sender(state);
+        Narrow carrier;
+        test::TestOp put(Dir::put, 1, {{test::address(bytes.data()), 0, 100}});
+        put.remote.notification = 3, put.remote.notification_key = 4;
+        put.notifies = true, put.notify_data = words;
+        state.send_queue.post(put);
+        carrier.room = some;
+        sender.send(carrier);
+        CHECK(put.left == (some == whole));
+        REQUIRE_FALSE(state.send_queue.withdraw(put));
+        sender.blank(put);
+        CHECK(put.notifies == (some == whole));
+        carrier.room = 4096;
+        sender.send(carrier);
+        REQUIRE(carrier.taken.size() == whole);
+        const auto notify = decode_frame(carrier.taken.data() + kHead + 100);
+        REQUIRE(notify);
+        CHECK(notify->type == FrameType::notify);
+        CHECK(notify->flags == kCounted);
+        CHECK(notify->seq == 3);
+        CHECK(notify->region == 4);
+        const uint64_t awaited = load<uint64_t>(carrier.taken.data() + whole - kCountBytes);
+        if (some == whole)
+            CHECK(awaited == 100);
+        else
+            CHECK(awaited > 1'000'000);
+        test::RecordingSink nobody;
+        state.send_queue.fail_all(XFER_EPEERLOST, nobody);
+    }
 }

@@ -345,7 +345,8 @@ void Connection::on_quiesced(Target target) {
 // A peer that sends control frames elsewhere broke the protocol.
 void Connection::on_control(Lane &lane, const Frame &frame, ConstBytes body) {
     if (closing()) return;
-    if (!lanes.hears_control_on(lane))
+    const bool beside_puts = frame.type == FrameType::notify && frame.flags & kCounted;
+    if (!beside_puts && !lanes.hears_control_on(lane))
         return close({XFER_EPROTO, 0, 0, "a control frame on a data lane"});
     switch (frame.type) {
     case FrameType::ping: {

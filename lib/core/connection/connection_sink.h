@@ -38,6 +38,7 @@ public:
     virtual Status find_export(const Access &asked, ExportedMemory &out) = 0;
     virtual void on_unmapped(Target target) = 0;
     virtual void on_notification_begun(NotificationId notification, uint64_t key) = 0;
+    virtual void on_notified_put(NotificationId notification, uint64_t bytes) = 0;  // was applied
     virtual void on_quiesced(Target target) = 0;  // on one more of the lanes that were waited for
 
     // ---- work

@@ -30,6 +30,7 @@ public:
     std::string_view why_unproved(const Hello &message) const;
 
     const Identity &peer() const { return peer_; }
+    bool agreed(uint64_t feature) const { return peer_.features & feature & kFeatures; }
     // XFER_OK: work for that engine is the peer's.
     Status names(const EngineId &owner, uint64_t incarnation) const {
         if (owner != peer_.id) return XFER_EIDENTITY;

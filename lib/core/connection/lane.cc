@@ -53,7 +53,7 @@ Caps Lane::caps() const {
 }
 
 void Lane::post(Op &op) {
-    op.sent = op.canceled = op.unwanted = op.unmapped = false;
+    op.sent = op.left = op.canceled = op.unwanted = op.unmapped = false;
     op.moved = Moved::frames;
     op.import = one_sided.path ? one_sided.import_for(op) : nullptr;
     op.import ? one_sided.post(op) : rail.post(op);

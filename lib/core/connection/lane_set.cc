@@ -335,7 +335,7 @@ bool LaneSet::survives(Lane &lane, const Failure &why) {
     lane.state = was_ready ? Lane::State::fallen : Lane::State::down;
     lane.why = why;
     if (lane.number != 0 && !was_ready) return not_opened(lane, why), true;
-    const bool alone = &lane != control_ && connection_.handshake.peer().features & kLanesEndAlone;
+    const bool alone = &lane != control_ && connection_.handshake.agreed(kLanesEndAlone);
     const bool waits = alone ? why.status != XFER_EPROTO : why.status == XFER_EPEERLOST;
     if (!connection_.live() || !waits || hears_control_on(lane) || !is_heard()) return false;
     // A peer that can't be judged by silence is driven when its user has time.
@@ -387,7 +387,7 @@ void LaneSet::not_settled() {
 void LaneSet::on_lane_closed(const Frame &frame) {
     Lane *lane = find(frame.seq);
     const bool carries_frames = lane && (lane == control_ || hears_control_on(*lane));
-    if (!(connection_.handshake.peer().features & kLanesEndAlone) || carries_frames)
+    if (!connection_.handshake.agreed(kLanesEndAlone) || carries_frames)
         return connection_.close({XFER_EPROTO, 0, 0, "the peer closes the control channel alone"});
     if (lane && lane->state == Lane::State::fallen) return settle(*lane);
     if (lane && lane->state == Lane::State::ready) lane->peer_closed = true;

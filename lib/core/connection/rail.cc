@@ -84,12 +84,13 @@ Status Rail::on_access(Dir dir, const Access &access, std::span<const WirePiece>
     return status;
 }
 
-void Rail::on_served(Dir dir, uint64_t moved) {
+void Rail::on_served(Dir dir, uint64_t moved, NotificationId notification) {
     served.add(moved);
     lane.connection.touch();
     ShardCounters &counters = lane.connection.shard.counters;
     if (dir == Dir::atomic) return counters.served_atomic.add();
     (dir == Dir::put ? counters.served_put : counters.served_get).add(moved);
+    if (notification.value) lane.connection.sink.on_notified_put(notification, moved);
 }
 
 void Rail::on_quiesced(Target target) {

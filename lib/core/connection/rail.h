@@ -39,7 +39,7 @@ public:
     void on_done(Op &op, Status status) override;
     Status on_access(Dir dir, const Access &access, std::span<const WirePiece> pieces,
                      std::vector<iovec> &out) override;
-    void on_served(Dir dir, uint64_t bytes) override;
+    void on_served(Dir dir, uint64_t bytes, NotificationId notification) override;
     void on_quiesced(Target target) override;
     void on_unmapped(Target target) override;
     void on_notification_begun(NotificationId notification, uint64_t key) override;

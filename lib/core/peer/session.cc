@@ -268,6 +268,10 @@ void Session::on_notification_begun(NotificationId notification, uint64_t key) {
     notifications.begun_unheard(notification, key);
 }
 
+void Session::on_notified_put(NotificationId notification, uint64_t bytes) {
+    notifications.applied(notification, bytes);
+}
+
 void Session::retire(Region &region) {
     const Status why = region.is_grant() ? XFER_EREVOKED : XFER_ESTALE;
     if (const uint32_t count = Connection::retire(RegionId{region.id}, why))

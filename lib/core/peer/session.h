@@ -49,6 +49,7 @@ private:
     Status find_export(const Access &asked, ExportedMemory &out) override;
     void on_unmapped(Target target) override;
     void on_notification_begun(NotificationId notification, uint64_t key) override;
+    void on_notified_put(NotificationId notification, uint64_t bytes) override;
     void on_quiesced(Target target) override;
     void pump() override;
     void ask_waiting() override;

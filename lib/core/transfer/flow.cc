@@ -91,6 +91,7 @@ void Flow::pump() {
     for (Queue *queue : {&small_, &bulk_})
         while (may(*queue) && queue->front().feed(*connection_)) {}
     connection_->flush();
+    if (connection_ && connection_->usable()) notifications.close_left();
 }
 
 void Flow::done(Op &op, Status status) {

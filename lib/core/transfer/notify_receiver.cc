@@ -25,15 +25,16 @@ bool NotifyReceiver::has_room(uint64_t number) const {
     return number <= low_water_ + kNotificationSpan && begun_ - reported_ < kMaxNotifications;
 }
 
-bool NotifyReceiver::begin(uint64_t number, uint64_t key) {
+NotifyReceiver::Open *NotifyReceiver::begin(uint64_t number, uint64_t key) {
     if (!has_room(number)) {
         connection_.close({XFER_EPROTO, 0, 0, "more notifications than there is room for"});
-        return false;
+        return nullptr;
     }
-    open_.insert(number, connection_.shard.engine.notifications().take(*credit_, key));
+    Open &open =
+        open_.insert(number, {connection_.shard.engine.notifications().take(*credit_, key), 0, 0});
     ++begun_;
     somebody();
-    return true;
+    return &open;
 }
 
 Status NotifyReceiver::touch(uint64_t number, uint64_t key) {
@@ -47,16 +48,36 @@ void NotifyReceiver::begun_unheard(NotificationId number, uint64_t key) {
     // A newer connection has taken the place of this one before its paths have ended.
     if (over(number.value) || open_.contains(number.value) || !has_room(number.value)) return;
     auto notification = connection_.shard.engine.notifications().take(*credit_, key);
-    open_.insert(number.value, nullptr);
+    open_.insert(number.value, {});
     ++begun_;
     raise(std::move(notification), XFER_EPEERLOST);
 }
 
 void NotifyReceiver::hear(const Frame &notify, ConstBytes data) {
     if (lost_ || over(notify.seq)) return;  // it failed at the peer after it was told here
-    if (!open_.contains(notify.seq) && !begin(notify.seq, notify.region)) return;
-    (*open_.find(notify.seq))->bring(data);
-    end(notify.seq, notify.status);
+    const bool counted = notify.flags & kCounted;
+    const size_t length = data.size() - (counted ? kCountBytes : 0);
+    const uint64_t awaited = counted ? load<uint64_t>(data.data() + length) : 0;
+    if (counted && awaited == 0)
+        return connection_.close({XFER_EPROTO, 0, 0, "a notify that counts no bytes"});
+    Open *open = open_.find(notify.seq);
+    if (!open) open = begin(notify.seq, notify.region);
+    if (!open) return;
+    open->notification->bring(data.first(length));
+    if (!counted) return end(notify.seq, notify.status);
+    open->awaited = awaited;
+    end_applied(notify.seq, *open);
+}
+
+void NotifyReceiver::applied(NotificationId number, uint64_t bytes) {
+    Open *const open = lost_ ? nullptr : open_.find(number.value);
+    if (!open) return;
+    open->applied += bytes;
+    end_applied(number.value, *open);
+}
+
+void NotifyReceiver::end_applied(uint64_t number, const Open &open) {
+    if (open.awaited && open.applied >= open.awaited) end(number, XFER_OK);
 }
 
 void NotifyReceiver::end(uint64_t number, Status status) {
@@ -67,7 +88,7 @@ void NotifyReceiver::end(uint64_t number, Status status) {
         over_.insert(number, true);
     while (over_.erase(low_water_ + 1))
         ++low_water_;
-    Notifications::Own notification = std::move(*open_.find(number));
+    Notifications::Own notification = std::move(open_.find(number)->notification);
     open_.erase(number);
     raise(std::move(notification), status);
     send_credit(number);
@@ -87,6 +108,7 @@ void NotifyReceiver::raise(Notifications::Own notification, Status status) {
     if (!catch_bad_alloc([&] { ep = somebody(); }) || !ep)
         return credit_->one();  // nobody is there to be told: we close, or lack memory
     notification->address(*ep, status);
+    if (status != XFER_OK) notification->bring({});
     // Else the peer said so: it has lost a lane, and with it what it had sent by that.
     if (status == XFER_EPEERLOST && !connection_.closing()) {
         notification->event.origin = XFER_ORIGIN_PEER;
@@ -111,10 +133,10 @@ void NotifyReceiver::lost() {
     if (std::exchange(lost_, true)) return;
     size_t left = open_.size();
     for (uint64_t number = low_water_ + 1; left > 0; ++number) {
-        Notifications::Own *const open = open_.find(number);
+        Open *const open = open_.find(number);
         if (!open) continue;
         --left;
-        raise(std::move(*open), XFER_EPEERLOST);
+        raise(std::move(open->notification), XFER_EPEERLOST);
     }
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The owner's side of a connection's notifications. One begins with the first put that belongs to
 // it; it is told once all of them are applied, or once it failed: the peer says so, or the
-// connection ends. From then on nothing that belongs to it lands.
+// connection ends. That all are applied the peer says once it knows it, or it says beforehand how
+// many bytes that will be. From then on nothing that belongs to it lands.
 #pragma once
 
 #include "core/transfer/notification.h"
@@ -24,22 +25,30 @@ public:
     Status touch(uint64_t number, uint64_t key);
     void begun_unheard(NotificationId number,
                        uint64_t key);  // its puts may have been applied by the peer
+    void applied(NotificationId number, uint64_t bytes);  // of a put that belongs to it
     void hear(const Frame &notify, ConstBytes data);
     void lost();  // the connection has ended
     bool quiet() const { return open_.empty(); }
     void send_credit(uint64_t number = 0);
 
 private:
+    struct Open {
+        Notifications::Own notification;  // what will be told; null: it was, with the connection
+        uint64_t applied = 0;             // bytes of its puts,
+        uint64_t awaited = 0;             // and how many end it well; 0: the peer has not said
+    };
+
     bool over(uint64_t number) const;
     bool has_room(uint64_t number) const;  // it may begin
-    bool begin(uint64_t number, uint64_t key);
+    Open *begin(uint64_t number, uint64_t key);
+    void end_applied(uint64_t number, const Open &open);  // if so many bytes were
     void end(uint64_t number, Status status);
     Endpoint *somebody();
     void raise(Notifications::Own notification, Status status);
 
     Connection &connection_;
     Ref<NotifyCredit> credit_;
-    NumberMap<Notifications::Own> open_;  // what will be told, by number
+    NumberMap<Open> open_;
     uint64_t begun_ = 0;
     uint64_t reported_ = 0;   // the peer knows of so many
     uint64_t low_water_ = 0;  // all up to here are over,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/transfer/notify_sender.h"
 
+#include <algorithm>
+
 #include "core/connection/connection.h"
 #include "core/transfer/flow.h"
 #include "util/memory.h"
@@ -25,17 +27,43 @@ void NotifySender::begin_waiting() {
     }
 }
 
+// Those of which something is held back on its way out stay for the next time.
+void NotifySender::close_what_left() {
+    if (!flow_.connection()->handshake.agreed(kCountedNotify)) return;
+    List<Transfer, InQueue> leaving;
+    leaving.append(leaving_);
+    while (Transfer *transfer = leaving.pop_front()) {
+        if (transfer->told()) continue;
+        if (const uint64_t awaited = transfer->left())
+            send(*transfer, XFER_OK, awaited);
+        else
+            leaving_.push_back(*transfer);
+    }
+}
+
 void NotifySender::close(Transfer &transfer, Status status) {
+    transfer.ListNode<InQueue>::unlink();
+    send(transfer, status, 0);
+}
+
+void NotifySender::send(Transfer &transfer, Status status, uint64_t awaited) {
     transfer.notification = Transfer::Notification::closed;
     Frame frame;
     frame.type = FrameType::notify;
     frame.seq = transfer.notification_number;
     frame.region = transfer.notify_key;
     frame.status = status;
-    ConstBytes data;
-    if (status == XFER_OK) data = transfer.notify_data;
-    frame.length = static_cast<uint32_t>(data.size());
-    flow_.connection()->send(frame, data);
+    uint8_t body[kMaxNotifyData + kCountBytes];
+    uint8_t *end = body;
+    if (status == XFER_OK)
+        end = std::copy(transfer.notify_data.begin(), transfer.notify_data.end(), end);
+    if (awaited) {
+        frame.flags = kCounted;
+        store<uint64_t>(end, awaited);
+        end += kCountBytes;
+    }
+    frame.length = static_cast<uint32_t>(end - body);
+    flow_.connection()->send(frame, {body, frame.length});
 }
 
 // How many the peer's application has had; false if it can't be.
@@ -49,8 +77,7 @@ void NotifySender::noted(const Frame &frame) {
     Transfer **const open = open_.find(frame.seq);
     Transfer *transfer = open ? *open : nullptr;
     // Of one that is over and forgotten, it comes late.
-    const bool sound =
-        transfer ? transfer->notification != Transfer::Notification::begun : frame.seq <= last_;
+    const bool sound = transfer ? transfer->told() : frame.seq <= last_;
     if (!consumed(frame.region) || !sound)
         return flow_.connection()->close(
             {XFER_EPROTO, 0, 0, "the peer notes what it was not told"});
@@ -63,7 +90,7 @@ void NotifySender::noted(const Frame &frame) {
 void NotifySender::end(Transfer &transfer) {
     if (transfer.status != XFER_OK) {
         // The owner's application may have been told that it has ended well.
-        if (transfer.notification != Transfer::Notification::begun) transfer.maybe_applied = true;
+        if (transfer.told()) transfer.maybe_applied = true;
         const Connection *live = flow_.connection();
         if (live && live->usable()) close(transfer, transfer.status);
     }

@@ -21,6 +21,14 @@ public:
     void pump() {
         if (waiting()) begin_waiting();
     }
+    // All of it was drawn, and some is unanswered: where it has left, the owner is told what to
+    // wait for, instead of one more way there and back.
+    void await_left(Transfer &transfer) {
+        if (!transfer.ListNode<InQueue>::linked()) leaving_.push_back(transfer);
+    }
+    void close_left() {
+        if (!leaving_.empty()) close_what_left();
+    }
     void close(Transfer &transfer, Status status);  // tells the owner how its data has ended
     void noted(const Frame &frame);                 // the owner holds that, or had some of them
     void end(Transfer &transfer);
@@ -33,10 +41,13 @@ private:
         return last_ - consumed_ < kMaxNotifications && last_ + 1 - oldest_ < kNotificationSpan;
     }
     void begin_waiting();
+    void close_what_left();
+    void send(Transfer &transfer, Status status, uint64_t awaited);
     bool consumed(uint64_t total);
 
     Flow &flow_;
-    List<Transfer, InQueue> held_;  // they have not begun
+    List<Transfer, InQueue> held_;     // they have not begun
+    List<Transfer, InQueue> leaving_;  // drawn, and not closed
     NumberMap<Transfer *> open_;
     uint64_t last_ = 0, consumed_ = 0;
     uint64_t oldest_ = 1;  // none before it is open

@@ -17,6 +17,7 @@ void Transfer::reset() {
     Operation::reset();
     next_ = {};
     stopped_ = answered_ = false;
+    framed_ = 0;
     notification = Notification::none;
     runs.clear();
     for (Remote &remote : remotes)
@@ -62,13 +63,16 @@ bool Transfer::feed(Connection &connection) {
 }
 
 void Transfer::post(Op &op, Lane &lane) {
+    op.last = unsent_.empty() && list.at_end(next_);
     if (notifies && op.dir == Dir::put) {
         op.remote.notification = notification_number;
         op.remote.notification_key = notify_key;
+        const bool alone = op.last && inflight_count_ == 0 && !answered_ && status == XFER_OK;
+        op.notifies = alone && op.bytes && lane.connection.handshake.agreed(kCountedNotify);
+        op.notify_data = notify_data;
     }
     inflight_.push_back(op);
     if (inflight_count_++ == 0) count_inflight(true);
-    op.last = unsent_.empty() && list.at_end(next_);
     lane.post(op);
 }
 
@@ -115,6 +119,7 @@ Op &Transfer::draw(const Caps &caps) {
 void Transfer::cut(Op &op, Cursor &from, std::vector<Piece> &scratch) {
     op.dir = list.dir(from);
     op.checked = op.checked && op.dir != Dir::atomic;
+    op.notifies = false;
     op.remote = remotes[list.remote(from)].access;
     op.atomic = atomic;
     op.list = &list;
@@ -133,6 +138,7 @@ void Transfer::done(Op &op, Status answer) {
     if (fencing && !op.canceled && inflight_count_) fence();
     const bool resumes = resumable() || !static_cast<Rail *>(op.rail)->lane.connection.closing();
     if (answer == XFER_EPEERLOST && !op.sent && !stopped_ && resumes) {
+        if (drawn()) ListNode<InQueue>::unlink();  // of what only its notify waits for
         unsent_.push_back(op);
         if (!ListNode<InQueue>::linked()) flow->queue_first(*this);
         return;
@@ -148,7 +154,7 @@ void Transfer::done(Op &op, Status answer) {
     if (op.canceled && (answer == XFER_OK || answer == XFER_ECHECKSUM))
         fail_entries(op, status);  // some of it may have left as zeros
     else if (answer == XFER_OK)
-        moved.add(op.bytes);
+        count(op);
     else
         fail(op, answer);
     flow->shard.ops.give(op);
@@ -158,13 +164,42 @@ void Transfer::done(Op &op, Status answer) {
 // All of it was drawn. When the last answer is here its notification is closed, and when the peer
 // holds that it has ended well.
 void Transfer::try_complete() {
+    const bool tells = notifies && status == XFER_OK && notification == Notification::begun;
+    if (inflight_count_ && tells) return flow->notifications.await_left(*this);
     if (inflight_count_) return;
     if (!notifies || status != XFER_OK || notification == Notification::noted)
         return flow->complete(*this);
     if (notification == Notification::begun) flow->notifications.close(*this, XFER_OK);
 }
 
+void Transfer::count(const Op &op) {
+    moved.add(op.bytes);
+    if (op.dir == Dir::put && op.moved == Moved::frames) framed_ += op.bytes;
+}
+
+uint64_t Transfer::left() {
+    uint64_t bytes = framed_;
+    for (const Op &op : inflight_) {
+        const bool as_it_was = op.left && !op.canceled && !op.unmapped;
+        if (op.dir != Dir::put || !as_it_was || op.bytes == 0) return 0;
+        bytes += op.bytes;
+    }
+    return bytes;
+}
+
+bool Transfer::told() {
+    for (const Op &op : inflight_)
+        hear_of_notify(op);
+    return notification != Notification::begun;
+}
+
+void Transfer::hear_of_notify(const Op &op) {
+    if (op.notifies && op.left && notification == Notification::begun)
+        notification = Notification::closed;
+}
+
 void Transfer::detach(Op &op) {
+    hear_of_notify(op);
     op.ListNode<InTransfer>::unlink();
     if (--inflight_count_ == 0) count_inflight(false);
 }
@@ -197,6 +232,8 @@ void Transfer::fail(const Op &op, Status why) {
         if (op.unmapped) native = EFAULT;
     }
     if (lost && op.sent && op.dir != Dir::get) maybe_applied = true;
+    // So many bytes will not be applied, and its end says why.
+    if (!lost && notification == Notification::closed) notification = Notification::begun;
     if (lost || op.unmapped)
         stop();
     else
@@ -263,7 +300,7 @@ void Transfer::fence_expired() {
 // failed. All else does, as far as its chunks come back as never sent.
 void Transfer::connection_lost(Connection &lost) {
     if (notification == Notification::none) return;
-    const bool closed = notification != Notification::begun;
+    const bool closed = told();
     bool touched = closed || answered_ || stopped_;
     for (const Op &op : inflight_)
         touched = touched || op.sent;  // what was posted and never left comes back

@@ -48,6 +48,10 @@ public:
     bool feed(Connection &connection);  // as far as there is room; false: not for all of it
     void done(Op &op, Status status);   // a path's answer
     void try_complete();
+    // How many bytes the owner gets as frames of its puts, whatever is canceled from now on. 0: not
+    // all of them have left, or not so.
+    uint64_t left();
+    bool told();  // the owner, of the end of its notification; maybe with the put that it is of
 
     bool brief() const override {
         return list.bytes() <= kSmall && list.entries() <= kBriefEntries;
@@ -75,10 +79,12 @@ private:
     void cut(Op &op, Cursor &from, std::vector<Piece> &scratch);
     void post(Op &op, Lane &lane);
     void detach(Op &op);  // from what is in flight
+    void hear_of_notify(const Op &op);
     void count_inflight(bool begins);
     void abandon(Op &op);
     void stop();  // no more is drawn; what was drawn and never left is withdrawn
     void fence();
+    void count(const Op &op);
     void fail(const Op &op, Status why);  // its first failure is what it ends with
     void apply(const Op &op);             // an atomic was done, whatever became of it here
     void fail_entries(const Op &op, Status why);
@@ -90,6 +96,7 @@ private:
     uint32_t inflight_count_ = 0;
     bool stopped_ = false;   // no more is drawn
     bool answered_ = false;  // some of it, on the connection of its notification
+    uint64_t framed_ = 0;    // bytes of puts that were answered, and went as frames
 };
 
 }  // namespace xfer

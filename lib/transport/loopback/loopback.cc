@@ -173,7 +173,7 @@ Status LoopbackChannel::move(Op &op) {
         op.before = apply(op.atomic, ranges_[0].iov_base);
     else
         copy(op);
-    path_sink_->on_served(op.dir, op.bytes);
+    path_sink_->on_served(op.dir, op.bytes, {op.remote.notification});
     return XFER_OK;
 }
 

@@ -17,8 +17,9 @@ namespace xfer::stream {
 
 constexpr size_t kStagingBytes = 16 * 1024;
 constexpr size_t kHeadBytes = 32 * 1024;
+constexpr size_t kLargestNotify = Frame::kSize + kMaxNotifyData + kCountBytes;  // behind a put
 constexpr size_t kLargestRequestHead =
-    Frame::kSize + access_length(kMaxPieces, kNotified | kChecked);
+    Frame::kSize + access_length(kMaxPieces, kNotified | kChecked) + kLargestNotify;
 static_assert(kStagingBytes >= kLargestRequestHead && kStagingBytes >= kMaxHello &&
               kStagingBytes >= Frame::kSize + kMaxControl);
 static_assert(kHeadBytes >= 2 * kLargestRequestHead);
@@ -43,6 +44,7 @@ struct GatherBatch {
         bool checked;                     // an answer with a checksum
         size_t begin, end;                // in bytes of the batch
         size_t first_vector, end_vector;  // of its payload
+        uint8_t *awaited;  // the last bytes of the notify behind it; null: there is none
     };
     uint8_t head[kHeadBytes];
     size_t head_used = 0;

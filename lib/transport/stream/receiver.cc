@@ -262,7 +262,7 @@ bool Receiver::on_get(const Frame &frame, const uint8_t *access) {
     uint64_t bytes = 0;
     for (const WirePiece &piece : both_.buffers.wire_pieces)
         bytes += piece.length;
-    both_.path_sink->on_served(Dir::get, bytes);
+    both_.path_sink->on_served(Dir::get, bytes, {});
     return true;
 }
 
@@ -280,7 +280,7 @@ bool Receiver::on_atomic(const Frame &frame, const uint8_t *body) {
     const Atomic asked{static_cast<AtomicOp>(frame.flags), load<uint64_t>(body + 16),
                        load<uint64_t>(body + 24)};
     both_.responses.done(frame.seq, apply(asked, word[0].iov_base));
-    both_.path_sink->on_served(Dir::atomic, kAtomicWidth);
+    both_.path_sink->on_served(Dir::atomic, kAtomicWidth, {});
     return true;
 }
 
@@ -391,7 +391,7 @@ void Receiver::finish_payload() {
         both_.responses.refuse(frame_.seq, XFER_ECHECKSUM);
     } else {
         both_.responses.acknowledge(frame_.seq, bytes_, (frame_.flags & kAckWanted) != 0);
-        both_.path_sink->on_served(Dir::put, bytes_);
+        both_.path_sink->on_served(Dir::put, bytes_, {notification_});
     }
 }
 

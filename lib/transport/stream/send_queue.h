@@ -15,8 +15,11 @@ public:
     bool waiting() const { return !posted_.empty(); }
 
     void post(Op &op);
-    Op &depart();  // the next one is put into a batch: gets its number
-    void left(const Op &op) { left_ = op.seq; }  // its last byte is out of our hands
+    Op &depart();        // the next one is put into a batch: gets its number
+    void left(Op &op) {  // its last byte is out of our hands
+        left_ = op.seq;
+        op.left = true;
+    }
     // True if it had not departed: on_done comes by deliver_canceled().
     bool withdraw(Op &op);
 

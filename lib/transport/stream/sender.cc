@@ -19,6 +19,9 @@ constexpr size_t kBurstVectors = IOV_MAX;
 // Sent by one channel before others have their turn.
 constexpr size_t kTurnBytes = 4 << 20;
 
+// More bytes than any put has.
+constexpr uint64_t kNeverApplied = UINT64_MAX;
+
 // Stands in for the memory of canceled operations.
 alignas(64) constexpr uint8_t kZeros[kMaxChunk] = {};
 
@@ -171,7 +174,7 @@ void Sender::add_response(const Response &answer) {
     for (const iovec &range : both_.responses.front_ranges())
         batch_->add_payload(range.iov_base, range.iov_len);
     batch_->parts.push_back({nullptr, answer.region, answer.checked, begin, batch_->bytes, first,
-                             batch_->vectors.size()});
+                             batch_->vectors.size(), nullptr});
 }
 
 void Sender::add_operation(Op &op) {
@@ -222,7 +225,25 @@ void Sender::add_operation(Op &op) {
     if (put)
         for (const Piece &piece : pieces)
             batch_->add_payload(reinterpret_cast<const void *>(piece.local), piece.length);
-    batch_->parts.push_back({&op, 0, false, begin, batch_->bytes, first, batch_->vectors.size()});
+    const size_t end = batch_->vectors.size();
+    uint8_t *const awaited = op.notifies ? add_notify(op) : nullptr;
+    batch_->parts.push_back({&op, 0, false, begin, batch_->bytes, first, end, awaited});
+}
+
+// What it awaits stands last, so that it can be withdrawn until all of it has left.
+uint8_t *Sender::add_notify(const Op &op) {
+    Frame frame;
+    frame.type = FrameType::notify;
+    frame.flags = kCounted;
+    frame.seq = op.remote.notification;
+    frame.region = op.remote.notification_key;
+    frame.length = static_cast<uint32_t>(op.notify_data.size()) + kCountBytes;
+    uint8_t *const to = batch_->add_head(Frame::kSize + frame.length);
+    encode(frame, to);
+    uint8_t *const awaited =
+        std::copy(op.notify_data.begin(), op.notify_data.end(), to + Frame::kSize);
+    store<uint64_t>(awaited, op.bytes);
+    return awaited;
 }
 
 void Sender::add_atomic(Op &op, uint64_t offset) {
@@ -239,7 +260,7 @@ void Sender::add_atomic(Op &op, uint64_t offset) {
     store<uint64_t>(to + Frame::kSize, op.remote.key);
     encode(op.atomic, offset, to + Frame::kSize + 8);
     const size_t none = batch_->vectors.size();
-    batch_->parts.push_back({&op, 0, false, begin, batch_->bytes, none, none});
+    batch_->parts.push_back({&op, 0, false, begin, batch_->bytes, none, none, nullptr});
 }
 
 // ---- sending ----
@@ -351,6 +372,9 @@ void Sender::blank(const Op &op) {
 void Sender::blank(const GatherBatch::Part &part) {
     for (size_t at = std::max(part.first_vector, batch_->vector_at); at < part.end_vector; ++at)
         batch_->vectors[at].iov_base = const_cast<uint8_t *>(kZeros);
+    if (!part.awaited) return;
+    store<uint64_t>(part.awaited, kNeverApplied);
+    part.op->notifies = false;
 }
 
 bool Sender::retire(Target target) {

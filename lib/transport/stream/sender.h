@@ -56,6 +56,7 @@ private:
     void add_response(const Response &answer);
     void add_operation(Op &op);
     void add_atomic(Op &op, uint64_t offset);
+    uint8_t *add_notify(const Op &op);
     void advance(size_t bytes);
     bool step_over();
     void blank(const GatherBatch::Part &part);
