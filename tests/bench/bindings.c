@@ -20,7 +20,7 @@
 
 enum { REGION = 64 << 20, BURST = 256, TIMEOUT_MS = 30000 };
 enum { BIG = 1 << 20, BIG_WINDOW = 16, SMALL = 64, SMALL_WINDOW = 256 };
-enum { PAGES = 1000, PAGE = 4096 };
+enum { PAGES = 1000, PAGE = 4096, TABLES = 16 };
 
 typedef struct Client {
     xfer_engine_t *engine;
@@ -80,7 +80,7 @@ static int serve(const char *listen) {
 
 /* ---- the initiator ---- */
 
-/* Waits for events, and takes those that there are. */
+/* Waits for events, and takes those that are there. */
 static uint32_t take(Client *client) {
     uint32_t count = 0;
     while (count == 0) {
@@ -98,9 +98,10 @@ static const xfer_event_t *wait_for(Client *client, uint32_t kind) {
     for (;;) {
         const uint32_t count = take(client);
         for (uint32_t i = 0; i < count; i++) {
-            if (client->events[i].kind != kind) continue;
-            MUST(client->events[i].status);
-            return &client->events[i];
+            const xfer_event_t *event = &client->events[i];
+            if (event->kind != kind) continue;
+            MUST(event->status);
+            return event;
         }
     }
 }
@@ -116,20 +117,21 @@ static void open_client(Client *client, const char *uri) {
     memcpy(&client->ref, wait_for(client, XFER_EVENT_LOOKUP)->data, sizeof client->ref);
 }
 
-/* Each operation in flight has a slot: its own piece of either memory. */
-static void put(Client *client, uint64_t length, uint64_t slot) {
-    MUST(xfer_put(client->ep, client->memory + slot * length, &client->ref, slot * length, length,
+/* Each put in flight has a piece of the memory of its own, number `slot`. */
+static void put(Client *client, uint64_t length, uint64_t slot, uint64_t place) {
+    MUST(xfer_put(client->ep, client->memory + slot * length, &client->ref, place * length, length,
                   slot, NULL));
 }
 
-/* Keeps `window` puts in flight. Returns puts per second, of those that end after `warm_up`. */
-static double stream(Client *client, uint64_t length, uint64_t window, double seconds) {
-    uint64_t done = 0, in_flight = 0;
-    double start = now() + seconds / 10;
+/* Keeps `window` puts in flight, which walk over so many places. Returns puts per second, of those
+ * that end after the warm-up. */
+static double stream(Client *client, uint64_t length, uint64_t window, uint64_t places,
+                     double seconds) {
+    uint64_t done = 0, begun = 0, in_flight = window;
+    double start = now() + seconds / 10, rate = 0;
     bool warm = false, over = false;
-    for (; in_flight < window; in_flight++)
-        put(client, length, in_flight);
-    double rate = 0;
+    for (; begun < window; begun++)
+        put(client, length, begun, begun);
     while (in_flight > 0) {
         const uint32_t count = take(client);
         for (uint32_t i = 0; i < count; i++) {
@@ -140,7 +142,7 @@ static double stream(Client *client, uint64_t length, uint64_t window, double se
             if (over)
                 in_flight--;
             else
-                put(client, length, event->user);
+                put(client, length, event->user, begun++ % places);
         }
         const double time = now();
         if (!warm && time >= start) {
@@ -167,7 +169,7 @@ static double latency(Client *client, double seconds) {
     double start = now(), time = start;
     const double warm = start + seconds / 10, end = warm + seconds;
     while (time < end) {
-        put(client, SMALL, 0);
+        put(client, SMALL, 0, 0);
         (void)wait_for(client, XFER_EVENT_PUT);
         start = time;
         time = now();
@@ -183,31 +185,31 @@ static double latency(Client *client, double seconds) {
     return median;
 }
 
-/* Returns bytes per second, by calls of which each has a page table of its own. */
+/* Returns bytes per second, by calls of which each has another page table, as each request has. */
 static double pages(Client *client, double seconds) {
     xfer_error_t error = {0};
-    int32_t here[PAGES], there[PAGES];
-    for (int i = 0; i < PAGES; i++) { /* 37 and 389 have no divisor in common with PAGES */
-        here[i] = (i * 37 + 11) % PAGES;
-        there[i] = (i * 389 + 5) % PAGES;
-    }
+    int32_t here[PAGES], there[TABLES][PAGES];
+    for (int i = 0; i < PAGES; i++)
+        here[i] = (i * 37 + 11) % PAGES; /* no divisor in common: each page once */
+    for (int i = 0; i < TABLES * PAGES; i++)
+        there[i / PAGES][i % PAGES] = (i * 389 + 5) % (REGION / PAGE);
     const xfer_page_base_t base = {.local = (uint64_t)(uintptr_t)client->memory,
                                    .remote = &client->ref};
-    const xfer_pages_t table = {.size = sizeof table,
-                                .base_size = sizeof base,
-                                .index_size = sizeof here[0],
-                                .length = PAGE,
-                                .count = PAGES,
-                                .local_pages = here,
-                                .remote_pages = there,
-                                .bases = &base,
-                                .base_count = 1};
+    xfer_pages_t table = {.size = sizeof table,
+                          .base_size = sizeof base,
+                          .index_size = sizeof here[0],
+                          .length = PAGE,
+                          .count = PAGES,
+                          .local_pages = here,
+                          .bases = &base,
+                          .base_count = 1};
     xfer_batch_t *batch = NULL;
     MUST_ERR(xfer_batch_open(client->ep, NULL, &batch, &error));
-    uint64_t done = 0;
+    uint64_t calls = 0, done = 0;
     double start = now() + seconds / 10, time = now();
     bool warm = false;
     while (!warm || time < start + seconds) {
+        table.remote_pages = there[calls++ % TABLES];
         MUST(xfer_batch_reset(batch));
         MUST_ERR(xfer_batch_add_pages(batch, XFER_OP_PUT, &table, &error));
         MUST(xfer_batch_submit(batch, 0, NULL));
@@ -225,8 +227,10 @@ static double pages(Client *client, double seconds) {
 }
 
 static double measure(Client *client, const char *name, double seconds) {
-    if (strcmp(name, "bandwidth") == 0) return BIG * stream(client, BIG, BIG_WINDOW, seconds);
-    if (strcmp(name, "rate") == 0) return stream(client, SMALL, SMALL_WINDOW, seconds);
+    if (strcmp(name, "bandwidth") == 0)
+        return BIG * stream(client, BIG, BIG_WINDOW, REGION / BIG, seconds);
+    if (strcmp(name, "rate") == 0)
+        return stream(client, SMALL, SMALL_WINDOW, SMALL_WINDOW, seconds);
     if (strcmp(name, "latency") == 0) return latency(client, seconds);
     if (strcmp(name, "pages") == 0) return pages(client, seconds);
     fprintf(stderr, "no case of that name: %s\n", name);
