@@ -220,8 +220,8 @@ enum {
  *
  * `user` of PEER, PEER_UP, PEER_DOWN, ROOM, REGION_GONE and NOTIFY is the endpoint's: of one that came with PEER, until
  * xfer_ep_keep, a number with its highest bit set that no other handle of the engine ever has. One that is not OK has
- * origin and native_code where they are known; such a PUT, GET, ATOMIC, SEND, NOTIFIED, FLUSH, PROBE or CONNECT, and
- * PEER_DOWN, may have a sentence in data that says why, its NUL behind data_length. Other fields are zero. */
+ * origin and native_code where they are known; such a PUT, GET, ATOMIC, SEND, NOTIFIED, FLUSH, LOOKUP, PROBE, CONNECT
+ * or COUNTER, and PEER_DOWN, may have a sentence in data that says why, its NUL behind data_length. Other fields are 0. */
 typedef struct xfer_event {
     uint32_t kind;
     xfer_status_t status;
