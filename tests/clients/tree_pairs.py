@@ -283,6 +283,7 @@ def killed_meanwhile(program: Program, big: pathlib.Path, work: pathlib.Path) ->
             while fetch.poll() is None and not any(inside.iterdir()):
                 time.sleep(0.001)
             server.kill()
+            server.wait()
             try:
                 out, err = fetch.communicate(timeout=LIMIT)
             except subprocess.TimeoutExpired:
