@@ -161,7 +161,7 @@ def main() -> int:
     parser.add_argument("--languages", nargs="+", choices=LANGUAGES, default=LANGUAGES)
     parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
     parser.add_argument("--paths", nargs="+", choices=PATHS, default=list(PATHS))
-    parser.add_argument("--check", action="store_true", help="exit with 1 if an aim is missed")
+    parser.add_argument("--check", action="store_true", help="exit with 1 if an aim is missed, over TCP")
     options = parser.parse_args()
 
     build = options.build.resolve()
@@ -169,10 +169,11 @@ def main() -> int:
     if options.check and kind != "Release":
         raise Failed(f"{build}: a library of type {kind} is not what the aims are for; --preset release is")
     program = build_c(build)
-    verdicts = []
+    verdicts: list[bool] = []
+    languages = None
     for path in options.paths:
         with serving(build, program, path) as bench:
-            languages = present(bench, options.languages)
+            languages = languages or present(bench, options.languages)
             if not languages:
                 return SKIPPED
             for case in options.cases:
