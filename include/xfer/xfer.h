@@ -220,8 +220,8 @@ enum {
  *
  * `user` of PEER, PEER_UP, PEER_DOWN, ROOM, REGION_GONE and NOTIFY is the endpoint's: of one that came with PEER, until
  * xfer_ep_keep, a number with its highest bit set that no other handle of the engine ever has. One that is not OK has
- * origin and native_code where they are known; such a PUT, GET, ATOMIC, SEND, NOTIFIED, FLUSH, PROBE or CONNECT, and
- * PEER_DOWN, may have a sentence in data that says why, its NUL behind data_length. Other fields are zero. */
+ * origin and native_code where they are known; such a PUT, GET, ATOMIC, SEND, NOTIFIED, FLUSH, LOOKUP, PROBE, CONNECT
+ * or COUNTER, and PEER_DOWN, may have a sentence in data that says why, its NUL behind data_length. Others are zero. */
 typedef struct xfer_event {
     uint32_t kind;
     xfer_status_t status;
@@ -402,7 +402,7 @@ XFER_API xfer_status_t xfer_engine_wake(xfer_engine_t *engine);
 /* Ends all work before the end of an engine, as for a rolling restart. From here on calls that begin something answer
  * XFER_ECLOSED, and no connection is accepted. Peers are told: they begin nothing new here, and operations that they
  * have not begun wait for the next engine with this id, within their deadlines. What is under way on either side ends,
- * then the connections do. xfer_engine_close is still to come.
+ * then the connections do; xfer_engine_close is to come. Without a drain a peer's last send may end XFER_EPEERLOST.
  * Returns: XFER_OK, then one DRAINED event: XFER_ETIMEDOUT if not all of it has ended, XFER_ECANCELED if the engine was
  *          closed meanwhile; XFER_EBUSY the second time; XFER_ECLOSED. */
 XFER_API xfer_status_t xfer_engine_drain(xfer_engine_t *engine, uint64_t user, const xfer_op_options_t *options);

@@ -19,7 +19,9 @@ public:
     Text(const std::string &text) : Text(std::string_view(text)) {}
 
     Text &operator+=(std::string_view text) {
-        const size_t size = std::min(text.size(), kRoom - size_);
+        size_t size = std::min(text.size(), kRoom - size_);
+        while (size && size < text.size() && (text[size] & 0xc0) == 0x80)
+            --size;  // no character is cut in two
         if (size) std::memcpy(bytes_ + size_, text.data(), size);
         size_ = static_cast<uint8_t>(size_ + size);
         bytes_[size_] = '\0';

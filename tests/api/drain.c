@@ -61,6 +61,36 @@ static void test_work_under_way(void **state) {
     assert_int_equal(host_stats(pair.client).connections, 0);
 }
 
+static void end_at_message(Host *host, const xfer_event_t *event) {
+    if (event->kind == XFER_EVENT_RECV) (void)xfer_engine_drain(host->engine, 7, NULL);
+    if (event->kind == XFER_EVENT_DRAINED) (void)xfer_engine_close(host->engine);
+}
+
+/* Who ends right behind the last message that it receives drains first: so the sender is told that
+ * it was received. By a close alone it may be XFER_EPEERLOST. */
+static void test_last_message(void **state) {
+    enum { kRounds = 5, kSize = 300000 };
+    static const uint64_t lengths[] = {8, kSize};
+    const xfer_op_options_t sync = {.size = sizeof sync, .flags = XFER_FLAG_SYNC};
+    uint8_t *text = test_memory(kSize), *buffer = test_memory(kSize);
+    fill(text, kSize, 4);
+    for (uint64_t i = 0; i < kRounds; i++) {
+        Pair pair;
+        pair_open(&pair, *state, 64);
+        const uint64_t length = lengths[i % 2];
+        pair.server->hook = end_at_message;
+        assert_status(xfer_recv(pair.server->engine, NULL, buffer, kSize, 1, UINT64_MAX, 2, NULL),
+                      XFER_OK);
+        assert_status(xfer_send(pair.ep, text, length, 1, 3, &sync), XFER_OK);
+        assert_status(drained(pair.server, 7), XFER_OK);
+        wait_closed(pair.server, pair.server->engine);
+        assert_status(wait_event(pair.client, XFER_EVENT_SEND, 3, kPatience).status, XFER_OK);
+        assert_true(filled(buffer, length, 4, 0));
+        host_end(pair.server);
+        host_end(pair.client);
+    }
+}
+
 /* Two handles on one peer: an end of what goes by one of them leaves what goes by the other. */
 static void test_one_of_two_handles_closes(void **state) {
     Pair pair;
@@ -271,6 +301,7 @@ static const struct CMUnitTest tests[] = {
     EACH_MODE(test_after_close),
     EACH_MODE(test_nothing_to_do),
     EACH_MODE(test_work_under_way),
+    EACH_MODE(test_last_message),
     EACH_MODE(test_rolling_restart),
     EACH_MODE(test_one_of_two_handles_closes),
     EACH_DISPATCH(test_cancel_while_draining),

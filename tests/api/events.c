@@ -260,12 +260,53 @@ static void test_sentences(void **state) {
     assert_says(client, XFER_EVENT_PROBE, 3, XFER_ETIMEDOUT, nowhere);
     assert_status(xfer_send(ep, local, 8, 1, 4, WITHIN(50)), XFER_OK);
     assert_says(client, XFER_EVENT_SEND, 4, XFER_ETIMEDOUT, nowhere);
+    assert_status(xfer_ep_lookup(ep, "kv", 5, WITHIN(50), NULL), XFER_OK);
+    assert_says(client, XFER_EVENT_LOOKUP, 5, XFER_ETIMEDOUT, nowhere);
     /* One that ends well after that has none, of the same object as well. */
     assert_status(put_now(client, pair.ep, local, &pair.ref, 0, 8), XFER_OK);
     host_end(pair.server);
     xfer_event_t down = wait_event(client, XFER_EVENT_PEER_DOWN, ANY_USER, kPatience);
     assert_int_equal(down.origin, XFER_ORIGIN_PEER);
     assert_non_null(down.data);
+}
+
+/* What a lookup did not find, and what a counter has not counted. */
+static void test_sentences_of_waits(void **state) {
+    enum { kKey = 77 };
+    Pair pair;
+    char hole_uri[64], name[256] = "";
+    pair_open(&pair, *state, 64);
+    Host *client = pair.client, *server = pair.server;
+    assert_status(xfer_ep_lookup(pair.ep, "kv", 1, NULL, NULL), XFER_OK);
+    assert_says(client, XFER_EVENT_LOOKUP, 1, XFER_ENOTFOUND, "the peer has no region \"kv\"");
+    const xfer_op_options_t wait = {.size = sizeof wait, .timeout_ms = 50, .flags = XFER_FLAG_WAIT};
+    assert_status(xfer_ep_lookup(pair.ep, "kv", 2, &wait, NULL), XFER_OK);
+    assert_says(client, XFER_EVENT_LOOKUP, 2, XFER_ETIMEDOUT,
+                "in time the peer had no region \"kv\"");
+    const int hole = black_hole(hole_uri, sizeof hole_uri);
+    xfer_ep_t *silent = open_ep(client, hole_uri);
+    assert_status(xfer_ep_lookup(silent, "kv", 3, WITHIN(50), NULL), XFER_OK);
+    assert_says(client, XFER_EVENT_LOOKUP, 3, XFER_ETIMEDOUT, "region \"kv\"");
+    close(hole);
+
+    /* A name that is longer than the sentence may be is cut between two characters. */
+    static const char character[] = "\xe9\x9b\xaa";
+    for (int i = 0; i < 85; i++)
+        strcat(name, character);
+    assert_status(xfer_ep_lookup(pair.ep, name, 4, NULL, NULL), XFER_OK);
+    const xfer_event_t cut = wait_event(client, XFER_EVENT_LOOKUP, 4, kPatience);
+    assert_status(cut.status, XFER_ENOTFOUND);
+    const char *text = cut.data;
+    const uint64_t length = cut.data_length - (text[cut.data_length - 1] == '"');
+    assert_true(length > 150);
+    assert_memory_equal(text + length - sizeof character + 1, character, sizeof character - 1);
+
+    const xfer_counter_options_t brief = {.size = sizeof brief, .timeout_ms = 50, .user = 5};
+    xfer_counter_t *counter = NULL;
+    assert_status(xfer_counter_open(server->engine, kKey, 3, &brief, &counter, NULL), XFER_OK);
+    assert_says(server, XFER_EVENT_COUNTER, 5, XFER_ETIMEDOUT,
+                "0 of 3 notifications with key 77 came in time");
+    assert_status(xfer_counter_close(counter), XFER_OK);
 }
 
 /* A region, its grants, and the engine are found by their words, also when the next region has the
@@ -310,6 +351,7 @@ static const struct CMUnitTest tests[] = {
     EACH_MODE(test_exactly_once),         EACH_MODE(test_exactly_once_at_the_end),
     EACH_MODE(test_slow_callbacks),       EACH_DISPATCH(test_unused_fields),
     EACH_DISPATCH(test_words_of_handles), EACH_MODE(test_sentences),
+    EACH_MODE(test_sentences_of_waits),
 };
 
 TEST_MAIN(tests)

@@ -319,23 +319,55 @@ static void exception_in_callback(void **state) {
     assert_int_equal(events[0].user, 1);
 }
 
-/* In the child: a number for the first call that is not refused. */
-static int after_fork(Pair *pair) {
+/* In the child: a number for the first call that is not refused. A join frees what the child has.
+ */
+static int after_fork(Pair *pair, xfer_batch_t *batch, xfer_counter_t *counter) {
     xfer_engine_t *engine = pair->client->engine;
+    const xfer_region_options_t lent = {.size = sizeof lent};
+    const xfer_grant_options_t all = {.size = sizeof all, .access = XFER_READ, .length = 8};
+    xfer_region_t *region;
+    xfer_batch_t *another;
+    xfer_counter_t *other;
+    xfer_ep_t *ep;
+    xfer_engine_stats_t stats;
     xfer_id_t id;
     xfer_ref_t ref;
     xfer_event_t event;
-    xfer_batch_t *batch;
-    uint32_t count;
+    uint64_t needed;
+    uint32_t count, ep_state;
+    char text[256];
     uint8_t byte = 0;
     const xfer_status_t refused[] = {
         xfer_engine_id(engine, &id),
-        xfer_put(pair->ep, &byte, &pair->ref, 0, 1, 1, NULL),
-        xfer_recv(engine, NULL, &byte, 1, 1, 0, 1, NULL),
+        xfer_engine_listen(engine, "tcp://127.0.0.1:0", NULL, text, sizeof text, NULL),
+        xfer_engine_describe(engine, text, sizeof text, &needed),
+        xfer_engine_stats(engine, &stats, sizeof stats),
         xfer_engine_poll(engine, &event, sizeof event, 1, 0, &count),
-        xfer_batch_open(pair->ep, NULL, &batch, NULL),
+        xfer_engine_wake(engine),
+        xfer_engine_drain(engine, 1, NULL),
+        xfer_cancel(engine, NULL, 1, 0),
+        xfer_recv(engine, NULL, &byte, 1, 1, 0, 1, NULL),
+        xfer_ep_open(engine, pair->server->uri, NULL, &ep, NULL),
+        xfer_region_open(engine, &lent, &byte, 1, &region, NULL),
+        xfer_counter_open(engine, 2, 1, NULL, &other, NULL),
+        xfer_put(pair->ep, &byte, &pair->ref, 0, 1, 1, NULL),
+        xfer_get(pair->ep, &byte, &pair->ref, 0, 1, 1, NULL),
+        xfer_send(pair->ep, &byte, 1, 1, 1, NULL),
+        xfer_notify(pair->ep, NULL, 0, 1, 1, NULL),
         xfer_ep_lookup(pair->ep, "memory", 1, NULL, NULL),
+        xfer_ep_connect(pair->ep, 1, NULL),
+        xfer_ep_flush(pair->ep, NULL, 1, NULL),
+        xfer_ep_state(pair->ep, &ep_state),
+        xfer_batch_open(pair->ep, NULL, &another, NULL),
+        xfer_batch_put(batch, &byte, &pair->ref, 0, 1),
+        xfer_batch_submit(batch, 1, NULL),
         xfer_region_ref(pair->region, &ref),
+        xfer_region_grant(pair->region, &all, &ref, NULL),
+        xfer_counter_close(counter),
+        xfer_batch_close(batch),
+        xfer_ep_close(pair->ep),
+        xfer_region_close(pair->region),
+        xfer_engine_close(engine),
     };
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
         if (refused[i] != XFER_EFORKED) return (int)i + 1;
@@ -346,9 +378,12 @@ static void fork_refused(void **state) {
     (void)state;
     Pair pair;
     open_two(&pair, 64);
+    xfer_batch_t *batch = open_batch(pair.ep);
+    xfer_counter_t *counter = NULL;
+    assert_status(xfer_counter_open(pair.client->engine, 1, 1, NULL, &counter, NULL), XFER_OK);
     const pid_t pid = fork();
     assert_true(pid >= 0);
-    if (pid == 0) _exit(after_fork(&pair));
+    if (pid == 0) _exit(after_fork(&pair, batch, counter));
     int status = 0;
     for (uint64_t end = now_ms() + kPatience; waitpid(pid, &status, WNOHANG) == 0; turn(5))
         assert_true(now_ms() < end);
@@ -356,6 +391,8 @@ static void fork_refused(void **state) {
     assert_int_equal(WEXITSTATUS(status), 0);
     assert_status(put_now(pair.client, pair.ep, "parent", &pair.ref, 0, 6), XFER_OK);
     assert_memory_equal(pair.memory, "parent", 6);
+    assert_status(xfer_counter_close(counter), XFER_OK);
+    assert_status(xfer_batch_close(batch), XFER_OK);
 }
 
 /* A process that ends with all it has open, and operations under way. */

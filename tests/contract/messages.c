@@ -149,33 +149,51 @@ static void notify_bytes(void **state) {
     }
 }
 
+/* Opens a counter that gets fewer than it expects, within `timeout_ms`. Returns how many it has
+ * seen at its deadline. */
+static uint64_t count_short(Pair *pair, uint32_t timeout_ms, uint64_t sent, uint64_t expected) {
+    enum { kKey = 2 };
+    const xfer_counter_options_t brief = {
+        .size = sizeof brief, .timeout_ms = timeout_ms, .user = kKey};
+    xfer_counter_t *counter = NULL;
+    assert_status(xfer_counter_open(pair->server->engine, kKey, expected, &brief, &counter, NULL),
+                  XFER_OK);
+    for (uint64_t i = 0; i < sent; i++)
+        assert_status(xfer_notify(pair->ep, NULL, 0, kKey, i, NULL), XFER_OK);
+    const xfer_event_t event = wait_event(pair->server, XFER_EVENT_COUNTER, kKey, kPatience);
+    assert_status(event.status, XFER_ETIMEDOUT);
+    assert_ptr_equal(event.object, counter);
+    assert_int_equal(event.tag, kKey);
+    for (uint64_t i = 0; i < sent; i++) /* what came too late has come before the next try */
+        assert_status(wait_event(pair->client, XFER_EVENT_NOTIFIED, i, kPatience).status, XFER_OK);
+    assert_status(xfer_counter_close(counter), XFER_OK);
+    return event.index;
+}
+
 static void counter_deadline(void **state) {
     (void)state;
-    enum { kFull = 1, kShort = 2, kExpected = 3 };
+    enum { kFull = 1, kExpected = 3, kSent = 2 };
+    static const uint32_t deadlines[] = {300, 2000, 10000}; /* the later ones for a busy machine */
     const xfer_counter_options_t patient = {
         .size = sizeof patient, .timeout_ms = XFER_NONE, .user = kFull};
-    const xfer_counter_options_t brief = {.size = sizeof brief, .timeout_ms = 300, .user = kShort};
     Pair pair;
-    xfer_counter_t *full = NULL, *wanting = NULL;
+    xfer_counter_t *full = NULL;
     open_two(&pair, 64);
     assert_status(xfer_counter_open(pair.server->engine, kFull, kExpected, &patient, &full, NULL),
                   XFER_OK);
-    assert_status(xfer_counter_open(pair.server->engine, kShort, kExpected, &brief, &wanting, NULL),
-                  XFER_OK);
     for (uint64_t i = 0; i < kExpected; i++)
-        assert_status(xfer_notify(pair.ep, NULL, 0, kFull, i, NULL), XFER_OK);
-    xfer_event_t event = wait_event(pair.server, XFER_EVENT_COUNTER, kFull, kPatience);
+        assert_status(xfer_notify(pair.ep, NULL, 0, kFull, 100 + i, NULL), XFER_OK);
+    const xfer_event_t event = wait_event(pair.server, XFER_EVENT_COUNTER, kFull, kPatience);
     assert_status(event.status, XFER_OK);
     assert_int_equal(event.index, kExpected);
     assert_ptr_equal(event.object, full);
-    event = wait_event(pair.server, XFER_EVENT_COUNTER, kShort, kPatience);
-    assert_status(event.status, XFER_ETIMEDOUT);
-    assert_int_equal(event.index, 0);
-    assert_ptr_equal(event.object, wanting);
+    uint64_t seen = 0, tries = 0;
+    while (seen != kSent && tries < 3)
+        seen = count_short(&pair, deadlines[tries++], kSent, kExpected);
+    assert_int_equal(seen, kSent);
     assert_status(xfer_counter_close(full), XFER_OK);
-    assert_status(xfer_counter_close(wanting), XFER_OK);
     host_end(pair.server);
-    assert_int_equal(count_events(pair.server, XFER_EVENT_COUNTER, ANY_USER), 2);
+    assert_int_equal(count_events(pair.server, XFER_EVENT_COUNTER, ANY_USER), 1 + tries);
     assert_int_equal(count_events(pair.server, XFER_EVENT_NOTIFY, ANY_USER), 0);
 }
 

@@ -33,7 +33,8 @@ static void lookup_missing(void **state) {
         assert_status(xfer_ep_lookup(pair.ep, "none", 1, NULL, NULL), XFER_OK);
         const xfer_event_t event = wait_event(pair.client, XFER_EVENT_LOOKUP, 1, kPatience);
         assert_status(event.status, XFER_ENOTFOUND);
-        assert_int_equal(event.data_length, 0);
+        assert_non_null(event.data);
+        assert_non_null(strstr(event.data, "\"none\"")); /* the sentence says which */
     }
 }
 
@@ -120,17 +121,19 @@ static void rewrite(Host *host, const xfer_event_t *event) {
 
 static void grant_revoked(void **state) {
     (void)state;
-    enum { kLength = 8 << 20, kPuts = 4, kRounds = 10 };
+    enum { kLength = 8 << 20, kPuts = 4, kRounds = 10, kMost = 1000 };
     static Pair pair;
     open_two(&pair, kLength);
     uint8_t *local = test_memory(kLength);
     pair.server->hook_data = &pair;
     pair.server->hook = rewrite;
-    for (int round = 0; round < kRounds; round++) {
+    int cut = 0;
+    /* The puts may be quicker than the revocation in each of a few rounds. */
+    for (int round = 0; round < kRounds || (cut == 0 && round < kMost); round++) {
         const xfer_ref_t ref = grant(&pair, 0, kLength, XFER_NONE);
         for (uint64_t i = 0; i < kPuts; i++)
             assert_status(xfer_put(pair.ep, local, &ref, 0, kLength, i, NULL), XFER_OK);
-        for (int turns = 0; turns < round; turns++)
+        for (int turns = 0; turns < round % kRounds; turns++)
             turn(0);
         assert_status(xfer_region_revoke(pair.region, &ref), XFER_OK);
         assert_status(wait_event(pair.server, XFER_EVENT_REVOKED, 77, kPatience).status, XFER_OK);
@@ -138,10 +141,12 @@ static void grant_revoked(void **state) {
             const xfer_event_t event = wait_event(pair.client, XFER_EVENT_PUT, i, kPatience);
             assert_completion(&event);
             if (event.status != XFER_OK) assert_status(event.status, XFER_EREVOKED);
+            cut += event.status == XFER_EREVOKED;
         }
         assert_status(put_now(pair.client, pair.ep, local, &ref, 0, 8), XFER_EREVOKED);
         assert_true(all_are(pair.memory, kLength, 0xee));
     }
+    assert_true(cut > 0);
 }
 
 static const struct CMUnitTest tests[] = {

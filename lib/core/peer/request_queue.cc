@@ -6,6 +6,25 @@
 #include "core/peer/peer.h"
 
 namespace xfer {
+namespace {
+
+// Why a lookup failed while there was a connection.
+Text about_lookup(const Request &request, Status status) {
+    Text text;
+    if (status == XFER_ENOTFOUND)
+        text = "the peer has no region \"";
+    else if (status == XFER_ETIMEDOUT && request.wait)
+        text = "in time the peer had no region \"";
+    else if (status == XFER_ETIMEDOUT)
+        text = "in time the peer did not answer about region \"";
+    else if (status == XFER_EVERSION)
+        text = "a later version than ours has made the ref of region \"";
+    else
+        return text;
+    return text + request.name + "\"";  // the name last, as it may be longer than there is room
+}
+
+}  // namespace
 
 void RequestQueue::submit(Request &request) {
     ShardCore &shard = peer_.shard;
@@ -48,7 +67,11 @@ void RequestQueue::finish(Request &request, Status status, uint32_t origin) {
         request.event.native_code = down.native;
         request.reason = down.message;
     }
-    if (status != XFER_OK && request.type() != XFER_EVENT_LOOKUP) request.explain(request.reason);
+    if (status != XFER_OK) {
+        if (request.reason.empty() && request.type() == XFER_EVENT_LOOKUP)
+            request.reason = about_lookup(request, status);
+        request.explain(request.reason);
+    }
     if (live) live->pump_soon();
     shard.outbox.post(request);
     shard.operation_ended(*request.ep);

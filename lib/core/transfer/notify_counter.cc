@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/transfer/notify_counter.h"
 
+#include <charconv>
+
 #include "core/base/engine_core.h"
 #include "core/base/shard_core.h"
 
@@ -51,6 +53,17 @@ void NotifyCounter::Stop::arrive(ShardCore &shard) {
 
 // ---- NotifyCounters
 
+namespace {
+
+// A number as text, without memory.
+Text decimal(uint64_t number) {
+    char digits[20];
+    const auto end = std::to_chars(digits, digits + sizeof digits, number).ptr;
+    return std::string_view(digits, static_cast<size_t>(end - digits));
+}
+
+}  // namespace
+
 bool NotifyCounters::add(NotifyCounter &counter) {
     std::lock_guard lock(mutex_);
     return by_key_.emplace(counter.key, &counter).second;
@@ -76,6 +89,11 @@ void NotifyCounters::end(NotifyCounter &counter, Status status, ShardCore &shard
     counter.ended = true;
     counter.event.status = status;
     counter.event.index = counter.seen;
+    if (status != XFER_OK) {
+        counter.reason = decimal(counter.seen) + " of " + decimal(counter.expected) +
+                         " notifications with key " + decimal(counter.key) + " came in time";
+        counter.explain(counter.reason);
+    }
     counter.retain();  // the event's
     shard.outbox.post(counter);
 }

@@ -42,6 +42,7 @@ public:
     std::atomic<bool> closed{false};
     uint64_t seen = 0;   // under the lock of NotifyCounters, as is
     bool ended = false;  // its event is on its way
+    Text reason;         // why it failed
 
 private:
     friend class NotifyCounters;
