@@ -117,6 +117,21 @@ list "$work/unlocked" | diff "$work/wanted" -
 expect 1 'XFER_EAUTH' rust fetch "$uri" "$work/other"
 expect 1 'no-key: No such file' rust fetch "$uri" "$work/other" --key "$work/no-key"
 
+# A fetch that is told to end leaves nothing.
+truncate -s 400M "$work/tree/deep/zeros"
+start rust
+bash "$here/run-tree.sh" "$build" fetch "$uri" "$work/half" >"$work/out" 2>&1 &
+fetching=$!
+until [ -d "$work/half.part" ]; do
+    kill -0 "$fetching"
+    sleep 0.01
+done
+kill -TERM "$fetching"
+status=0
+wait "$fetching" || status=$?
+[ "$status" = 130 ] && grep -q 'tree: interrupted' "$work/out"
+[ ! -e "$work/half" ] && [ ! -e "$work/half.part" ]
+
 kill -TERM "$rust_server"
 wait "$rust_server" # with 0: a server ends when it is told to
 echo ok

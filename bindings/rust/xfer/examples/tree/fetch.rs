@@ -22,11 +22,11 @@ const LOOK: Duration = Duration::from_millis(200); // how often whether it is to
 /// cancels it; its buffer is kept as long as the library uses it.
 fn wait<T>(mut operation: Operation<T>) -> Result<T> {
     loop {
-        if let Some(end) = operation.wait_for(LOOK) {
-            return Ok(end);
-        }
         if crate::stopped() {
             return Err("interrupted".into());
+        }
+        if let Some(end) = operation.wait_for(LOOK) {
+            return Ok(end);
         }
     }
 }
