@@ -17,9 +17,11 @@ if find_libclang; then # the declarations that are shipped are those that the he
     cargo test "${cargo[@]}" --package xfer-sys --features bindgen --test fresh
 fi
 cargo test "${cargo[@]}" --package xfer --features tokio -- "$@"
+cargo test "${cargo[@]}" --package xfer --example tree
 for example in pages messages weights; do
     said=$(cargo run "${cargo[@]}" --package xfer --example "$example")
     echo "$example: $said"
     [ "${said##*$'\n'}" = ok ] || { echo "$example did not end with the line ok" >&2; exit 1; }
 done
+bash "$here/run-tree-test.sh" "$build"
 bash "$here/run-package.sh" "$build"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Puts 1 MiB into the region of another engine, gets it back, and compares. Usage: hello [URI]
+#![allow(clippy::wildcard_imports)] // most names of a program in terms of the C functions are theirs
 
 use std::ffi::{c_void, CStr, CString};
 use std::{env, fs::File, io::Read, mem::size_of, process::exit, ptr::null, ptr::null_mut};

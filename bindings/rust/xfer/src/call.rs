@@ -59,7 +59,11 @@ macro_rules! views {
             }
 
             /// The same, for operations that one
-            /// [`cancel_group`](crate::Engine::cancel_group) ends, as those of a whole request.
+            /// [`cancel_group`](crate::Engine::cancel_group) ends, as those of a whole request. The
+            /// number may be used again when nothing of its group is under way; what is in no group
+            /// is in group 0.
+            ///
+            /// There are 65,536: the other 48 bits of an event's word are never the same twice.
             #[must_use]
             pub fn grouped(&self, group: u16) -> Self {
                 let mut view = self.clone();

@@ -2,7 +2,7 @@
 
 use crate::handle::Handle;
 use crate::operation::{End, Operation};
-use crate::{lock, Engine, Result};
+use crate::{Engine, Result};
 use std::mem::size_of;
 use std::ptr::null_mut;
 use xfer_sys as sys;
@@ -60,6 +60,6 @@ impl Counter {
 impl Drop for Counter {
     fn drop(&mut self) {
         self.handle.close();
-        lock(&self.ended.engine.slab).refuse(self.ended.word); // no event need come any more
+        self.ended.engine.under_way.refuse(self.ended.word); // no event need come any more
     }
 }

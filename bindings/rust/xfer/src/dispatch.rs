@@ -52,7 +52,7 @@ impl Inner {
             sys::XFER_EVENT_CLOSED if event.object.cast() == self.raw => {
                 self.ended.store(true, SeqCst);
                 let word = lock(&self.closing).take();
-                self.complete(word.unwrap_or(0), end);
+                self.under_way.complete(word.unwrap_or(0), end);
                 lock(&self.notices).upgrade().into_iter().for_each(|queue| queue.end());
                 lock(&self.driver).take().into_iter().for_each(Waker::wake);
             }
@@ -60,7 +60,7 @@ impl Inner {
                 let words = lock(&self.ledger).closed(event.user);
                 words.into_iter().for_each(|word| self.release(word));
                 let word = lock(&self.peers).closed(event.user);
-                self.complete(word.unwrap_or(0), end);
+                self.under_way.complete(word.unwrap_or(0), end);
             }
             sys::XFER_EVENT_FLUSH => self.flushed(event.user, end),
             sys::XFER_EVENT_PUT
@@ -76,7 +76,7 @@ impl Inner {
             | sys::XFER_EVENT_DRAINED
             | sys::XFER_EVENT_CLOSED
             | sys::XFER_EVENT_NOTIFIED
-            | sys::XFER_EVENT_ATOMIC => self.complete(event.user, end),
+            | sys::XFER_EVENT_ATOMIC => self.under_way.complete(event.user, end),
             sys::XFER_EVENT_PEER => {
                 lock(&self.peers).came(event.user, event.ep);
                 if let Some(peer) = self.endpoint(event.user) {
@@ -155,25 +155,17 @@ impl Inner {
         Endpoint::known(self, user)
     }
 
-    /// Nobody waits for word 0.
-    fn complete(&self, word: u64, end: End) {
-        let (waker, lent) = lock(&self.slab).complete(word, end);
-        drop(lent);
-        waker.into_iter().for_each(Waker::wake);
-    }
-
     /// A flush has ended; if it may have ended before what it covers, that stays lent.
     pub fn flushed(&self, word: u64, end: End) {
         let has_waited = !matches!(end.status, sys::XFER_ETIMEDOUT | sys::XFER_ECANCELED);
         let words = lock(&self.ledger).flushed(word, has_waited);
         words.into_iter().for_each(|word| self.release(word));
-        self.complete(word, end);
+        self.under_way.complete(word, end);
     }
 
     /// What was lent to a quiet operation that has ended.
     fn release(&self, word: u64) {
-        let lent = lock(&self.slab).refuse(word);
-        drop(lent); // without the lock: it may be anything
+        drop(self.under_way.refuse(word));
     }
 
     fn tell(&self, notice: Notice) {

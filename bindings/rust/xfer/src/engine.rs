@@ -4,18 +4,22 @@ use crate::call::{views, Call};
 use crate::dispatch::BURST;
 use crate::endpoint::Peers;
 use crate::ledger::Ledger;
-use crate::notice::Queue;
+use crate::notice::Notice;
 use crate::operation::{End, Operation};
-use crate::slab::{group_word, Slab, GROUP_MASK};
+use crate::queue::Queue;
+use crate::slab::{group_word, GROUP_MASK};
+use crate::sync::Mutex;
+use crate::table::Table;
 use crate::turns::Turns;
+use crate::waiting::{wait, Events};
 use crate::{lock, text, EngineOptions, EngineStats, Error, Id, ListenOptions, Result, Version};
 use std::ffi::{c_char, CStr};
 use std::future::Future;
 use std::mem::size_of;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr::null_mut;
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Weak};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 use xfer_sys as sys;
@@ -24,11 +28,11 @@ use xfer_sys as sys;
 /// of the engine: else it would never end.
 pub(crate) struct Inner {
     pub raw: *mut sys::xfer_engine_t,
-    pub slab: Mutex<Slab<End>>,
+    pub under_way: Table<End>,
     pub peers: Mutex<Peers>,
     pub ledger: Mutex<Ledger>,
     pub turns: Turns,
-    pub notices: Mutex<Weak<Queue>>,
+    pub notices: Mutex<Weak<Queue<Notice>>>,
     pub closing: Mutex<Option<u64>>, // the word that the engine's CLOSED completes
     pub ended: AtomicBool,           // it came
     pub driver: Mutex<Option<Waker>>, // told of the end
@@ -45,6 +49,25 @@ impl Drop for Inner {
         // SAFETY: all that has the handle has an Arc of this. What was lent is dropped afterwards.
         unsafe { sys::xfer_engine_join(self.raw, sys::XFER_NONE) };
         lock(&self.driver).take().into_iter().for_each(Waker::wake);
+    }
+}
+
+impl Events for Inner {
+    fn turns(&self) -> &Turns {
+        &self.turns
+    }
+
+    fn have_ended(&self) -> bool {
+        self.ended.load(SeqCst)
+    }
+
+    fn take(self: &Arc<Self>, limit: Option<Duration>) {
+        self.take_events(limit).expect("the engine's events can be taken");
+    }
+
+    fn interrupt(&self) {
+        // SAFETY: the handle is live.
+        unsafe { sys::xfer_engine_wake(self.raw) };
     }
 }
 
@@ -83,7 +106,7 @@ impl Engine {
         Error::detailed(status, &detail)?;
         let inner = Inner {
             raw,
-            slab: Mutex::new(Slab::new()),
+            under_way: Table::new(),
             peers: Mutex::default(),
             ledger: Mutex::default(),
             turns: Turns::default(),
@@ -207,7 +230,7 @@ impl Engine {
     /// How much of this engine is under way, lent or open as this crate sees it; what was dropped
     /// counts until its event was taken.
     pub fn live(&self) -> usize {
-        lock(&self.inner.slab).len() + lock(&self.inner.peers).len()
+        self.inner.under_way.len() + lock(&self.inner.peers).len()
     }
 
     /// The descriptor that is readable when [`poll`](Self::poll) has something to do: to be watched,
@@ -240,17 +263,18 @@ impl Engine {
 
     /// Runs a future in this thread, which takes events meanwhile unless another thread does.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
-        self.inner.wait(future, None).expect("it waits without limit")
+        wait(&self.inner, future, None).expect("it waits without limit")
     }
 
     /// The same for so long at most; `None` says that the limit came first, and the future was
     /// dropped. Give it `&mut future` to keep it.
     pub fn block_on_for<F: Future>(&self, limit: Duration, future: F) -> Option<F::Output> {
-        self.inner.wait(future, Some(Instant::now() + limit))
+        wait(&self.inner, future, Some(Instant::now() + limit))
     }
 
     /// Asks for an early end of everything that was begun by views of that
-    /// [group](Self::grouped); each result still comes.
+    /// [group](Self::grouped); each result still comes. Group 0 is all that is in no other: also
+    /// regions, counters and the ends of endpoints, which cannot be canceled and are left alone.
     ///
     /// # Errors
     /// `EFORKED`.

@@ -19,12 +19,15 @@ mod notice;
 mod operation;
 mod options;
 mod pages;
+mod queue;
 mod quiet;
 mod reference;
 mod region;
 mod slab;
 mod stats;
 mod status;
+mod sync;
+mod table;
 #[cfg(feature = "tokio")]
 mod tokio;
 mod transfer;
@@ -56,12 +59,7 @@ pub use version::Version;
 pub use xfer_sys as sys;
 
 use std::ffi::CString;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// No code of the user's runs under a lock: one that was poisoned is in order.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
+use sync::lock;
 
 fn text(text: &str) -> Result<CString> {
     CString::new(text)

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 use crate::buffer::{Lend, LendMut, Own};
-use crate::handle::Handle;
 use std::any::Any;
 use std::ops::Range;
 use std::ptr::copy_nonoverlapping;
 use std::sync::{Arc, PoisonError, RwLock};
-use xfer_sys::xfer_region_t;
 
 /// Memory that several share: regions, batches and operations use it, and peers may, at any time.
 ///
@@ -25,7 +23,7 @@ struct Storage {
 enum Owner {
     Buffer(Box<dyn Any + Send>),
     #[allow(dead_code)] // it is kept for its drop
-    Region(Arc<Handle<xfer_region_t>>),
+    Other(Arc<dyn Any + Send + Sync>),
 }
 
 // SAFETY: the bytes are reached by copies under the lock alone, and the owner by its drop alone.
@@ -49,13 +47,13 @@ impl Memory {
     }
 
     /// # Safety
-    /// The memory lives until the region's handle is closed.
-    pub(crate) unsafe fn of_region(
+    /// The memory lives as long as `owner`.
+    pub(crate) unsafe fn of_other(
         start: *mut u8,
         length: usize,
-        region: Arc<Handle<xfer_region_t>>,
+        owner: Arc<dyn Any + Send + Sync>,
     ) -> Self {
-        Self::owned(start, length, Owner::Region(region))
+        Self::owned(start, length, Owner::Other(owner))
     }
 
     fn owned(start: *mut u8, length: usize, owner: Owner) -> Self {
@@ -74,7 +72,7 @@ impl Memory {
         let storage = Arc::try_unwrap(self.0).map_err(Memory)?;
         match storage.owner {
             Owner::Buffer(buffer) => Ok(*buffer.downcast().expect("its type was looked at")),
-            Owner::Region(_) => unreachable!("it is a buffer's"),
+            Owner::Other(_) => unreachable!("it is a buffer's"),
         }
     }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
+use crate::queue::Queue;
 use crate::{lock, Endpoint, Engine, Error, Id, Ref, Result, Status};
-use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::sync::atomic::Ordering::SeqCst;
-use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Waker};
+use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 use xfer_sys as sys;
 
@@ -71,42 +71,10 @@ pub enum Notice {
     },
 }
 
-/// What is told, until it is taken. It belongs to the [`Notices`]: those that nobody takes any more
-/// hold no endpoint.
-#[derive(Default)]
-pub(crate) struct Queue(Mutex<State>);
-
-#[derive(Default)]
-struct State {
-    notices: VecDeque<Notice>,
-    waker: Option<Waker>,
-    ended: bool,
-}
-
-impl Queue {
-    pub fn push(&self, notice: Notice) {
-        let waker = {
-            let mut state = lock(&self.0);
-            state.notices.push_back(notice);
-            state.waker.take()
-        };
-        waker.into_iter().for_each(Waker::wake);
-    }
-
-    pub fn end(&self) {
-        let waker = {
-            let mut state = lock(&self.0);
-            state.ended = true;
-            state.waker.take()
-        };
-        waker.into_iter().for_each(Waker::wake);
-    }
-}
-
 /// The notices of an engine, one after the other. They are kept without bound until they are taken.
 pub struct Notices {
     engine: Engine,
-    queue: Arc<Queue>,
+    queue: Arc<Queue<Notice>>, // nobody else's: what nobody takes any more holds no endpoint
 }
 
 impl Engine {
@@ -119,7 +87,7 @@ impl Engine {
         if known.strong_count() > 0 {
             return Err(Error::of(sys::XFER_EBUSY));
         }
-        let queue = Arc::new(Queue::default());
+        let queue = Arc::new(Queue::new());
         *known = Arc::downgrade(&queue);
         if self.inner.ended.load(SeqCst) {
             queue.end();
@@ -131,15 +99,7 @@ impl Engine {
 impl Notices {
     /// The next one, or `None` after the end of the engine; as `Stream::poll_next`.
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Notice>> {
-        let mut state = lock(&self.queue.0);
-        if let Some(notice) = state.notices.pop_front() {
-            return Poll::Ready(Some(notice));
-        }
-        if state.ended {
-            return Poll::Ready(None);
-        }
-        state.waker = Some(context.waker().clone());
-        Poll::Pending
+        self.queue.poll_next(context)
     }
 
     /// The next one, or `None` after the end of the engine.
@@ -149,7 +109,7 @@ impl Notices {
 
     /// One that is there already; takes no events.
     pub fn try_next(&mut self) -> Option<Notice> {
-        lock(&self.queue.0).notices.pop_front()
+        self.queue.try_next()
     }
 
     /// Waits in this thread for the next one, so long at most.

@@ -3,7 +3,8 @@
 use crate::endpoint::Endpoint;
 use crate::engine::Inner;
 use crate::slab::Lent;
-use crate::{lock, Error, Result};
+use crate::waiting::wait;
+use crate::{Error, Result};
 use std::any::Any;
 use std::future::Future;
 use std::pin::Pin;
@@ -71,14 +72,14 @@ impl<T> Operation<T> {
         finish: impl FnOnce(End, L) -> T + Send + 'static,
         call: impl FnOnce(u64, &mut sys::xfer_error_t) -> sys::xfer_status_t,
     ) -> Self {
-        let inserted = lock(&engine.slab).insert(group, lent);
+        let inserted = engine.under_way.insert(group, lent);
         let (word, refused) = match inserted {
             Err(lent) => (0, Some((Error::of(sys::XFER_EAGAIN), lent))),
             Ok(word) => {
                 let mut detail = sys::xfer_error_t::default();
                 let error = Error::detailed(call(word, &mut detail), &detail).err();
-                let refused = error
-                    .and_then(|error| lock(&engine.slab).refuse(word).map(|lent| (error, lent)));
+                let refused =
+                    error.and_then(|error| engine.under_way.refuse(word).map(|lent| (error, lent)));
                 (word, refused)
             }
         };
@@ -137,7 +138,7 @@ impl<T> Operation<T> {
     /// If its end was given before.
     pub fn wait(&mut self) -> T {
         let engine = self.engine.clone();
-        engine.wait(self, None).expect("it waits without limit")
+        wait(&engine, self, None).expect("it waits without limit")
     }
 
     /// The same for so long at most. `None` says only that the wait is over: the operation goes on,
@@ -147,7 +148,7 @@ impl<T> Operation<T> {
     /// If its end was given before.
     pub fn wait_for(&mut self, limit: Duration) -> Option<T> {
         let engine = self.engine.clone();
-        engine.wait(self, Some(Instant::now() + limit))
+        wait(&engine, self, Some(Instant::now() + limit))
     }
 
     /// Lets it end by itself; no early end is asked for.
@@ -160,9 +161,7 @@ impl<T> Operation<T> {
         if self.finish.take().is_none() || self.refused.take().is_some() {
             return false;
         }
-        let (pending, lent) = lock(&self.engine.slab).abandon(self.word);
-        drop(lent); // without the lock: it may be anything
-        pending
+        self.engine.under_way.abandon(self.word)
     }
 }
 
@@ -173,7 +172,7 @@ impl<T> Future for Operation<T> {
         assert!(self.finish.is_some(), "an operation was polled after its end");
         let end = match self.refused.take() {
             Some((error, lent)) => Some((End { refused: Some(error), ..End::default() }, lent)),
-            None => lock(&self.engine.slab).poll(self.word, context.waker()),
+            None => self.engine.under_way.poll(self.word, context.waker()),
         };
         let Some((end, lent)) = end else { return Poll::Pending };
         Poll::Ready(self.finish.take().expect("it was there above")(end, lent))

@@ -159,7 +159,7 @@ impl Engine {
         // SAFETY: the handle was just opened, and its memory lives until it is closed.
         let (handle, memory) = unsafe {
             let handle = Arc::new(Handle::new(raw, sys::xfer_region_close));
-            (handle.clone(), Memory::of_region(start.cast(), length, handle))
+            (handle.clone(), Memory::of_other(start.cast(), length, handle))
         };
         let (engine, closed) = (self.clone(), Some(closed));
         Ok(Region { handle, engine, memory, allocated: true, closed })

@@ -104,31 +104,31 @@ impl<E> Slab<E> {
         }
     }
 
-    /// The end, if it came; else the waker is kept for it.
-    pub fn poll(&mut self, word: u64, waker: &Waker) -> Option<(E, Lent)> {
-        if let State::Pending { waker: kept, .. } = &mut self.slot(word)?.state {
-            match kept {
-                Some(kept) => kept.clone_from(waker),
-                None => *kept = Some(waker.clone()),
-            }
-            return None;
+    /// The end, if it came; else the waker is kept for it. The one that was kept before is to be
+    /// dropped without a lock.
+    pub fn poll(&mut self, word: u64, waker: &Waker) -> (Option<(E, Lent)>, Option<Waker>) {
+        if let Some(Slot { state: State::Pending { waker: kept, .. }, .. }) = self.slot(word) {
+            return match kept {
+                Some(kept) if kept.will_wake(waker) => (None, None),
+                kept => (None, kept.replace(waker.clone())),
+            };
         }
         match self.clear(word) {
-            State::Done { end, lent } => Some((end, lent)),
-            State::Free | State::Pending { .. } => None,
+            State::Done { end, lent } => (Some((end, lent)), None),
+            State::Free | State::Pending { .. } => (None, None),
         }
     }
 
-    /// Nobody waits any more. Whether the event is still to come, and what is to be dropped.
-    pub fn abandon(&mut self, word: u64) -> (bool, Option<Lent>) {
+    /// Nobody waits any more. Whether the event is still to come, and what is to be dropped without
+    /// a lock.
+    pub fn abandon(&mut self, word: u64) -> (bool, Option<Lent>, Option<Waker>) {
         if let Some(Slot { state: State::Pending { abandoned, waker, .. }, .. }) = self.slot(word) {
             *abandoned = true;
-            *waker = None;
-            return (true, None);
+            return (true, None, waker.take());
         }
         match self.clear(word) {
-            State::Done { lent, .. } => (false, Some(lent)),
-            State::Free | State::Pending { .. } => (false, None),
+            State::Done { lent, .. } => (false, Some(lent), None),
+            State::Free | State::Pending { .. } => (false, None, None),
         }
     }
 }
@@ -143,13 +143,13 @@ mod tests {
     fn ends_reach_the_word_that_began() {
         let mut slab = Slab::new();
         let first = slab.insert(0, Box::new(1)).unwrap();
-        assert!(slab.poll(first, &waker()).is_none());
+        assert!(slab.poll(first, &waker()).0.is_none());
         assert!(slab.complete(first, "first").0.is_some());
-        assert_eq!(slab.poll(first, &waker()).unwrap().0, "first");
+        assert_eq!(slab.poll(first, &waker()).0.unwrap().0, "first");
         let second = slab.insert(0, Box::new(2)).unwrap();
         assert_ne!(first, second);
         assert!(slab.complete(first, "late").0.is_none());
-        assert!(slab.poll(second, &waker()).is_none());
+        assert!(slab.poll(second, &waker()).0.is_none());
         assert_eq!(slab.len(), 1);
     }
 
@@ -157,7 +157,7 @@ mod tests {
     fn what_is_abandoned_stays_until_its_end() {
         let mut slab = Slab::new();
         let word = slab.insert(0, Box::new(7)).unwrap();
-        let (pending, dropped) = slab.abandon(word);
+        let (pending, dropped, _) = slab.abandon(word);
         assert!(pending && dropped.is_none() && slab.len() == 1);
         let (waker, lent) = slab.complete(word, ());
         assert!(waker.is_none() && *lent.unwrap().downcast::<i32>().unwrap() == 7);
@@ -169,7 +169,7 @@ mod tests {
         let mut slab = Slab::new();
         let word = slab.insert(0, Box::new(7)).unwrap();
         slab.complete(word, ());
-        let (pending, lent) = slab.abandon(word);
+        let (pending, lent, _) = slab.abandon(word);
         assert!(!pending && lent.is_some() && slab.len() == 0);
         assert!(slab.refuse(word).is_none());
     }

@@ -2,8 +2,7 @@
 //! Who takes the events of an engine: one at a time, and while somebody waits, somebody does. Free
 //! of foreign functions.
 
-use crate::lock;
-use std::sync::Mutex;
+use crate::sync::{lock, Mutex};
 use std::task::Waker;
 
 #[derive(Default)]
@@ -46,7 +45,9 @@ impl Turns {
     pub fn take_or_tell(&self, waker: &Waker) -> Option<Turn<'_>> {
         let mut state = lock(&self.0);
         if state.taken {
-            state.told = Some(waker.clone());
+            let before = state.told.replace(waker.clone());
+            drop(state);
+            drop(before); // without the lock: it may be anything
             return None;
         }
         state.taken = true;
