@@ -93,6 +93,12 @@ func (e *core) finish(what event) {
 	e.table.Unlock()
 	if waiter != nil {
 		waiter.end = what
+		if waiter.stop != nil {
+			waiter.stop()
+		}
+		if waiter.over != nil {
+			waiter.over(&what)
+		}
 		close(waiter.done)
 	} else if what.status != C.XFER_OK {
 		e.tell(e.shown(what))

@@ -59,13 +59,17 @@ type event struct {
 type pending struct {
 	done chan struct{} // closed when it came
 	end  event
+	over func(end *event) // called before that, by the engine's goroutine; or nil
+	stop func() bool      // called before that: nobody has to watch a context any more; or nil. Guarded by the table
 }
 
 // expect is a new word, and what its event will end.
-func (e *core) expect(group uint32) (uint64, *pending) {
+func (e *core) expect(group uint32) (uint64, *pending) { return e.expectFor(group, nil) }
+
+func (e *core) expectFor(group uint32, over func(*event)) (uint64, *pending) {
 	e.table.Lock()
 	defer e.table.Unlock()
-	waiter, word := &pending{done: make(chan struct{})}, e.word(group)
+	waiter, word := &pending{done: make(chan struct{}), over: over}, e.word(group)
 	e.waiters[word] = waiter
 	return word, waiter
 }
@@ -143,21 +147,31 @@ func (e *core) await(ctx context.Context, word uint64, waiter *pending, limited 
 	select {
 	case <-waiter.done:
 	case <-ctx.Done():
-		if !limited || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			e.cancel(nil, word, math.MaxUint64)
-		}
+		e.giveUp(ctx, word, limited)
 		<-waiter.done
 	}
-	err := waiter.end.failure()
+	return waiter.end, waiter.end.failureBy(ctx)
+}
+
+// giveUp asks for an early end of an operation whose context has ended, but leaves a deadline that it has to the library.
+func (e *core) giveUp(ctx context.Context, word uint64, limited bool) {
+	if !limited || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		e.cancel(nil, word, math.MaxUint64)
+	}
+}
+
+// failureBy is nil, or what the event of an operation says, with the context as its cause where that ended it.
+func (e *event) failureBy(ctx context.Context) error {
+	err := e.failure()
 	if err == nil {
-		return waiter.end, nil
+		return nil
 	}
 	if err.Status == ErrTimedOut && passed(ctx) {
 		err.Cause = context.DeadlineExceeded
 	} else if err.Status == ErrCanceled {
 		err.Cause = ctx.Err()
 	}
-	return waiter.end, err
+	return err
 }
 
 // passed: the context's deadline, by the library's clock, which may be some milliseconds ahead of Go's timers.
