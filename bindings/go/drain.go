@@ -96,10 +96,13 @@ func (e *core) finish(what event) {
 		if waiter.stop != nil {
 			waiter.stop()
 		}
-		if waiter.over != nil {
-			waiter.over(&what)
+		if waiter.ctx != nil {
+			waiter.err = what.failureBy(waiter.ctx)
 		}
 		close(waiter.done)
+		if waiter.over != nil {
+			waiter.over()
+		}
 	} else if what.status != C.XFER_OK {
 		e.tell(e.shown(what))
 	}

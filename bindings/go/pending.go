@@ -14,11 +14,7 @@ import (
 // tag and ordered batches look at; those of several goroutines do not. The context of the call is that of the operation,
 // as of a call that waits. The memory stays pinned until the end, whether or not anybody waits for it, and is not to be
 // touched before.
-type Pending struct {
-	ep     *Endpoint // which is not left to the collector meanwhile
-	waiter *pending
-	err    error // set when it is done
-}
+type Pending struct{ waiter *pending }
 
 // Done is closed at the end of the operation, for a select. To wait for it no longer leaves the operation alone.
 func (p *Pending) Done() <-chan struct{} { return p.waiter.done }
@@ -27,7 +23,7 @@ func (p *Pending) Done() <-chan struct{} { return p.waiter.done }
 // once, and from any goroutine.
 func (p *Pending) Wait() error {
 	<-p.waiter.done
-	return p.err
+	return p.waiter.err
 }
 
 // BeginPut begins a put of [Endpoint.Put]. An error is that none has begun. [Quiet] is [ErrInval].
@@ -69,12 +65,12 @@ func (ep *Endpoint) pend(ctx context.Context, h *handle, o OpOption, start begin
 		over()
 		return nil, err
 	}
-	e, p := ep.core, &Pending{ep: ep}
-	word, waiter := e.expectFor(o.group, func(end *event) {
+	e := ep.core
+	waiter := &pending{done: make(chan struct{}), ctx: ctx, over: func() {
 		over()
-		p.err = end.failureBy(ctx)
-	})
-	p.waiter = waiter
+		runtime.KeepAlive(ep) // and so the engine: the collector does not close it meanwhile
+	}}
+	word := e.enter(o.group, waiter)
 	limited := options.timeout_ms != 0
 	status := h.use(func() C.xfer_status_t { return start(C.uint64_t(word), &options) })
 	if err := failed(status, nil); err != nil {
@@ -85,7 +81,7 @@ func (ep *Endpoint) pend(ctx context.Context, h *handle, o OpOption, start begin
 	if ctx.Done() != nil {
 		e.watchContext(word, waiter, context.AfterFunc(ctx, func() { e.giveUp(ctx, word, limited) }))
 	}
-	return p, nil
+	return &Pending{waiter}, nil
 }
 
 // watchContext keeps what stops the watch of a context until the operation ends, and stops it if it has ended.

@@ -36,7 +36,8 @@ var (
 	NoDeadline = OpOption{endless: true}
 )
 
-// MaxGroup is the largest number of a group.
+// MaxGroup is the largest number of a group: a group and a number that counts are the 64 bits of an operation's word, the
+// highest of which is the library's.
 const MaxGroup = 1<<31 - 1
 
 // Group puts an operation into a group, such as that of one request, which [Engine.CancelGroup] ends by one call. Zero
@@ -59,19 +60,25 @@ type event struct {
 type pending struct {
 	done chan struct{} // closed when it came
 	end  event
-	over func(end *event) // called before that, by the engine's goroutine; or nil
-	stop func() bool      // called before that: nobody has to watch a context any more; or nil. Guarded by the table
+	ctx  context.Context // of what was only begun, else nil: err is for it
+	err  error
+	over func()      // called by the engine's goroutine when done is closed; or nil
+	stop func() bool // ends the watch of the context; or nil. Guarded by the table
 }
 
 // expect is a new word, and what its event will end.
-func (e *core) expect(group uint32) (uint64, *pending) { return e.expectFor(group, nil) }
+func (e *core) expect(group uint32) (uint64, *pending) {
+	waiter := &pending{done: make(chan struct{})}
+	return e.enter(group, waiter), waiter
+}
 
-func (e *core) expectFor(group uint32, over func(*event)) (uint64, *pending) {
+// enter gives a word to what has an event to come.
+func (e *core) enter(group uint32, waiter *pending) uint64 {
 	e.table.Lock()
 	defer e.table.Unlock()
-	waiter, word := &pending{done: make(chan struct{}), over: over}, e.word(group)
+	word := e.word(group)
 	e.waiters[word] = waiter
-	return word, waiter
+	return word
 }
 
 // word is one that nothing has which is known: the group in the high half, whose highest bit is of peers' endpoints.
