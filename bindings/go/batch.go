@@ -157,12 +157,28 @@ type SubmitOptions struct {
 // Submit starts the batch, and waits for its event. It may be submitted again, unchanged or with more entries. Of a
 // batch that fails, Error.Index is the first failed entry.
 func (b *Batch) Submit(ctx context.Context, options SubmitOptions) error {
-	defer runtime.KeepAlive(b)
-	var pins runtime.Pinner
-	defer pins.Unpin()
-	begun := false
+	begun, err := b.Begin(ctx, options)
+	if err != nil {
+		return err
+	}
+	return begun.Wait()
+}
+
+// Begin starts the batch, as [Batch.Submit] does, and returns. An error is that it was not started.
+func (b *Batch) Begin(ctx context.Context, options SubmitOptions) (*Pending, error) {
+	counted := b.use(func() C.xfer_status_t { // Close waits for it from here on
+		b.submits.Add(1)
+		return C.XFER_OK
+	})
+	if err := failed(counted, nil); err != nil {
+		return nil, err
+	}
+	pins := &runtime.Pinner{}
+	if options.Notify != nil {
+		pin(pins, options.Notify.Data)
+	}
 	o := OpOption{group: options.Group, trace: options.Trace}
-	_, err := b.ep.core.do(ctx, b.handle, o, func(word C.uint64_t, given *C.xfer_op_options_t) C.xfer_status_t {
+	return b.ep.pend(ctx, b.handle, o, func(word C.uint64_t, given *C.xfer_op_options_t) C.xfer_status_t {
 		raw := C.xfer_submit_options_t{timeout_ms: given.timeout_ms, trace: given.trace}
 		raw.size = C.uint32_t(unsafe.Sizeof(raw))
 		if options.Ordered {
@@ -172,21 +188,15 @@ func (b *Batch) Submit(ctx context.Context, options SubmitOptions) error {
 			raw.flags |= C.XFER_SUBMIT_CHECKSUM
 		}
 		if note := options.Notify; note != nil {
-			pin(&pins, note.Data)
 			raw.flags |= C.XFER_SUBMIT_NOTIFY
 			raw.notify_key, raw.notify_data = C.uint64_t(note.Key), start(note.Data)
 			raw.notify_length = C.uint64_t(len(note.Data))
 		}
-		status := C.xfer_batch_submit(b.raw, word, &raw)
-		if begun = status == C.XFER_OK; begun {
-			b.submits.Add(1)
-		}
-		return status
-	})
-	if begun {
+		return C.xfer_batch_submit(b.raw, word, &raw)
+	}, func() {
+		pins.Unpin()
 		b.submits.Done()
-	}
-	return err
+	})
 }
 
 // Cancel asks for an early end of the submit that is under way, which returns when its event comes; [ErrInval] if none

@@ -5,6 +5,7 @@ package xfer
 import (
 	"bytes"
 	"context"
+	crand "crypto/rand"
 	"math/rand"
 )
 
@@ -19,7 +20,7 @@ func batchResubmitted(p *place) {
 	back := make([]byte, 4096)
 	c.ok(b.Get(back, c.ref, 1<<20))
 	for round := range byte(3) {
-		must(rand.Read(local))
+		must(crand.Read(local))
 		copy(c.lent()[1<<20:], bytes.Repeat([]byte{round}, 4096))
 		c.ok(b.Submit(c.patient(), SubmitOptions{Checksum: round == 1}))
 		c.true(bytes.Equal(c.lent()[:100], local[:100]) && bytes.Equal(c.lent()[1000:1200], local[100:300]), "spans")
@@ -110,7 +111,7 @@ func pagesStrides(p *place) {
 		local[i], remote[(i*5)%pages] = int32(page), int32(i)
 	}
 	memory, back := make([]byte, 2*pages*1000), make([]byte, 2*pages*1000)
-	must(rand.Read(memory))
+	must(crand.Read(memory))
 	bases := func(of []byte) []PageBase { // two layers
 		return []PageBase{{of[:pages*1000], c.ref, 50}, {of[pages*1000:], c.ref, 50_000}}
 	}

@@ -6,8 +6,9 @@
 // Waiting. What ends with an event takes a context and returns when the event came, in every case: from then on nobody
 // touches the memory that was passed in. The context's deadline is that of the operation, which then ends with
 // [ErrTimedOut]; a context that is canceled asks for an early end, once, and the operation ends with [ErrCanceled]. The
-// error wraps both, so errors.Is finds the status and the error of the context. To begin several operations at once,
-// call from several goroutines; to give up a wait and leave its operation alone, wait on a channel of your own.
+// error wraps both, so errors.Is finds the status and the error of the context. To have several operations under way, call
+// from several goroutines; where they are to begin in an order, or the wait is to be given up and the operation is not,
+// begin each by [Endpoint.BeginPut], [Endpoint.BeginGet], [Endpoint.BeginSend] or [Batch.Begin], which return a [Pending].
 //
 // Memory. Slices of an operation are pinned while it is under way, those of a [Batch] until its Reset or Close, that of
 // a [Region] until its Close. Memory that is lent for long is better not of Go's heap: [Engine.Alloc] has some.

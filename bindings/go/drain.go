@@ -93,7 +93,16 @@ func (e *core) finish(what event) {
 	e.table.Unlock()
 	if waiter != nil {
 		waiter.end = what
+		if waiter.stop != nil {
+			waiter.stop()
+		}
+		if waiter.ctx != nil {
+			waiter.err = what.failureBy(waiter.ctx)
+		}
 		close(waiter.done)
+		if waiter.over != nil {
+			waiter.over()
+		}
 	} else if what.status != C.XFER_OK {
 		e.tell(e.shown(what))
 	}

@@ -230,7 +230,8 @@ func (ep *Endpoint) Peer() (PeerInfo, error) {
 		C.GoBytes(unsafe.Pointer(&info.blob[0]), C.int(info.blob_length))}, err
 }
 
-// Connect connects now, so that the first operation need not.
+// Connect connects now, so that the first operation need not. [ErrUnreachable] if nobody listens there, [ErrAuth] without
+// the right key, [ErrAccess] if the peer refuses us, [ErrIdentity] if another engine answers.
 func (ep *Endpoint) Connect(ctx context.Context, options ...OpOption) error {
 	_, err := ep.do(ctx, options, func(word C.uint64_t, options *C.xfer_op_options_t) C.xfer_status_t {
 		return C.xfer_ep_connect(ep.raw, word, options)
@@ -238,7 +239,8 @@ func (ep *Endpoint) Connect(ctx context.Context, options ...OpOption) error {
 	return err
 }
 
-// Lookup asks for the ref and the blob of the peer's region of that name.
+// Lookup asks for the ref and the blob of the peer's region of that name. [ErrNotFound] if there is none; with [Wait] it
+// waits for one.
 func (ep *Endpoint) Lookup(ctx context.Context, name string, options ...OpOption) (ref Ref, blob []byte, err error) {
 	text := C.CString(name)
 	defer C.free(unsafe.Pointer(text))

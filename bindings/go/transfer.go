@@ -10,7 +10,9 @@ import (
 	"runtime"
 )
 
-// Put writes data to offset of what the ref names. It is applied when Put has returned nil.
+// Put writes data to a byte offset in what the ref names. It is applied when Put has returned nil. [ErrRange] past the
+// end, [ErrAccess] where the owner allows no writing, [ErrStale] or [ErrRevoked] when the memory is lent no longer, and
+// [ErrAgain] where the endpoint has as many operations as it takes; a [Room] follows.
 func (ep *Endpoint) Put(ctx context.Context, data []byte, ref Ref, offset uint64, options ...OpOption) error {
 	_, err := ep.transfer(ctx, data, options, func(word C.uint64_t, options *C.xfer_op_options_t) C.xfer_status_t {
 		return C.xfer_put(ep.raw, start(data), ref.raw(), C.uint64_t(offset), C.uint64_t(len(data)), word, options)
@@ -18,7 +20,8 @@ func (ep *Endpoint) Put(ctx context.Context, data []byte, ref Ref, offset uint64
 	return err
 }
 
-// Get reads from offset of what the ref names into memory.
+// Get reads from a byte offset in what the ref names, as many bytes as the memory has. Errors are those of [Endpoint.Put];
+// after one the memory is undefined.
 func (ep *Endpoint) Get(ctx context.Context, memory []byte, ref Ref, offset uint64, options ...OpOption) error {
 	_, err := ep.transfer(ctx, memory, options, func(word C.uint64_t, options *C.xfer_op_options_t) C.xfer_status_t {
 		return C.xfer_get(ep.raw, start(memory), ref.raw(), C.uint64_t(offset), C.uint64_t(len(memory)), word, options)
@@ -26,12 +29,14 @@ func (ep *Endpoint) Get(ctx context.Context, memory []byte, ref Ref, offset uint
 	return err
 }
 
-// Add adds to the 8 bytes at an offset, and returns what they were; with Quiet, zero.
+// Add adds to the 8 bytes at an offset that is a multiple of 8, else [ErrInval], and returns what they were; with Quiet,
+// zero. The region needs [Atomic].
 func (ep *Endpoint) Add(ctx context.Context, ref Ref, offset, operand uint64, options ...OpOption) (uint64, error) {
 	return ep.atomic(ctx, C.XFER_ATOMIC_ADD, ref, offset, operand, 0, options)
 }
 
-// CompareAndSwap stores value in the 8 bytes at an offset if they equal compare, and returns what they were.
+// CompareAndSwap stores value in the 8 bytes at an offset if they equal compare, and returns what they were. It is as Add
+// otherwise.
 func (ep *Endpoint) CompareAndSwap(ctx context.Context, ref Ref, offset, compare, value uint64, options ...OpOption) (uint64, error) {
 	return ep.atomic(ctx, C.XFER_ATOMIC_CAS, ref, offset, value, compare, options)
 }
@@ -88,17 +93,18 @@ func (ep *Endpoint) Flush(ctx context.Context, options ...OpOption) error {
 func (ep *Endpoint) transfer(ctx context.Context, memory []byte, options []OpOption, start begin) (event, error) {
 	defer runtime.KeepAlive(ep)
 	o := joined(options)
-	pins := &runtime.Pinner{}
-	pin(pins, memory)
 	if o.flags&C.XFER_FLAG_QUIET == 0 {
+		var pins runtime.Pinner
 		defer pins.Unpin()
+		pin(&pins, memory)
 		return ep.core.do(ctx, &ep.handle, o, start)
 	}
 	given, err := o.raw(ctx)
 	if err != nil {
-		pins.Unpin()
 		return event{}, err
 	}
+	pins := &runtime.Pinner{}
+	pin(pins, memory)
 	ep.core.table.Lock()
 	word := ep.core.word(o.group)
 	ep.core.table.Unlock()

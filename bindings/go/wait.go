@@ -36,7 +36,8 @@ var (
 	NoDeadline = OpOption{endless: true}
 )
 
-// MaxGroup is the largest number of a group.
+// MaxGroup is the largest number of a group: a group and a number that counts are the 64 bits of an operation's word, the
+// highest of which is the library's.
 const MaxGroup = 1<<31 - 1
 
 // Group puts an operation into a group, such as that of one request, which [Engine.CancelGroup] ends by one call. Zero
@@ -59,15 +60,25 @@ type event struct {
 type pending struct {
 	done chan struct{} // closed when it came
 	end  event
+	ctx  context.Context // of what was only begun, else nil: err is for it
+	err  error
+	over func()      // called by the engine's goroutine when done is closed; or nil
+	stop func() bool // ends the watch of the context; or nil. Guarded by the table
 }
 
 // expect is a new word, and what its event will end.
 func (e *core) expect(group uint32) (uint64, *pending) {
+	waiter := &pending{done: make(chan struct{})}
+	return e.enter(group, waiter), waiter
+}
+
+// enter gives a word to what has an event to come.
+func (e *core) enter(group uint32, waiter *pending) uint64 {
 	e.table.Lock()
 	defer e.table.Unlock()
-	waiter, word := &pending{done: make(chan struct{})}, e.word(group)
+	word := e.word(group)
 	e.waiters[word] = waiter
-	return word, waiter
+	return word
 }
 
 // word is one that nothing has which is known: the group in the high half, whose highest bit is of peers' endpoints.
@@ -143,21 +154,31 @@ func (e *core) await(ctx context.Context, word uint64, waiter *pending, limited 
 	select {
 	case <-waiter.done:
 	case <-ctx.Done():
-		if !limited || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			e.cancel(nil, word, math.MaxUint64)
-		}
+		e.giveUp(ctx, word, limited)
 		<-waiter.done
 	}
-	err := waiter.end.failure()
+	return waiter.end, waiter.end.failureBy(ctx)
+}
+
+// giveUp asks for an early end of an operation whose context has ended, but leaves a deadline that it has to the library.
+func (e *core) giveUp(ctx context.Context, word uint64, limited bool) {
+	if !limited || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		e.cancel(nil, word, math.MaxUint64)
+	}
+}
+
+// failureBy is nil, or what the event of an operation says, with the context as its cause where that ended it.
+func (e *event) failureBy(ctx context.Context) error {
+	err := e.failure()
 	if err == nil {
-		return waiter.end, nil
+		return nil
 	}
 	if err.Status == ErrTimedOut && passed(ctx) {
 		err.Cause = context.DeadlineExceeded
 	} else if err.Status == ErrCanceled {
 		err.Cause = ctx.Err()
 	}
-	return waiter.end, err
+	return err
 }
 
 // passed: the context's deadline, by the library's clock, which may be some milliseconds ahead of Go's timers.

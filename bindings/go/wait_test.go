@@ -89,34 +89,68 @@ func (p *place) hole() string {
 	return "tcp://" + listener.Addr().String()
 }
 
-func waitsCanceled(p *place) {
-	c := p.pair()
+// waits are calls that wait for what does not come, until the context ends.
+func (c *pair) waits() map[string]func(ctx context.Context) error {
 	hole := must(c.engine.Dial(c.hole(), DialOptions{}))
-	waits := []func(ctx context.Context) error{
-		func(ctx context.Context) error { return hole.Connect(ctx) },
-		func(ctx context.Context) error {
+	return map[string]func(ctx context.Context) error{
+		"connect": func(ctx context.Context) error { return hole.Connect(ctx) },
+		"probe": func(ctx context.Context) error {
 			_, err := hole.Probe(ctx)
 			return err
 		},
-		func(ctx context.Context) error {
+		"lookup": func(ctx context.Context) error {
 			_, _, err := hole.Lookup(ctx, "pool")
 			return err
 		},
-		func(ctx context.Context) error {
-			_, _, err := c.ep.Lookup(ctx, "later", Wait)
+		"waiting lookup": func(ctx context.Context) error {
+			_, _, err := c.ep.Lookup(ctx, "never", Wait)
 			return err
 		},
 	}
-	for _, wait := range waits {
-		ctx, cancel := context.WithCancel(context.Background())
-		ended := begun(func() error { return wait(ctx) })
-		c.eventually("it is there", func() bool { return waiting(c.engine) == 1 })
-		cancel()
-		began := time.Now()
-		c.fails(soon(p, ended), ErrCanceled, context.Canceled)
-		c.true(time.Since(began) < time.Second, "of a busy machine; alone it takes less than 100 ms: ", time.Since(began))
+}
+
+// prompt says that a wait ends within 100 ms. On a busy machine not each does, so one of many has to.
+func (p *place) prompt(what string, wait func() time.Duration) {
+	p.Helper()
+	best := wait()
+	for range 20 {
+		if best < 100*time.Millisecond {
+			return
+		}
+		best = min(best, wait())
+	}
+	p.Fatal(what, " took ", best)
+}
+
+func waitsCanceled(p *place) {
+	c := p.pair()
+	for what, wait := range c.waits() {
+		p.prompt(what, func() time.Duration {
+			ctx, cancel := context.WithCancel(context.Background())
+			ended := begun(func() error { return wait(ctx) })
+			c.eventually("it is there", func() bool { return waiting(c.engine) == 1 })
+			cancel()
+			began := time.Now()
+			c.fails(soon(p, ended), ErrCanceled, context.Canceled)
+			return time.Since(began)
+		})
 	}
 	c.true(must(c.ep.Probe(c.patient())) > 0)
+}
+
+func TestWaitsDeadline(t *testing.T) {
+	for _, path := range []string{"tcp", "local"} {
+		c := (&place{t, path}).pair()
+		for what, wait := range c.waits() {
+			c.prompt(what, func() time.Duration {
+				began := time.Now()
+				ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+				defer cancel()
+				c.fails(wait(ctx), ErrTimedOut, context.DeadlineExceeded)
+				return time.Since(began)
+			})
+		}
+	}
 }
 
 func cancelByMask(p *place) {
@@ -188,16 +222,4 @@ func exceptionInCallback(p *place) {
 	err := handle(told[*Notification](p, c.ownerEvents))
 	c.true(err != nil && err.Error() == "of the user", err)
 	c.ok(handle(told[*Notification](p, c.ownerEvents)))
-}
-
-func TestLookupsDeadline(t *testing.T) {
-	for _, path := range []string{"tcp", "local"} {
-		c := (&place{t, path}).pair()
-		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
-		began := time.Now()
-		_, _, err := c.ep.Lookup(ctx, "never", Wait)
-		c.fails(err, ErrTimedOut, context.DeadlineExceeded)
-		c.true(time.Since(began) < time.Second, "of a busy machine; alone it takes less than 100 ms: ", time.Since(began))
-		cancel()
-	}
 }

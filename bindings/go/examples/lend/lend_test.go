@@ -72,6 +72,9 @@ func TestLend(t *testing.T) {
 
 // A loan outlives its lease while the borrower is there.
 func TestRenewal(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for longer than a lease")
+	}
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
