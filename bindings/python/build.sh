@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Sourced by run-hello.sh and run-tests.sh: installs the binding in the virtual environment $venv, which it makes.
+# Sourced by the scripts beside it: installs the binding in the virtual environment $venv, which it makes.
 . "$here/../common.sh"
 
 need python3
