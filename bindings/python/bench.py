@@ -56,7 +56,9 @@ def run_for(step: Callable[[], int], seconds: float) -> int:
 def bandwidth(ep: xfer.Endpoint, ref: xfer.Ref, seconds: float) -> float:
     places = offsets(LARGE)
     sources = itertools.cycle([bytes([i]) * LARGE for i in range(IN_FLIGHT)])
-    in_flight = collections.deque(ep.put(next(sources), ref, next(places)) for _ in range(IN_FLIGHT))
+    in_flight = collections.deque(
+        ep.put(next(sources), ref, next(places)) for _ in range(IN_FLIGHT)
+    )
 
     def step() -> int:
         moved = in_flight.popleft().result()

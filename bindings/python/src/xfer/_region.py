@@ -81,7 +81,7 @@ class MadeRegion(Region):
         self._start = weakref.ref(start)
         # Each view refers to `start`. The library unmaps the memory once the region is closed, so
         # that waits for the last view, also after the end of the engine.
-        weakref.finalize(start, lib.xfer_region_close, raw).atexit = False
+        weakref.finalize(start, lib.xfer_region_close, raw).atexit = False  # type: ignore[misc]
         self._memory = _view(start)
 
     def close(self) -> Operation[None]:
