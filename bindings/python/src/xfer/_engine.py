@@ -10,7 +10,7 @@ import json
 import os
 import warnings
 import weakref
-from typing import TYPE_CHECKING, Any, Callable
+from typing import Any, Callable
 
 from xfer import _errors, _values
 from xfer._buffers import writable
@@ -28,11 +28,8 @@ from xfer._operation import (
 from xfer._options import to_struct
 from xfer._region import Region, lend, make
 from xfer._values import Event, Id, Kind, Message, MessageInfo
-from xfer._waiting import Waiting
+from xfer._waiting import Loop, Waiting
 from xfer._xfer import ffi, lib
-
-if TYPE_CHECKING:
-    import asyncio
 
 BURST = 64  # events with one poll
 GROUP_MASK = ONE_WORD << GROUP_SHIFT & ONE_WORD
@@ -60,7 +57,8 @@ class Engine(Handle):
               event comes all the same. Without it such events are dropped
 
     Any thread may use an engine and all that belongs to it. The first `await` attaches it to the
-    running loop, whose thread takes the events from then on; threads without a loop wait beside.
+    running loop, of asyncio, uvloop or trio, whose thread takes the events from then on; threads
+    without a loop wait beside. What on_event raises there is logged: in trio by the logger "xfer".
     """
 
     def __init__(
@@ -114,10 +112,10 @@ class Engine(Handle):
             raise ValueError(f"a group is below {MAX_GROUP}")
         return group << GROUP_SHIFT | next(self._words)
 
-    def _attach(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _attach(self, loop: Loop) -> None:
         self._waiting.attach(loop)
 
-    def _runs_in(self, loop: asyncio.AbstractEventLoop) -> bool:
+    def _runs_in(self, loop: Loop) -> bool:
         return self._waiting.runs_in(loop)
 
     def _take(self) -> int:
