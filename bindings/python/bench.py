@@ -112,7 +112,8 @@ def latency(ep: xfer.Endpoint, ref: xfer.Ref, seconds: float) -> float:
 
 def pages(ep: xfer.Endpoint, ref: xfer.Ref, seconds: float) -> float:
     """The table is another one in each call, as those of requests are."""
-    memory, here = bytes(PAGE * PAGES), array("i", random.sample(range(PAGES), PAGES))
+    memory = random.randbytes(PAGE * PAGES)
+    here = array("i", random.sample(range(PAGES), PAGES))
     tables = [array("i", random.sample(range(REGION // PAGE), PAGES)) for _ in range(16)]
     there = itertools.cycle(tables)
     with ep.batch() as batch:

@@ -31,8 +31,10 @@ class Endpoint(Handle):
     timeout  deadline of the operation in seconds: TimedOut; None: the engine's, math.inf: none
     group    a number below 2**23 of the caller's, for Engine.cancel()
 
-    Again is raised where the endpoint is full; a ROOM event follows. The memory of a put, get or
-    send is lent until the operation is done, without a copy.
+    The memory of a put, get or send is lent until the operation is done, without a copy; what is
+    not C-contiguous is refused with BufferError. Raised by the call: Again where the endpoint is
+    full (a ROOM event follows), XferError (ERANGE) beyond what the ref names, AccessDenied, Closed.
+    Raised by the operation: Stale, Revoked, TimedOut, Canceled, PeerLost, Unreachable. Any thread.
     """
 
     def __init__(
@@ -130,7 +132,8 @@ class Endpoint(Handle):
     def get(
         self, into: Any, ref: Ref, offset: int = 0, *, timeout: float | None = None, group: int = 0
     ) -> Operation[int]:
-        """Reads as many bytes as `into` has. Gives their number."""
+        """Reads as many bytes as `into`, which is writable, has. Gives their number. If it fails
+        `into` may have been written in part."""
         start, length, held = writable(into)
         return Operation(self, bytes_moved, held, group)._begin(
             lib.xfer_get, self.raw, start, ref.raw, offset, length, options=op_options(timeout)
@@ -146,7 +149,7 @@ class Endpoint(Handle):
         group: int = 0,
     ) -> Operation[int]:
         """Adds to the 64-bit word at `offset`, which is divisible by 8, modulo 2**64. Gives the
-        word before, unsigned."""
+        word before, unsigned. XferError (EINVAL) at another offset."""
         return self._atomic(lib.XFER_ATOMIC_ADD, ref, offset, operand, 0, timeout, group)
 
     def compare_and_swap(
