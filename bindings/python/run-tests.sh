@@ -20,4 +20,6 @@ if [ -x "$venv/bin/mypy" ]; then
     MYPYPATH=src "$venv/bin/mypy" --cache-dir "$build/bindings/python/mypy" --no-error-summary src tests examples ./*.py
 fi
 "$venv/bin/python" -X dev -m pytest --quiet "$@"
-[ $# -gt 0 ] || bash "$here/run-package.sh" "$build"
+if [ $# -eq 0 ]; then
+    bash "$here/run-package.sh" "$build" || [ $? -eq 77 ] # what lacks there is no reason to skip what ran here
+fi
