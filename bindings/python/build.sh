@@ -21,10 +21,13 @@ get() { # packages
         "${install[@]}" "$@"
 }
 
+mkdir -p "$wheels"
+exec 9>"$wheels/.lock"
+flock 9 # two scripts may run at once, such as one that serves and one that fetches
 pins=$(cksum <"$here/constraints.txt")
 if [ "$pins" != "$(cat "$venv/complete" 2>/dev/null)" ]; then
     rm -rf "$venv"
-    mkdir -p "$venv" "$wheels"
+    mkdir -p "$venv"
     python3 -m venv "$venv"
     get scikit-build-core cffi || skip "scikit-build-core and cffi could not be fetched"
     echo "$pins" >"$venv/complete"
@@ -40,3 +43,4 @@ if [ "$now" != "$(cat "$venv/installed" 2>/dev/null)" ]; then
     "$venv/bin/pip" install --quiet --no-build-isolation --no-deps --no-index --force-reinstall "$copy"
     echo "$now" >"$venv/installed"
 fi
+exec 9>&-
