@@ -135,6 +135,9 @@ elif how == "collected":
     gc.collect()
 elif how == "loop":
     everything = asyncio.run(forget_in_a_loop())
+elif how == "trio":
+    import trio
+    everything = trio.run(forget_in_a_loop)
 elif how == "thread":
     threading.Thread(target=forget).start()
 elif how == "waiting":
@@ -144,8 +147,10 @@ print("last line")
 """
 
 
-@pytest.mark.parametrize("how", ["end", "collected", "loop", "thread", "waiting"])
+@pytest.mark.parametrize("how", ["end", "collected", "loop", "trio", "thread", "waiting"])
 def test_drop_without_close(path: str, how: str) -> None:
+    if how == "trio":
+        pytest.importorskip("trio")
     command = [sys.executable, "-X", "dev", "-c", FORGETS, PATHS[path], how]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr

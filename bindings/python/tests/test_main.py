@@ -77,7 +77,7 @@ def serving(server: list[str], root: Path) -> Iterator[str]:
             yield lines[1].split()[-1]
         finally:
             process.send_signal(signal.SIGTERM)
-        process.wait(PATIENCE)
+        assert process.wait(PATIENCE) == 0
 
 
 @pytest.mark.parametrize("server", ["python", "c"])

@@ -20,6 +20,7 @@ from xfer import (
     Engine,
     Event,
     Kind,
+    Status,
     TimedOut,
 )
 
@@ -38,6 +39,26 @@ def test_deadline_of_a_put(peer: Peer) -> None:
         assert not is_lent(buffer)
         stats = engine.stats()["put"]
         assert (stats["expired"], stats["failed"]) == (1, 0)
+
+
+@pytest.mark.parametrize("path", ["tcp"], indirect=True)
+def test_deadline_of_quiet_operations(peer: Peer) -> None:
+    told: list[Event] = []
+
+    def failed() -> dict[int, int]:
+        return {event.kind: event.status for event in told if event.status != Status.OK}
+
+    with Engine(told.append, transports="tcp") as engine, engine.endpoint(peer.uri) as ep:
+        ref = ep.lookup("pool").result(PATIENCE).ref
+        peer.stop()
+        ep.put_quiet(bytes(LARGE), ref, timeout=0.1)
+        ep.get_quiet(bytearray(8), ref, timeout=0.1)
+        ep.add_quiet(ref, 0, 1, timeout=0.1)
+        ep.send_quiet(b"late", timeout=0.1)
+        ep.notify_quiet(b"late", 1, timeout=0.1)
+        assert engine.wait_for(lambda: len(failed()) == 5, PATIENCE), told
+        assert set(failed().values()) == {Status.ETIMEDOUT}
+        assert isinstance(ep.flush().exception(PATIENCE), TimedOut)
 
 
 def test_wait_is_not_deadline_in_a_loop(any_pair: Pair) -> None:

@@ -4,11 +4,12 @@
     with xfer.Engine() as engine:
         ep = engine.endpoint("tcp://10.0.0.7:7000")
         found = ep.lookup("kv").result()
-        ep.put(memory, found.ref).result()      # or, in asyncio: await ep.put(memory, found.ref)
+        ep.put(memory, found.ref).result()      # or: await ep.put(memory, found.ref)
 
-A call that begins something returns an Operation: await it, or call its result(). Memory is lent
-without a copy until that is done. Errors are XferError, an OSError, with the library's status.
-Words and rules are those of include/xfer/xfer.h; times are in seconds, lengths in bytes.
+A call that begins something returns an Operation: await it in asyncio, uvloop or trio, or call
+its result(). Memory is lent without a copy until that is done. Errors are XferError, an OSError,
+with the library's status. Words and rules are those of include/xfer/xfer.h; times are in seconds,
+lengths in bytes.
 """
 
 from __future__ import annotations

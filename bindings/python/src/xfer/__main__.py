@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import signal
 import sys
 import time
@@ -70,7 +71,8 @@ def serve(engine: xfer.Engine, given: argparse.Namespace) -> None:
         uri = engine.listen(given.listen)
         print(f"serving {tree.files} files, {tree.length / 1e6:.1f} MB of {given.dir}")
         print(f"listening at {uri}", flush=True)
-        engine.wait_for(lambda: False)
+        with contextlib.suppress(KeyboardInterrupt):
+            engine.wait_for(lambda: False)
 
 
 def _interrupt(number: int, frame: Any) -> NoReturn:

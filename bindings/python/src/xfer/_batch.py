@@ -24,9 +24,10 @@ class Batch(Freed):
     """From Endpoint.batch(): filled, submitted, and submitted again.
 
     The memory of its entries is held for as long as they are in it, and touched only from submit()
-    to the end of that submit. What would reach beyond local memory is refused with XferError
-    (ERANGE), as is what would reach beyond what the ref names. One thread at a time, but for
-    cancel() and info.
+    to the end of that submit. Offsets, lengths and strides are in bytes. What would reach beyond
+    local memory is refused with XferError (ERANGE), as is what would reach beyond what the ref
+    names; a call that is refused has added nothing. While a submit is under way what would change
+    the batch raises XferError (EBUSY). One thread at a time, but for cancel() and info.
     """
 
     def __init__(self, ep: Endpoint, raw: Any) -> None:
@@ -273,6 +274,7 @@ class Batch(Freed):
 
     @property
     def info(self) -> BatchInfo:
+        """How far it is. Any thread."""
         raw = ffi.new("xfer_batch_info_t *")
         _errors.check(lib.xfer_batch_info(self.raw, raw, ffi.sizeof("xfer_batch_info_t")))
         inflight = raw.state == lib.XFER_BATCH_INFLIGHT

@@ -31,8 +31,10 @@ class Endpoint(Handle):
     timeout  deadline of the operation in seconds: TimedOut; None: the engine's, math.inf: none
     group    a number below 2**23 of the caller's, for Engine.cancel()
 
-    Again is raised where the endpoint is full; a ROOM event follows. The memory of a put, get or
-    send is lent until the operation is done, without a copy.
+    The memory of a put, get or send is lent until the operation is done, without a copy; what is
+    not C-contiguous is refused with BufferError. Raised by the call: Again where the endpoint is
+    full (a ROOM event follows), XferError (ERANGE) beyond what the ref names, AccessDenied, Closed.
+    Raised by the operation: Stale, Revoked, TimedOut, Canceled, PeerLost, Unreachable. Any thread.
     """
 
     def __init__(
@@ -130,7 +132,8 @@ class Endpoint(Handle):
     def get(
         self, into: Any, ref: Ref, offset: int = 0, *, timeout: float | None = None, group: int = 0
     ) -> Operation[int]:
-        """Reads as many bytes as `into` has. Gives their number."""
+        """Reads as many bytes as `into`, which is writable, has. Gives their number. If it fails
+        `into` may have been written in part."""
         start, length, held = writable(into)
         return Operation(self, bytes_moved, held, group)._begin(
             lib.xfer_get, self.raw, start, ref.raw, offset, length, options=op_options(timeout)
@@ -146,7 +149,7 @@ class Endpoint(Handle):
         group: int = 0,
     ) -> Operation[int]:
         """Adds to the 64-bit word at `offset`, which is divisible by 8, modulo 2**64. Gives the
-        word before, unsigned."""
+        word before, unsigned. XferError (EINVAL) at another offset."""
         return self._atomic(lib.XFER_ATOMIC_ADD, ref, offset, operand, 0, timeout, group)
 
     def compare_and_swap(
@@ -214,45 +217,84 @@ class Endpoint(Handle):
 
     # ---- quiet operations, and the flush that tells of them ----
 
-    def put_quiet(self, data: Any, ref: Ref, offset: int = 0, *, group: int = 0) -> None:
+    def put_quiet(
+        self,
+        data: Any,
+        ref: Ref,
+        offset: int = 0,
+        *,
+        timeout: float | None = None,
+        group: int = 0,
+    ) -> None:
         """A put that tells nothing if it ends well. The memory is lent until a flush() that begins
         after it is done. One that fails is told to on_event too."""
         start, length, held = readable(data)
-        self._begin_quiet(lib.xfer_put, start, ref.raw, offset, length, held=held, group=group)
+        args = start, ref.raw, offset, length
+        self._begin_quiet(lib.xfer_put, *args, held=held, timeout=timeout, group=group)
 
-    def get_quiet(self, into: Any, ref: Ref, offset: int = 0, *, group: int = 0) -> None:
+    def get_quiet(
+        self,
+        into: Any,
+        ref: Ref,
+        offset: int = 0,
+        *,
+        timeout: float | None = None,
+        group: int = 0,
+    ) -> None:
         """As put_quiet()."""
         start, length, held = writable(into)
-        self._begin_quiet(lib.xfer_get, start, ref.raw, offset, length, held=held, group=group)
+        args = start, ref.raw, offset, length
+        self._begin_quiet(lib.xfer_get, *args, held=held, timeout=timeout, group=group)
 
-    def add_quiet(self, ref: Ref, offset: int, operand: int, *, group: int = 0) -> None:
+    def add_quiet(
+        self,
+        ref: Ref,
+        offset: int,
+        operand: int,
+        *,
+        timeout: float | None = None,
+        group: int = 0,
+    ) -> None:
         """As put_quiet(); nobody is told the word before."""
-        self._begin_quiet(
-            lib.xfer_atomic, lib.XFER_ATOMIC_ADD, ffi.NULL, ref.raw, offset,
-            operand & 2**64 - 1, 0, group=group,
-        )  # fmt: skip
+        args = lib.XFER_ATOMIC_ADD, ffi.NULL, ref.raw, offset, operand & 2**64 - 1, 0
+        self._begin_quiet(lib.xfer_atomic, *args, timeout=timeout, group=group)
 
-    def send_quiet(self, data: Any, tag: int = 0, *, group: int = 0) -> None:
+    def send_quiet(
+        self, data: Any, tag: int = 0, *, timeout: float | None = None, group: int = 0
+    ) -> None:
         """As put_quiet()."""
         start, length, held = readable(data)
-        self._begin_quiet(lib.xfer_send, start, length, tag, held=held, group=group)
+        args = start, length, tag
+        self._begin_quiet(lib.xfer_send, *args, held=held, timeout=timeout, group=group)
 
-    def notify_quiet(self, data: Any, key: int, *, group: int = 0) -> None:
+    def notify_quiet(
+        self, data: Any, key: int, *, timeout: float | None = None, group: int = 0
+    ) -> None:
         """As put_quiet(); the data is copied."""
         start, length, _ = readable(data)
-        self._begin_quiet(lib.xfer_notify, start, length, key, group=group)
+        self._begin_quiet(lib.xfer_notify, start, length, key, timeout=timeout, group=group)
 
-    def _begin_quiet(self, function: Any, *args: Any, held: Any = None, group: int = 0) -> None:
+    def _begin_quiet(
+        self,
+        function: Any,
+        *args: Any,
+        held: Any = None,
+        timeout: float | None,
+        group: int,
+    ) -> None:
+        options = _QUIET if timeout is None else op_options(timeout, lib.XFER_FLAG_QUIET)
+        word = self._engine._word(group)
         if held is not None:  # first: whatever comes between must not free it
             self._quiet.append(held)
-        status = function(self.raw, *args, self._engine._word(group), _QUIET)
+        status = function(self.raw, *args, word, options)
         if status != lib.XFER_OK:
             self._quiet[:] = [lent for lent in self._quiet if lent is not held]
             _errors.check(status)
 
     def flush(self, timeout: float | None = None, group: int = 0) -> Operation[None]:
         """Waits for all that was begun with this handle before, and fails as the first of it that
-        failed since the last flush."""
+        failed since the last flush. After TimedOut or Canceled, which may be of the wait alone,
+        what quiet operations were lent stays so until a later flush."""
         flush = _Flush(self, group)
         flush._begin(lib.xfer_ep_flush, self.raw, ffi.NULL, options=op_options(timeout))
         return flush

@@ -10,7 +10,7 @@ import json
 import os
 import warnings
 import weakref
-from typing import TYPE_CHECKING, Any, Callable
+from typing import Any, Callable
 
 from xfer import _errors, _values
 from xfer._buffers import writable
@@ -28,11 +28,8 @@ from xfer._operation import (
 from xfer._options import to_struct
 from xfer._region import Region, lend, make
 from xfer._values import Event, Id, Kind, Message, MessageInfo
-from xfer._waiting import Waiting
+from xfer._waiting import Loop, Waiting
 from xfer._xfer import ffi, lib
-
-if TYPE_CHECKING:
-    import asyncio
 
 BURST = 64  # events with one poll
 GROUP_MASK = ONE_WORD << GROUP_SHIFT & ONE_WORD
@@ -60,7 +57,8 @@ class Engine(Handle):
               event comes all the same. Without it such events are dropped
 
     Any thread may use an engine and all that belongs to it. The first `await` attaches it to the
-    running loop, whose thread takes the events from then on; threads without a loop wait beside.
+    running loop, of asyncio, uvloop or trio, whose thread takes the events from then on; threads
+    without a loop wait beside. What on_event raises there is logged: in trio by the logger "xfer".
     """
 
     def __init__(
@@ -114,10 +112,10 @@ class Engine(Handle):
             raise ValueError(f"a group is below {MAX_GROUP}")
         return group << GROUP_SHIFT | next(self._words)
 
-    def _attach(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _attach(self, loop: Loop) -> None:
         self._waiting.attach(loop)
 
-    def _runs_in(self, loop: asyncio.AbstractEventLoop) -> bool:
+    def _runs_in(self, loop: Loop) -> bool:
         return self._waiting.runs_in(loop)
 
     def _take(self) -> int:
@@ -169,6 +167,7 @@ class Engine(Handle):
 
     @property
     def id(self) -> Id:
+        """Its identity, with an incarnation of this open."""
         raw = ffi.new("xfer_id_t *")
         _errors.check(lib.xfer_engine_id(self.raw, raw))
         return Id.of(raw)
@@ -221,6 +220,9 @@ class Engine(Handle):
         mode       permission bits of a UNIX socket's file; default 0o600
         advertise  comma list of URIs that peers should dial; "{port}" is the port that was bound
         user       comes back as `tag` of the PEER events of peers that were accepted here
+
+        XferError: EADDR (no such URI), EADDRINUSE, EAUTH (beyond loopback without a key),
+        EUNSUPPORTED (no transport of this engine serves it); AccessDenied, as of a low port.
         """
         flags = lib.XFER_LISTEN_INSECURE if insecure else 0
         options = struct("xfer_listen_options_t", flags=flags, mode=mode, user=user)
@@ -233,7 +235,8 @@ class Engine(Handle):
 
     def endpoint(self, uri: str | None = None, *, peer: Id | bytes | None = None) -> Endpoint:
         """A handle for the engine at `uri`, or at each address of a comma list; its first use
-        connects. With `peer`, an Id or its 16 bytes, for that engine wherever it is."""
+        connects. With `peer`, an Id or its 16 bytes, for that engine wherever it is. XferError:
+        EADDR, EUNSUPPORTED (no address is left that a transport of this engine dials)."""
         closed, out, error = Operation(self, nothing), ffi.new("xfer_ep_t **"), _errors.new_error()
         options = struct("xfer_ep_options_t", user=closed.word)
         who = ffi.new("xfer_id_t *")
@@ -250,6 +253,9 @@ class Engine(Handle):
         memory  a C-contiguous buffer; writable, if peers may write
         name    1 to 255 bytes, unique in the engine, for lookup(); default: none
         blob    shown to peers that look it up, at most 1024 bytes
+
+        BufferError if it is not contiguous, or read-only where peers may write; XferError: EEXIST
+        (the name), EMEMKIND (no transport serves that memory), E2BIG.
         """
         return lend(self, memory, name, access, blob)
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import math
+import sys
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Callable, Generic, TypeVar
 
@@ -14,6 +16,7 @@ from xfer._xfer import ffi, lib
 
 if TYPE_CHECKING:
     from xfer._engine import Engine
+    from xfer._waiting import Loop
 
 T = TypeVar("T")
 
@@ -54,10 +57,10 @@ def bytes_moved(event: Any) -> int:
 class Operation(Generic[T]):
     """What is under way, and ends with one event. It holds what it was lent until then.
 
-    `await` it in asyncio, or call result(). To cancel the task that awaits it, or the operation,
-    asks the library for an early end, once; CancelledError is raised when the event has come, so
-    that nothing touches the buffer any more. What ends otherwise than well raises XferError.
-    Nobody has to wait for it: it ends all the same.
+    `await` it in asyncio or trio, or call result(). To cancel the task (in trio the scope) that
+    awaits it, or the operation, asks the library for an early end, once; CancelledError (in trio
+    Cancelled) is raised when the event has come, so that nothing touches the buffer any more. What
+    ends otherwise than well raises XferError. Nobody has to wait for it: it ends all the same.
     """
 
     __slots__ = (
@@ -88,7 +91,7 @@ class Operation(Generic[T]):
         self._done = self._canceled = False
         self._result: T | None = None
         self._error: _errors.XferError | None = None
-        self._waiters: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
+        self._waiters: list[tuple[Loop, Callable[[], Any]]] = []
 
     def _call(self, function: Any, *args: Any, error: Any = None) -> Operation[T]:
         """Calls what begins it. Another thread may take its event before the call returns."""
@@ -140,16 +143,21 @@ class Operation(Generic[T]):
 
     def __await__(self) -> Generator[Any, None, T]:
         if not self._done:
-            yield from self._wait_in_loop()
+            yield from self._wait_in_trio() if in_trio() else self._wait_in_asyncio()
         return self._get()
 
-    def _wait_in_loop(self) -> Generator[Any, None, None]:
+    def _wait_in_trio(self) -> Generator[Any, None, None]:
+        from xfer import _trio  # noqa: PLC0415 (only where trio is)
+
+        return _trio.wait(self).__await__()
+
+    def _wait_in_asyncio(self) -> Generator[Any, None, None]:
         loop = asyncio.get_running_loop()
         self._engine._attach(loop)
         interrupted = None
         while not self._done:
             future = loop.create_future()
-            waiter = (loop, future)
+            waiter = (loop, functools.partial(wake, future))
             self._waiters.append(waiter)
             if self._done:  # by another thread, which may not have seen the waiter
                 break
@@ -180,12 +188,18 @@ class Operation(Generic[T]):
     def _finish(self, error: _errors.XferError | None) -> None:
         self._error, self._owner, self._held, self._done = error, None, None, True
         while self._waiters:
-            loop, future = self._waiters.pop()
+            loop, wakes = self._waiters.pop()
             if self._engine._runs_in(loop):
-                wake(future)
+                wakes()
             else:
                 with contextlib.suppress(RuntimeError):  # closed: nobody waits there any more
-                    loop.call_soon_threadsafe(wake, future)
+                    loop.call_soon_threadsafe(wakes)
+
+
+def in_trio() -> bool:
+    """Whether the caller is a task of trio, which says so by sniffio."""
+    sniffio = sys.modules.get("sniffio")
+    return sniffio is not None and sniffio.thread_local.name == "trio"
 
 
 def wake(future: asyncio.Future[None]) -> None:

@@ -36,7 +36,8 @@ def to_struct(options: dict[str, Any]) -> tuple[Any, list[Any]]:
             _errors.check(lib.xfer_engine_option_set(given, name.encode(), lent, error), error)
         held.append(lent)
     if given.dispatch not in (0, lib.XFER_DISPATCH_POLL):
-        raise _errors.of_status(lib.XFER_EUNSUPPORTED, "dispatch: from Python it is always poll")
+        text = "dispatch: from Python it is always poll; a wheel has a libuv of its own, so that no"
+        raise _errors.of_status(lib.XFER_EUNSUPPORTED, f"{text} uv_loop_t can be shared with it")
     given.dispatch = lib.XFER_DISPATCH_POLL
     return given, held
 

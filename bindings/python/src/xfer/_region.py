@@ -43,6 +43,7 @@ class Region(Handle):
 
     @property
     def info(self) -> RegionInfo:
+        """Where it lies, and how it is lent."""
         raw = ffi.new("xfer_region_info_t *")
         _errors.check(lib.xfer_region_info(self.raw, raw, ffi.sizeof("xfer_region_info_t")))
         where = raw.address, raw.length, raw.id, raw.generation
@@ -51,8 +52,9 @@ class Region(Handle):
     def grant(
         self, access: int, offset: int = 0, length: int | None = None, lease: float | None = None
     ) -> Grant:
-        """A ref of a part with its own access, whatever that of the region is, and with its own
-        lease in seconds; default: no lease."""
+        """A ref of `length` bytes from `offset`, default: to the end, with its own access, whatever
+        that of the region is, and with its own lease in seconds, default: none. XferError: ERANGE
+        beyond the region, EINVAL without access; BufferError to write to read-only memory."""
         if access & _WRITES and not self._writes:
             raise BufferError("the memory of the region is read-only")
         ended = Operation(self._engine, nothing)
@@ -81,7 +83,7 @@ class MadeRegion(Region):
         self._start = weakref.ref(start)
         # Each view refers to `start`. The library unmaps the memory once the region is closed, so
         # that waits for the last view, also after the end of the engine.
-        weakref.finalize(start, lib.xfer_region_close, raw).atexit = False
+        weakref.finalize(start, lib.xfer_region_close, raw).atexit = False  # type: ignore[misc]
         self._memory = _view(start)
 
     def close(self) -> Operation[None]:

@@ -133,10 +133,12 @@ class Id(NamedTuple):
         return str(ffi.string(text).decode())
 
     def to_c(self) -> Any:
+        """An xfer_id_t * for calls of xfer._xfer.lib."""
         return ffi.new("xfer_id_t *", self._asdict())
 
     @classmethod
     def of(cls, raw: Any) -> Id:
+        """A copy of an xfer_id_t."""
         return cls(ffi.buffer(raw.bytes)[:], raw.incarnation)
 
     @classmethod
@@ -186,12 +188,14 @@ class Ref:
 
     @classmethod
     def parse(cls, text: str) -> Ref:
+        """Reads what str() wrote."""
         raw = ffi.new("xfer_ref_t *")
         _errors.check(lib.xfer_ref_parse(text.encode(), raw))
         return cls.of(raw)
 
     @property
     def info(self) -> RefInfo:
+        """What it says of itself; whether it is still valid only its owner knows."""
         raw = ffi.new("xfer_ref_info_t *")
         _errors.check(lib.xfer_ref_info(self.raw, raw, ffi.sizeof("xfer_ref_info_t")))
         owner, access = Id.of(raw.owner), Access(raw.access)
@@ -255,8 +259,10 @@ class PeerInfo(NamedTuple):
 
 
 class RegionInfo(NamedTuple):
+    """Where a region lies, and how it is lent."""
+
     address: int
-    length: int
+    length: int  # bytes
     id: int
     generation: int
     access: Access

@@ -4,18 +4,28 @@ threads that wait, for all of them."""
 
 from __future__ import annotations
 
-import asyncio
 import collections
 import os
 import select
 import threading
 import time
-from typing import Any, Callable
+from typing import Any, Callable, Protocol
 
 from xfer import _errors
 from xfer._xfer import lib
 
 CLOSED_LOOP = 0.5  # seconds after which a thread sees that the loop it waits for is closed
+
+
+class Loop(Protocol):
+    """What is used of a loop of asyncio or uvloop; of trio _trio.Run is one."""
+
+    def is_running(self) -> bool: ...
+    def is_closed(self) -> bool: ...
+    def add_reader(self, fd: int, callback: Callable[[], Any], /) -> Any: ...
+    def remove_reader(self, fd: int, /) -> Any: ...
+    def call_soon(self, callback: Callable[..., Any], /, *args: Any) -> Any: ...
+    def call_soon_threadsafe(self, callback: Callable[..., Any], /, *args: Any) -> Any: ...
 
 
 class Waiting:
@@ -26,7 +36,7 @@ class Waiting:
     def __init__(self, raw: Any, fd: int, take: Callable[[], int]) -> None:
         self._raw, self._fd, self._take = raw, fd, take
         self._pid, self._over = os.getpid(), False
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop: Loop | None = None
         self._loop_thread = 0
         self._poll = select.poll()  # a signal interrupts it, but no wait in the library
         self._poll.register(fd, select.POLLIN)
@@ -109,10 +119,10 @@ class Waiting:
             self._loop = None
         return self._loop is None
 
-    def runs_in(self, loop: asyncio.AbstractEventLoop) -> bool:
+    def runs_in(self, loop: Loop) -> bool:
         return self._loop is loop and threading.get_ident() == self._loop_thread
 
-    def attach(self, loop: asyncio.AbstractEventLoop) -> None:
+    def attach(self, loop: Loop) -> None:
         """Called in the loop's thread. If another loop runs that has the events it keeps them."""
         self._check_fork()
         with self._turn:

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the C module xfer._xfer from the installed headers themselves: no declaration is copied.
+
+Usage: generate.py HEADERS VERSION OUTPUT, of the folder that has xfer.h, of the library, and the C
+file. Each header marks the part that cffi can read; only the export token is taken out of it. In
+API mode the C compiler then checks every type, size and constant against the same headers.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import cffi
+
+# Page tables are checked before a batch takes them: nothing else bounds a number of a local page.
+MAX_PAGE = """
+static uint64_t xfer_py_max_page(const void *pages, uint32_t size, uint64_t count) {
+    uint64_t most = 0;
+    for (uint64_t i = 0; i < count; i++) {
+        const uint64_t page =
+            size == 4 ? ((const uint32_t *)pages)[i] : ((const uint64_t *)pages)[i];
+        if (page > most) most = page;
+    }
+    return most;
+}
+"""
+
+
+def declarations(header: str) -> str:
+    _, begin, rest = header.partition("/* cdef:begin */")
+    region, end, _ = rest.partition("/* cdef:end */")
+    if not begin or not end:
+        raise ValueError("a header without its cdef region")
+    return region.replace("XFER_API ", "")
+
+
+def check_version(version_h: str, library: str) -> None:
+    """The headers and the library that pkg-config names must be of one version."""
+    numbers = re.findall(r"define XFER_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", version_h)
+    header = ".".join(numbers)
+    if header != library:
+        sys.exit(f"the headers are of libxfer {header}, the library is {library}")
+
+
+def main(headers: Path, version: str, output: str) -> None:
+    check_version((headers / "version.h").read_text("utf-8"), version)
+    ffi = cffi.FFI()
+    # What the region cannot hold: the C compiler fills in the value.
+    ffi.cdef("#define XFER_VERSION ...")
+    for header in ("xfer.h", "text.h"):
+        ffi.cdef(declarations((headers / header).read_text("utf-8")))
+    ffi.cdef("uint64_t xfer_py_max_page(const void *pages, uint32_t size, uint64_t count);")
+    ffi.set_source("xfer._xfer", "#include <xfer/text.h>" + MAX_PAGE)
+    ffi.emit_c_code(output)
+
+
+main(Path(sys.argv[1]), *sys.argv[2:4])

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The same objects in asyncio's own loop, in uvloop, and in trio."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Coroutine, Iterator
+from typing import Any, Callable
+
+import pytest
+from conftest import ANYWHERE, PATIENCE, Pair, Peer, is_lent, run
+
+from xfer import Canceled, Engine, Event, Kind, NotFound
+
+LARGE = 16 << 20
+
+
+class Asyncio:
+    """Runs coroutines, together and canceled, with one loop."""
+
+    @staticmethod
+    def run(main: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+        return run(main())
+
+    @staticmethod
+    async def together(*works: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+        await asyncio.gather(*(work() for work in works))
+
+    @staticmethod
+    async def canceled(work: Callable[[], Coroutine[Any, Any, Any]], begun: Any) -> None:
+        """Cancels it once begun() is true."""
+        task = asyncio.ensure_future(work())
+        while not begun():
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+
+class Uvloop(Asyncio):
+    @staticmethod
+    def run(main: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+        uvloop = pytest.importorskip("uvloop")
+        return uvloop.run(asyncio.wait_for(main(), PATIENCE))
+
+
+class Trio:
+    @staticmethod
+    def run(main: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+        trio = pytest.importorskip("trio")
+
+        async def in_time() -> Any:
+            with trio.fail_after(PATIENCE):
+                return await main()
+
+        return trio.run(in_time)
+
+    @staticmethod
+    async def together(*works: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+        import trio
+
+        async with trio.open_nursery() as nursery:
+            for work in works:
+                nursery.start_soon(work)
+
+    @staticmethod
+    async def canceled(work: Callable[[], Coroutine[Any, Any, Any]], begun: Any) -> None:
+        import trio
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(work)
+            while not begun():
+                await trio.lowlevel.checkpoint()
+            nursery.cancel_scope.cancel()
+
+
+LOOPS: dict[str, Any] = {"asyncio": Asyncio, "uvloop": Uvloop, "trio": Trio}
+
+
+@pytest.fixture(params=LOOPS)
+def loop(request: pytest.FixtureRequest) -> Iterator[Any]:
+    if request.param != "asyncio":
+        pytest.importorskip(request.param)
+    yield LOOPS[request.param]
+
+
+def test_awaited(loop: Any, any_pair: Pair) -> None:
+    async def puts(i: int) -> None:
+        for _ in range(20):
+            assert await any_pair.ep.put(bytes([i]) * 8, any_pair.ref, 8 * i) == 8
+
+    async def main() -> None:
+        await loop.together(*(lambda i=i: puts(i) for i in range(1, 21)))
+        with pytest.raises(NotFound):
+            await any_pair.ep.lookup("nothing")
+
+    loop.run(main)
+    assert any_pair.memory[8:168] == b"".join(bytes([i]) * 8 for i in range(1, 21))
+
+
+@pytest.mark.parametrize("path", ["tcp"], indirect=True)
+def test_canceled_while_under_way(loop: Any, peer: Peer) -> None:
+    """The peer is stopped: the end of the task waits for that of the put."""
+
+    async def main() -> None:
+        async with Engine(transports="tcp") as engine, engine.endpoint(peer.uri) as ep:
+            ref = (await ep.lookup("pool")).ref
+            peer.stop()
+            buffer, put = bytearray(LARGE), list[Any]()
+
+            async def work() -> None:
+                put.append(ep.put(buffer, ref))
+                try:
+                    await put[0]
+                finally:
+                    assert put[0].done() and not is_lent(buffer)
+
+            await loop.canceled(work, lambda: put and put[0]._waiters)
+            assert isinstance(put[0].exception(), Canceled) and not is_lent(buffer)
+            peer.go_on()
+            await ep.put(b"after", ref)
+
+    loop.run(main)
+
+
+def test_ended_by_a_thread(loop: Any, engine: Engine) -> None:
+    """What another thread cancels wakes the task, and so does the close by one."""
+    other = Engine()
+
+    async def main() -> None:
+        for end in (received.cancel, other.close):
+            thread = threading.Thread(target=end)
+            thread.start()
+            with pytest.raises(Canceled):
+                await (received if end == received.cancel else last)
+            thread.join()
+
+    received, last = engine.recv(8), other.recv(8)
+    loop.run(main)
+    other.close().result(PATIENCE)
+
+
+def test_one_loop_after_the_other(pair: Pair) -> None:
+    """Each takes the events while it runs, then threads do."""
+
+    async def main() -> None:
+        await pair.ep.put(b"12345678", pair.ref)
+
+    for _ in range(2):
+        for loop in LOOPS.values():
+            try:
+                loop.run(main)
+            except pytest.skip.Exception:
+                continue
+            assert pair.ep.put(b"12345678", pair.ref).result(PATIENCE) == 8
+
+
+def test_told_in_the_loop(loop: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """What on_event raises is logged, and the next event comes all the same."""
+    told: list[bytes] = []
+
+    def on_event(event: Event) -> None:
+        if event.kind == Kind.NOTIFY:
+            told.append(event.data)
+            if event.data == b"first":
+                raise ValueError("of the user")
+
+    async def main() -> None:
+        uri = owner.listen(ANYWHERE)
+        async with owner, Engine() as engine, engine.endpoint(uri) as ep:
+            received = owner.recv(8)
+            for data in (b"first", b"second"):
+                await ep.notify(data, 1)
+            await ep.send(b"last")
+            await received
+
+    owner = Engine(on_event)
+    with caplog.at_level(logging.ERROR):
+        loop.run(main)
+    assert told == [b"first", b"second"]
+    assert [str(record.exc_info[1]) for record in caplog.records if record.exc_info] == [
+        "of the user"
+    ]
