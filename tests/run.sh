@@ -80,8 +80,10 @@ build() { # preset, budget [targets]
 default_suites() { # arguments of ctest
     local interop=60
     local consumer=240
+    local clients=1200
     [ "$mode" = --all ] && interop=900 # with an earlier release, whose library is built first
     [ "$mode" = --all ] && consumer=1800 # with a newcomer's clone, whose library is built
+    [ "$mode" = --all ] && clients=3600 # with models, and a sanitizer's build of the crates
     suite abi 40 gcc tests/abi -j 2 "$@"
     suite lint 600 gcc tests/lint "$@"
     suite consumer $consumer gcc tests/consumer "$@"
@@ -97,7 +99,7 @@ default_suites() { # arguments of ctest
     suite faults 180 gcc tests/faults -j 2 "$@"
     suite examples 150 gcc examples "$@"
     suite hello 400 gcc tests/hello "$@"
-    suite clients 900 gcc tests/clients "$@"
+    suite clients $clients gcc tests/clients "$@"
     suite quickstart 90 gcc tests/quickstart "$@"
     suite perf 90 gcc tests/perf "$@"
     suite cuda 120 gcc tests/cuda "$@"
