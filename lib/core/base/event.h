@@ -41,32 +41,66 @@ protected:
 
 using EventList = List<EventNode, EventNode>;
 
-// From the loops to the dispatching side. Thread: any.
+// How many events wait in the two halves of an EventQueue. Who takes the last one looks at what has
+// come before it sleeps, and who pushes looks, after it has, whether it was the last: the two do
+// not both miss the other. Nor do who enters a poll and then asks for the size, and who pushes and
+// then looks whether somebody polls.
+template <template <typename> typename Atomic = std::atomic>
+class EventCounts {
+public:
+    // With the lock. True: there was nothing, so that who waits must be woken.
+    bool came(uint64_t count) {
+        const uint64_t before = come_.load(std::memory_order_relaxed);
+        come_.store(before + count);
+        return before == 0 && taken_.load() == 0;
+    }
+    bool has_come() const { return come_.load(std::memory_order_relaxed) != 0; }
+    // With the lock, when none is left of those before. Who asks for the size finds them in one
+    // half at least.
+    void take() {
+        taken_.store(come_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+        come_.store(0);
+    }
+    void popped() {
+        const uint64_t left = taken_.load(std::memory_order_relaxed) - 1;
+        taken_.store(left, left ? std::memory_order_relaxed : std::memory_order_seq_cst);
+    }
+    uint64_t size() const { return come_.load() + taken_.load(); }
+
+private:
+    Atomic<uint64_t> come_{}, taken_{};
+};
+
+// From the loops to the dispatching side, which takes all that has come at once, and then one by
+// one. Thread: any may push and ask for the size; one at a time pops.
 class EventQueue {
 public:
     // True if the queue was empty: who waits must be woken.
     bool push(EventList &events, uint64_t count) {
         std::lock_guard lock(mutex_);
-        bool was_empty = list_.empty();
-        list_.append(events);
-        count_.fetch_add(count);
-        return was_empty;
+        come_.append(events);
+        return counts_.came(count);
     }
     EventNode *pop() {
-        if (size() == 0) return nullptr;
-        std::lock_guard lock(mutex_);
-        EventNode *node = list_.pop_front();
-        if (node) count_.fetch_sub(1, std::memory_order_relaxed);
-        return node;
+        if (taken_.empty() && !take()) return nullptr;
+        counts_.popped();
+        return taken_.pop_front();
     }
-    // Sequentially consistent, as the push: who enters a poll and then looks here, and who pushes
-    // and then looks whether somebody polls, do not both miss the other.
-    uint64_t size() const { return count_.load(); }
+    uint64_t size() const { return counts_.size(); }
 
 private:
+    bool take() {
+        if (!counts_.has_come()) return false;
+        std::lock_guard lock(mutex_);
+        taken_.append(come_);
+        counts_.take();
+        return true;
+    }
+
     std::mutex mutex_;
-    EventList list_;
-    std::atomic<uint64_t> count_{0};
+    EventList come_;
+    EventList taken_;
+    EventCounts<> counts_;
 };
 
 }  // namespace xfer

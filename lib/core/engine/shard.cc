@@ -208,7 +208,7 @@ void Shard::operation_ended(Endpoint &ep) {
 
 // Without memory the next one that ends tells it.
 void Shard::tell_room(Endpoint &ep) {
-    if (ep.room_wanted.exchange(false) &&
+    if (ep.room_wanted.load() && ep.room_wanted.exchange(false) &&
         !catch_bad_alloc([&] { outbox.notify(ep, XFER_EVENT_ROOM, {}); }))
         ep.room_wanted.store(true);
 }
