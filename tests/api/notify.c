@@ -262,6 +262,38 @@ static void test_refused(void **state) {
     assert_int_equal(count_events(pair.server, XFER_EVENT_NOTIFY, ANY_USER), 1);
 }
 
+/* The refusal comes while the rest is on its way out, and others make the engine look at what has
+ * left meanwhile. */
+static void test_refused_before_all_has_left(void **state) {
+    const uint64_t length = 7 << 20;
+    Pair pair;
+    pair_open(&pair, *state, length);
+    uint8_t *local = test_memory(length);
+    xfer_batch_t *batch = open_batch(pair.ep);
+    xfer_region_t *other = open_region(pair.server, "other", XFER_WRITE, test_memory(4096), 4096);
+    xfer_ref_t stale = look_up(pair.client, pair.ep, "other");
+    assert_status(xfer_batch_put(batch, local, &stale, 0, 4), XFER_OK);
+    assert_status(xfer_batch_put(batch, local, &pair.ref, 0, length), XFER_OK);
+    assert_status(xfer_region_close(other), XFER_OK);
+    wait_closed(pair.server, other);
+    for (uint64_t round = 0; round < 20; round++) {
+        xfer_event_t event;
+        assert_status(submit_with(batch, round, 1), XFER_OK);
+        do {
+            assert_status(xfer_notify(pair.ep, NULL, 0, 1000, 2, NULL), XFER_OK);
+            wait_event(pair.client, XFER_EVENT_NOTIFIED, 2, kPatience);
+        } while (!take_event(pair.client, XFER_EVENT_BATCH, 1, &event));
+        assert_status(event.status, XFER_ESTALE);
+        assert_true(event.flags & XFER_FENCED);
+        xfer_event_t told;
+        do
+            told = wait_event(pair.server, XFER_EVENT_NOTIFY, ANY_USER, kPatience);
+        while (told.tag == 1000);
+        assert_int_equal(told.tag, round);
+        assert_status(told.status, XFER_ESTALE);
+    }
+}
+
 /* From the moment in which the owner is told that it failed, nothing of it lands. */
 static uint8_t *as_told;
 static _Atomic uint64_t
@@ -569,6 +601,7 @@ static const struct CMUnitTest tests[] = {
     EACH_DISPATCH(test_behind_reads),
     EACH_DISPATCH(test_empty_batch),
     EACH_DISPATCH(test_refused),
+    EACH_DISPATCH(test_refused_before_all_has_left),
     EACH_MODE(test_canceled),
     EACH_MODE(test_initiator_dies),
     EACH_MODE(test_counter),

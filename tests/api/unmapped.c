@@ -257,9 +257,31 @@ static void test_local_piece(void **state) {
     end(&scene);
 }
 
+/* What was sent instead is not what the owner is told of. */
+static void test_local_notified(void **state) {
+    Scene scene;
+    scene_open(&scene, state);
+    for (uint64_t length = kSmall; length <= kLength; length *= 256) {
+        xfer_batch_t *batch;
+        const xfer_submit_options_t options = {
+            .size = sizeof options, .flags = XFER_SUBMIT_NOTIFY, .notify_key = 1};
+        uint8_t *missing = missing_memory(length);
+        assert_status(xfer_batch_open(scene.ep, NULL, &batch, NULL), XFER_OK);
+        assert_status(xfer_batch_put(batch, missing, &scene.gone, 0, length), XFER_OK);
+        assert_status(xfer_batch_submit(batch, length, &options), XFER_OK);
+        const xfer_event_t event = wait_event(scene.host, XFER_EVENT_BATCH, length, kPatience);
+        assert_status(event.status, XFER_EIO);
+        assert_int_equal(event.flags, XFER_FENCED); /* nobody was told that it is well */
+        assert_status(xfer_batch_close(batch), XFER_OK);
+        goes_on(&scene);
+    }
+    end(&scene);
+}
+
 static const struct CMUnitTest tests[] = {
-    EACH_DISPATCH(test_region), EACH_DISPATCH(test_in_a_stream), ONE_MODE(test_half),
-    EACH_DISPATCH(test_local),  EACH_DISPATCH(test_local_small), ONE_MODE(test_local_piece),
+    EACH_DISPATCH(test_region),    EACH_DISPATCH(test_in_a_stream), ONE_MODE(test_half),
+    EACH_DISPATCH(test_local),     EACH_DISPATCH(test_local_small), ONE_MODE(test_local_piece),
+    ONE_MODE(test_local_notified),
 };
 
 TEST_MAIN_AFTER(tests, peer_role("own", own))

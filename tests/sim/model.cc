@@ -248,9 +248,7 @@ void Model::ended(const xfer_event_t &event, Who &by) {
         received(event, *operation, by);
     else if (event.status == XFER_OK)
         check_success(*operation);
-    if (operation->notifies && operation->told && event.status == XFER_OK &&
-        operation->told_status != XFER_OK)
-        violated(named(*operation) + " ends well, and its owner was told that it failed");
+    if (operation->notifies) check_told(*operation);
     if (operation->buffer) std::memset(operation->buffer, kPoison, operation->length);
 }
 

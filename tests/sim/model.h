@@ -209,6 +209,7 @@ private:
     void note_failure(const ModelOperation &operation);
     void ended_quietly(ModelOperation &operation);
     void check_rest(const ModelOperation &operation);
+    void check_told(const ModelOperation &operation);
     void check_flags(const ModelOperation &operation);
     void check_time(const ModelOperation &operation, const Who &by);
     void check_reason(const ModelOperation &operation, const Who &by);

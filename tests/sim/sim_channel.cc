@@ -229,9 +229,12 @@ void SimChannel::leave_part(uint64_t room) {
     const uint64_t region = item.head.access.region;
     Op *const whole = part.last ? item.op : nullptr;
     if (whole && item.blank) whole->notifies = false;
+    if (part.last && item.follows) item.follows->left = true;
     if (part.last) queue_.pop_front();
-    if (whole) whole->left = true;
-    if (whole && whole->notifies) add_notify(*whole);
+    if (whole && whole->notifies)
+        add_notify(*whole);
+    else if (whole)
+        whole->left = true;
     dispatch(std::move(part));
     if (!retired) return;
     quiet_.push_back(region);
@@ -239,8 +242,9 @@ void SimChannel::leave_part(uint64_t room) {
 }
 
 // Right behind the put that it belongs to.
-void SimChannel::add_notify(const Op &op) {
+void SimChannel::add_notify(Op &op) {
     Leaving notify;
+    notify.follows = &op;
     notify.head.kind = Head::control;
     Frame &frame = notify.head.frame;
     frame.type = FrameType::notify;
@@ -474,6 +478,8 @@ uint64_t SimChannel::apply_incoming(const Head &head) {
 
 void SimChannel::done(Op &op, Status status) {
     op.ListNode<InPath>::unlink();
+    for (Leaving &item : queue_)
+        if (item.follows == &op) item.follows = nullptr;
     --count_;
     path_sink_->on_done(op, status);
 }
@@ -489,8 +495,12 @@ bool SimChannel::cancel(Op &op) {
     }
     op.canceled = true;
     if (op.sent) {
-        for (Leaving &item : queue_)
+        for (Leaving &item : queue_) {
             if (item.op == &op) item.blank = true;
+            if (item.follows != &op) continue;
+            store<uint64_t>(&*item.head.bytes.end() - kCountBytes, UINT64_MAX);
+            op.notifies = false;
+        }
         if (in_.open && in_.head.kind == Head::answer && &asked_.front() == &op) in_.discard = true;
         return true;
     }

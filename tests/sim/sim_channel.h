@@ -82,6 +82,7 @@ private:
     struct Leaving {
         Head head;
         Op *op = nullptr;           // whose payload it is
+        Op *follows = nullptr;      // of a notify: the put that has no answer yet
         std::vector<iovec> ranges;  // of the payload
         uint64_t left = 0;          // bytes that have left
         bool begun = false, blank = false, retired = false;
@@ -100,13 +101,13 @@ private:
 
     Break breaks_at(ChannelStep step);
     void put_in(Head head) {
-        queue_.push_back({std::move(head), nullptr, {}, 0, false, false, false});
+        queue_.push_back({std::move(head), nullptr, nullptr, {}, 0, false, false, false});
     }
     void pump();
     bool may_leave() const;
     void leave_part(uint64_t room);
     void begin(Leaving &item);
-    void add_notify(const Op &op);
+    void add_notify(Op &op);
     void copy_payload(Leaving &item, std::vector<uint8_t> &out, uint64_t bytes);
     bool spoil(const Leaving &item, std::vector<uint8_t> &payload);
     void dispatch(Part part);

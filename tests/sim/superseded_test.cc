@@ -245,3 +245,54 @@ TEST_CASE("no more notifications than may begin are told of a superseded connect
         CHECK(a.put(ep, data.data(), 0, data.size(), 50) == XFER_OK);
     });
 }
+
+// What waits for its turn behind all that may begin has no number on the next connection yet.
+TEST_CASE("notifications that wait when their connection is superseded") {
+    constexpr uint64_t kCount = 600, kEach = 1'000, kFirst = 1'000;
+    with_seeds(8, [](World &world) {
+        Host a(world, kA), b(world, kB);
+        xfer_ep_t *back = b.open(kA);
+        REQUIRE(b.lookup(back, 1) == XFER_OK);
+        std::map<uint64_t, Status> told;
+        b.on_notify = [&](const xfer_event_t &event) {
+            CHECK(told.emplace(event.tag, event.status).second);
+        };
+        std::vector<xfer_ep_t *> eps;
+        for (int i = 0; i < 10; ++i)
+            eps.push_back(a.open(kB));
+        REQUIRE(a.lookup(eps[0], 1) == XFER_OK);
+        world.net.bytes_per_second = 200'000;
+        world.net.window = 3'000;
+        world.net.linger_max = 100 * kNsPerMs;
+        const std::vector<uint8_t> from(kEach, 3);
+        std::vector<xfer_batch_t *> batches(kCount);
+        for (uint64_t i = 0; i < kCount; ++i) {
+            REQUIRE(xfer_batch_open(eps[i / 60], nullptr, &batches[i], nullptr) == XFER_OK);
+            REQUIRE(xfer_batch_put(batches[i], from.data(), &a.ref, i * kEach, kEach) == XFER_OK);
+            xfer_submit_options_t options{};
+            options.size = sizeof options;
+            options.flags = XFER_SUBMIT_NOTIFY;
+            options.notify_key = kFirst + i;
+            a.expect(kFirst + i);
+            REQUIRE(xfer_batch_submit(batches[i], kFirst + i, &options) == XFER_OK);
+        }
+        REQUIRE(world.world.run_until([&] { return told.size() > 3; }, kSecond));
+        for (auto &[number, channel] : world.net.channels)
+            if (channel->transport().number == b.process->number) channel->cut();
+        REQUIRE(world.world.run_until([&] { return b.downs > 0; }, kSecond));
+        b.expect(3);
+        REQUIRE(xfer_ep_connect(back, 3, nullptr) == XFER_OK);
+        CHECK(b.wait(3) == XFER_OK);
+        world.net.window = 1 << 20;
+        world.world.run_until([&] { return a.pending == 0; }, 60 * kSecond);
+        for (uint64_t i = kFirst; i < kFirst + kCount; ++i) {
+            CAPTURE(i);
+            REQUIRE(a.done.contains(i));
+            const Status status = a.done[i].status;
+            CHECK((status == XFER_OK || status == XFER_EPEERLOST));
+            if (status == XFER_OK) CHECK(told[i] == XFER_OK);
+        }
+        for (xfer_batch_t *batch : batches)
+            xfer_batch_close(batch);
+    });
+}

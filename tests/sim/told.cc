@@ -30,8 +30,7 @@ void Model::notified(const xfer_event_t &event, Who &at) {
         violated(named(*operation) + ": its notification has other bytes");
     operation->told = true;
     operation->told_status = event.status;
-    if (operation->ended && operation->status == XFER_OK && event.status != XFER_OK)
-        violated(named(*operation) + " ended well, and its owner is told that it failed");
+    check_told(*operation);
     if (operation->kind == ModelOperation::notify && operation->ended &&
         operation->status != XFER_OK && (operation->flags & XFER_FENCED))
         violated(named(*operation) + " ended FENCED, and then it was told");
@@ -42,6 +41,18 @@ void Model::notified(const xfer_event_t &event, Who &at) {
         if (entry.landed != entry.length)
             violated(named(*operation) + " is told, and not all of its data are there");
     }
+}
+
+// What a cancel, a deadline or an end may have come too late for, a refusal has not.
+void Model::check_told(const ModelOperation &operation) {
+    if (!operation.told || !operation.ended) return;
+    if (operation.status == XFER_OK && operation.told_status != XFER_OK)
+        violated(named(operation) + " ends well, and its owner is told that it failed");
+    const Status status = operation.status;
+    const bool late =
+        status == XFER_ECANCELED || status == XFER_ETIMEDOUT || status == XFER_EPEERLOST;
+    if (status != XFER_OK && !late && operation.told_status == XFER_OK)
+        violated(named(operation) + " was refused, and its owner is told that all is well");
 }
 
 // Once it was let in it is told: that it ended well, or that it failed, also when its initiator is

@@ -161,6 +161,7 @@ TEST_CASE("a notify behind a put counts until all of both has left") {
         carrier.room = 4096;
         sender.send(carrier);
         REQUIRE(carrier.taken.size() == whole);
+        CHECK(put.left);
         const auto notify = decode_frame(carrier.taken.data() + kHead + 100);
         REQUIRE(notify);
         CHECK(notify->type == FrameType::notify);
@@ -174,5 +175,38 @@ TEST_CASE("a notify behind a put counts until all of both has left") {
             CHECK(awaited > 1'000'000);
         test::RecordingSink nobody;
         state.send_queue.fail_all(XFER_EPEERLOST, nobody);
+    }
+}
+
+// The owner answers a put before it has all of what follows.
+TEST_CASE("a put is answered when it has left, though its notify has not") {
+    const std::vector<uint8_t> bytes(100, 7);
+    constexpr size_t kPut = Frame::kSize + access_length(1, kNotified) + 100;
+    constexpr size_t kWhole = kPut + Frame::kSize + kCountBytes;
+    for (size_t some = 0; some <= kWhole; ++some) {
+        CAPTURE(some);
+        Buffers buffers;
+        StreamState state(buffers);
+        state.stage = Stage::frames;
+        state.send_queue.start(8);
+        Sender sender(state);
+        Narrow carrier;
+        test::RecordingSink sink;
+        auto put = std::make_unique<test::TestOp>(
+            Dir::put, 1, std::vector<Piece>{{test::address(bytes.data()), 0, 100}});
+        put->remote.notification = 3;
+        put->notifies = true;
+        state.send_queue.post(*put);
+        carrier.room = some;
+        sender.send(carrier);
+        REQUIRE(state.send_queue.acknowledged(1, sink) == (some >= kPut));
+        if (some < kPut) state.send_queue.fail_all(XFER_EPEERLOST, sink);
+        if (some < kPut) continue;
+        REQUIRE(sink.done.size() == 1);
+        put.reset();
+        carrier.room = 4096;
+        sender.send(carrier);
+        CHECK(carrier.taken.size() == kWhole);
+        CHECK(load<uint64_t>(carrier.taken.data() + kWhole - kCountBytes) == 100);
     }
 }

@@ -33,7 +33,8 @@ void NotifySender::close_what_left() {
     List<Transfer, InQueue> leaving;
     leaving.append(leaving_);
     while (Transfer *transfer = leaving.pop_front()) {
-        if (transfer->told()) continue;
+        // What was refused is counted by nobody: its end says so.
+        if (transfer->status != XFER_OK || transfer->told()) continue;
         if (const uint64_t awaited = transfer->left())
             send(*transfer, XFER_OK, awaited);
         else

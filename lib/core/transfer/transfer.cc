@@ -138,7 +138,8 @@ void Transfer::done(Op &op, Status answer) {
     if (fencing && !op.canceled && inflight_count_) fence();
     const bool resumes = resumable() || !static_cast<Rail *>(op.rail)->lane.connection.closing();
     if (answer == XFER_EPEERLOST && !op.sent && !stopped_ && resumes) {
-        if (drawn()) ListNode<InQueue>::unlink();  // of what only its notify waits for
+        // Only its notify waited. What has not begun is held, or waits for its turn.
+        if (notification == Notification::begun && drawn()) ListNode<InQueue>::unlink();
         unsent_.push_back(op);
         if (!ListNode<InQueue>::linked()) flow->queue_first(*this);
         return;

@@ -39,12 +39,13 @@ struct Staging {
 struct GatherBatch {
     // An operation or an answer with payload: its vectors, and where it lies in the batch.
     struct Part {
-        Op *op;                           // null: an answer
-        uint64_t region;                  // of an answer
-        bool checked;                     // an answer with a checksum
-        size_t begin, end;                // in bytes of the batch
+        Op *op;             // null: an answer, or one that has left and what follows it has not
+        uint64_t region;    // of an answer
+        bool checked;       // an answer with a checksum
+        size_t begin, end;  // in bytes of the batch
         size_t first_vector, end_vector;  // of its payload
-        uint8_t *awaited;  // the last bytes of the notify behind it; null: there is none
+        size_t notify_at;                 // where what follows it begins: a notify,
+        uint8_t *awaited;                 // of which these are the last bytes; null: there is none
     };
     uint8_t head[kHeadBytes];
     size_t head_used = 0;

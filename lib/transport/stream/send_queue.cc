@@ -29,6 +29,7 @@ void SendQueue::finish(Op &op, Status status, PathSink &sink) {
     if (op.unmapped && !op.canceled && status != XFER_EPEERLOST) status = XFER_EIO;
     op.ListNode<InPath>::unlink();
     --count_;
+    if (followed_ == &op) followed_ = nullptr;
     sink.on_done(op, status);
 }
 

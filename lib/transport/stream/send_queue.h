@@ -3,6 +3,8 @@
 // for their answers, which come in order.
 #pragma once
 
+#include <utility>
+
 #include "transport/transport.h"
 
 namespace xfer::stream {
@@ -15,11 +17,18 @@ public:
     bool waiting() const { return !posted_.empty(); }
 
     void post(Op &op);
-    Op &depart();        // the next one is put into a batch: gets its number
-    void left(Op &op) {  // its last byte is out of our hands
+    Op &depart();  // the next one is put into a batch: gets its number
+    // Its last byte is out of our hands, and it may be answered. What follows it may still be
+    // withdrawn, as long as it has no answer.
+    void left(Op &op, bool notify_follows) {
         left_ = op.seq;
-        op.left = true;
+        op.left = !notify_follows;
+        if (notify_follows) followed_ = &op;
     }
+    void notify_left() {
+        if (Op *op = std::exchange(followed_, nullptr)) op->left = true;
+    }
+    Op *followed() const { return followed_; }
     // True if it had not departed: on_done comes by deliver_canceled().
     bool withdraw(Op &op);
 
@@ -39,8 +48,9 @@ private:
 
     Ops posted_, asked_, canceled_;
     uint32_t max_ops_ = 0, count_ = 0;
-    uint64_t departed_ = 0;  // highest number given
-    uint64_t left_ = 0;      // highest number that may be answered
+    uint64_t departed_ = 0;   // highest number given
+    uint64_t left_ = 0;       // highest number that may be answered
+    Op *followed_ = nullptr;  // its notify has not left whole; null: or it was answered before
 };
 
 }  // namespace xfer::stream

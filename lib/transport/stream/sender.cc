@@ -174,7 +174,7 @@ void Sender::add_response(const Response &answer) {
     for (const iovec &range : both_.responses.front_ranges())
         batch_->add_payload(range.iov_base, range.iov_len);
     batch_->parts.push_back({nullptr, answer.region, answer.checked, begin, batch_->bytes, first,
-                             batch_->vectors.size(), nullptr});
+                             batch_->vectors.size(), batch_->bytes, nullptr});
 }
 
 void Sender::add_operation(Op &op) {
@@ -225,9 +225,9 @@ void Sender::add_operation(Op &op) {
     if (put)
         for (const Piece &piece : pieces)
             batch_->add_payload(reinterpret_cast<const void *>(piece.local), piece.length);
-    const size_t end = batch_->vectors.size();
+    const size_t end = batch_->vectors.size(), notify_at = batch_->bytes;
     uint8_t *const awaited = op.notifies ? add_notify(op) : nullptr;
-    batch_->parts.push_back({&op, 0, false, begin, batch_->bytes, first, end, awaited});
+    batch_->parts.push_back({&op, 0, false, begin, batch_->bytes, first, end, notify_at, awaited});
 }
 
 // What it awaits stands last, so that it can be withdrawn until all of it has left.
@@ -260,7 +260,8 @@ void Sender::add_atomic(Op &op, uint64_t offset) {
     store<uint64_t>(to + Frame::kSize, op.remote.key);
     encode(op.atomic, offset, to + Frame::kSize + 8);
     const size_t none = batch_->vectors.size();
-    batch_->parts.push_back({&op, 0, false, begin, batch_->bytes, none, none, nullptr});
+    const size_t end = batch_->bytes;
+    batch_->parts.push_back({&op, 0, false, begin, end, none, none, end, nullptr});
 }
 
 // ---- sending ----
@@ -338,9 +339,13 @@ void Sender::advance(size_t bytes) {
         if (part.op) part.op->sent = true;
     }
     for (; burst.part_at < burst.parts.size(); ++burst.part_at) {
-        const GatherBatch::Part &part = burst.parts[burst.part_at];
+        GatherBatch::Part &part = burst.parts[burst.part_at];
+        if (part.notify_at > burst.sent) break;
+        if (part.op) both_.send_queue.left(*part.op, part.awaited);
+        if (!part.awaited) continue;
+        part.op = nullptr;  // from here on it may be answered
         if (part.end > burst.sent) break;
-        if (part.op) both_.send_queue.left(*part.op);
+        both_.send_queue.notify_left();
     }
 }
 
@@ -367,6 +372,7 @@ void Sender::blank(const Op &op) {
     for (size_t i = batch_->part_at; i < batch_->parts.size(); ++i) {
         if (batch_->parts[i].op == &op) blank(batch_->parts[i]);
     }
+    if (both_.send_queue.followed() == &op) blank(batch_->parts[batch_->part_at]);
 }
 
 void Sender::blank(const GatherBatch::Part &part) {
@@ -374,7 +380,7 @@ void Sender::blank(const GatherBatch::Part &part) {
         batch_->vectors[at].iov_base = const_cast<uint8_t *>(kZeros);
     if (!part.awaited) return;
     store<uint64_t>(part.awaited, kNeverApplied);
-    part.op->notifies = false;
+    (part.op ? part.op : both_.send_queue.followed())->notifies = false;
 }
 
 bool Sender::retire(Target target) {
