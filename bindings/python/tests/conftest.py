@@ -42,16 +42,7 @@ class Pair:
         self.region = self.owner.region(self.memory, "pool", READ | WRITE | ATOMIC, b"shown")
         self.ref = self.region.ref
         if path == "host":
-            self._wait_for_local_path()
-
-    def _wait_for_local_path(self) -> None:
-        """It is opened once bytes move."""
-        end, state = time.monotonic() + PATIENCE, ""
-        while state != "open":
-            assert time.monotonic() < end, f"the local path is {state}"
-            self.ep.put(b"\0", self.ref).result(PATIENCE)
-            connection = self.engine.describe()["loops"][0]["peers"][0]["connections"][0]
-            state = connection["local_path"]["state"]
+            wait_for_local_path(self.engine, self.ep, self.ref)
 
     def __enter__(self) -> Pair:
         return self
@@ -155,6 +146,16 @@ def peer(path: str) -> Iterator[Peer]:
 def engine() -> Iterator[Engine]:
     with Engine() as engine:
         yield engine
+
+
+def wait_for_local_path(engine: Engine, ep: Endpoint, ref: Ref) -> None:
+    """It is opened once bytes move."""
+    end, state = time.monotonic() + PATIENCE, ""
+    while state != "open":
+        assert time.monotonic() < end, f"the local path is {state}"
+        ep.put(b"\0", ref).result(PATIENCE)
+        connection = engine.describe()["loops"][0]["peers"][0]["connections"][0]
+        state = connection["local_path"]["state"]
 
 
 def refs_of(ep: Endpoint, name: str = "pool") -> Ref:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stands between two engines, and changes one bit of what goes to the server."""
+"""Stands between two engines, and changes one bit of what goes to the server, or comes from it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import threading
 
 
 class Proxy:
-    def __init__(self, uri: str) -> None:
+    def __init__(self, uri: str, *, flips_answers: bool = False) -> None:
         self._server = ("127.0.0.1", int(uri.rpartition(":")[2]))
+        self._flips_answers = flips_answers
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.uri = f"tcp://127.0.0.1:{self._listener.getsockname()[1]}"
         self._sockets = [self._listener]
@@ -24,7 +25,8 @@ class Proxy:
                 client, _ = self._listener.accept()
                 server = socket.create_connection(self._server)
                 self._sockets += [client, server]
-                for ways in ((client, server, True), (server, client, False)):
+                back = self._flips_answers
+                for ways in ((client, server, not back), (server, client, back)):
                     self._threads.append(threading.Thread(target=self._forward, args=ways))
                     self._threads[-1].start()
 

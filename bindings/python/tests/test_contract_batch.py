@@ -9,7 +9,7 @@ import os
 import pytest
 from conftest import PATIENCE, SIZE, Pair
 
-from xfer import WRITE, Batch, Kind, Stale, Status
+from xfer import WRITE, Kind, Stale, Status
 
 PAGE = 1024
 
@@ -73,23 +73,24 @@ def test_batch_entry_statuses(any_pair: Pair) -> None:
 
 
 def test_batch_ordered(any_pair: Pair) -> None:
-    """Each batch gets what the one before it has put."""
-    ep, ref = any_pair.ep, any_pair.ref
-    backs = [bytearray(64 * PAGE) for _ in range(10)]
-    batches: list[Batch] = []
-    for i, back in enumerate(backs):
-        for _ in range(2):
-            batches.append(ep.batch())
-        put, get = batches[-2:]
-        put.put(bytes([i]) * len(back), ref)
-        put.submit(ordered=True)
-        get.get(back, ref)
-        get.submit(ordered=True)
-    ep.flush().result(PATIENCE)
-    assert [bytes(back[:1]) for back in backs] == [bytes([i]) for i in range(10)]
-    assert all(back == back[:1] * len(back) for back in backs)
-    for batch in batches:
-        batch.close()
+    """Behind a large put, and a message that is under way until it is received."""
+    ep, ref, at = any_pair.ep, any_pair.ref, SIZE - 8
+    word, seen, back = b"ordered!", bytearray(8), bytearray(8)
+    with ep.batch() as writes, ep.batch() as reads:
+        writes.put(word, ref, at)
+        reads.get(seen, ref, at)
+        for _ in range(3):
+            data = os.urandom(SIZE)
+            put, sent = ep.put(data, ref), ep.send(b"", sync=True)
+            wrote, read = writes.submit(ordered=True), reads.submit(ordered=True)
+            assert put.result(PATIENCE) == SIZE
+            ep.get(back, ref, at).result(PATIENCE)  # is not ordered, and does not wait
+            assert back == data[-8:] and not wrote.done() and not read.done()
+            any_pair.owner.recv(0).result(PATIENCE)
+            sent.result(PATIENCE)
+            assert (wrote.result(PATIENCE), read.result(PATIENCE)) == (8, 8)
+            assert seen == word
+            assert any_pair.memory[:at] == data[:at] and any_pair.memory[at:] == word
 
 
 def test_pages_strides(any_pair: Pair) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ANYWHERE, PATIENCE
+from proxy import Proxy
 
 from xfer import Engine, _tree
 
@@ -98,6 +99,35 @@ def test_serve_and_fetch(server: str, client: str, tmp_path: Path) -> None:
     same, *_ = filecmp.cmpfiles(tmp_path / "tree", tmp_path / "copy", files, shallow=False)
     assert sorted(same) == sorted(files)
     assert sorted(os.listdir(tmp_path)) == ["copy", "tree"]
+
+
+def test_serve_needs_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for name, reason in (("nowhere", "No such file or directory"), ("file", "Not a directory")):
+        told = run(*PYTHON, "serve", str(tmp_path / name))
+        assert told.returncode == 1 and not told.stdout
+        assert reason in told.stderr and name in told.stderr and told.stderr.count("\n") == 1
+
+
+def test_key_that_is_missing(tmp_path: Path) -> None:
+    told = run(*PYTHON, "--key", str(tmp_path / "nowhere"), "info")
+    assert told.returncode == 1
+    assert "nowhere" in told.stderr and told.stderr.count("\n") == 1
+
+
+def test_fetch_verifies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A byte that is changed on its way by TCP."""
+    monkeypatch.setenv("XFER_TRANSPORTS", "tcp")
+    make_tree(tmp_path / "tree")
+    with serving(PYTHON, tmp_path / "tree") as uri:
+        proxy = Proxy(uri, flips_answers=True)
+        try:
+            proxy.flip_at = (1 << 20) + 100_000
+            told = run(*PYTHON, "fetch", proxy.uri, str(tmp_path / "copy"))
+            assert told.returncode == 1 and "XFER_ECHECKSUM" in told.stderr
+            assert proxy.flip_at == 0 and os.listdir(tmp_path) == ["tree"]
+        finally:
+            proxy.close()
 
 
 @pytest.mark.parametrize(

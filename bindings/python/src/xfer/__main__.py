@@ -36,8 +36,10 @@ def main(arguments: list[str]) -> int:
     role.add_argument("dest")
     role.set_defaults(run=fetch)
     given = parser.parse_args(arguments)
-    options: dict[str, Any] = {"key": Path(given.key).read_bytes()} if given.key else {}
+    options: dict[str, Any] = {"checksum": True}  # what is fetched is verified
     try:
+        if given.key:
+            options["key"] = Path(given.key).read_bytes()
         with xfer.Engine(**options) as engine:
             given.run(engine, given)
     except (OSError, ValueError) as error:

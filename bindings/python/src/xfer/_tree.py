@@ -126,7 +126,9 @@ def _check(entry: Entry, directories: set[bytes], floor: int, length: int) -> No
 
 @contextlib.contextmanager
 def lend(engine: Engine, directory: str) -> Iterator[Tree]:
-    """The tree is copied into an unlinked file, and lent until the end."""
+    """The tree is copied into an unlinked file, and lent until the end. OSError if the directory
+    can't be read; what can't be read in it is left out."""
+    os.listdir(directory)  # os.walk() would take what it can't read for empty
     with tempfile.TemporaryFile() as spool:
         tree = _pack(os.fsencode(directory), spool)
         spool.truncate(tree.length)
