@@ -123,7 +123,7 @@ impl Error {
         self.status.name()
     }
 
-    /// One sentence about this case of it.
+    /// One sentence about this case of it, for people: it may change from version to version.
     pub fn text(&self) -> &str {
         &self.text
     }
