@@ -32,15 +32,15 @@ impl Op {
 /// One block of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// In the memory.
+    /// Where it begins in the memory, in bytes.
     pub local: u64,
-    /// In what the ref names.
+    /// Where it begins in what the ref names, in bytes.
     pub offset: u64,
     /// In bytes.
     pub length: u64,
 }
 
-/// Equal blocks at equal distances.
+/// Equal blocks at equal distances; all are in bytes but `count`.
 #[derive(Clone)]
 pub struct Strided<'a> {
     /// Where the local blocks are.
@@ -67,9 +67,10 @@ pub struct Submit<'a> {
     /// Tells the owner's application, with a key and at most 1,024 bytes: once all data were
     /// applied, or why the batch failed.
     pub notify: Option<(u64, &'a [u8])>,
-    /// Begins when all that was submitted on its endpoint before has ended.
+    /// Begins when all that was submitted on its endpoint before has ended; what is submitted later
+    /// does not wait for it, unless that is ordered too.
     pub ordered: bool,
-    /// A CRC-32C goes with every payload.
+    /// A CRC-32C goes with every payload that goes over a network; one that is wrong is `ECHECKSUM`.
     pub checksum: bool,
 }
 
@@ -84,7 +85,7 @@ pub struct BatchInfo {
     pub entries: u64,
     /// Bytes known to have moved.
     pub bytes: u64,
-    /// The first entry that failed, if one did.
+    /// The index of the first entry that failed, if `status` is an error.
     pub first_failed: u64,
 }
 
@@ -133,7 +134,8 @@ pub(crate) fn reach(count: u64, stride: u64, length: u64) -> Option<u64> {
     }
 }
 
-/// Puts and gets with one peer that are submitted together, as often as wanted.
+/// Puts and gets with one peer that are submitted together, as often as wanted. It holds the memory
+/// of its entries until [`reset`](Self::reset) or its drop; one thread at a time has it.
 ///
 /// Under way it is with its operation, and comes back with the result:
 ///
@@ -178,7 +180,8 @@ impl Batch {
     /// Adds one put.
     ///
     /// # Errors
-    /// `ERANGE`, `EACCESS`, `EVERSION`, `EMEMKIND`, `ETOOBIG`, `EIDENTITY`, `EINVAL`, `ECLOSED`.
+    /// `ERANGE` outside of what `remote` names, `EACCESS` if that does not allow it, `ETOOBIG` of
+    /// too many entries or refs; `EVERSION`, `EMEMKIND`, `EIDENTITY`, `EINVAL`, `ECLOSED`.
     pub fn put(&mut self, local: &Slice, remote: &Ref, offset: u64) -> Result<()> {
         let (start, length, remote) = (local.start().cast(), local.len() as u64, remote.raw());
         // SAFETY: the memory is kept with the batch.

@@ -33,7 +33,8 @@ pub(crate) fn millis(limit: Duration) -> u32 {
 macro_rules! views {
     ($type:ident) => {
         impl $type {
-            /// The same, for operations that have such a deadline.
+            /// The same, for operations that have such a deadline: in milliseconds, 1 at least,
+            /// counted from the call of each. At it they end with `ETIMEDOUT`.
             #[must_use]
             pub fn within(&self, limit: Duration) -> Self {
                 let mut view = self.clone();

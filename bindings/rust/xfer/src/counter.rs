@@ -10,22 +10,24 @@ use xfer_sys as sys;
 /// What a counter has come to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counted {
-    /// `ETIMEDOUT` if its deadline came first.
+    /// `ETIMEDOUT` if its deadline came first; the text says how many of how many had come.
     pub result: Result<()>,
-    /// How many had come.
+    /// How many had come: with `Ok` as many as were expected.
     pub count: u64,
 }
 
-/// Counts notifications of one key, from whatever peer. Dropped, it is closed: later ones are
-/// [notices](crate::Notice::Notified) again, as failed ones always are.
+/// Counts notifications of one key, from whatever peer: those of batches as well as those of
+/// [`Endpoint::notify`](crate::Endpoint::notify). What it counts is no notice, nor is what comes after
+/// its end. Dropped, it is closed: later ones are [notices](crate::Notice::Notified) again, as failed
+/// ones always are.
 pub struct Counter {
     handle: Handle<sys::xfer_counter_t>,
     ended: Operation<Counted>,
 }
 
 impl Engine {
-    /// Counts notifications with `key` up to `expected`, within the deadline of
-    /// [`within`](Self::within) from now.
+    /// Counts notifications with `key` up to `expected`, which is not 0, within the deadline of
+    /// [`within`](Self::within) from now; without that there is none, but the engine's.
     ///
     /// # Errors
     /// `EEXIST` if the key has a counter, `EINVAL`, `ECLOSED`.

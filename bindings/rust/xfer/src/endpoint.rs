@@ -83,8 +83,9 @@ impl Drop for Owned {
     }
 }
 
-/// A peer that was dialed, or that came. Clones are the same endpoint, also in other threads; the
-/// last one that is dropped closes it, and what was begun with it counts as one.
+/// A peer that was dialed, or that came. Clones are the same endpoint, also in other threads, and any
+/// thread may call any method, several at once. The last clone that is dropped closes it, and what was
+/// begun with it counts as one.
 ///
 /// The handle of a peer that came stays with the engine while the peer is up, and with whoever has a
 /// clone: to have it is what `xfer_ep_keep` is in C.
@@ -99,7 +100,7 @@ views!(Endpoint);
 /// What a lookup has found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Names the region.
+    /// Names the region, as long as its owner has it open.
     pub name: Ref,
     /// What its owner shows of it.
     pub blob: Vec<u8>,
@@ -266,21 +267,24 @@ impl Endpoint {
 
     /// Connects now, so that the first operation need not.
     ///
-    /// Errors: that of the last failed attempt when no address is left to try; `EAGAIN`, `ECLOSED`.
+    /// Errors: that of the last failed attempt when no address is left to try; `ETIMEDOUT` at its
+    /// deadline, `EACCESS` of a peer that turned us away; `EAGAIN`, `ECANCELED`, `ECLOSED`.
     pub fn connect(&self) -> Operation<Result<()>> {
         let options = self.call.options(0);
         // SAFETY: all are live during the call.
         self.begin(done, |raw, word, _| unsafe { sys::xfer_ep_connect(raw, word, &options) })
     }
 
-    /// Asks for the ref and blob of the peer's region of that name.
+    /// Asks for the ref and blob of the peer's region of that name. A notice
+    /// [`RegionGone`](crate::Notice::RegionGone) tells when that region closes.
     ///
-    /// Errors: `ENOTFOUND`, `EVERSION`, `EINVAL`, `EAGAIN`, `ECLOSED`.
+    /// Errors: `ENOTFOUND` if the peer has none, with the name in the text; `EVERSION` if its ref is
+    /// a later library's; `EINVAL`, `EAGAIN`, `ETIMEDOUT`, `ECANCELED`, `EPEERLOST`, `ECLOSED`.
     pub fn lookup(&self, name: &str) -> Operation<Result<Found>> {
         self.look_up(name, 0)
     }
 
-    /// The same; if the name is not there, it waits until it is.
+    /// The same; if the name is not there, it waits until it is: without a deadline for ever.
     ///
     /// Errors: as [`lookup`](Self::lookup), but for `ENOTFOUND`.
     pub fn lookup_wait(&self, name: &str) -> Operation<Result<Found>> {
@@ -317,7 +321,8 @@ impl Endpoint {
 
     /// Waits for all that was begun with this endpoint by calls that returned before this one.
     ///
-    /// Errors: the first failure since the last flush. By its deadline, or canceled, it tells none.
+    /// Errors: the first failure since the last flush. With `ETIMEDOUT` at its own deadline, and
+    /// `ECANCELED`, it tells none, and leaves the operations alone. `EAGAIN`, `ECLOSED`.
     pub fn flush(&self) -> Operation<Result<()>> {
         let options = self.call.options(0);
         let mut idle = 0;

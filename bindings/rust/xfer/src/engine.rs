@@ -71,7 +71,8 @@ impl Events for Inner {
     }
 }
 
-/// One member of those that move bytes. Clones are the same engine, also in other threads.
+/// One member of those that move bytes. Clones are the same engine, also in other threads: any thread
+/// may call any method, several at once; [`poll`](Self::poll) alone is one at a time.
 ///
 /// The last handle that is dropped, of the engine or of anything that it made, ends it and waits
 /// until the library is through with what it was lent. Not a handle, and safe: the memory itself.
@@ -119,11 +120,12 @@ impl Engine {
         Ok(Engine { inner: Arc::new(inner), call: Call::default() })
     }
 
-    /// Accepts peers at `uri`, such as `tcp://127.0.0.1:0`. Returns the address that they can dial.
+    /// Accepts peers at `uri`, such as `tcp://127.0.0.1:0`, until the end of the engine. Returns the
+    /// address that they can dial.
     ///
     /// # Errors
-    /// `EADDR`, `EADDRINUSE`, `EAUTH`, `EINVAL`, `EUNSUPPORTED`, `EACCESS`, `ENOFILES`, `EIO`,
-    /// `ECLOSED`.
+    /// `EADDRINUSE` if somebody listens there, `EAUTH` beyond loopback without a key; `EADDR`,
+    /// `EINVAL`, `EUNSUPPORTED`, `EACCESS`, `ENOFILES`, `EIO`, `ECLOSED`.
     pub fn listen(&self, uri: &str) -> Result<String> {
         self.listen_with(uri, &ListenOptions::default())
     }
@@ -215,7 +217,7 @@ impl Engine {
         Error::check(status).map(|()| mask)
     }
 
-    /// Counters since the open.
+    /// Counters since the open, read one by one while they move.
     ///
     /// # Errors
     /// `EFORKED`.
@@ -234,7 +236,7 @@ impl Engine {
     }
 
     /// The descriptor that is readable when [`poll`](Self::poll) has something to do: to be watched,
-    /// not read.
+    /// not read. It stays the engine's; a duplicate can be watched as well.
     ///
     /// # Errors
     /// `ENOFILES`, `ENOMEM`, `EIO`.
@@ -261,13 +263,20 @@ impl Engine {
         }
     }
 
-    /// Runs a future in this thread, which takes events meanwhile unless another thread does.
+    /// Runs a future in this thread, which takes events meanwhile unless another thread does. Not
+    /// for a task of an executor, whose thread it blocks.
+    ///
+    /// # Panics
+    /// With what the future has panicked with; as [`poll`](Self::poll).
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         wait(&self.inner, future, None).expect("it waits without limit")
     }
 
     /// The same for so long at most; `None` says that the limit came first, and the future was
     /// dropped. Give it `&mut future` to keep it.
+    ///
+    /// # Panics
+    /// As [`block_on`](Self::block_on).
     pub fn block_on_for<F: Future>(&self, limit: Duration, future: F) -> Option<F::Output> {
         wait(&self.inner, future, Some(Instant::now() + limit))
     }

@@ -91,8 +91,10 @@ impl Error {
                 | sys::XFER_EVENT_SEND
                 | sys::XFER_EVENT_NOTIFIED
                 | sys::XFER_EVENT_FLUSH
+                | sys::XFER_EVENT_LOOKUP
                 | sys::XFER_EVENT_PROBE
                 | sys::XFER_EVENT_CONNECT
+                | sys::XFER_EVENT_COUNTER
                 | sys::XFER_EVENT_PEER_DOWN
         );
         let error = Self::of(end.status);
@@ -121,7 +123,7 @@ impl Error {
         self.status.name()
     }
 
-    /// One sentence about this case of it.
+    /// One sentence about this case of it, for people: it may change from version to version.
     pub fn text(&self) -> &str {
         &self.text
     }

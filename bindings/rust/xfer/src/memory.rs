@@ -103,7 +103,8 @@ impl Memory {
         unsafe { self.0.start.add(offset) }
     }
 
-    /// Copies what is there now.
+    /// Copies what is there now. What a peer is writing meanwhile may be seen in part; of this
+    /// program each write is seen whole or not at all. Any thread may call.
     ///
     /// # Panics
     /// If that is outside.
@@ -114,7 +115,7 @@ impl Memory {
         unsafe { copy_nonoverlapping(from, into.as_mut_ptr(), into.len()) }
     }
 
-    /// Copies `bytes` there.
+    /// Copies `bytes` there. Any thread may call.
     ///
     /// # Panics
     /// If that is outside.

@@ -108,7 +108,8 @@ impl Engine {
         })
     }
 
-    /// Receives a message of at most `capacity` bytes, whose length need not be known.
+    /// Receives a message of at most `capacity` bytes, whose length need not be known, into memory
+    /// of that length which is the caller's.
     ///
     /// Errors: as [`recv`](Self::recv).
     pub fn take(&self, capacity: u64, which: &Match<'_>) -> Operation<Result<(Message, Vec<u8>)>> {
@@ -144,7 +145,8 @@ impl Engine {
 }
 
 impl Endpoint {
-    /// Sends a message; ends when it was received, or is held by the peer's engine.
+    /// Sends a message; ends when it was received, or is held by the peer's engine. `data` comes
+    /// back with its number of bytes.
     ///
     /// Errors: `ECANCELED`, of origin peer, if its receive was canceled; `EAGAIN`, `ETIMEDOUT`,
     /// `EPEERLOST`, `ECLOSED`.

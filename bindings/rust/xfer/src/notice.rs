@@ -71,7 +71,8 @@ pub enum Notice {
     },
 }
 
-/// The notices of an engine, one after the other. They are kept without bound until they are taken.
+/// The notices of an engine, one after the other. They are kept without bound until they are taken, or
+/// this is dropped. It holds the engine; any thread may take the next one, one at a time.
 pub struct Notices {
     engine: Engine,
     queue: Arc<Queue<Notice>>, // nobody else's: what nobody takes any more holds no endpoint
@@ -112,7 +113,8 @@ impl Notices {
         self.queue.try_next()
     }
 
-    /// Waits in this thread for the next one, so long at most.
+    /// Waits in this thread for the next one, so long at most; `None` also after the end of the
+    /// engine.
     pub fn wait_for(&mut self, limit: Duration) -> Option<Notice> {
         let engine = self.engine.clone();
         engine.block_on_for(limit, self.next()).flatten()

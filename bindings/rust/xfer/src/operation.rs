@@ -46,6 +46,9 @@ type Finish<T> = Box<dyn FnOnce(End, Lent) -> T + Send>;
 /// What is under way since the call that returned it: a future of its end, which can also be waited
 /// for.
 ///
+/// The result has every error: also that of a call which was refused, whose operation has ended when
+/// it is returned. Any thread may wait for it, or poll it, also another one than has begun it.
+///
 /// Dropped, it asks for an early end, once. It does not wait for that: what the operation was lent
 /// stays alive until its event, which the next polls of the engine take.
 #[must_use = "dropping an operation cancels it"]
@@ -123,7 +126,8 @@ impl<T> Operation<T> {
         }
     }
 
-    /// Asks for an early end; the result still comes. Asks only once.
+    /// Asks for an early end; the result still comes: `ECANCELED`, or what the operation had come to
+    /// before. Asks only once, does not wait, and does nothing after the end. Any thread may call.
     pub fn cancel(&self) {
         if self.refused.is_none() && !self.asked.swap(true, Ordering::Relaxed) {
             // SAFETY: the engine is joined by the drop of Inner alone.
@@ -132,10 +136,10 @@ impl<T> Operation<T> {
     }
 
     /// Waits for the end in this thread, and takes events of the engine meanwhile unless another
-    /// thread does.
+    /// thread does. Not for a task of an executor, whose thread it blocks: await it there.
     ///
     /// # Panics
-    /// If its end was given before.
+    /// If its end was given before; as [`Engine::poll`](crate::Engine::poll).
     pub fn wait(&mut self) -> T {
         let engine = self.engine.clone();
         wait(&engine, self, None).expect("it waits without limit")
@@ -145,7 +149,7 @@ impl<T> Operation<T> {
     /// and can be waited for again.
     ///
     /// # Panics
-    /// If its end was given before.
+    /// As [`wait`](Self::wait).
     pub fn wait_for(&mut self, limit: Duration) -> Option<T> {
         let engine = self.engine.clone();
         wait(&engine, self, Some(Instant::now() + limit))

@@ -9,7 +9,9 @@ use std::ptr::null;
 use std::time::Duration;
 use xfer_sys as sys;
 
-/// How an engine is opened. What is not set has the library's default.
+/// How an engine is opened. What is not set has the library's default. Limits of time are rounded down
+/// to milliseconds, to 1 at least; a value that the library does not take is refused by
+/// [`open`](Self::open).
 pub struct EngineOptions {
     pub(crate) raw: sys::xfer_engine_options_t,
     texts: Vec<CString>, // which raw points to
@@ -114,20 +116,21 @@ impl EngineOptions {
         self
     }
 
-    /// Threads that drive sockets; `None`: whoever polls does.
+    /// Threads that drive sockets; `None`: whoever polls does. Default: the library's choice, today 1.
     pub fn io_threads(mut self, count: Option<u32>) -> Self {
         self.raw.io_threads = count.unwrap_or(sys::XFER_NONE);
         self
     }
 
-    /// How long to look for work before sleeping.
+    /// How long to look for work before sleeping, in microseconds; `None`: not at all. Default: the
+    /// library's choice.
     pub fn spin(mut self, limit: Option<Duration>) -> Self {
         let micros = |limit: Duration| limit.as_micros().clamp(1, 1_000_000_000) as u32;
         self.raw.spin_us = limit.map_or(sys::XFER_NONE, micros);
         self
     }
 
-    /// Identity kept over restarts.
+    /// Identity kept over restarts. Default: random.
     pub fn id(mut self, bytes: [u8; 16]) -> Self {
         self.raw.id = bytes;
         self
@@ -140,14 +143,14 @@ impl EngineOptions {
         self
     }
 
-    /// Shared secret of all members, 32 to 256 bytes.
+    /// Shared secret of all members, 32 to 256 bytes. Default: none.
     pub fn key(mut self, bytes: &[u8]) -> Self {
         self.raw.key = self.lend_bytes(bytes);
         self.raw.key_length = bytes.len() as u64;
         self
     }
 
-    /// A comma list of loopback, tcp, unix and shm that restricts.
+    /// A comma list of loopback, tcp, unix and shm that restricts. Default: all.
     ///
     /// # Errors
     /// `EINVAL` if there is a NUL in it.
@@ -156,7 +159,7 @@ impl EngineOptions {
         Ok(self)
     }
 
-    /// A comma list of URIs that peers should dial.
+    /// A comma list of URIs that peers should dial. Default: the bound addresses.
     ///
     /// # Errors
     /// `EINVAL` if there is a NUL in it.
@@ -165,55 +168,59 @@ impl EngineOptions {
         Ok(self)
     }
 
-    /// Deadline of operations that give none; `None`: only the stall limit.
+    /// Deadline of operations that give none; `None`, the default: only the stall limit.
     pub fn timeout(mut self, after: Option<Duration>) -> Self {
         self.raw.timeout_ms = limit(after);
         self
     }
 
-    /// An operation of which no byte moves for this long ends.
+    /// An operation of which no byte moves for this long ends with `ETIMEDOUT`. Default: 30 s.
     pub fn stall(mut self, after: Duration) -> Self {
         self.raw.stall_ms = millis(after);
         self
     }
 
-    /// One attempt to connect.
+    /// One attempt to connect. Default: 5 s.
     pub fn connect(mut self, within: Duration) -> Self {
         self.raw.connect_ms = millis(within);
         self
     }
 
-    /// A peer that is silent for half of this is pinged, and lost after at most twice this.
+    /// A peer that is silent for half of this is pinged, and lost after at most twice this. Default:
+    /// 5 s.
     pub fn heartbeat(mut self, every: Duration) -> Self {
         self.raw.heartbeat_ms = millis(every);
         self
     }
 
-    /// A connection unused for this long is closed; the next operation opens it again.
+    /// A connection unused for this long is closed; the next operation opens it again. Default:
+    /// 300 s.
     pub fn idle(mut self, after: Duration) -> Self {
         self.raw.idle_ms = millis(after);
         self
     }
 
-    /// Data lanes for each peer; `None`: the control channel carries all.
+    /// Data lanes for each peer; `None`: the control channel carries all. Default: the library's
+    /// choice, today 1.
     pub fn lanes(mut self, count: Option<u32>) -> Self {
         self.raw.lanes = count.unwrap_or(sys::XFER_NONE);
         self
     }
 
-    /// Peers connected at once.
+    /// Peers connected at once; one more closes an idle connection, or waits. Default: 1,024.
     pub fn max_connections(mut self, count: u32) -> Self {
         self.raw.max_connections = count;
         self
     }
 
-    /// Operations queued or under way on one endpoint.
+    /// Operations queued or under way on one endpoint; one more is `EAGAIN`. Default: 1,024.
     pub fn max_operations(mut self, count: u32) -> Self {
         self.raw.max_operations = count;
         self
     }
 
-    /// For full meshes: how long the larger id waits to be dialed before it dials.
+    /// For full meshes: how long the larger id waits to be dialed before it dials, so that each pair
+    /// connects once; `None`, the default: not at all.
     pub fn yielding(mut self, wait: Option<Duration>) -> Self {
         self.raw.yield_ms = limit(wait);
         self

@@ -6,11 +6,13 @@ use crate::{lock, Endpoint, Lend, LendMut, Operation, Ref, Result};
 use std::ptr::null_mut;
 use xfer_sys as sys;
 
-/// Operations without an event of their own: [`flush`](Self::flush) tells that all have ended.
+/// Operations that end without an event if they end well: [`flush`](Self::flush) tells that all
+/// have ended, and the first failure.
 ///
 /// What they are lent is kept until a flush that was begun later has ended, or the endpoint was
-/// closed, and then dropped; so flush now and then. Lend a [`Slice`](crate::Slice) to see the bytes
-/// afterwards.
+/// closed, and then dropped; so flush now and then. What a failed one was lent is dropped when the
+/// event of its failure is taken. Lend a [`Slice`](crate::Slice) to see the bytes afterwards. Any
+/// thread may call, several at once: a flush covers the calls that had returned before it.
 pub struct Quiet<'a> {
     endpoint: &'a Endpoint,
 }
@@ -42,7 +44,7 @@ impl Quiet<'_> {
     /// As [`Endpoint::put`].
     ///
     /// # Errors
-    /// As there, of the call.
+    /// As there, of the call; `data` is dropped then. Later ones are the flush's.
     pub fn put<B: Lend>(&self, data: B, remote: &Ref, offset: u64) -> Result<()> {
         let (data, start, length) = lend(data);
         let remote = remote.raw();
@@ -55,7 +57,7 @@ impl Quiet<'_> {
     /// As [`Endpoint::get`].
     ///
     /// # Errors
-    /// As there, of the call.
+    /// As there, of the call; `buffer` is dropped then. Later ones are the flush's.
     pub fn get<B: LendMut>(&self, buffer: B, remote: &Ref, offset: u64) -> Result<()> {
         let (buffer, start, length) = lend_mut(buffer);
         let remote = remote.raw();
@@ -68,7 +70,7 @@ impl Quiet<'_> {
     /// As [`Endpoint::fetch_add`], without the word before.
     ///
     /// # Errors
-    /// As there, of the call.
+    /// As there, of the call. Later ones are the flush's.
     pub fn add(&self, remote: &Ref, offset: u64, value: u64) -> Result<()> {
         let (remote, Atomic { op, operand, compare }) = (remote.raw(), Atomic::add(value));
         // SAFETY: all are live during the call.
@@ -81,7 +83,7 @@ impl Quiet<'_> {
     /// As [`Endpoint::send`].
     ///
     /// # Errors
-    /// As there, of the call.
+    /// As there, of the call; `data` is dropped then. Later ones are the flush's.
     pub fn send<B: Lend>(&self, data: B, tag: u64) -> Result<()> {
         let (data, start, length) = lend(data);
         // SAFETY: the data is lent until the operation has ended.
@@ -93,7 +95,7 @@ impl Quiet<'_> {
     /// As [`Endpoint::notify`].
     ///
     /// # Errors
-    /// As there, of the call.
+    /// As there, of the call. Later ones are the flush's.
     pub fn notify(&self, data: &[u8], key: u64) -> Result<()> {
         let (start, length) = (data.as_ptr().cast(), data.len() as u64);
         // SAFETY: the data is copied by the call.

@@ -104,10 +104,13 @@ pub struct Region {
 }
 
 impl Engine {
-    /// Lends memory to peers.
+    /// Lends memory to peers, from now until the region is closed or dropped. The memory is shared:
+    /// clones of it, and [`Region::memory`], are for this program meanwhile.
     ///
     /// # Errors
-    /// `EINVAL`, `ERANGE`, `EEXIST`, `EMEMKIND`, `ETOOBIG`, `ENOMEM`, `ECLOSED`.
+    /// `EEXIST` if the name is another region's; `EINVAL` of no bytes, and with atomics of a start
+    /// that is not divisible by 8; `ETOOBIG` of too many regions; `EMEMKIND` if the hint is wrong or
+    /// no transport serves that kind; `ERANGE`, `ENOMEM`, `ECLOSED`.
     pub fn region(&self, memory: impl Into<Memory>, options: &RegionOptions) -> Result<Region> {
         let memory = memory.into();
         let (mut options, _name) = options.raw()?;

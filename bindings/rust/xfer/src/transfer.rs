@@ -35,10 +35,15 @@ impl Atomic {
 }
 
 impl Endpoint {
-    /// Writes `data` to `offset` of what `remote` names; it comes back with the number of bytes.
+    /// Writes `data` to `offset`, in bytes, of what `remote` names; it comes back with the number of
+    /// bytes. `Ok` says that all of them are there.
     ///
-    /// Errors: `EINVAL`, `ERANGE`, `EACCESS`, `EVERSION`, `EMEMKIND`, `EAGAIN`, `EIDENTITY`,
-    /// `ESTALE`, `EREVOKED`, `ETIMEDOUT`, `ECANCELED`, `EPEERLOST`, `ECHECKSUM`, `ECLOSED`.
+    /// Errors: `ERANGE` past the end; `EACCESS` if `remote` does not allow it; `EINVAL`, `EVERSION`
+    /// if it is no ref, or a later library's; `EIDENTITY` if it is another peer's; `ESTALE` if its
+    /// region is closed, `EREVOKED` if its grant has ended; `EAGAIN` if the endpoint is full, until
+    /// [`Room`](crate::Notice::Room); `ECHECKSUM` if bytes changed on their way; `ETIMEDOUT`,
+    /// `ECANCELED`, `EPEERLOST`, `EMEMKIND`, `ECLOSED`. Of these [`is_fenced`](crate::Error::is_fenced)
+    /// says whether bytes may still land.
     pub fn put<B: Lend>(&self, data: B, remote: &Ref, offset: u64) -> Operation<(Result<u64>, B)> {
         let (data, start, length) = lend(data);
         let (remote, options) = (remote.raw(), self.call.options(0));
@@ -48,7 +53,7 @@ impl Endpoint {
         })
     }
 
-    /// The same with a copy of at most 4,096 bytes.
+    /// The same with a copy of at most 4,096 bytes, which are the caller's again at once.
     ///
     /// Errors: as [`put`](Self::put); `ETOOBIG`.
     pub fn put_copy(&self, data: &[u8], remote: &Ref, offset: u64) -> Operation<Result<u64>> {

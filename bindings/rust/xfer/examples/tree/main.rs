@@ -73,6 +73,11 @@ fn fetch(engine: &Engine, uri: &str, destination: &str) -> Result<()> {
     Ok(())
 }
 
+/// With a checksum of all bytes that go over a network: what is fetched is verified.
+fn options() -> EngineOptions {
+    Engine::options().checksum(true)
+}
+
 fn size(tree: &Tree) -> String {
     let bytes: u64 = tree.files().iter().map(|file| file.size).sum();
     format!("{} files, {:.1} MB", tree.files().len(), bytes as f64 / 1e6)
@@ -107,8 +112,8 @@ fn main() -> ExitCode {
     }
     let listen = listen.as_deref().unwrap_or("tcp://127.0.0.1:0");
     let options = match key.map(|file| std::fs::read(&file).map_err(|error| (file, error))) {
-        None => Engine::options(),
-        Some(Ok(key)) => Engine::options().key(&key),
+        None => options(),
+        Some(Ok(key)) => options().key(&key),
         Some(Err((file, error))) => {
             eprintln!("tree: {file}: {error}");
             return ExitCode::FAILURE;
@@ -124,5 +129,14 @@ fn main() -> ExitCode {
                 ExitCode::FAILURE
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn what_is_fetched_is_verified() {
+        let engine = super::options().open().unwrap();
+        assert!(engine.describe().unwrap().contains("\"checksum\": true"));
     }
 }

@@ -37,11 +37,17 @@ fn counter_deadline() {
         assert!(counted.result.is_ok() && counted.count == 3);
         drop(counter);
 
-        let mut counter = p.server.within(Duration::from_secs(1)).counter(5, 3).unwrap();
-        end(p.ep.notify(b"", 5)).unwrap();
-        let counted = counter.ended().wait_for(PATIENCE).unwrap();
-        assert!(failed(counted.result).is_timed_out() && counted.count == 1);
-        drop(counter);
+        // The later deadlines are for a busy machine, where the notification may come too late.
+        let short = |limit| {
+            let mut counter = p.server.within(Duration::from_secs(limit)).counter(5, 3).unwrap();
+            end(p.ep.notify(b"", 5)).unwrap();
+            let counted = counter.ended().wait_for(PATIENCE).unwrap();
+            let error = failed(counted.result);
+            assert!(error.is_timed_out(), "{error}");
+            assert!(error.text().contains(&format!("{} of 3", counted.count)), "{error}");
+            counted.count == 1
+        };
+        assert!([1, 3, 10].into_iter().any(short));
 
         let live = p.server.live();
         drop(p.server.counter(5, 3).unwrap());

@@ -28,6 +28,7 @@ fn lookup_missing() {
         let p = Pair::open(path, 64);
         let error = failed(end(p.ep.lookup("nothing")));
         assert!(error.status() == Status::ENOTFOUND && error.name() == "XFER_ENOTFOUND");
+        assert!(error.text().contains("\"nothing\""), "{error}"); // which region
         assert_eq!(status(end(p.ep.lookup("a\0b"))), Status::EINVAL);
     });
 }
