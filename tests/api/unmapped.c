@@ -261,7 +261,7 @@ static void test_local_piece(void **state) {
 static void test_local_notified(void **state) {
     Scene scene;
     scene_open(&scene, state);
-    for (uint64_t length = kSmall; length <= kLength; length *= 256) {
+    for (uint64_t length = kPart; length <= kLength; length *= 4) {
         xfer_batch_t *batch;
         const xfer_submit_options_t options = {
             .size = sizeof options, .flags = XFER_SUBMIT_NOTIFY, .notify_key = 1};
