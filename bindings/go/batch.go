@@ -166,6 +166,11 @@ func (b *Batch) Submit(ctx context.Context, options SubmitOptions) error {
 
 // Begin starts the batch, as [Batch.Submit] does, and returns. An error is that it was not started.
 func (b *Batch) Begin(ctx context.Context, options SubmitOptions) (*Pending, error) {
+	o := OpOption{group: options.Group, trace: options.Trace}
+	given, err := o.raw(ctx)
+	if err != nil {
+		return nil, err
+	}
 	counted := b.use(func() C.xfer_status_t { // Close waits for it from here on
 		b.submits.Add(1)
 		return C.XFER_OK
@@ -177,8 +182,7 @@ func (b *Batch) Begin(ctx context.Context, options SubmitOptions) (*Pending, err
 	if options.Notify != nil {
 		pin(pins, options.Notify.Data)
 	}
-	o := OpOption{group: options.Group, trace: options.Trace}
-	return b.ep.pend(ctx, b.handle, o, func(word C.uint64_t, given *C.xfer_op_options_t) C.xfer_status_t {
+	return b.ep.pend(ctx, b.handle, o.group, given, func(word C.uint64_t, given *C.xfer_op_options_t) C.xfer_status_t {
 		raw := C.xfer_submit_options_t{timeout_ms: given.timeout_ms, trace: given.trace}
 		raw.size = C.uint32_t(unsafe.Sizeof(raw))
 		if options.Ordered {

@@ -50,55 +50,64 @@ func batchResubmitted(p *place) {
 
 func batchEntryStatuses(p *place) {
 	c := p.pair()
-	brief := must(c.owner.Lend(make([]byte, 64), RegionOptions{Access: Write}))
-	gone := must(brief.Ref())
-	c.ok(brief.Close())
+	const entries, bad, length = 10, 3, 100
+	gone := c.stale()
+	data := make([]byte, entries*length)
+	must(crand.Read(data))
 	b := must(c.ep.Batch())
-	for i := range uint64(10) {
+	for i := range entries {
 		ref := c.ref
-		if i == 3 {
+		if i == bad {
 			ref = gone
 		}
-		c.ok(b.Put([]byte("8 bytes "), ref, 8*(i%4)))
+		c.ok(b.Put(data[i*length:][:length], ref, uint64(i*length)))
 	}
 	detail := c.fails(b.Submit(c.patient(), SubmitOptions{}), ErrStale)
-	c.true(detail.Index == 3 && must(b.Info()).FirstFailed == 3, detail)
-	statuses := make([]Status, 10)
+	c.true(detail.Index == bad && must(b.Info()).FirstFailed == bad, detail)
+	statuses := make([]Status, entries)
 	c.ok(b.Entries(0, statuses))
 	for i, status := range statuses {
-		c.true((status == ErrStale) == (i == 3), i, status)
+		want, bytesThere := Status(0), data[i*length:][:length]
+		if i == bad {
+			want, bytesThere = ErrStale, make([]byte, length)
+		}
+		c.true(status == want && bytes.Equal(c.lent()[i*length:][:length], bytesThere), i, status)
 	}
 	c.fails(b.Entries(1, statuses), ErrRange)
 }
 
 func batchOrdered(p *place) {
 	c := p.proxied()
-	data := bytes.Repeat([]byte{9}, size-8)
-	big, commit := must(c.ep.Batch()), must(c.ep.Batch())
-	c.ok(big.Put(data, c.ref, 0))
-	c.ok(commit.Put([]byte("all here"), c.ref, size-8))
-	if c.proxy != nil {
-		c.proxy.hold()
-	}
-	before := begun(func() error { return big.Submit(c.patient(), SubmitOptions{}) })
-	c.eventually("it was submitted", func() bool { return must(c.engine.Stats()).Batch.Submitted == 1 })
-	ordered := begun(func() error {
-		err := commit.Submit(c.patient(), SubmitOptions{Ordered: true})
-		if err == nil {
-			c.true(!must(big.Info()).InFlight && bytes.Equal(c.lent()[:size-8], data), "the data are there")
+	word, back := []byte("all here"), make([]byte, 8)
+	writes, reads := must(c.ep.Batch()), must(c.ep.Batch())
+	c.ok(writes.Put(word, c.ref, size-8))
+	c.ok(reads.Get(back, c.ref, size-8))
+	for round := range byte(3) {
+		data := bytes.Repeat([]byte{round + 1}, size)
+		clear(back)
+		if c.proxy != nil {
+			c.proxy.hold()
 		}
-		return err
-	})
-	if c.proxy != nil {
-		c.eventually("it was submitted", func() bool { return must(commit.Info()).InFlight })
-		c.true(string(c.lent()[size-8:]) != "all here", "it waits")
-		c.proxy.free()
+		put := must(c.ep.BeginPut(c.patient(), data, c.ref, 0))
+		wrote := must(writes.Begin(c.patient(), SubmitOptions{Ordered: true}))
+		read := must(reads.Begin(c.patient(), SubmitOptions{Ordered: true}))
+		if c.proxy != nil {
+			c.true(must(writes.Info()).InFlight && must(reads.Info()).InFlight, "they wait")
+			c.proxy.free()
+		}
+		c.ok(read.Wait())
+		for _, before := range []*Pending{put, wrote} {
+			select {
+			case <-before.Done():
+				c.ok(before.Wait())
+			default:
+				c.Fatal("the ordered one has overtaken")
+			}
+		}
+		c.true(bytes.Equal(back, word), "it sees the bytes of the one before")
+		// The word was written over what the put wrote, not under it.
+		c.true(bytes.Equal(c.lent()[:size-8], data[8:]) && bytes.Equal(c.lent()[size-8:], word))
 	}
-	c.ok(soon(p, ordered))
-	c.ok(soon(p, before))
-	back := make([]byte, 8)
-	c.ok(c.ep.Get(c.patient(), back, c.ref, size-8))
-	c.true(string(back) == "all here")
 }
 
 func pagesStrides(p *place) {

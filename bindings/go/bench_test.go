@@ -19,6 +19,8 @@ func BenchmarkPut(b *testing.B) {
 			region := must(owner.Alloc(1<<20, RegionOptions{Access: Write}))
 			ep := must(engine.Dial(must(owner.Listen("tcp://127.0.0.1:0", ListenOptions{})), DialOptions{}))
 			must(0, ep.Connect(context.Background()))
+			ref := must(region.Ref())
+			b.ReportAllocs()
 			b.SetBytes(int64(with.size))
 			b.ResetTimer()
 			var all sync.WaitGroup
@@ -28,7 +30,7 @@ func BenchmarkPut(b *testing.B) {
 					defer all.Done()
 					data := make([]byte, with.size)
 					for n := i; n < b.N; n += with.window {
-						must(0, ep.Put(context.Background(), data, must(region.Ref()), 0))
+						must(0, ep.Put(context.Background(), data, ref, 0))
 					}
 				}()
 			}

@@ -2,7 +2,10 @@
 
 package xfer
 
-// #include <xfer/text.h>
+/*
+#include <stdlib.h>
+#include <xfer/text.h>
+*/
 import "C"
 
 import (
@@ -36,10 +39,13 @@ func (e *core) drain() {
 	if err != nil {
 		panic(err)
 	}
-	var events [burst]C.xfer_event_t
+	memory := (*C.xfer_event_t)(C.calloc(burst, C.sizeof_xfer_event_t)) // C's, in which cgo looks for no pointers of Go
+	defer C.free(unsafe.Pointer(memory))
+	events := unsafe.Slice(memory, burst)
+	var count C.uint32_t
 	err = connection.Read(func(uintptr) (over bool) {
-		for count := C.uint32_t(burst); count == burst; {
-			status := C.xfer_engine_poll(e.raw, &events[0], C.uint32_t(unsafe.Sizeof(events[0])), burst, 0, &count)
+		for count = burst; count == burst; {
+			status := C.xfer_engine_poll(e.raw, memory, C.sizeof_xfer_event_t, burst, 0, &count)
 			if err := failed(status, nil); err != nil {
 				panic(err)
 			}
@@ -98,6 +104,10 @@ func (e *core) finish(what event) {
 		}
 		if waiter.ctx != nil {
 			waiter.err = what.failureBy(waiter.ctx)
+		}
+		if waiter.reused { // from here on by whoever comes next
+			waiter.done <- struct{}{}
+			return
 		}
 		close(waiter.done)
 		if waiter.over != nil {

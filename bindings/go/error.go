@@ -105,7 +105,8 @@ func (e *event) failure() *Error {
 		NativeCode: e.nativeCode, Fenced: e.flags&C.XFER_MAYBE_APPLIED == 0, Bytes: e.bytes}
 	switch e.kind {
 	case C.XFER_EVENT_PUT, C.XFER_EVENT_GET, C.XFER_EVENT_ATOMIC, C.XFER_EVENT_SEND, C.XFER_EVENT_NOTIFIED,
-		C.XFER_EVENT_FLUSH, C.XFER_EVENT_PROBE, C.XFER_EVENT_CONNECT, C.XFER_EVENT_PEER_DOWN:
+		C.XFER_EVENT_FLUSH, C.XFER_EVENT_LOOKUP, C.XFER_EVENT_PROBE, C.XFER_EVENT_CONNECT, C.XFER_EVENT_COUNTER,
+		C.XFER_EVENT_PEER_DOWN:
 		if len(e.data) > 0 { // of these it is a sentence
 			err.Text = string(e.data)
 		}

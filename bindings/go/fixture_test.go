@@ -214,6 +214,15 @@ func (c *pair) look(name string) Ref {
 	return ref
 }
 
+// stale is a ref that was looked up, and whose region is closed.
+func (c *pair) stale() Ref {
+	c.Helper()
+	brief := must(c.owner.Lend(make([]byte, size), RegionOptions{Name: "gone", Access: Read | Write}))
+	ref := c.look("gone")
+	c.ok(brief.Close())
+	return ref
+}
+
 func (c *pair) lent() []byte { return c.region.Bytes() }
 
 // back is an endpoint of the owner to the engine.

@@ -29,7 +29,7 @@ type Message struct {
 
 // Send sends a message to the peer's application.
 func (ep *Endpoint) Send(ctx context.Context, data []byte, tag uint64, options ...OpOption) error {
-	_, err := ep.transfer(ctx, data, options, func(word C.uint64_t, options *C.xfer_op_options_t) C.xfer_status_t {
+	_, err := ep.transfer(ctx, data, Ref{}, options, func(_ *C.xfer_ref_t, word C.uint64_t, options *C.xfer_op_options_t) C.xfer_status_t {
 		return C.xfer_send(ep.raw, start(data), C.uint64_t(len(data)), C.uint64_t(tag), word, options)
 	})
 	return err
@@ -95,7 +95,7 @@ func (e *Engine) Peek(from *Endpoint, tag, mask uint64) (MessageInfo, error) {
 
 // Notify raises a [Notification] at the peer, with a key and at most 1,024 bytes.
 func (ep *Endpoint) Notify(ctx context.Context, data []byte, key uint64, options ...OpOption) error {
-	_, err := ep.transfer(ctx, data, options, func(word C.uint64_t, options *C.xfer_op_options_t) C.xfer_status_t {
+	_, err := ep.transfer(ctx, data, Ref{}, options, func(_ *C.xfer_ref_t, word C.uint64_t, options *C.xfer_op_options_t) C.xfer_status_t {
 		return C.xfer_notify(ep.raw, start(data), C.uint64_t(len(data)), C.uint64_t(key), word, options)
 	})
 	return err

@@ -52,25 +52,24 @@ func (ep *Endpoint) begin(ctx context.Context, memory []byte, options []OpOption
 	if o.flags&C.XFER_FLAG_QUIET != 0 {
 		return nil, refused(ErrInval, "for what is quiet nobody waits")
 	}
+	given, err := o.raw(ctx)
+	if err != nil {
+		return nil, err
+	}
 	pins := &runtime.Pinner{}
 	pin(pins, memory)
-	return ep.pend(ctx, &ep.handle, o, start, pins.Unpin)
+	return ep.pend(ctx, &ep.handle, o.group, given, start, pins.Unpin)
 }
 
 // pend begins an operation of a handle that belongs to the endpoint. over is called once: at its end, or when it has not
 // begun.
-func (ep *Endpoint) pend(ctx context.Context, h *handle, o OpOption, start begin, over func()) (*Pending, error) {
-	options, err := o.raw(ctx)
-	if err != nil {
-		over()
-		return nil, err
-	}
+func (ep *Endpoint) pend(ctx context.Context, h *handle, group uint32, options C.xfer_op_options_t, start begin, over func()) (*Pending, error) {
 	e := ep.core
 	waiter := &pending{done: make(chan struct{}), ctx: ctx, over: func() {
 		over()
 		runtime.KeepAlive(ep) // and so the engine: the collector does not close it meanwhile
 	}}
-	word := e.enter(o.group, waiter)
+	word := e.enter(group, waiter)
 	limited := options.timeout_ms != 0
 	status := h.use(func() C.xfer_status_t { return start(C.uint64_t(word), &options) })
 	if err := failed(status, nil); err != nil {

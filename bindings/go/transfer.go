@@ -14,8 +14,8 @@ import (
 // end, [ErrAccess] where the owner allows no writing, [ErrStale] or [ErrRevoked] when the memory is lent no longer, and
 // [ErrAgain] where the endpoint has as many operations as it takes; a [Room] follows.
 func (ep *Endpoint) Put(ctx context.Context, data []byte, ref Ref, offset uint64, options ...OpOption) error {
-	_, err := ep.transfer(ctx, data, options, func(word C.uint64_t, options *C.xfer_op_options_t) C.xfer_status_t {
-		return C.xfer_put(ep.raw, start(data), ref.raw(), C.uint64_t(offset), C.uint64_t(len(data)), word, options)
+	_, err := ep.transfer(ctx, data, ref, options, func(ref *C.xfer_ref_t, word C.uint64_t, options *C.xfer_op_options_t) C.xfer_status_t {
+		return C.xfer_put(ep.raw, start(data), ref, C.uint64_t(offset), C.uint64_t(len(data)), word, options)
 	})
 	return err
 }
@@ -23,8 +23,8 @@ func (ep *Endpoint) Put(ctx context.Context, data []byte, ref Ref, offset uint64
 // Get reads from a byte offset in what the ref names, as many bytes as the memory has. Errors are those of [Endpoint.Put];
 // after one the memory is undefined.
 func (ep *Endpoint) Get(ctx context.Context, memory []byte, ref Ref, offset uint64, options ...OpOption) error {
-	_, err := ep.transfer(ctx, memory, options, func(word C.uint64_t, options *C.xfer_op_options_t) C.xfer_status_t {
-		return C.xfer_get(ep.raw, start(memory), ref.raw(), C.uint64_t(offset), C.uint64_t(len(memory)), word, options)
+	_, err := ep.transfer(ctx, memory, ref, options, func(ref *C.xfer_ref_t, word C.uint64_t, options *C.xfer_op_options_t) C.xfer_status_t {
+		return C.xfer_get(ep.raw, start(memory), ref, C.uint64_t(offset), C.uint64_t(len(memory)), word, options)
 	})
 	return err
 }
@@ -42,8 +42,8 @@ func (ep *Endpoint) CompareAndSwap(ctx context.Context, ref Ref, offset, compare
 }
 
 func (ep *Endpoint) atomic(ctx context.Context, op C.uint32_t, ref Ref, offset, operand, compare uint64, options []OpOption) (uint64, error) {
-	end, err := ep.transfer(ctx, nil, options, func(word C.uint64_t, options *C.xfer_op_options_t) C.xfer_status_t {
-		return C.xfer_atomic(ep.raw, op, nil, ref.raw(), C.uint64_t(offset), C.uint64_t(operand), C.uint64_t(compare),
+	end, err := ep.transfer(ctx, nil, ref, options, func(ref *C.xfer_ref_t, word C.uint64_t, options *C.xfer_op_options_t) C.xfer_status_t {
+		return C.xfer_atomic(ep.raw, op, nil, ref, C.uint64_t(offset), C.uint64_t(operand), C.uint64_t(compare),
 			word, options)
 	})
 	return end.index, err
@@ -89,19 +89,32 @@ func (ep *Endpoint) Flush(ctx context.Context, options ...OpOption) error {
 	return err
 }
 
+// access begins an operation on what a ref names; one of another kind passes over the ref.
+type access func(ref *C.xfer_ref_t, word C.uint64_t, options *C.xfer_op_options_t) C.xfer_status_t
+
 // transfer begins an operation that may be quiet, and pins its memory.
-func (ep *Endpoint) transfer(ctx context.Context, memory []byte, options []OpOption, start begin) (event, error) {
+func (ep *Endpoint) transfer(ctx context.Context, memory []byte, ref Ref, options []OpOption, start access) (event, error) {
 	defer runtime.KeepAlive(ep)
 	o := joined(options)
-	if o.flags&C.XFER_FLAG_QUIET == 0 {
-		var pins runtime.Pinner
-		defer pins.Unpin()
-		pin(&pins, memory)
-		return ep.core.do(ctx, &ep.handle, o, start)
+	op := operations.Get().(*operation)
+	op.ref = ref
+	begin := func(word C.uint64_t, options *C.xfer_op_options_t) C.xfer_status_t {
+		return start(op.ref.raw(), word, options)
 	}
-	given, err := o.raw(ctx)
-	if err != nil {
-		return event{}, err
+	if o.flags&C.XFER_FLAG_QUIET != 0 {
+		return event{}, ep.quietly(ctx, memory, o, op, begin)
+	}
+	var pins runtime.Pinner
+	defer pins.Unpin()
+	pin(&pins, memory)
+	return ep.core.run(ctx, &ep.handle, o, op, begin)
+}
+
+// quietly begins an operation for which nobody waits, and puts back what C has read by then.
+func (ep *Endpoint) quietly(ctx context.Context, memory []byte, o OpOption, op *operation, start begin) (err error) {
+	defer operations.Put(op)
+	if op.options, err = o.raw(ctx); err != nil {
+		return err
 	}
 	pins := &runtime.Pinner{}
 	pin(pins, memory)
@@ -110,13 +123,13 @@ func (ep *Endpoint) transfer(ctx context.Context, memory []byte, options []OpOpt
 	ep.core.table.Unlock()
 	ep.quiets.Lock()
 	defer ep.quiets.Unlock()
-	status := ep.use(func() C.xfer_status_t { return start(C.uint64_t(word), &given) })
+	status := ep.use(func() C.xfer_status_t { return start(C.uint64_t(word), &op.options) })
 	if status != C.XFER_OK || o.flags&C.XFER_FLAG_COPY != 0 || len(memory) == 0 {
 		pins.Unpin()
 	} else {
 		ep.pins = append(ep.pins, pins)
 	}
-	return event{}, failed(status, nil)
+	return failed(status, nil)
 }
 
 // keep puts pins back, unless the endpoint has ended meanwhile.

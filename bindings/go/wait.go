@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"sync"
 	"time"
 	"unsafe"
 )
@@ -58,12 +59,14 @@ type event struct {
 
 // pending is what has one event to come.
 type pending struct {
-	done chan struct{} // closed when it came
+	done chan struct{} // closed when it came; of an operation it gets a value, as that is used again
 	end  event
 	ctx  context.Context // of what was only begun, else nil: err is for it
 	err  error
 	over func()      // called by the engine's goroutine when done is closed; or nil
 	stop func() bool // ends the watch of the context; or nil. Guarded by the table
+
+	reused bool // part of an operation
 }
 
 // expect is a new word, and what its event will end.
@@ -133,19 +136,39 @@ func milliseconds(left time.Duration) C.uint32_t {
 	return C.uint32_t(min(max(int64(left+time.Millisecond-1)/int64(time.Millisecond), 1), math.MaxUint32))
 }
 
+// operation is what a call that waits has until it returns, and what C reads in it. It is used again: one event comes for
+// each that has begun, and the call takes it before it puts the operation back.
+type operation struct {
+	pending
+	options C.xfer_op_options_t
+	ref     Ref // of a transfer
+}
+
+var operations = sync.Pool{New: func() any {
+	return &operation{pending: pending{done: make(chan struct{}, 1), reused: true}}
+}}
+
 // do begins an operation of that handle, and waits for its event.
 func (e *core) do(ctx context.Context, h *handle, o OpOption, start begin) (event, error) {
-	options, err := o.raw(ctx)
-	if err != nil {
+	return e.run(ctx, h, o, operations.Get().(*operation), start)
+}
+
+// run begins that operation, waits for its event, and puts it back.
+func (e *core) run(ctx context.Context, h *handle, o OpOption, op *operation, start begin) (end event, err error) {
+	if op.options, err = o.raw(ctx); err != nil {
+		operations.Put(op)
 		return event{}, err
 	}
-	word, waiter := e.expect(o.group)
-	status := h.use(func() C.xfer_status_t { return start(C.uint64_t(word), &options) })
-	if err := failed(status, nil); err != nil {
+	word := e.enter(o.group, &op.pending)
+	status := h.use(func() C.xfer_status_t { return start(C.uint64_t(word), &op.options) })
+	if err = failed(status, nil); err != nil {
 		e.forget(word)
-		return event{}, err
+	} else {
+		end, err = e.await(ctx, word, &op.pending, op.options.timeout_ms != 0)
+		op.end = event{} // its data are the caller's
 	}
-	return e.await(ctx, word, waiter, options.timeout_ms != 0)
+	operations.Put(op)
+	return end, err
 }
 
 // await waits for an event. When the context ends it asks for an early end, once, unless the operation has the same

@@ -207,19 +207,37 @@ func wrongThread(p *place) {
 	c.ok(b.Reset())
 }
 
-// Events are told through a channel, so what handles them is the user's own code, with its own recover.
+// broken is a context that panics.
+type broken struct{ context.Context }
+
+func (broken) Deadline() (time.Time, bool) { panic(errors.New("of the user")) }
+
+// Events come through a channel, here from an engine that waits until each is taken, and what handles them is the user's
+// own code. Of that the binding itself calls a context alone.
 func exceptionInCallback(p *place) {
 	c := p.pair()
-	handle := func(event *Notification) (err error) {
+	events := make(chan Event)
+	listener := must(Open(Options{Set: map[string]string{"transports": p.transports()}, Events: events}))
+	defer listener.Close()
+	ep := must(c.engine.Dial(must(listener.Listen("tcp://127.0.0.1:0", ListenOptions{})), DialOptions{}))
+	thrown := func(call func()) (err error) {
 		defer func() { err, _ = recover().(error) }()
-		if event.Key == 1 {
-			panic(errors.New("of the user"))
-		}
+		call()
 		return nil
 	}
-	c.ok(c.ep.Notify(c.patient(), nil, 1))
-	c.ok(c.ep.Notify(c.patient(), nil, 2))
-	err := handle(told[*Notification](p, c.ownerEvents))
+	ended := begun(func() error {
+		return errors.Join(ep.Notify(c.patient(), nil, 1), ep.Notify(c.patient(), nil, 2))
+	})
+	err := thrown(func() { panic(fmt.Errorf("of the user, told %d", told[*Notification](p, events).Key)) })
+	c.true(err != nil && err.Error() == "of the user, told 1", err)
+	c.true(told[*Notification](p, events).Key == 2, "the next one comes")
+	c.ok(soon(p, ended))
+
+	err = thrown(func() { c.ep.Put(broken{context.Background()}, []byte("bad"), c.ref, 0) })
 	c.true(err != nil && err.Error() == "of the user", err)
-	c.ok(handle(told[*Notification](p, c.ownerEvents)))
+	err = thrown(func() { c.ep.BeginPut(broken{context.Background()}, []byte("bad"), c.ref, 0) })
+	c.true(err != nil && err.Error() == "of the user", err)
+	c.true(waiting(c.engine) == 0 && c.lent()[0] == 0, "nothing was begun")
+	c.ok(c.ep.Put(c.patient(), []byte("well"), c.ref, 0))
+	c.true(string(c.lent()[:4]) == "well")
 }
