@@ -47,7 +47,7 @@ func main() {
 	log.SetFlags(0) // no time in front of an error
 	cases := map[string]func(*xfer.Endpoint, xfer.Ref, time.Duration) float64{
 		"bandwidth": func(ep *xfer.Endpoint, ref xfer.Ref, length time.Duration) float64 {
-			return large * puts(ep, ref, length, large, largeInFlight)
+			return large * begun(ep, ref, length)
 		},
 		"rate": func(ep *xfer.Endpoint, ref xfer.Ref, length time.Duration) float64 {
 			return puts(ep, ref, length, small, smallInFlight)
@@ -96,6 +96,32 @@ func puts(ep *xfer.Endpoint, ref xfer.Ref, length time.Duration, size, inFlight 
 	result := float64(sum()-before) / time.Since(began).Seconds()
 	over.Store(true)
 	workers.Wait()
+	return result
+}
+
+// begun is how many large puts end in a second, where one goroutine has so many in flight.
+func begun(ep *xfer.Endpoint, ref xfer.Ref, length time.Duration) float64 {
+	var pending [largeInFlight]*xfer.Pending
+	memory := filled(large * largeInFlight)
+	begin := func(i int) { pending[i] = must(ep.BeginPut(ctx, memory[i*large:(i+1)*large], ref, uint64(i*large))) }
+	for i := range pending {
+		begin(i)
+	}
+	began, done := time.Now(), 0
+	for warm := false; !warm || time.Since(began) < length; {
+		if !warm && time.Since(began) >= length/10 {
+			began, done, warm = time.Now(), 0, true
+		}
+		for i := range pending {
+			must(0, pending[i].Wait())
+			begin(i)
+			done++
+		}
+	}
+	result := float64(done) / time.Since(began).Seconds()
+	for i := range pending {
+		must(0, pending[i].Wait())
+	}
 	return result
 }
 
