@@ -134,6 +134,30 @@ TEST_CASE("an error of a write of control frames alone is kept") {
     CHECK(carrier.writes == 1);
 }
 
+namespace {
+
+// A channel's way out, of which so many bytes of an operation have left.
+struct Half {
+    Buffers buffers;
+    StreamState state{buffers};
+    Sender sender{state};
+    Narrow carrier;
+
+    Half(Op &op, size_t some) {
+        state.stage = Stage::frames;
+        state.send_queue.start(8);
+        state.send_queue.post(op);
+        carrier.room = some;
+        sender.send(carrier);
+    }
+    void send_rest() {
+        carrier.room = 4096;
+        sender.send(carrier);
+    }
+};
+
+}  // namespace
+
 // The owner counts what it applies, and the zeros that stand in for canceled bytes are applied,
 // too.
 TEST_CASE("a notify behind a put counts until all of both has left") {
@@ -142,39 +166,30 @@ TEST_CASE("a notify behind a put counts until all of both has left") {
     const size_t whole = kHead + 100 + Frame::kSize + 5 + kCountBytes;
     for (size_t some = 0; some <= whole; ++some) {
         CAPTURE(some);
-        Buffers buffers;
-        StreamState state(buffers);
-        state.stage = Stage::frames;
-        state.send_queue.start(8);
-        Sender sender(state);
-        Narrow carrier;
         test::TestOp put(Dir::put, 1, {{test::address(bytes.data()), 0, 100}});
         put.remote.notification = 3, put.remote.notification_key = 4;
         put.notifies = true, put.notify_data = words;
-        state.send_queue.post(put);
-        carrier.room = some;
-        sender.send(carrier);
+        Half half(put, some);
         CHECK(put.left == (some == whole));
-        REQUIRE_FALSE(state.send_queue.withdraw(put));
-        sender.blank(put);
+        REQUIRE_FALSE(half.state.send_queue.withdraw(put));
+        half.sender.blank(put);
         CHECK(put.notifies == (some == whole));
-        carrier.room = 4096;
-        sender.send(carrier);
-        REQUIRE(carrier.taken.size() == whole);
+        half.send_rest();
+        REQUIRE(half.carrier.taken.size() == whole);
         CHECK(put.left);
-        const auto notify = decode_frame(carrier.taken.data() + kHead + 100);
+        const auto notify = decode_frame(half.carrier.taken.data() + kHead + 100);
         REQUIRE(notify);
         CHECK(notify->type == FrameType::notify);
         CHECK(notify->flags == kCounted);
         CHECK(notify->seq == 3);
         CHECK(notify->region == 4);
-        const uint64_t awaited = load<uint64_t>(carrier.taken.data() + whole - kCountBytes);
+        const uint64_t awaited = load<uint64_t>(half.carrier.taken.data() + whole - kCountBytes);
         if (some == whole)
             CHECK(awaited == 100);
         else
             CHECK(awaited > 1'000'000);
         test::RecordingSink nobody;
-        state.send_queue.fail_all(XFER_EPEERLOST, nobody);
+        half.state.send_queue.fail_all(XFER_EPEERLOST, nobody);
     }
 }
 
@@ -185,28 +200,19 @@ TEST_CASE("a put is answered when it has left, though its notify has not") {
     constexpr size_t kWhole = kPut + Frame::kSize + kCountBytes;
     for (size_t some = 0; some <= kWhole; ++some) {
         CAPTURE(some);
-        Buffers buffers;
-        StreamState state(buffers);
-        state.stage = Stage::frames;
-        state.send_queue.start(8);
-        Sender sender(state);
-        Narrow carrier;
         test::RecordingSink sink;
         auto put = std::make_unique<test::TestOp>(
             Dir::put, 1, std::vector<Piece>{{test::address(bytes.data()), 0, 100}});
         put->remote.notification = 3;
         put->notifies = true;
-        state.send_queue.post(*put);
-        carrier.room = some;
-        sender.send(carrier);
-        REQUIRE(state.send_queue.acknowledged(1, sink) == (some >= kPut));
-        if (some < kPut) state.send_queue.fail_all(XFER_EPEERLOST, sink);
+        Half half(*put, some);
+        REQUIRE(half.state.send_queue.acknowledged(1, sink) == (some >= kPut));
+        if (some < kPut) half.state.send_queue.fail_all(XFER_EPEERLOST, sink);
         if (some < kPut) continue;
         REQUIRE(sink.done.size() == 1);
         put.reset();
-        carrier.room = 4096;
-        sender.send(carrier);
-        CHECK(carrier.taken.size() == kWhole);
-        CHECK(load<uint64_t>(carrier.taken.data() + kWhole - kCountBytes) == 100);
+        half.send_rest();
+        CHECK(half.carrier.taken.size() == kWhole);
+        CHECK(load<uint64_t>(half.carrier.taken.data() + kWhole - kCountBytes) == 100);
     }
 }
