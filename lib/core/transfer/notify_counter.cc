@@ -91,7 +91,7 @@ void NotifyCounters::end(NotifyCounter &counter, Status status, ShardCore &shard
     counter.event.index = counter.seen;
     if (status != XFER_OK) {
         counter.reason = decimal(counter.seen) + " of " + decimal(counter.expected) +
-                         " notifications with key " + decimal(counter.key) + " came in time";
+                         " notifications with key " + decimal(counter.key) + " came";
         counter.explain(counter.reason);
     }
     counter.retain();  // the event's
