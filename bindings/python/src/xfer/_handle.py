@@ -18,17 +18,14 @@ Self = TypeVar("Self", bound="Handle")
 SelfFreed = TypeVar("SelfFreed", bound="Freed")
 
 
-class Handle:
-    """Use it in `with` or `async with`, or close it. In whatever order handles are closed, each
-    ends once. One that is forgotten is closed, with a ResourceWarning."""
+class Owned:
+    """What is closed once. One that is forgotten is closed, with a ResourceWarning."""
 
     _ended = True  # until it was opened
     _warns = True
 
-    def __init__(
-        self, engine: Engine, raw: Any, closed: Operation[None], close: Callable[[Any], int]
-    ) -> None:
-        self._engine, self._raw, self.closed, self._close = engine, raw, closed, close
+    def __init__(self, engine: Engine, raw: Any, close: Callable[[Any], int]) -> None:
+        self._engine, self._raw, self._close = engine, raw, close
         self._ended = False
 
     @property
@@ -37,6 +34,26 @@ class Handle:
         if self._ended:
             raise _errors.of_status(lib.XFER_ECLOSED)
         return self._raw
+
+    def __del__(self) -> None:
+        if self._ended or self._engine._is_foreign():
+            return
+        try:
+            if self._warns and not self._engine._ended:
+                warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self, stacklevel=2)
+        finally:  # a warning may be an error
+            self._ended = True
+            self._close(self._raw)
+
+
+class Handle(Owned):
+    """Use it in `with` or `async with`, or close it, in whatever order."""
+
+    def __init__(
+        self, engine: Engine, raw: Any, closed: Operation[None], close: Callable[[Any], int]
+    ) -> None:
+        super().__init__(engine, raw, close)
+        self.closed = closed
 
     def close(self) -> Operation[None]:
         """Starts the end; the result is there when it has come, and memory is the caller's again.
@@ -69,33 +86,9 @@ class Handle:
         if closed:
             await closed
 
-    def __del__(self) -> None:
-        if self._ended or self._engine._is_foreign():
-            return
-        try:
-            if self._warns and not self._engine._ended:
-                warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self, stacklevel=2)
-        finally:  # a warning may be an error
-            self._ended = True
-            self._close(self._raw)
 
-
-class Freed:
-    """A batch or a counter, which ends with its close. One that is forgotten is closed, with a
-    ResourceWarning."""
-
-    _ended = True  # until it was opened
-
-    def __init__(self, engine: Engine, raw: Any, close: Callable[[Any], int]) -> None:
-        self._engine, self._raw, self._close = engine, raw, close
-        self._ended = False
-
-    @property
-    def raw(self) -> Any:
-        """The handle for calls of xfer._xfer.lib. Closed once it is closed."""
-        if self._ended:
-            raise _errors.of_status(lib.XFER_ECLOSED)
-        return self._raw
+class Freed(Owned):
+    """A batch or a counter, which ends with its close."""
 
     def close(self) -> None:
         """Ends it. Twice is once."""
@@ -112,12 +105,3 @@ class Freed:
     def __exit__(self, *exc: object) -> None:
         if not self._engine._is_foreign():
             self.close()
-
-    def __del__(self) -> None:
-        if self._ended or self._engine._is_foreign():
-            return
-        try:
-            if not self._engine._ended:
-                warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self, stacklevel=2)
-        finally:  # a warning may be an error
-            self._close(self._raw)
