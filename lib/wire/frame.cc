@@ -75,6 +75,10 @@ bool plausible(const Frame &frame) {
     case FrameType::exported:
         return frame.pieces == 0 && frame.status <= 0 &&
                frame.length <= (frame.status == 0 ? kMaxExportKey : 0);
+    case FrameType::path_signal:
+        return frame.pieces == 0 && frame.seq != 0 && frame.status <= 0 &&
+               (frame.status == 0 ? frame.length >= 1 && frame.length <= kMaxSignal
+                                  : frame.length == 0);
     case FrameType::withdraw:
         return frame.pieces == 0 && frame.length == 0 && frame.status == 0;
     case FrameType::atomic:

@@ -27,7 +27,7 @@ enum class FrameType : uint8_t {
     ping = 9,    // seq: the sender's clock
     pong = 10,   // seq: as in the ping
     lanes = 11,  // asks the initiator of the connection to open its data lanes; kLocalLaneFlag: the
-                 // local path
+                 // local path; kAttachedPathFlag: the path beside the channels
     bye = 12,  // the sender closes; status says why. XFER_EAGAIN: it offers to, as nothing is going
                // on
     forget = 13,  // lookup seq is not waited for any more
@@ -52,16 +52,19 @@ enum class FrameType : uint8_t {
     exported = 25,  // answers it: region, status; payload: what reaches it, as the lane's transport
                     // has it
     withdraw = 26,  // a region that was exported has ended: region
+    path_signal = 27,  // of the path beside the channels: attempt seq, of the fabric generation;
+                       // payload: what its other end is to know, or with a status nothing: this end
+                       // of it is closed (kAttachedPaths)
 };
 
 // Messages of one connection and direction are numbered from 1 in seq. Their receiver pulls what
 // did not come along by gets of a Target that is a message.
 
-constexpr uint8_t kSync = 1, kEnvelope = 2;  // flags of message
-constexpr uint8_t kHeld = 1;                 // flags of queued
-constexpr uint8_t kLookupWait = 1;           // flags of lookup
-constexpr uint8_t kCounted = 1;              // flags of notify (kCountedNotify)
-constexpr uint8_t kLocalLaneFlag = 1;        // flags of lanes
+constexpr uint8_t kSync = 1, kEnvelope = 2;                   // flags of message
+constexpr uint8_t kHeld = 1;                                  // flags of queued
+constexpr uint8_t kLookupWait = 1;                            // flags of lookup
+constexpr uint8_t kCounted = 1;                               // flags of notify (kCountedNotify)
+constexpr uint8_t kLocalLaneFlag = 1, kAttachedPathFlag = 2;  // flags of lanes
 constexpr uint8_t kAckWanted = 1;  // flags of put: the initiator waits, acknowledge at once
 constexpr uint8_t kChecked =
     4;  // flags of put, data: with a CRC-32C of the payload; of get: wanted

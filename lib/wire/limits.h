@@ -27,6 +27,7 @@ constexpr uint32_t kMaxChunk = 256 * 1024;  // payload bytes of one put, get or 
 constexpr uint32_t kMaxPieces = 512;        // ranges of one put or get frame
 constexpr uint32_t kMaxControl = 4096;      // bytes after the header of a control frame
 constexpr size_t kMaxExportKey = 128;       // by which a peer reaches a region by itself
+constexpr size_t kMaxSignal = 1024;         // between the two ends of a path beside the channels
 constexpr uint32_t kMaxInline = 4088;       // payload of a message that travels with it
 
 // Control frames that wait for a peer to read. Past the first no more is read of what it says, so

@@ -371,6 +371,18 @@ def a_lane_closed_before_it_is_let_in(lab):
 
 
 @vector
+def a_path_that_only_the_initiator_begins(lab):
+    """It was asked for one, which is ignored where there is no fabric, and has begun none."""
+    for words in ({"body": b"offer"}, {"status": EPEERLOST}):
+        def tell(self, number, name, words=words):
+            self.send(wire.LANES, flags=2)
+            self.send(wire.PATH_SIGNAL, 1, generation=4, **words)
+            Acceptor.tell(self, number, name)
+        broken(lab, tell=tell, limit=300,
+               greet=lambda self, fields: Acceptor.greet(self, fields, feat=wire.ATTACHED_PATHS))
+
+
+@vector
 def a_bye_at_once_each_time(lab):
     def welcome(self):
         Acceptor.welcome(self)

@@ -296,7 +296,8 @@ def nothing_is_told_before_the_proof_but_what_the_page_says(lab):
     attempt = dial(lab)
     fields = wire.read_map(attempt.reply[16:])
     same(sorted(fields), ["ab", "feat", "held", "id", "inc", "key", "non", "seen", "seq"], "the keys of a reply")
-    same([fields[name] for name in ("feat", "key", "ab", "seen", "held")], [wire.LANES_END_ALONE | wire.COUNTED_NOTIFY, True, 0, 0, 0], "their values")
+    same([fields[name] for name in ("feat", "key", "ab", "seen", "held")],
+         [wire.LANES_END_ALONE | wire.COUNTED_NOTIFY | wire.ATTACHED_PATHS, True, 0, 0, 0], "their values")
     for secret in SECRETS + (os.uname().nodename.encode(), lab.key):
         check(secret not in attempt.reply, f"{secret} is told to strangers")
     attempt.lanes[0].send(terms() + ZEROS)

@@ -345,3 +345,71 @@ def a_lane_with_a_generation_that_is_none(lab):
     refused(lab, words(connection, gen=0), EPROTO)
     joins(lab, words(connection, gen=(1 << 64) - 1))
     lab.is_up(connection)
+
+
+# Paths beside the lanes. The server has no fabric.
+
+def signals(lab):
+    """A connection of one who knows of such paths, and says that of one."""
+    connection = lab.dial()
+    connection.features = wire.ATTACHED_PATHS
+    return connection.open()
+
+
+def signal(connection, attempt, body=b"offer", **fields):
+    connection.paths.setdefault(attempt, [])
+    connection.control.send(Frame(wire.PATH_SIGNAL, attempt, generation=4, body=body, **fields).pack())
+
+
+def hears_no_path(connection, attempt):
+    while not connection.paths[attempt]:
+        connection.turn()
+    same(connection.paths[attempt], [wire.EUNSUPPORTED], f"the end of path {attempt}")
+
+
+@vector
+def a_path_by_a_fabric_that_is_not_there(lab):
+    """Each attempt is closed, once, whatever more is said of it."""
+    connection = signals(lab)
+    for attempt in (1, 2, 7, 1 << 32, (1 << 64) - 1):
+        signal(connection, attempt)
+        hears_no_path(connection, attempt)
+        signal(connection, attempt, bytes(1024))
+        signal(connection, attempt, b"", status=EPEERLOST)
+        signal(connection, 1)
+    lab.is_up(connection)
+    same(sum(len(ends) for ends in connection.paths.values()), 5, "ends")
+
+
+@vector
+def a_path_closed_that_was_never_begun(lab):
+    connection = signals(lab)
+    signal(connection, 3, b"", status=EPEERLOST)
+    hears_no_path(connection, 3)
+    lab.is_up(connection)
+
+
+@vector
+def a_path_by_one_who_knows_of_none(lab):
+    connection = lab.connect()
+    signal(connection, 1)
+    lab.ends(connection)
+
+
+@vector
+def a_signal_that_is_malformed(lab):
+    for fields in ({"body": b""}, {"body": bytes(1025)}, {"body": b"x", "status": -9}, {"status": 9},
+                   {"attempt": 0}, {"pieces": 1}):
+        connection = signals(lab)
+        signal(connection, **{"attempt": 1, **fields})
+        lab.ends(connection)
+
+
+@vector
+def a_flood_of_paths(lab):
+    connection = signals(lab)
+    for attempt in range(1, 5001):
+        signal(connection, attempt)
+        if attempt % 100 == 0:
+            hears_no_path(connection, attempt)
+    lab.is_up(connection)

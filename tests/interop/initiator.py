@@ -17,12 +17,13 @@ from typing import NamedTuple
 EINVAL = -1
 EAGAIN, ETOOBIG, EBUSY, ECLOSED, EEXIST, ENOTFOUND, EACCESS, ERANGE, ESTALE = -5, -6, -8, -9, -13, -14, -15, -16, -17
 ECANCELED, EPEERLOST, EAUTH, EIDENTITY, EPROTO, EVERSION, ECHECKSUM, EOVERLOAD = -19, -20, -25, -26, -27, -28, -30, -32
-EREVOKED, ETIMEDOUT = -33, -18
+EREVOKED, ETIMEDOUT, EUNSUPPORTED = -33, -18, -12
 
 HELLO, REPLY, PROOF, READY, REFUSE, LANE, LANE_READY = range(1, 8)
 PUT, GET, ACK, ERROR, DATA, LOOKUP, FOUND, GONE, PING, PONG, LANES, BYE, FORGET, NOTIFY, NOTED, DRAIN = range(1, 17)
-MESSAGE, QUEUED, COMPLETED, CANCEL, CONTROL_SWITCH, ATOMIC, LANE_CLOSED, REQUEST_EXPORT, EXPORTED, WITHDRAW = range(17, 27)
-LANES_END_ALONE, COUNTED_NOTIFY = 1, 2  # features
+MESSAGE, QUEUED, COMPLETED, CANCEL, CONTROL_SWITCH, ATOMIC, LANE_CLOSED, REQUEST_EXPORT, EXPORTED, WITHDRAW, \
+    PATH_SIGNAL = range(17, 28)
+LANES_END_ALONE, COUNTED_NOTIFY, ATTACHED_PATHS = 1, 2, 4  # features
 ADD, CAS = 1, 2  # flags of an atomic: which it is
 SYNC, ENVELOPE, HELD = 1, 2, 1  # flags of a message; of queued
 COUNTED = 1  # flag of a notify
@@ -30,7 +31,7 @@ ACK_WANTED, NOTIFIED, CHECKED = 1, 2, 4  # flags of a put; CHECKED also of a get
 WAIT = 1  # flag of a lookup
 
 MAX_MESSAGE, MAX_PAYLOAD, MAX_PIECES, MAX_DEPTH, MAX_BEGUN, MAX_TOLD = 8192, 262144, 512, 4, 256, 1024
-MAX_EXPORT_KEY = 128
+MAX_EXPORT_KEY, MAX_SIGNAL = 128, 1024
 REF = 96  # bytes
 PATIENCE = 10  # seconds without a byte that is due; only so that nothing waits for ever
 
@@ -318,13 +319,15 @@ def is_well_formed(type, flags, pieces, length, seq, status):
                    MESSAGE: (8, 8) if flags & ENVELOPE else (checksum, 4096), LOOKUP: (1, 255), GONE: (REF, REF),
                    FOUND: (0 if status else REF, REF + 1024),
                    NOTIFY: (8, MAX_TOLD + 8) if flags & COUNTED else (0, 0 if status else MAX_TOLD),
-                   REQUEST_EXPORT: (8, 8),
+                   REQUEST_EXPORT: (8, 8), PATH_SIGNAL: (0, 0) if status else (1, MAX_SIGNAL),
                    EXPORTED: (0, 0 if status else MAX_EXPORT_KEY)}.get(type, (0, 0))
     if pieces or not least <= length <= most:
         return False
     if type in (ERROR, BYE):
         return status < 0
-    if type in (FOUND, NOTIFY, EXPORTED):
+    if type in (FOUND, NOTIFY, EXPORTED, PATH_SIGNAL):
+        if type == PATH_SIGNAL and seq == 0:
+            return False
         if type == NOTIFY and (seq == 0 or status and flags & COUNTED):
             return False
         return status <= 0
@@ -488,6 +491,7 @@ class Initiator:
         self.questions, self.found = 0, {}
         self.notifications, self.begun, self.had = 0, set(), 0
         self.sent, self.letters, self.kept, self.taken = 0, {}, {}, {}  # messages, by their numbers
+        self.paths = {}  # beside the lanes: how the other end closed each attempt
         self.gone, self.pongs, self.notified = [], [], []
         self.draining = self.drained = False  # begin nothing new; and end when nothing is under way
 
@@ -636,6 +640,8 @@ class Initiator:
         elif frame.type == NOTED:
             self.had = frame.region
             self.begun.discard(frame.seq)  # 0 only tells how many the application has had
+        elif frame.type == PATH_SIGNAL:  # nor such paths
+            self.hear_signal(frame)
         elif frame.type == REQUEST_EXPORT:  # there are no regions here
             self.control.send(Frame(EXPORTED, frame.seq, region=frame.region, status=ESTALE).pack())
         elif frame.type in (EXPORTED, WITHDRAW):
@@ -648,6 +654,12 @@ class Initiator:
             self.letters.pop(frame.seq, None)
             self.taken[frame.seq] = frame.status
         return True  # lanes and forget: nothing to do
+
+    def hear_signal(self, frame):
+        """We begin none, and so hear nothing but that an end which we have named is closed."""
+        if frame.seq not in self.paths or not frame.status:
+            raise Fault(EPROTO)
+        self.paths[frame.seq].append(frame.status)
 
     def hear_bye(self, status):
         if status == EAGAIN:  # an offer; we can't be dialed again

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What befalls copies between neighbours in a random scenario.
+// What befalls copies between neighbours, and by adapters, in a random scenario.
 #include <random>
 
 #include "scenario.h"
-#include "sim_copy_path.h"
+#include "sim_fabric.h"
 
 namespace xfer {
 
@@ -45,10 +45,24 @@ struct Trouble {
     uint64_t falls_one_in = 0;
 };
 
+// Of the set-up of paths beside channels.
+struct AttachTrouble {
+    explicit AttachTrouble(uint64_t seed) : random(seed * 0x9e3779b97f4a7c15 + 2) {
+        if (random() % 2) one_in = 2 + random() % 10;
+    }
+    AttachFate at(AttachStep step) {
+        if (!one_in || random() % one_in) return AttachFate::go_on;
+        constexpr AttachFate kOfOpen[] = {AttachFate::fail, AttachFate::absent, AttachFate::lack};
+        constexpr AttachFate kOfSignal[] = {AttachFate::fail, AttachFate::garble, AttachFate::mute};
+        return (step == AttachStep::open ? kOfOpen : kOfSignal)[random() % 3];
+    }
+    std::mt19937_64 random;
+    uint64_t one_in = 0;
+};
+
 }  // namespace
 
 void Scenario::trouble_copies() {
-    net.copies = true;
     auto trouble = std::make_shared<Trouble>(world.seed());
     if (trouble->random() % 2) net.copy_ns_max = 5 * kNsPerMs;
     if (swarm.narrow || trouble->random() % 3 == 0) {
@@ -56,6 +70,9 @@ void Scenario::trouble_copies() {
         net.copy_max_pieces = static_cast<uint32_t>(1 + trouble->random() % kMaxPieces);
     }
     net.on_copy = [trouble](CopyStep step, const SimCopyPath &) { return trouble->at(step); };
+    auto attach = std::make_shared<AttachTrouble>(world.seed());
+    if (attach->random() % 3 == 0) net.detach_ns = attach->random() % (700 * kNsPerMs);
+    net.on_attach = [attach](AttachStep step, const SimAttachedPath &) { return attach->at(step); };
 }
 
 }  // namespace xfer

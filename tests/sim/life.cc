@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "scenario.h"
+#include "sim_fabric.h"
 #include "util/status.h"
 
 namespace xfer {
@@ -66,6 +67,14 @@ void Life::open_engine() {
         std::vector<std::unique_ptr<Transport>> list;
         list.push_back(std::make_unique<SimTransport>(life.all.net, static_cast<SimLoop &>(loop),
                                                       life.process));
+        return list;
+    };
+    seams.fabrics = [](void *self, Loop &loop) {
+        auto &life = *static_cast<Life *>(self);
+        std::vector<std::unique_ptr<Fabric>> list;
+        if (life.all.net.adapters)
+            list.push_back(std::make_unique<SimFabric>(life.all.net, static_cast<SimLoop &>(loop),
+                                                       life.process));
         return list;
     };
     seams.random = [](void *self, Bytes out) {

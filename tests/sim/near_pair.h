@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two simulated neighbours, of which `a` copies to and from the memory of `b` without it, and what
-// a script lets go wrong with that.
+// Two simulated neighbours, or engines with adapters, of which `a` copies to and from the memory of
+// `b` without it, and what a script lets go wrong with that.
 #pragma once
 
 #include <algorithm>
@@ -14,9 +14,11 @@ namespace xfer {
 
 class NearPair {
 public:
-    explicit NearPair(World &w, bool with_copies = true) : world(w) {
-        world.net.neighbours = true;
-        world.net.copies = with_copies;
+    enum class By : uint8_t { rings, copies, adapter };
+    explicit NearPair(World &w, By by = By::copies) : world(w) {
+        world.net.adapters = by == By::adapter;
+        world.net.neighbours = !world.net.adapters;
+        world.net.copies = by == By::copies;
         world.net.on_copy = [this](CopyStep step, const SimCopyPath &path) {
             const uint64_t times = ++asked[step];
             return script ? script(step, times, path) : CopyFate::go_on;

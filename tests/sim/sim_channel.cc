@@ -111,7 +111,9 @@ void SimChannel::start(PathSink &sink, uint32_t max_ops, uint32_t) {
     if (control_) generations.push_back(net_.world.now());
     generation_ = generations.size();
     receive_paused_ = true;
-    if (net_.copies && scope() == Scope::host) copies_ = std::make_unique<SimCopyPath>(*this);
+    if (!net_.copies || scope() != Scope::host) return;
+    SimCopyPath::Owner &owner = *this;
+    copies_ = std::make_unique<SimCopyPath>(owner, Scope::host);
 }
 
 void SimChannel::resume() {

@@ -14,7 +14,7 @@
 
 namespace xfer {
 
-class SimChannel final : public Channel, Path {
+class SimChannel final : public Channel, Path, SimCopyPath::Owner {
 public:
     SimChannel(SimTransport &transport, std::string remote);
     ~SimChannel() override;
@@ -47,14 +47,21 @@ public:
     bool is_data_lane() const { return !control_; }
     void be_lost() { lost_ = true; }  // nothing that is sent from here arrives any more
     void copy_to(SimChannel &other) { copy_ = other.number_; }
-    uint32_t there() const { return there_; }
+    uint32_t there() const override { return there_; }
     uint64_t last_due() const { return last_due_; }
     uint64_t number() const { return number_; }
-    uint64_t generation() const { return generation_; }
-    SimTransport &transport() const { return *transport_; }
+    uint64_t generation() const override { return generation_; }
+    SimTransport &transport() const override { return *transport_; }
     void ended(const Failure &why);
 
 private:
+    // Of the path that copies.
+    void later(uint64_t delay, std::function<void(SimCopyPath &)> call) override {
+        later(delay, [call = std::move(call)](SimChannel &channel) { call(*channel.copies_); });
+    }
+    void on_copies_over(const Failure &why) override { ended(why); }
+    void on_fallen(const Failure &) override {}
+
     // The path.
     Caps caps() const override;
     bool post(Op &op) override;

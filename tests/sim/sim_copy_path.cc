@@ -6,7 +6,7 @@
 #include <cstring>
 #include <new>
 
-#include "sim_channel.h"
+#include "sim_transport.h"
 #include "transport/atomic.h"
 #include "wire/limits.h"
 
@@ -28,17 +28,17 @@ struct SimCopyPath::Known final : Import {
     const Shown at;
 };
 
-SimCopyPath::SimCopyPath(SimChannel &channel)
-    : channel_(channel), net_(channel.transport().net), number_(++net_.last_copy_path) {
+SimCopyPath::SimCopyPath(Owner &owner, Scope scope, bool adapter)
+    : owner_(owner),
+      scope_(scope),
+      adapter_(adapter),
+      net_(owner.transport().net),
+      number_(++net_.last_copy_path) {
     net_.copy_paths[number_] = this;
 }
 
 SimCopyPath::~SimCopyPath() {
     net_.copy_paths.erase(number_);
-}
-
-SimCopyPath *SimCopyPath::of(SimChannel &channel) {
-    return static_cast<SimCopyPath *>(channel.one_sided());
 }
 
 void SimCopyPath::start(PathSink &sink, OneSidedSink &declined, uint32_t max_ops) {
@@ -48,7 +48,7 @@ void SimCopyPath::start(PathSink &sink, OneSidedSink &declined, uint32_t max_ops
 }
 
 Caps SimCopyPath::caps() const {
-    return {Scope::host, max_ops_, net_.copy_max_bytes, net_.copy_max_pieces};
+    return {scope_, max_ops_, net_.copy_max_bytes, net_.copy_max_pieces};
 }
 
 CopyFate SimCopyPath::ask(CopyStep step) const {
@@ -117,7 +117,7 @@ bool SimCopyPath::shows(uint64_t stamp) const {
 }
 
 bool SimCopyPath::is_copying(uint64_t stamp) const {
-    return !channel_.transport().process->dead &&
+    return !owner_.transport().process->dead &&
            std::any_of(copies_.begin(), copies_.end(),
                        [&](const Copy &copy) { return copy.begun && copy.at.stamp == stamp; });
 }
@@ -141,8 +141,7 @@ bool SimCopyPath::retire(Target target, Status) {
 
 void SimCopyPath::look() {
     if (std::exchange(looking_, true)) return;
-    channel_.later(kLookNs, [](SimChannel &channel) {
-        SimCopyPath &path = *of(channel);
+    owner_.later(kLookNs, [](SimCopyPath &path) {
         path.looking_ = false;
         path.tell_quiet();
         if (path.closing_)
@@ -181,8 +180,8 @@ void SimCopyPath::flush() {
         copy.op = op;
         copy.number = ++last_copy_;
         copies_.push_back(copy);
-        channel_.later(net_.copy_delay(),
-                       [number = copy.number](SimChannel &channel) { of(channel)->begin(number); });
+        owner_.later(net_.copy_delay(),
+                     [number = copy.number](SimCopyPath &path) { path.begin(number); });
     }
 }
 
@@ -200,7 +199,7 @@ void SimCopyPath::end(std::list<Copy>::iterator at, Ops &how) {
 // A dead process copies nothing.
 void SimCopyPath::begin(uint64_t number) {
     const auto at = find(number);
-    if (at == copies_.end() || channel_.transport().process->dead) return;
+    if (at == copies_.end() || owner_.transport().process->dead) return;
     Op &op = *at->op;
     if (!reaches(*at)) return end(at, declined_);
     const auto owner = net_.copy_paths.find(at->at.path);
@@ -215,13 +214,12 @@ void SimCopyPath::begin(uint64_t number) {
     op.moved = Moved::mapped;
     name(*at, pieces);
     move(*at, 0, op.bytes / 2);
-    channel_.later(net_.copy_delay(),
-                   [number](SimChannel &channel) { of(channel)->finish(number); });
+    owner_.later(net_.copy_delay(), [number](SimCopyPath &path) { path.finish(number); });
 }
 
 void SimCopyPath::finish(uint64_t number) {
     const auto at = find(number);
-    if (at == copies_.end() || channel_.transport().process->dead) return;
+    if (at == copies_.end() || owner_.transport().process->dead) return;
     if (ask(CopyStep::finish) == CopyFate::fall) return fall();
     ++net_.met["copied"];
     if (at->op->dir == Dir::atomic)
@@ -238,7 +236,7 @@ bool SimCopyPath::reaches(Copy &copy) const {
     copy.at = static_cast<const Known *>(op.import)->at;
     const auto owner = net_.copy_paths.find(copy.at.path);
     if (owner == net_.copy_paths.end() || !owner->second->shows(copy.at.stamp)) return false;
-    if (owner->second->channel_.transport().process->dead) return false;
+    if (owner->second->owner_.transport().process->dead) return false;
     std::vector<Piece> pieces;
     op.draw(pieces);
     return std::all_of(pieces.begin(), pieces.end(), [&](const Piece &piece) {
@@ -257,14 +255,14 @@ void SimCopyPath::note(Op &op, SimCopyPath &owner) {
     owner.noted_[number] = op.remote.notification_key;
     while (owner.noted_.begin()->first + kNotificationSpan < number)
         owner.noted_.erase(owner.noted_.begin());
-    if (net_.observer) net_.observer->announced(op.remote.notification_key, channel_.there());
+    if (net_.observer) net_.observer->announced(op.remote.notification_key, owner_.there());
 }
 
 void SimCopyPath::name(Copy &copy, const std::vector<Piece> &pieces) {
     if (!net_.observer || pieces.empty()) return;
     const auto *local = reinterpret_cast<const void *>(pieces[0].local);
     copy.operation = net_.observer->operation_at(local);
-    net_.observer->leaves(copy.operation, local, channel_.there(), copy.op->checked);
+    net_.observer->leaves(copy.operation, local, owner_.there(), copy.op->checked);
 }
 
 void SimCopyPath::move(const Copy &copy, uint64_t from, uint64_t to) {
@@ -291,7 +289,7 @@ void SimCopyPath::move_some(const Copy &copy, const Piece &piece) {
     }
     if (observer) observer->reads(local);
     std::memcpy(remote, local, piece.length);
-    const SimChannel &there = net_.copy_paths.at(copy.at.path)->channel_;
+    const Owner &there = net_.copy_paths.at(copy.at.path)->owner_;
     if (observer)
         observer->lands(copy.operation, there.transport().number, there.there(), there.generation(),
                         remote, piece.length);
@@ -301,7 +299,7 @@ void SimCopyPath::apply_atomic(const Copy &copy) {
     std::vector<Piece> pieces;
     copy.op->draw(pieces);
     void *const word = copy.at.base + pieces[0].offset;
-    const SimChannel &there = net_.copy_paths.at(copy.at.path)->channel_;
+    const Owner &there = net_.copy_paths.at(copy.at.path)->owner_;
     if (net_.observer)
         net_.observer->changes(copy.operation, there.transport().number, there.there(),
                                there.generation(), word);
@@ -331,7 +329,7 @@ bool SimCopyPath::cancel(Op &op) {
 }
 
 void SimCopyPath::soon() {
-    channel_.later(0, [](SimChannel &channel) { of(channel)->tell(); });
+    owner_.later(0, [](SimCopyPath &path) { path.tell(); });
 }
 
 void SimCopyPath::tell() {
@@ -353,7 +351,7 @@ void SimCopyPath::tell() {
         sink_->on_notification_begun({notification}, key);
     over_ = true;
     sink_->on_down(why_);
-    if (with_channel_) close(why_);
+    with_channel_ ? close(why_) : owner_.on_fallen(why_);
 }
 
 // Before the end is told, nobody copies any more.
@@ -369,19 +367,44 @@ bool SimCopyPath::may_end() {
 void SimCopyPath::fall() {
     if (std::exchange(closing_, true)) return;
     if (!why_.status) why_ = {XFER_EPEERLOST, 0, 0, "the path has fallen"};
-    while (!copies_.empty())
+    while (!copies_.empty()) {
+        if (adapter_ && copies_.front().begun) go_astray(copies_.front());
         end(copies_.begin(), ended_);
+    }
     ended_.append(posted_);
     for (const auto &[region, shown] : std::exchange(shown_, {}))
         last_stamps_.push_back(shown.stamp);
     soon();
 }
 
+// The rest of a put is on its way: it has been read, and lands if the owner's end lets it in.
+void SimCopyPath::go_astray(const Copy &copy) {
+    if (copy.op->dir != Dir::put) return;
+    std::vector<Piece> pieces;
+    copy.op->draw(pieces);
+    const Piece &last = pieces.back();
+    const auto *from = reinterpret_cast<const uint8_t *>(last.local);
+    const std::vector<uint8_t> bytes(from, from + last.length);
+    ++net_.met["copy, astray"];
+    net_.world.post(owner_.transport().loop, net_.copy_delay(),
+                    [&net = net_, copy, offset = last.offset, bytes] {
+                        const auto at = net.copy_paths.find(copy.at.path);
+                        if (at == net.copy_paths.end() || !at->second->shows(copy.at.stamp)) return;
+                        ++net.met["copy, landed astray"];
+                        std::memcpy(copy.at.base + offset, bytes.data(), bytes.size());
+                        const Owner &there = at->second->owner_;
+                        if (net.observer)
+                            net.observer->lands(copy.operation, there.transport().number,
+                                                there.there(), there.generation(),
+                                                copy.at.base + offset, bytes.size());
+                    });
+}
+
 void SimCopyPath::close(const Failure &why) {
     with_channel_ = true;
     if (!closing_) why_ = why;
     if (!over_) return fall();
-    channel_.later(0, [why](SimChannel &channel) { channel.ended(why); });
+    owner_.later(0, [why](SimCopyPath &path) { path.owner_.on_copies_over(why); });
 }
 
 }  // namespace xfer

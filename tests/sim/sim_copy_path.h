@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one-sided path of a simulated local channel: the initiator copies to and from the memory of
-// the owner by itself. A copy takes time: one half of it moves when it begins, the other when it
-// ends. What goes wrong, and when, is a script's to say (SimNet::on_copy). Thread: as OneSidedPath,
-// but for what a path reads of its neighbour's, as both would in memory that they share.
+// A simulated one-sided path, of a local channel or beside a channel: the initiator copies to and
+// from the memory of the owner by itself. A copy takes time: one half of it moves when it begins,
+// the other when it ends. What goes wrong, and when, is a script's to say (SimNet::on_copy).
+// Thread: as OneSidedPath, but for what a path reads of its neighbour's, as both would in memory
+// that they share.
 #pragma once
 
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -15,8 +17,8 @@
 
 namespace xfer {
 
-class SimChannel;
 class SimNet;
+class SimTransport;
 
 // When a script is asked: an op is posted; its copy begins, nothing has moved; it is about to end;
 // an op is canceled; a region was exported; a key is imported.
@@ -35,7 +37,24 @@ enum class CopyFate : uint8_t {
 
 class SimCopyPath final : public OneSidedPath {
 public:
-    explicit SimCopyPath(SimChannel &channel);
+    // What it belongs to.
+    class Owner {
+    public:
+        virtual SimTransport &transport() const = 0;
+        virtual uint32_t there() const = 0;       // the number of the other process
+        virtual uint64_t generation() const = 0;  // of the connection between the two
+        // On its loop, unless it is gone by then.
+        virtual void later(uint64_t delay, std::function<void(SimCopyPath &)> call) = 0;
+        virtual void on_copies_over(const Failure &why) = 0;  // after close()
+        virtual void on_fallen(const Failure &why) = 0;       // alone, after on_down
+
+    protected:
+        ~Owner() = default;
+    };
+
+    // `adapter`: what has begun to leave lands, though this end is closed, until that of the owner
+    // is.
+    SimCopyPath(Owner &owner, Scope scope, bool adapter = false);
     ~SimCopyPath();
     SimCopyPath(const SimCopyPath &) = delete;
     SimCopyPath &operator=(const SimCopyPath &) = delete;
@@ -43,7 +62,7 @@ public:
     void close(const Failure &why);  // with its channel, which is told when nobody copies any more
     bool is_over() const { return over_; }
     uint64_t number() const { return number_; }
-    SimChannel &channel() { return channel_; }
+    const Owner &owner() const { return owner_; }
     // As a neighbour could write it into the memory that both share.
     void claim_begun(uint64_t notification, uint64_t key) { noted_[notification] = key; }
 
@@ -76,11 +95,11 @@ private:
         bool begun = false;
     };
 
-    static SimCopyPath *of(SimChannel &channel);
     CopyFate ask(CopyStep step) const;
     void soon();
     void tell();
     void fall();
+    void go_astray(const Copy &copy);
     void begin(uint64_t copy);
     void finish(uint64_t copy);
     bool reaches(Copy &copy) const;
@@ -98,7 +117,9 @@ private:
     void tell_quiet();
     bool may_end();
 
-    SimChannel &channel_;
+    Owner &owner_;
+    const Scope scope_;
+    const bool adapter_;
     SimNet &net_;
     const uint64_t number_;
     PathSink *sink_ = nullptr;  // from start() on

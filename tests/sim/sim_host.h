@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/engine/engine.h"
+#include "sim_fabric.h"
 #include "sim_transport.h"
 
 namespace xfer {
@@ -66,6 +67,14 @@ struct Host {
             std::vector<std::unique_ptr<Transport>> list;
             list.push_back(std::make_unique<SimTransport>(
                 host.world.net, static_cast<SimLoop &>(driver), host.process));
+            return list;
+        };
+        seams.fabrics = [](void *self, Loop &driver) {
+            auto &host = *static_cast<Host *>(self);
+            std::vector<std::unique_ptr<Fabric>> list;
+            if (host.world.net.adapters)
+                list.push_back(std::make_unique<SimFabric>(
+                    host.world.net, static_cast<SimLoop &>(driver), host.process));
             return list;
         };
         seams.random = [](void *self, Bytes out) {

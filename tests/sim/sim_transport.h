@@ -19,6 +19,7 @@
 
 namespace xfer {
 
+class SimAttachedPath;
 class SimChannel;
 class SimCopyPath;
 class SimTransport;
@@ -30,6 +31,8 @@ enum class Break : uint8_t {
     refuse,  // post: as well, and the op is not taken
 };
 enum class CopyFate : uint8_t;
+enum class AttachStep : uint8_t;
+enum class AttachFate : uint8_t;
 
 // Told of every byte that a channel takes from, or puts into, the memory of users.
 class SimObserver {
@@ -117,6 +120,12 @@ public:
     uint32_t copy_max_bytes = kMaxChunk, copy_max_pieces = kMaxPieces;
     uint64_t copy_ns_max = 50'000;  // until one begins, and then until it ends
     std::function<CopyFate(CopyStep, const SimCopyPath &)> on_copy;
+
+    // Engines have adapters, by which paths stand beside their channels: what goes wrong with their
+    // set-up (sim_fabric.h). Their copies are those above.
+    bool adapters = false;
+    std::function<AttachFate(AttachStep, const SimAttachedPath &)> on_attach;
+    uint64_t detach_ns = 0;  // until one that is closed has ended
 
     void cut_all();  // every channel breaks; the ends notice one by one
     void cut(uint32_t a, uint32_t b);

@@ -237,7 +237,7 @@ TEST_CASE("no more notifications than may begin are told of a superseded connect
         xfer_ep_t *ep = open_near(a, data);
         for (auto &[number, path] : world.net.copy_paths)
             for (uint64_t i = 1; i <= 2 * kNotificationSpan; ++i)
-                if (path->channel().transport().number == b.process->number)
+                if (path->owner().transport().number == b.process->number)
                     path->claim_begun(2 * i, i);
         come_again(world, a, a.process->number, ep, 41);
         world.world.run_for(kSecond);

@@ -94,6 +94,7 @@ void Swarm::draw_later(SimWorld &world) {
     if (world.seed() % 7 == 4) busy_one_in = 1 + world.random(4);
     narrow = world.seed() % 11 == 3;
     copies = near && world.seed() % 3 == 0;
+    adapters = !near && world.seed() % 3 != 1;
     if (world.seed() % 3 == 1 && lanes != XFER_NONE) cut_lane_one_in = 2 + world.seed() % 61;
     if (world.seed() % 2 == 0) draw_last(world);
 }

@@ -82,6 +82,7 @@ struct Swarm {
     bool counts = false;    // notifications of different operations may have one key
     bool near = false;      // engines meet as neighbours too
     bool copies = false;    // and copy without each other
+    bool adapters = false;  // engines that are no neighbours do, by paths beside their channels
     bool expects = false;   // endpoints may be given the id of their peer
     bool crowds = false;    // connections come that never prove who they are
     bool talks = false;     // engines that have found each other exchange messages

@@ -196,6 +196,16 @@ TEST_CASE("the other types at and past their bounds") {
         CHECK_FALSE(sendable(type, 0, 0, 0, 0, 0));
     }
 
+    CHECK(sendable(FrameType::path_signal, 0, 1));
+    CHECK(sendable(FrameType::path_signal, 0, kMaxSignal));
+    CHECK_FALSE(sendable(FrameType::path_signal, 0, kMaxSignal + 1));
+    CHECK_FALSE(sendable(FrameType::path_signal, 0, 0));
+    CHECK(sendable(FrameType::path_signal, 0, 0, -1));
+    CHECK_FALSE(sendable(FrameType::path_signal, 0, 1, -1));
+    CHECK_FALSE(sendable(FrameType::path_signal, 0, 1, 1));
+    CHECK_FALSE(sendable(FrameType::path_signal, 1, 1));
+    CHECK_FALSE(sendable(FrameType::path_signal, 0, 1, 0, 0, 0));
+
     CHECK(sendable(FrameType::request_export, 0, 8));
     CHECK_FALSE(sendable(FrameType::request_export, 0, 7));
     CHECK_FALSE(sendable(FrameType::request_export, 0, 9));
@@ -236,7 +246,7 @@ TEST_CASE("the other types at and past their bounds") {
 TEST_CASE("unknown types are refused") {
     for (int type = 0; type < 256; type++) {
         const bool atomic = type == static_cast<int>(FrameType::atomic);  // has another length
-        const bool known = type >= 1 && type <= 26 && !atomic;
+        const bool known = type >= 1 && type <= 27 && !atomic;
         bool any = false;
         for (uint32_t pieces : {0u, 1u}) {
             for (uint32_t length : {0u, 1u, 8u, access_length(1), uint32_t{sizeof(xfer_ref_t)}}) {

@@ -16,6 +16,7 @@
 #include "core/base/op_pool.h"
 #include "core/base/outbox.h"
 #include "loop/loop.h"
+#include "transport/attached_path.h"
 #include "transport/transport.h"
 
 namespace xfer {
@@ -80,6 +81,7 @@ public:
     CancelIndex cancel_index;  // of all that is here but for receives that wait
     std::vector<Piece> scratch;
     std::vector<std::unique_ptr<Transport>> transports;
+    std::vector<std::unique_ptr<Fabric>> fabrics;
 
     uint64_t now() { return loop.now(); }
     const Log &log() const { return engine.log(); }

@@ -44,6 +44,7 @@ void Connection::disarm_timers() {
     for (Timer *timer : {&handshake_limit_, &probe_limit_, &quiet_limit_})
         shard.loop.disarm(*timer);
     keepalive.stop();
+    attachment.disarm();
 }
 
 Status Connection::dial(const Uri &address) {
@@ -196,6 +197,7 @@ void Connection::close_lanes(const Failure &reason, Status bye) {
     const bool said = !bye || catch_bad_alloc([&] { lanes.control().channel->send(frame, {}); });
     static_cast<void>(said);  // its end says enough
     lanes.close(reason);
+    attachment.close(reason);
     finish();
 }
 
@@ -207,7 +209,7 @@ void Connection::on_lane_down(Lane &lane, const Failure &reason) {
 }
 
 void Connection::finish() {
-    if (lanes.all_closed()) apply({.kind = ConnectionInput::lanes_down});
+    if (lanes.all_closed() && attachment.is_closed()) apply({.kind = ConnectionInput::lanes_down});
 }
 
 void Connection::end() {
@@ -360,7 +362,9 @@ void Connection::on_control(Lane &lane, const Frame &frame, ConstBytes body) {
         apply({.kind = ConnectionInput::pong});
         return sink.on_frame(frame, body);
     case FrameType::lanes:
-        return lanes.asked(frame);
+        return frame.flags & kAttachedPathFlag ? attachment.on_asked() : lanes.asked(frame);
+    case FrameType::path_signal:
+        return attachment.on_signal(frame, body);
     case FrameType::control_switch:
         return lanes.on_control_switch(lane);
     case FrameType::lane_closed:

@@ -13,6 +13,7 @@
 #include "core/connection/handshake.h"
 #include "core/connection/keepalive.h"
 #include "core/connection/lane_set.h"
+#include "core/connection/path_attachment.h"
 #include "transport/transport.h"
 #include "util/memory.h"
 
@@ -80,6 +81,7 @@ public:
     void on_hello(Lane &lane, ConstBytes raw);
     void on_control(Lane &lane, const Frame &frame, ConstBytes body);
     void on_lane_down(Lane &lane, const Failure &why);
+    void finish();  // one of its paths has ended
     void on_quiesced(Target target);
 
     ShardCore &shard;
@@ -96,6 +98,7 @@ public:
     Handshake handshake;
     LaneSet lanes{*this};
     Keepalive keepalive{*this};
+    PathAttachment attachment{*this};
     Failure why;  // it ended
     bool live() const { return state_.lived; }
     bool closing() const { return is_closing(state_); }
@@ -124,7 +127,6 @@ private:
     void leave_when_quiet();
     void on_timer(Timer &timer) override;
     void run() override;
-    void finish();
     void disarm_timers();
 
     uint32_t quiet_awaited_ = 0;

@@ -64,6 +64,12 @@ void Keepalive::take_use(uint64_t now) {
     if (std::exchange(used_, false)) last_use_ = now;
 }
 
+// A peer that can't be judged by silence is driven when its user has time.
+uint64_t Keepalive::settles_after() const {
+    if (connection_.handshake.peer_terms().silence_ms) return kSettledNs;
+    return lost_after(connection_.shard.engine.options().heartbeat_ms * kNsPerMs);
+}
+
 uint64_t Keepalive::check(uint64_t now) {
     if (!is_open(connection_.state())) return kNever;
     take_use(now);

@@ -23,6 +23,8 @@ public:
     // Ends it if it is silent, offers its end if it is idle, else asks the peer for a sign of life
     // when one is due. Returns when to look again.
     uint64_t check(uint64_t now);
+    // How long the peer may take to say that its end of a path is closed.
+    uint64_t settles_after() const;
 
     // ---- from the connection
     void await_answer(uint64_t until);  // to our offer; who gives none has nothing to say

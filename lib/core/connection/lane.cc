@@ -70,7 +70,8 @@ void Lane::give_back() {
     one_sided.repost();
     rail.give_back();
     one_sided.give_back();
-    if (rail.path && !one_sided.path) one_sided.settle();  // it has ended alone
+    if (rail.path && !one_sided.path && !connection.attachment.awaits_peer())
+        one_sided.settle();  // it has ended alone
     if (rail.path && state == State::ready && rail.takes_none())
         channel->close({XFER_EPEERLOST, XFER_ORIGIN_NONE, 0, "a lane that takes no operations"});
 }

@@ -66,7 +66,9 @@ bool LaneSet::is_heard() const {
 PathView LaneSet::view(const Lane &lane) const {
     PathView path;
     path.control = &lane == control_;
-    path.waiting = lane.rail.bytes + lane.one_sided.bytes;
+    path.waiting =
+        lane.rail.bytes;  // and what this loop copies: an adapter keeps no frames waiting
+    if (lane.one_sided.caps.scope <= Scope::host) path.waiting += lane.one_sided.bytes;
     path.full = !lane.has_room();
     path.scope = lane.rail.caps.scope;
     // The first one has nothing to say any more when the local one speaks.
@@ -85,10 +87,11 @@ Choice LaneSet::route(uint64_t bytes) const {
     return choose({paths.begin(), paths.size()}, {.bytes = bytes});
 }
 
-Lane &LaneSet::lane_for(uint64_t bytes) {
-    // Nothing is nearer than the local path.
+Lane &LaneSet::lane_for(uint64_t bytes, const Access &access) {
+    // Nothing is nearer than the local path, and then that beside the channels.
     if (control_->state == Lane::State::ready && control_->rail.caps.scope <= Scope::host)
         return *control_;
+    if (first().one_sided.reaches(access)) return first();
     const Choice choice = route(bytes);
     const bool may_open =
         connection_.usable() && connection_.shard.engine.options().lanes != XFER_NONE;
@@ -275,6 +278,7 @@ void LaneSet::local_path_failed(const Failure &why) {
     local_path_failure_ = why;
     local_path_ = LocalPath::tried;
     if (connection_.closing()) return;
+    connection_.attachment.open_asked();
     if (wanted_ && connection_.usable() && connection_.side == Side::ours)
         connection_.in_turn([this] { open_data_lanes(); });
     else if (wanted_ && connection_.side == Side::ours)
@@ -338,12 +342,7 @@ bool LaneSet::survives(Lane &lane, const Failure &why) {
     const bool alone = &lane != control_ && connection_.handshake.agreed(kLanesEndAlone);
     const bool waits = alone ? why.status != XFER_EPROTO : why.status == XFER_EPEERLOST;
     if (!connection_.live() || !waits || hears_control_on(lane) || !is_heard()) return false;
-    // A peer that can't be judged by silence is driven when its user has time.
-    const auto &options = connection_.shard.engine.options();
-    const bool judged = connection_.handshake.peer_terms().silence_ms != 0;
-    const uint64_t patience = !alone   ? kLastWordsNs
-                              : judged ? kSettledNs
-                                       : lost_after(options.heartbeat_ms * kNsPerMs);
+    const uint64_t patience = alone ? connection_.keepalive.settles_after() : kLastWordsNs;
     lane.fell_at = connection_.shard.now();
     lane.settled_limit = lane.fell_at + patience;
     arm_settled_limit();

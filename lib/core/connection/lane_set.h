@@ -41,8 +41,9 @@ public:
 
     // ---- which one carries what
     Choice route(uint64_t bytes) const;  // what of so many bytes would take
-    Lane &lane_for(uint64_t bytes);      // the same, and better ones are opened
-    bool flush();                        // false: there was nothing
+    // The same for a chunk of that region, and better ones are opened.
+    Lane &lane_for(uint64_t bytes, const Access &access);
+    bool flush();  // false: there was nothing
 
     // ---- opening them
     void open_local_path();  // if the peer may be a neighbour; there is something to move
@@ -54,6 +55,10 @@ public:
     bool busy() const {                        // operations are under way
         return std::any_of(lanes_.begin(), lanes_.end(),
                            [](const auto &lane) { return lane->rail.ops || lane->one_sided.ops; });
+    }
+    // It was looked for, and there is none.
+    bool has_no_local_path() const {
+        return local_path_ == LocalPath::tried && local_path_failure_.status;
     }
     bool has_local_path() const { return control_->channel && is_local(*control_); }
     // Of the local path: "open", "opening", or why there is none.

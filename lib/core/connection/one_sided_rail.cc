@@ -69,12 +69,16 @@ Frame OneSidedRail::about(FrameType type, RegionId region) const {
     return frame;
 }
 
+const Import *OneSidedRail::find(const Access &access) {
+    if (!one_sided_ || takes_none()) return nullptr;
+    const ImportTable::Found found = imports_.find(access);
+    if (found.unknown) request_export(access);
+    return found.import;
+}
+
 // What its owner would refuse goes there: it knows best why.
 const Import *OneSidedRail::import_for(const Op &op) {
-    if (takes_none()) return nullptr;
-    const ImportTable::Found found = imports_.find(op.remote);
-    if (found.unknown) request_export(op.remote);
-    const Import *import = found.import;
+    const Import *import = find(op.remote);
     const bool may =
         import && import->access & access_for(op.dir) && (op.dir != Dir::atomic || import->atomics);
     return may ? import : nullptr;

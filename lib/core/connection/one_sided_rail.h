@@ -19,6 +19,9 @@ public:
 
     void start(OneSidedPath &path, uint32_t max_ops);
     const Import *import_for(const Op &op);  // null: it goes as a request
+    bool reaches(const Access &access) {     // its owner is asked, if that is not known
+        return one_sided_ && find(access);
+    }
     // As the path has it, where nothing that was posted waits.
     std::optional<Moved> copy_now(Dir dir, const Access &access, const Piece &piece);
     void on_export(const Frame &frame, ConstBytes body);
@@ -32,6 +35,7 @@ public:
 private:
     void on_down(const Failure &why) override;
     void on_declined(Op &op) override;
+    const Import *find(const Access &access);
     void request_export(const Access &access);
     void answer(const Frame &asked, uint64_t key);
     Status export_region(const Access &access, ExportKey &made);

@@ -148,6 +148,7 @@ Status Engine::join(uint32_t timeout_ms) {
     // What is left of the shards refuses the calls of handles that were not closed yet.
     for (auto &shard : shards_) {
         shard->transports.clear();
+        shard->fabrics.clear();
         shard->release_handles();
     }
     loops_.clear();

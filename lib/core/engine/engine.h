@@ -33,6 +33,7 @@ struct Seams {
     // where the engine is polled, events wait for the poll.
     std::vector<Loop *> loops;
     std::vector<std::unique_ptr<Transport>> (*transports)(void *context, Loop &loop) = nullptr;
+    std::vector<std::unique_ptr<Fabric>> (*fabrics)(void *context, Loop &loop) = nullptr;
     void (*random)(void *context, Bytes out) = nullptr;
     void *context = nullptr;
     const Device *device = nullptr;

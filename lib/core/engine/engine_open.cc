@@ -64,10 +64,13 @@ void Engine::make_shard(Loop &loop, uint32_t index, OwnLoop *own) {
     ShardCore &shard = *shards_.back();
     shard.transports = seams_.transports ? seams_.transports(seams_.context, loop)
                                          : builtin_transports(loop, log(), options_.transports);
+    if (seams_.fabrics) shard.fabrics = seams_.fabrics(seams_.context, loop);
     Terms terms = self_.terms();
     terms.transports.clear();
     for (auto &transport : shard.transports)
         terms.transports.emplace_back(transport->name());
+    for (auto &fabric : shard.fabrics)
+        terms.transports.emplace_back(fabric->name());
     self_.set_terms(std::move(terms));
 }
 

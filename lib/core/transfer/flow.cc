@@ -81,7 +81,10 @@ void Flow::detach(Connection &lost) {
 
 void Flow::pump() {
     if (!connection_ || !connection_->usable()) return;
-    if (!all_.empty()) connection_->lanes.open_local_path();
+    if (!all_.empty()) {
+        connection_->lanes.open_local_path();
+        connection_->attachment.open();
+    }
     const bool fresh = connection_->takes_new();
     if (fresh) notifications.pump();
     if (fresh && sends_.waiting()) sends_.pump(*connection_);

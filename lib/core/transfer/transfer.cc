@@ -50,7 +50,8 @@ bool Transfer::stays() {
 bool Transfer::feed(Connection &connection) {
     while (!drawn()) {
         if (refuse(connection)) continue;
-        Lane &lane = connection.lanes.lane_for(list.bytes());
+        const Cursor &next = unsent_.empty() ? next_ : unsent_.front().begin;
+        Lane &lane = connection.lanes.lane_for(list.bytes(), remotes[list.remote(next)].access);
         if (!lane.has_room()) return false;
         Op *op = nullptr;
         if (!catch_bad_alloc([&] { op = &draw(lane.caps()); }))

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/connection/path_attachment.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/engine_core.h"
+#include "core/base/limits.h"
+#include "core/base/shard_core.h"
+#include "core/connection/connection.h"
+#include "util/memory.h"
+#include "wire/short_name.h"
+
+namespace xfer {
+
+PathAttachment::~PathAttachment() {
+    disarm();
+}
+
+void PathAttachment::disarm() {
+    connection_.shard.loop.disarm(reopen_);
+    connection_.shard.loop.disarm(settled_limit_);
+}
+
+// ---- attempts
+
+// A fabric of ours that the peer has, too.
+Fabric *PathAttachment::shared_fabric() const {
+    if (!connection_.handshake.agreed(kAttachedPaths)) return nullptr;
+    const auto &theirs = connection_.handshake.peer_terms().transports;
+    for (const auto &fabric : connection_.shard.fabrics)
+        if (std::find(theirs.begin(), theirs.end(), fabric->name()) != theirs.end())
+            return fabric.get();
+    return nullptr;
+}
+
+// Only the initiator begins. Where neighbours may come to share memory, that is known first.
+void PathAttachment::begin_or_ask() {
+    if (!connection_.usable() || !connection_.lanes.has_no_local_path()) return;
+    fabric_ = shared_fabric();
+    rests_ = !fabric_ || connection_.side == Side::theirs;
+    if (!fabric_) return;
+    if (connection_.side == Side::ours) return begin();
+    Frame ask;
+    ask.type = FrameType::lanes;
+    ask.flags = kAttachedPathFlag;
+    connection_.send(ask);
+}
+
+void PathAttachment::on_asked() {
+    asked_ = true;
+    connection_.lanes.open_local_path();
+    open();
+}
+
+void PathAttachment::begin() {
+    ++attempt_;
+    why_ = start(*fabric_, true);
+    if (why_.status != XFER_OK) open_again_later();
+}
+
+// What lacks memory for it ends the attempt, not the connection.
+Failure PathAttachment::start(Fabric &fabric, bool first) {
+    Result<std::unique_ptr<AttachedPath>> made = no_memory();
+    [[maybe_unused]] const bool tried = catch_bad_alloc([&] { made = fabric.open(first, *this); });
+    if (!made) return made.error();
+    fabric_ = &fabric;
+    path_ = std::move(*made);
+    peer_closed_ = false;
+    ready_since_ = 0;
+    state_ = State::opening;
+    return {};
+}
+
+// ---- signals
+
+void PathAttachment::send_signal(ConstBytes message) {
+    if (is_closed()) return;
+    Frame frame;
+    frame.type = FrameType::path_signal;
+    frame.seq = attempt_;
+    frame.generation = fabric_->number();
+    frame.length = static_cast<uint32_t>(message.size());
+    connection_.send(frame, message);
+}
+
+// What comes of an attempt that has ended here was sent before the peer heard of that.
+void PathAttachment::on_signal(const Frame &frame, ConstBytes body) {
+    const bool ours = connection_.side == Side::ours;
+    if (!connection_.handshake.agreed(kAttachedPaths) || (ours && frame.seq > attempt_))
+        return connection_.close({XFER_EPROTO, 0, 0, "a signal of a path that nobody has begun"});
+    if (frame.seq > attempt_) {
+        if (state_ != State::none)
+            return connection_.close(
+                {XFER_EPROTO, 0, 0, "a path is begun again before its end was told"});
+        accept(frame);
+    }
+    if (frame.seq < attempt_) return;
+    if (frame.status != XFER_OK) return on_peer_closed(frame);
+    if (!is_closed()) connection_.in_turn([&] { path_->on_signal(body); });
+}
+
+// Another attempt of the initiator's; it may end with its first word.
+void PathAttachment::accept(const Frame &frame) {
+    attempt_ = frame.seq;
+    why_ = {XFER_EUNSUPPORTED, 0, 0, "no fabric of ours has that number"};
+    const auto &fabrics = connection_.shard.fabrics;
+    const auto at = std::find_if(fabrics.begin(), fabrics.end(), [&](const auto &fabric) {
+        return fabric->number() == frame.generation;
+    });
+    if (frame.status == XFER_OK && connection_.usable() && at != fabrics.end())
+        why_ = start(**at, false);
+    if (is_closed()) say_closed();
+}
+
+void PathAttachment::on_ready() {
+    state_ = State::ready;
+    ready_since_ = connection_.shard.now();
+    OneSidedRail &rail = connection_.lanes.first().one_sided;
+    rail.window = kLaneWindow;
+    rail.start(*path_, kLaneOps);
+    connection_.pump_soon();
+}
+
+// ---- its end
+
+void PathAttachment::close(const Failure &why) {
+    disarm();
+    rests_ = true;
+    if (!is_closed()) path_->close(why);
+}
+
+void PathAttachment::on_ended(const Failure &why) {
+    why_ = why;
+    state_ = State::fallen;
+    if (connection_.closing()) return connection_.finish();
+    say_closed();
+    if (peer_closed_) return settle();
+    connection_.shard.loop.arm(settled_limit_,
+                               connection_.shard.now() + connection_.keepalive.settles_after());
+}
+
+void PathAttachment::say_closed() {
+    Frame frame;
+    frame.type = FrameType::path_signal;
+    frame.seq = attempt_;
+    frame.status = why_.status == XFER_OK ? XFER_EPEERLOST : why_.status;
+    connection_.send(frame);
+}
+
+void PathAttachment::on_peer_closed(const Frame &frame) {
+    if (state_ == State::fallen) return settle();
+    if (is_closed() || std::exchange(peer_closed_, true)) return;
+    path_->close({frame.status, XFER_ORIGIN_PEER, frame.status, "the peer's end has closed"});
+}
+
+// Nothing that was posted can land any more, here or there.
+void PathAttachment::settle() {
+    state_ = State::none;
+    connection_.shard.loop.disarm(settled_limit_);
+    const auto peer = short_name(connection_.handshake.peer().id);
+    constexpr const char *kLine = "peer {}: the path by {} ended: {}";
+    if (connection_.side == Side::ours)
+        connection_.shard.log().warn(kLine, peer, fabric_->name(), why_.message);
+    else  // a peer could make as many of these lines as it likes
+        connection_.shard.log().debug(kLine, peer, fabric_->name(), why_.message);
+    connection_.lanes.first().one_sided.settle();
+    open_again_later();
+    connection_.pump_soon();
+}
+
+// A peer that does not say that its end is closed is not trusted to have closed it. A loop that was
+// kept from its work has not read what came meanwhile.
+void PathAttachment::not_settled() {
+    const uint64_t now = connection_.shard.now();
+    if (now <= settled_limit_.due + kLastWordsNs / 4) return connection_.close(Failure(why_));
+    connection_.shard.loop.arm(settled_limit_, now + kLastWordsNs);
+}
+
+// One that lasted counts as a success: the next pause is the first one again. A peer that has no
+// such path has none later.
+void PathAttachment::open_again_later() {
+    rests_ = true;
+    if (why_.status == XFER_EUNSUPPORTED) return;
+    if (connection_.side == Side::theirs) return void(rests_ = false);
+    const bool lasted = ready_since_ && connection_.shard.now() >= ready_since_ + kLastingNs;
+    pause_ = lasted ? kBackoffFirstNs : std::clamp(2 * pause_, kBackoffFirstNs, kBackoffLastNs);
+    connection_.shard.loop.arm(reopen_, connection_.shard.now() + pause_);
+}
+
+void PathAttachment::on_timer(Timer &timer) {
+    if (&timer == &settled_limit_) return not_settled();
+    if (connection_.closing()) return;
+    rests_ = false;
+    open();
+}
+
+}  // namespace xfer

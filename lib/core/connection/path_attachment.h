@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// The path that stands beside the channels of a connection (transport/attached_path.h): its
+// attempts, its signals and its end. It is the one-sided path of the first lane, and is opened when
+// there is something to move and no nearer path.
+//
+// The initiator of the connection begins attempts, numbered from 1; the other end asks it to. Each
+// end says once that its end of an attempt is closed. When both have said so, nothing that was
+// posted can land any more: it ends then, and the next attempt may begin, after pauses that double.
+#pragma once
+
+#include <memory>
+
+#include "loop/loop.h"
+#include "transport/attached_path.h"
+#include "wire/frame.h"
+
+namespace xfer {
+
+class Connection;
+
+class PathAttachment final : AttachedPathSink, TimerSink {
+public:
+    explicit PathAttachment(Connection &connection) : connection_(connection) {}
+    ~PathAttachment();
+
+    void open() {  // there is something to move
+        if (state_ == State::none && !rests_) begin_or_ask();
+    }
+    void on_asked();     // by the peer, which has something to move
+    void open_asked() {  // there is no local path after all
+        if (asked_) open();
+    }
+    void on_signal(const Frame &frame, ConstBytes body);
+    void close(const Failure &why);  // with its connection
+    bool is_closed() const { return state_ == State::none || state_ == State::fallen; }
+    // It has ended here, and the peer has not said so: what was posted may land still.
+    bool awaits_peer() const { return state_ == State::fallen; }
+    void disarm();
+
+private:
+    enum class State : uint8_t { none, opening, ready, fallen };
+
+    void send_signal(ConstBytes message) override;
+    void on_ready() override;
+    void on_ended(const Failure &why) override;
+    void on_timer(Timer &timer) override;
+    void begin_or_ask();
+    Fabric *shared_fabric() const;
+    void begin();
+    Failure start(Fabric &fabric, bool first);
+    void accept(const Frame &frame);
+    void on_peer_closed(const Frame &frame);
+    void say_closed();
+    void settle();
+    void not_settled();
+    void open_again_later();
+
+    Connection &connection_;
+    Fabric *fabric_ = nullptr;  // of the last attempt
+    std::unique_ptr<AttachedPath> path_;
+    State state_ = State::none;
+    uint64_t attempt_ = 0;
+    bool rests_ = false;        // there is no use in trying, or not now
+    bool asked_ = false;        // the peer has
+    bool peer_closed_ = false;  // its end of this attempt
+    Failure why_;
+    uint64_t ready_since_ = 0;  // 0: this attempt never was
+    uint64_t pause_ = 0;        // before the next attempt
+    Timer reopen_{*this};
+    Timer settled_limit_{*this};
+};
+
+}  // namespace xfer

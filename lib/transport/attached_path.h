@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// A path that stands beside the channel of its connection, as the queue pairs of an adapter do. It
+// has no way of its own to meet its other end: what the two have to agree on, the channel carries
+// as signals, which core does not read (core/connection/path_attachment.h). Thread: as Path.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "transport/one_sided.h"
+#include "util/status.h"
+#include "wire/bytes.h"
+
+namespace xfer {
+
+class AttachedPathSink {
+public:
+    // To the other end, in order; at most kMaxSignal bytes, and not none. May be called from inside
+    // a method, and may itself close the path.
+    virtual void send_signal(ConstBytes message) = 0;
+    // Once: both ends can serve and move operations; start() comes from inside this call. The end
+    // that hears of it first has sent a signal by which the other one will.
+    virtual void on_ready() = 0;
+    // Exactly once, last, after on_down if it was started: nothing of it moves here any more, and
+    // nothing of the peer's lands by it.
+    virtual void on_ended(const Failure &why) = 0;
+
+protected:
+    ~AttachedPathSink() = default;
+};
+
+class AttachedPath : public OneSidedPath {
+public:
+    virtual ~AttachedPath() = default;  // after on_ended, and not inside a call from it
+    virtual void on_signal(ConstBytes message) = 0;  // of the other end, whatever it may say
+    virtual void close(const Failure &why) = 0;      // asynchronous, and bounded in time
+};
+
+// What makes such paths on one loop.
+class Fabric {
+public:
+    virtual ~Fabric() = default;                // after its last path
+    virtual std::string_view name() const = 0;  // as in the lists of transports
+    virtual uint32_t number() const = 0;        // XFER_TRANSPORT_*, which names it on the wire
+    // `first`: it is the end that says the first signal, and not yet from inside this call.
+    virtual Result<std::unique_ptr<AttachedPath>> open(bool first, AttachedPathSink &sink) = 0;
+};
+
+}  // namespace xfer

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// A path beside the channels of a connection: how it is opened, what moves by it, and what becomes
+// of operations, connection and path when either end of it fails at any step.
+#include "near_pair.h"
+
+using namespace xfer;
+
+namespace {
+
+using By = NearPair::By;
+
+constexpr uint64_t kOps = 12, kBytes = 30'000;
+constexpr AttachStep kSteps[] = {AttachStep::open, AttachStep::offer, AttachStep::answer,
+                                 AttachStep::done};
+
+std::function<CopyFate(CopyStep, uint64_t, const SimCopyPath &)> falls_at(CopyStep step,
+                                                                          uint64_t k) {
+    return [=](CopyStep now, uint64_t times, const SimCopyPath &) {
+        return now == step && times == k ? CopyFate::fall : CopyFate::go_on;
+    };
+}
+
+void move_some(NearPair &pair) {
+    Burst burst(pair, kOps, kBytes);
+    burst.begin();
+    REQUIRE(burst.all_end());
+    burst.check();
+    CHECK(burst.count(XFER_OK) == kOps);
+}
+
+// Puts, until one is carried by the adapter.
+void until_open(NearPair &pair) {
+    const uint64_t before = pair.copied();
+    for (int i = 0; i < 400 && pair.copied() == before; ++i) {
+        REQUIRE(pair.put(0, 1) == XFER_OK);
+        pair.world.world.run_for(20 * kNsPerMs);
+    }
+    CHECK(pair.copied() > before);
+}
+
+template <typename Check>
+void with_each_fall(Check check) {
+    for (const CopyStep step : {CopyStep::post, CopyStep::begin, CopyStep::finish})
+        for (uint64_t k = 1; k <= kOps; ++k) {
+            CAPTURE(static_cast<int>(step));
+            CAPTURE(k);
+            World world(k);
+            NearPair pair(world, By::adapter);
+            pair.come_near();
+            pair.script = falls_at(step, k);
+            check(pair);
+            CHECK(pair.lost_connections() == 0);
+            CHECK(pair.a->downs + pair.b->downs == 0);
+        }
+}
+
+}  // namespace
+
+TEST_CASE("what moves opens it, and goes by it then, small and large") {
+    World world(1);
+    NearPair pair(world, By::adapter);
+    CHECK(pair.copied() == 0);
+    CHECK(pair.said(FrameType::path_signal) == 0);
+    pair.come_near();
+    CHECK(pair.said(FrameType::path_signal) == 3);
+    const uint64_t before = pair.said(FrameType::put);
+    CHECK(pair.put(0, 400'000) == XFER_OK);
+    move_some(pair);
+    CHECK(pair.said(FrameType::put) == before);
+    CHECK(pair.said(FrameType::path_signal) == 3);
+    CHECK(pair.lost_connections() == 0);
+}
+
+TEST_CASE("the end that was dialed asks for it, once") {
+    World world(1);
+    NearPair pair(world, By::adapter);
+    Host &b = *pair.b;
+    xfer_ep_t *back = b.open(kA);
+    REQUIRE(b.lookup(back, ++pair.last_user) == XFER_OK);
+    const std::vector<uint8_t> data(1000, 5);
+    for (int i = 0; i < 100; ++i)
+        REQUIRE(b.put(back, data.data(), 0, data.size(), ++pair.last_user) == XFER_OK);
+    CHECK(pair.copied() > 0);
+    CHECK(pair.said(FrameType::path_signal) == 3);
+    CHECK(pair.said(FrameType::lanes) <= 2);  // for a local path, and for this one
+}
+
+TEST_CASE("neighbours that share memory need none") {
+    World world(1);
+    NearPair pair(world, By::copies);
+    pair.world.net.adapters = true;
+    pair.come_near();
+    CHECK(pair.said(FrameType::path_signal) == 0);
+}
+
+TEST_CASE("a path that falls ends what it had begun, and is opened again") {
+    with_each_fall([](NearPair &pair) {
+        Burst burst(pair, kOps, kBytes);
+        burst.begin();
+        REQUIRE(burst.all_end());
+        burst.check();
+        pair.script = nullptr;
+        move_some(pair);
+        until_open(pair);
+    });
+}
+
+// What an adapter has on its way lands although its end is closed, if that of the owner is not.
+TEST_CASE("nothing lands behind the end of an operation that was lost with its path") {
+    uint64_t astray = 0, landed = 0;
+    with_each_fall([&](NearPair &pair) {
+        Burst burst(pair, kOps, kBytes);
+        std::map<uint64_t, std::vector<uint8_t>> then;
+        const auto counts = pair.a->on_done;
+        pair.a->on_done = [&](const xfer_event_t &event) {
+            counts(event);
+            for (const Burst::One &one : burst.all) {
+                if (one.user != event.user) continue;
+                const uint8_t *there = pair.b->memory.data() + one.offset;
+                then[one.user].assign(there, there + one.right.size());
+            }
+        };
+        burst.begin();
+        REQUIRE(burst.all_end());
+        pair.world.world.run_for(2 * kSecond);
+        for (const Burst::One &one : burst.all) {
+            const uint8_t *there = pair.b->memory.data() + one.offset;
+            if (one.put) CHECK(std::equal(there, there + one.right.size(), then[one.user].begin()));
+        }
+        pair.a->on_done = counts;
+        astray += pair.world.net.met["copy, astray"];
+        landed += pair.world.net.met["copy, landed astray"];
+    });
+    CHECK(astray > 0);
+    CHECK(landed > 0);
+}
+
+TEST_CASE("an end that takes too long to close costs the connection") {
+    World world(1);
+    NearPair pair(world, By::adapter);
+    pair.come_near();
+    world.net.detach_ns = 700 * kNsPerMs;
+    pair.script = falls_at(CopyStep::finish, 1);
+    Burst burst(pair, kOps, kBytes);
+    burst.begin();
+    REQUIRE(burst.all_end());
+    burst.check();
+    CHECK(pair.lost_connections() > 0);
+    world.net.detach_ns = 0;
+    pair.script = nullptr;
+    move_some(pair);
+}
+
+TEST_CASE("an attempt that fails at any step of either end costs nothing but its time") {
+    for (const AttachStep step : kSteps)
+        for (const AttachFate fate :
+             {AttachFate::fail, AttachFate::lack, AttachFate::garble, AttachFate::mute})
+            for (uint64_t times : {1, 3})
+                for (const bool first : {true, false}) {
+                    CAPTURE(static_cast<int>(step));
+                    CAPTURE(static_cast<int>(fate));
+                    CAPTURE(first);
+                    const bool of_open = step == AttachStep::open;
+                    if (of_open != (fate == AttachFate::lack) && fate != AttachFate::fail) continue;
+                    World world(times);
+                    NearPair pair(world, By::adapter);
+                    uint64_t met = 0;
+                    world.net.on_attach = [&](AttachStep now, const SimAttachedPath &path) {
+                        const bool here = now == step && (!of_open || path.first() == first);
+                        return here && ++met <= times ? fate : AttachFate::go_on;
+                    };
+                    REQUIRE(pair.put(0, 1) == XFER_OK);
+                    move_some(pair);
+                    until_open(pair);
+                    CHECK(met >= times);
+                    CHECK(pair.lost_connections() == 0);
+                    world.net.on_attach = nullptr;
+                }
+}
+
+TEST_CASE("an end that never has such a path is asked once") {
+    for (const bool first : {true, false}) {
+        World world(1);
+        NearPair pair(world, By::adapter);
+        uint64_t met = 0;
+        world.net.on_attach = [&](AttachStep step, const SimAttachedPath &path) {
+            if (step != AttachStep::open || path.first() != first) return AttachFate::go_on;
+            return ++met, AttachFate::absent;
+        };
+        for (int i = 0; i < 20; ++i) {
+            REQUIRE(pair.put(0, 1) == XFER_OK);
+            world.world.run_for(kSecond);
+        }
+        CHECK(met == 1);
+        CHECK(pair.copied() == 0);
+        CHECK(pair.lost_connections() == 0);
+        world.net.on_attach = nullptr;
+    }
+}
+
+TEST_CASE("an engine that ends while its path is opened, or open, or falls, ends") {
+    for (uint64_t wait = 0; wait < 3'000'000; wait += 100'000)
+        for (const uint64_t detach_ns : {0u, 1'000'000u}) {
+            CAPTURE(wait);
+            World world(wait + 1);
+            NearPair pair(world, By::adapter);
+            world.net.detach_ns = detach_ns;
+            pair.script = falls_at(CopyStep::finish, 2);
+            Burst burst(pair, kOps, kBytes);
+            burst.begin();
+            world.world.run_for(wait);
+            pair.a->end();
+            CHECK(burst.all_end(0));
+        }
+}

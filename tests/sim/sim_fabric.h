@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// A simulated adapter: paths that stand beside the channel of their connection. Their ends agree in
+// three signals: offer, answer, done. What moves is SimCopyPath's. Thread: as AttachedPath.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "sim_copy_path.h"
+#include "sim_transport.h"
+#include "transport/attached_path.h"
+
+namespace xfer {
+
+// When a script is asked: a path is to be opened; one of its signals is to be sent.
+enum class AttachStep : uint8_t { open, offer, answer, done };
+
+enum class AttachFate : uint8_t {
+    go_on,
+    fail,    // open: it can't be; else this end closes in place of the signal
+    absent,  // open: it never will be
+    lack,    // open: memory lacks
+    garble,  // the signal is noise
+    mute,    // it is not sent
+};
+
+class SimAttachedPath final : public AttachedPath, SimCopyPath::Owner {
+public:
+    SimAttachedPath(SimTransport &transport, AttachedPathSink &sink, bool first);
+    ~SimAttachedPath();
+    bool first() const { return first_; }
+    void give() { given_ = true; }
+
+    void on_signal(ConstBytes message) override;
+    void close(const Failure &why) override;
+
+    // Of the copies, from on_ready on.
+    void start(PathSink &sink, OneSidedSink &declined, uint32_t max_ops) override {
+        copies_->start(sink, declined, max_ops);
+    }
+    Caps caps() const override { return copies_->caps(); }
+    bool post(Op &op) override { return copies_->post(op); }
+    void flush() override { copies_->flush(); }
+    bool cancel(Op &op) override { return copies_->cancel(op); }
+    bool retire(Target target, Status why) override { return copies_->retire(target, why); }
+    void discard(NotificationId notification) override { copies_->discard(notification); }
+    Result<ExportKey> export_region(RegionId region, const ExportedMemory &memory) override {
+        return copies_->export_region(region, memory);
+    }
+    std::unique_ptr<Import> import(ConstBytes key) override { return copies_->import(key); }
+    void drop(std::unique_ptr<Import> import) override { copies_->drop(std::move(import)); }
+    void withdrawn(RegionId region) override { copies_->withdrawn(region); }
+
+private:
+    // As Owner.
+    SimTransport &transport() const override { return transport_; }
+    uint32_t there() const override { return there_; }
+    uint64_t generation() const override { return generation_; }
+    void later(uint64_t delay, std::function<void(SimCopyPath &)> call) override;
+    void on_copies_over(const Failure &why) override { ended(why); }
+    void on_fallen(const Failure &why) override { ended(why); }
+
+    void say(AttachStep step);
+    void be_ready();
+    void soon(uint64_t delay, std::function<void(SimAttachedPath &)> call);
+    void ended(const Failure &why);
+
+    SimTransport &transport_;
+    SimNet &net_;
+    AttachedPathSink &sink_;
+    const bool first_;
+    const std::shared_ptr<SimAttachedPath *> self_;  // null inside when it is gone
+    std::optional<AttachStep> next_;                 // that has to be heard
+    uint32_t there_ = 0;
+    uint64_t generation_ = 0;
+    std::unique_ptr<SimCopyPath> copies_;
+    bool closing_ = false;
+    bool given_ = false, told_ = false;  // to core; and its end was, without which it may not go
+};
+
+class SimFabric final : public Fabric {
+public:
+    SimFabric(SimNet &net, SimLoop &loop, std::shared_ptr<SimProcess> process)
+        : transport_(net, loop, std::move(process)) {}
+    std::string_view name() const override { return "adapter"; }
+    uint32_t number() const override { return XFER_TRANSPORT_RDMA; }
+    Result<std::unique_ptr<AttachedPath>> open(bool first, AttachedPathSink &sink) override;
+
+private:
+    SimTransport transport_;
+};
+
+}  // namespace xfer
