@@ -46,12 +46,14 @@ public:
     virtual ~Import() = default;
     const uint64_t access;
     const bool atomics;
+    RegionId region;  // core's
 };
 
 class OneSidedSink {
 public:
     // In place of on_done: the path can't do it after all, and another may. `sent` stays as it is.
     virtual void on_declined(Op &op) = 0;
+    virtual void on_dropped(RegionId region) = 0;  // what withdrawn() had to wait for has ended
 
 protected:
     ~OneSidedSink() = default;
@@ -71,7 +73,11 @@ public:
     // No op is posted with it any more; what was posted and is not done yet is declined.
     virtual void drop(std::unique_ptr<Import> import) = 0;
     // The peer says that this region has ended, and so has an allocation that was made with it.
-    virtual void withdrawn(RegionId region) = 0;
+    // False: something that was posted by it is under way still; on_dropped follows, or on_down.
+    virtual bool withdrawn(RegionId region) = 0;
+    // Whether the owner's end sees who still uses a key. Else the end of a region waits for the
+    // initiator's word, and retire() for nothing.
+    virtual bool sees_use() const = 0;
     // The initiator, before the call returns, if that needs no more than a copy: a put or get that
     // the import allows. Nothing: it was not done, or not all of it, and is to be posted.
     virtual std::optional<Moved> copy_now(const Import &, Dir, const Piece &) {

@@ -80,6 +80,7 @@ bool plausible(const Frame &frame) {
                (frame.status == 0 ? frame.length >= 1 && frame.length <= kMaxSignal
                                   : frame.length == 0);
     case FrameType::withdraw:
+    case FrameType::withdrawn:
         return frame.pieces == 0 && frame.length == 0 && frame.status == 0;
     case FrameType::atomic:
         return frame.pieces == 0 && frame.length == kAtomicBody && is_atomic_op(frame.flags);

@@ -55,6 +55,7 @@ enum class FrameType : uint8_t {
     path_signal = 27,  // of the path beside the channels: attempt seq, of the fabric generation;
                        // payload: what its other end is to know, or with a status nothing: this end
                        // of it is closed (kAttachedPaths)
+    withdrawn = 28,    // answers withdraw on such a path: nothing here uses that region any more
 };
 
 // Messages of one connection and direction are numbered from 1 in seq. Their receiver pulls what

@@ -93,6 +93,7 @@ void add_frames(Corpus &corpus) {
         {"not_exported", {FrameType::exported, 0, 0, 0, 255, 7, 0, XFER_EAGAIN}},
         {"path_signal", {FrameType::path_signal, 0, 0, 40, 1, 0, XFER_TRANSPORT_RDMA, 0}},
         {"path_closed", {FrameType::path_signal, 0, 0, 0, 1, 0, 0, XFER_EPEERLOST}},
+        {"withdrawn", {FrameType::withdrawn, 0, 0, 0, 0, 7, 0, 0}},
         {"withdraw", {FrameType::withdraw, 0, 0, 0, 255, 7, 0, 0}},
         {"add", {FrameType::atomic, 1, 0, kAtomicBody, 11, 5, 1, 0}},
         {"cas", {FrameType::atomic, 2, 0, kAtomicBody, 12, 5, 1, 0}},

@@ -406,6 +406,14 @@ def a_signal_that_is_malformed(lab):
 
 
 @vector
+def a_region_let_go_of_by_one_who_was_asked_for_nothing(lab):
+    for number in (0, 1, 255, 1 << 40):
+        connection = signals(lab)
+        connection.control.send(Frame(wire.WITHDRAWN, number, region=lab.desk.region).pack())
+        lab.is_up(connection)
+
+
+@vector
 def a_flood_of_paths(lab):
     connection = signals(lab)
     for attempt in range(1, 5001):

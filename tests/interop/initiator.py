@@ -22,7 +22,7 @@ EREVOKED, ETIMEDOUT, EUNSUPPORTED = -33, -18, -12
 HELLO, REPLY, PROOF, READY, REFUSE, LANE, LANE_READY = range(1, 8)
 PUT, GET, ACK, ERROR, DATA, LOOKUP, FOUND, GONE, PING, PONG, LANES, BYE, FORGET, NOTIFY, NOTED, DRAIN = range(1, 17)
 MESSAGE, QUEUED, COMPLETED, CANCEL, CONTROL_SWITCH, ATOMIC, LANE_CLOSED, REQUEST_EXPORT, EXPORTED, WITHDRAW, \
-    PATH_SIGNAL = range(17, 28)
+    PATH_SIGNAL, WITHDRAWN = range(17, 29)
 LANES_END_ALONE, COUNTED_NOTIFY, ATTACHED_PATHS = 1, 2, 4  # features
 ADD, CAS = 1, 2  # flags of an atomic: which it is
 SYNC, ENVELOPE, HELD = 1, 2, 1  # flags of a message; of queued
@@ -337,7 +337,8 @@ def is_well_formed(type, flags, pieces, length, seq, status):
         return seq > 0 and (status == 0 or type == COMPLETED and status < 0)
     if type in (DATA, LOOKUP, GONE):
         return True
-    return type in (ACK, PING, PONG, LANES, FORGET, NOTED, CONTROL_SWITCH, LANE_CLOSED, REQUEST_EXPORT, WITHDRAW) and status == 0
+    return type in (ACK, PING, PONG, LANES, FORGET, NOTED, CONTROL_SWITCH, LANE_CLOSED, REQUEST_EXPORT, WITHDRAW,
+                    WITHDRAWN) and status == 0
 
 
 def access_of(ref, pieces, notification=None, checksum=None):

@@ -213,3 +213,61 @@ TEST_CASE("an engine that ends while its path is opened, or open, or falls, ends
             CHECK(burst.all_end(0));
         }
 }
+
+namespace {
+
+// One more region of the owner's that the initiator has imported, and a large put to it under way.
+struct LentRegion {
+    explicit LentRegion(NearPair &both) : pair(both), owner(*both.b) {
+        region = pair.open_region(memory, ref);
+        const uint64_t before = pair.copied();
+        for (int i = 0; i < 50 && pair.copied() == before; ++i)
+            pair.put_to(ref, std::vector<uint8_t>(100, 1));
+        REQUIRE(pair.copied() > before);
+        owner.on_other = [this](const xfer_event_t &event) {
+            closed |= event.kind == XFER_EVENT_CLOSED && event.object == region;
+        };
+        pair.asked.clear();
+        pair.a->expect(++pair.last_user);
+        REQUIRE(xfer_put(pair.ep, data.data(), &ref, 0, data.size(), pair.last_user, nullptr) ==
+                XFER_OK);
+    }
+    ~LentRegion() { owner.on_other = nullptr; }
+    void close() {
+        xfer_region_close(region);
+        REQUIRE(pair.world.world.run_until([this] { return closed; }, kSecond));
+    }
+
+    NearPair &pair;
+    Host &owner;
+    std::vector<uint8_t> memory = std::vector<uint8_t>(400'000);
+    const std::vector<uint8_t> data = std::vector<uint8_t>(400'000, 9);
+    xfer_ref_t ref{};
+    xfer_region_t *region = nullptr;
+    bool closed = false;
+};
+
+}  // namespace
+
+// The owner's adapter can't see who still writes: the initiator has to say it, or its path ends.
+TEST_CASE("a region is closed when nothing of the initiator's writes to it any more") {
+    for (const bool falls : {false, true})
+        for (uint64_t after = 0; after < 4'000'000; after += 80'000) {
+            CAPTURE(falls);
+            CAPTURE(after);
+            World world(after + 1);
+            NearPair pair(world, By::adapter);
+            pair.come_near();
+            world.net.copy_ns_max = 2 * kNsPerMs;  // longer than words take
+            LentRegion lent(pair);
+            if (falls) pair.script = falls_at(CopyStep::finish, 1);
+            world.world.run_for(after);
+            lent.close();
+            const std::vector<uint8_t> then = lent.memory;
+            REQUIRE(world.world.run_until([&] { return pair.a->pending == 0; }, kBeforeStall));
+            world.world.run_for(kSecond);
+            CHECK(lent.memory == then);
+            CHECK(pair.lost_connections() == 0);
+            if (!falls) CHECK(pair.said(FrameType::withdrawn) == 1);
+        }
+}

@@ -111,6 +111,17 @@ void SimCopyPath::drop(std::unique_ptr<Import> import) {
         if (copy.op->import == import.get()) copy.op->import = nullptr;
 }
 
+bool SimCopyPath::uses(RegionId region) const {
+    return std::any_of(copies_.begin(), copies_.end(),
+                       [&](const Copy &copy) { return copy.begun && copy.region == region; });
+}
+
+bool SimCopyPath::withdrawn(RegionId region) {
+    if (!adapter_ || !uses(region)) return true;
+    dropping_.push_back(region);
+    return false;
+}
+
 bool SimCopyPath::shows(uint64_t stamp) const {
     return std::any_of(shown_.begin(), shown_.end(),
                        [&](const auto &at) { return at.second.stamp == stamp; });
@@ -133,7 +144,7 @@ bool SimCopyPath::retire(Target target, Status) {
     if (at == shown_.end()) return true;
     const uint64_t stamp = at->second.stamp;
     shown_.erase(at);
-    if (!is_claimed(stamp)) return true;
+    if (adapter_ || !is_claimed(stamp)) return true;
     leaving_.emplace_back(region->value, stamp);
     look();
     return false;
@@ -210,6 +221,7 @@ void SimCopyPath::begin(uint64_t number) {
     std::vector<Piece> pieces;
     op.draw(pieces);
     at->begun = true;
+    at->region = op.import->region;
     op.sent = true;
     op.moved = Moved::mapped;
     name(*at, pieces);
@@ -346,6 +358,11 @@ void SimCopyPath::tell() {
         --count_;
         declined_sink_->on_declined(*op);
     }
+    std::erase_if(dropping_, [this](RegionId region) {
+        if (uses(region)) return false;
+        if (!closing_) declined_sink_->on_dropped(region);
+        return true;
+    });
     if (!closing_ || over_ || count_ || !may_end()) return;
     for (const auto &[notification, key] : noted_)
         sink_->on_notification_begun({notification}, key);

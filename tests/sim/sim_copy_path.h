@@ -76,7 +76,8 @@ public:
     Result<ExportKey> export_region(RegionId region, const ExportedMemory &memory) override;
     std::unique_ptr<Import> import(ConstBytes key) override;
     void drop(std::unique_ptr<Import> import) override;
-    void withdrawn(RegionId) override {}
+    bool withdrawn(RegionId region) override;
+    bool sees_use() const override { return !adapter_; }
 
 private:
     using Ops = List<Op, InPath>;
@@ -93,6 +94,7 @@ private:
         Shown at;
         uint64_t operation = 0;  // the observer's name of it
         bool begun = false;
+        RegionId region;
     };
 
     CopyFate ask(CopyStep step) const;
@@ -100,6 +102,7 @@ private:
     void tell();
     void fall();
     void go_astray(const Copy &copy);
+    bool uses(RegionId region) const;
     void begin(uint64_t copy);
     void finish(uint64_t copy);
     bool reaches(Copy &copy) const;
@@ -128,6 +131,7 @@ private:
     Ops posted_, done_, declined_, ended_;
     std::list<Copy> copies_;
     uint64_t last_copy_ = 0;
+    std::vector<RegionId> dropping_;                      // withdrawn, and used by what has begun
     std::map<uint64_t, Shown> shown_;                     // of ours, by region
     std::vector<std::pair<uint64_t, uint64_t>> leaving_;  // region and stamp: somebody still copies
     std::vector<uint64_t> last_stamps_;                   // of those that end with the path

@@ -50,7 +50,8 @@ public:
     }
     std::unique_ptr<Import> import(ConstBytes key) override { return copies_->import(key); }
     void drop(std::unique_ptr<Import> import) override { copies_->drop(std::move(import)); }
-    void withdrawn(RegionId region) override { copies_->withdrawn(region); }
+    bool withdrawn(RegionId region) override { return copies_->withdrawn(region); }
+    bool sees_use() const override { return copies_->sees_use(); }
 
 private:
     // As Owner.

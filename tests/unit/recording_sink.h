@@ -72,6 +72,7 @@ public:
         REQUIRE(declined_hook);
         declined_hook(op);
     }
+    void on_dropped(RegionId) override { note(); }
     // What the owner's core would find to be exported.
     ExportedMemory memory_of(uint64_t region) const {
         ExportedMemory memory = lies_in;

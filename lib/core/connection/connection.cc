@@ -372,6 +372,7 @@ void Connection::on_control(Lane &lane, const Frame &frame, ConstBytes body) {
     case FrameType::request_export:
     case FrameType::exported:
     case FrameType::withdraw:
+    case FrameType::withdrawn:
         return lanes.on_export(frame, body);
     case FrameType::drain:
         return on_drain(frame);

@@ -17,6 +17,8 @@ void OneSidedRail::on_down(const Failure &why) {
     one_sided_ = nullptr;
     imports_.clear();
     exported_.clear();
+    while (!withdrawn_.empty())
+        on_withdrawn({*withdrawn_.begin()});
     Rail::on_down(why);
     lane.connection.shard.loop.defer(lane.connection);
 }
@@ -108,6 +110,8 @@ void OneSidedRail::on_export(const Frame &frame, ConstBytes body) {
         return answer(frame, load<uint64_t>(body.data()));
     case FrameType::exported:
         return import(frame, body);
+    case FrameType::withdrawn:
+        return on_withdrawn({frame.region});
     default:
         return withdraw({frame.region});
     }
@@ -146,21 +150,35 @@ void OneSidedRail::import(const Frame &frame, ConstBytes key) {
     [[maybe_unused]] const bool tried = catch_bad_alloc([&] {
         if (frame.status == XFER_OK) made = one_sided_->import(key);
     });
+    if (made) made->region = region;
     imports_.answered(region, std::move(made), frame.status == XFER_EAGAIN);
 }
 
 void OneSidedRail::withdraw(RegionId region) {
     if (auto import = imports_.withdraw(region)) one_sided_->drop(std::move(import));
-    one_sided_->withdrawn(region);
+    const bool quiet = one_sided_->withdrawn(region);
+    if (quiet && !one_sided_->sees_use()) on_dropped(region);
 }
 
+void OneSidedRail::on_dropped(RegionId region) {
+    lane.connection.send(about(FrameType::withdrawn, region));
+}
+
+void OneSidedRail::on_withdrawn(RegionId region) {
+    if (withdrawn_.erase(region.value)) on_quiesced(region);
+}
+
+// What has to be remembered of a region that was exported is, so that its end needs no memory.
 bool OneSidedRail::retire(Target target, Status why) {
     if (!path) return true;
     const bool quiet = path->retire(target, why);
     const auto region = target.region();
-    if (region && exported_.erase(region->value))
-        lane.connection.send(about(FrameType::withdraw, *region));
-    return quiet;
+    auto exported = region ? exported_.extract(region->value) : decltype(exported_)::node_type();
+    if (!exported) return quiet;
+    const bool waits = !one_sided_->sees_use();
+    if (waits) withdrawn_.insert(std::move(exported));
+    lane.connection.send(about(FrameType::withdraw, *region));
+    return quiet && !waits;
 }
 
 }  // namespace xfer

@@ -5,7 +5,7 @@
 #pragma once
 
 #include <optional>
-#include <unordered_set>
+#include <set>
 
 #include "core/connection/import_table.h"
 #include "core/connection/rail.h"
@@ -35,18 +35,21 @@ public:
 private:
     void on_down(const Failure &why) override;
     void on_declined(Op &op) override;
+    void on_dropped(RegionId region) override;
     const Import *find(const Access &access);
     void request_export(const Access &access);
     void answer(const Frame &asked, uint64_t key);
     Status export_region(const Access &access, ExportKey &made);
     void import(const Frame &frame, ConstBytes key);
     void withdraw(RegionId region);
+    void on_withdrawn(RegionId region);
     Frame about(FrameType type, RegionId region) const;
 
     Rail &requests_;
-    OneSidedPath *one_sided_ = nullptr;      // the path, from start to on_down
-    ImportTable imports_;                    // of the peer's
-    std::unordered_set<uint64_t> exported_;  // of ours, and allocations by their numbers
+    OneSidedPath *one_sided_ = nullptr;  // the path, from start to on_down
+    ImportTable imports_;                // of the peer's
+    std::set<uint64_t> exported_;        // of ours, and allocations by their numbers
+    std::set<uint64_t> withdrawn_;       // of these, until the peer says that it has let go of them
     List<Op, InPath> declined_, canceled_;
 };
 

@@ -104,8 +104,9 @@ void CopyPath::drop(std::unique_ptr<Import> import) {
         if (op.import == import.get()) op.import = nullptr;
 }
 
-void CopyPath::withdrawn(RegionId region) {
+bool CopyPath::withdrawn(RegionId region) {
     importer_.drop(memory_of(region));
+    return true;
 }
 
 // ---- operations

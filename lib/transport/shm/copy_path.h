@@ -48,7 +48,8 @@ public:
     Result<ExportKey> export_region(RegionId region, const ExportedMemory &memory) override;
     std::unique_ptr<Import> import(ConstBytes key) override;
     void drop(std::unique_ptr<Import> import) override;
-    void withdrawn(RegionId region) override;
+    bool withdrawn(RegionId region) override;
+    bool sees_use() const override { return true; }  // by the slot that it claims
     std::optional<Moved> copy_now(const Import &import, Dir dir, const Piece &piece) override;
 
 private:
