@@ -15,6 +15,7 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 packages=(
     build-essential cmake ninja-build pkg-config
     libuv1-dev libc-ares-dev libsodium-dev libisal-dev libcbor-dev libfmt-dev nlohmann-json3-dev # the library
+    libibverbs-dev                                                                               # its RDMA transport
     libjansson-dev                                                                               # xfer_perf
 )
 for_tests=(

@@ -23,7 +23,8 @@ mkdir "$work/bin"
 printf '#!/bin/sh\nexit 1\n' >"$work/bin/dpkg-query"
 chmod +x "$work/bin/dpkg-query"
 PATH=$work/bin:$PATH bash "$source/tests/install.sh" --build --list | sort >"$work/installed"
-diff <(grep -vxE 'build-essential|cmake|ninja-build|pkg-config' "$work/installed") - <<<"$told"
+# libibverbs-dev is not asked for: without it the RDMA transport is left out.
+diff <(grep -vxE 'build-essential|cmake|ninja-build|pkg-config|libibverbs-dev' "$work/installed") - <<<"$told"
 grep -qE 'clang|golang|cargo|abigail|cmocka|doctest' "$work/installed" && { echo "more than building needs"; exit 1; }
 
 sed -n '/^sudo apt-get install/,/[^\\]$/p' "$source/README.md" | tr -d '\\\n' | sed 's/^sudo apt-get install//' |
