@@ -56,7 +56,13 @@ struct Verbs {
 };
 
 // Opens the library once and for ever, as its drivers can't be unloaded. The failure says why there
-// is none. Thread: any.
+// is none; the next call looks again, as it may be installed meanwhile. May block. Thread: any.
 Result<const Verbs *> load_verbs();
+
+// The same of the library `name`, as dlopen takes it, each time anew.
+Result<Verbs> load_verbs_from(const char *name);
+
+// "what: strerror", of a call that failed with this errno.
+Failure verbs_failure(int error, Text what);
 
 }  // namespace xfer::rdma
