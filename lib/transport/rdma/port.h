@@ -43,6 +43,7 @@ struct Port {
     DeviceLimits limits;
     int numa_node = -1;            // -1: unknown
     uint64_t bits_per_second = 0;  // width × speed; 0: unknown
+    bool active = false;           // it carries traffic, and the address is valid
 };
 
 }  // namespace xfer::rdma
