@@ -84,7 +84,7 @@ std::optional<Failure> Device::open_context(ibv_device *device) {
     if (!set_nonblocking(context_->async_fd)) return os_failure(errno, "its events can't be read");
     ibv_device_attr attributes{};
     if (const int result = verbs_.query_device(context_, &attributes))
-        return verbs_failure(result > 0 ? result : errno, "it can't be queried");
+        return verbs_failure(verbs_errno(result), "it can't be queried");
     limits_ = limits_of(attributes);
     port_count_ = attributes.phys_port_cnt;
     numa_node_ = numa_node_of(*device);

@@ -16,11 +16,6 @@ namespace {
 constexpr uint16_t kFullMember = 0x8000;  // of a partition: the top bit of its key
 constexpr size_t kGids = 256;             // as an address handle has 8 bits for the index
 
-// Verbs return an errno, or -1 and leave it there.
-int errno_of(int result) {
-    return result > 0 ? result : errno;
-}
-
 const char *name_of(ibv_port_state state) {
     switch (state) {
     case IBV_PORT_DOWN:
@@ -64,8 +59,8 @@ Result<ibv_gid_entry> query_gid(const Verbs &verbs, ibv_context *context, uint8_
         const int result = verbs.query_gid_ex(context, port, i, &entry, 0, sizeof entry);
         if (!result)
             ++count;
-        else if (errno_of(result) != ENODATA)  // that is an empty entry
-            error = errno_of(result);
+        else if (verbs_errno(result) != ENODATA)  // that is an empty entry
+            error = verbs_errno(result);
     }
     Result<ibv_gid_entry> found = choose_gid({table.data(), count}, layer, wanted);
     if (!found && error) return verbs_failure(error, "its GID table can't be read");
@@ -79,7 +74,7 @@ Result<uint16_t> query_pkey_index(const Verbs &verbs, ibv_context *context, uint
     for (uint16_t i = 0; i < size; ++i) {
         __be16 key = 0;
         if (const int result = verbs.query_pkey(context, port, i, &key))
-            return verbs_failure(errno_of(result), "its partition keys can't be read");
+            return verbs_failure(verbs_errno(result), "its partition keys can't be read");
         const uint16_t value = be16toh(key);
         if (value & kFullMember) return i;
         if (value && !limited) limited = i;
@@ -121,7 +116,7 @@ Result<PortState> query_port_state(const Verbs &verbs, ibv_context *context, uin
                                    std::optional<uint8_t> wanted) {
     ibv_port_attr port{};
     if (const int result = verbs.query_port(context, number, &port))
-        return verbs_failure(errno_of(result), "it can't be queried");
+        return verbs_failure(verbs_errno(result), "it can't be queried");
     if (port.state != IBV_PORT_ACTIVE)
         return refused(XFER_EUNREACHABLE, Text("it is ") + name_of(port.state));
     if (port.active_mtu < IBV_MTU_256 || port.active_mtu > IBV_MTU_4096)

@@ -128,6 +128,10 @@ Result<const Verbs *> load_verbs() {
     return &*loaded;
 }
 
+int verbs_errno(int result) {
+    return result > 0 ? result : errno;
+}
+
 Failure verbs_failure(int error, Text what) {
     Failure failure = os_failure(error, what);
     failure.origin = XFER_ORIGIN_VERBS;

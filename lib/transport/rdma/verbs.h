@@ -62,6 +62,9 @@ Result<const Verbs *> load_verbs();
 // The same of the library `name`, as dlopen takes it, each time anew.
 Result<Verbs> load_verbs_from(const char *name);
 
+// The errno of a call that returned this and not 0: verbs return it, or -1 and leave it in errno.
+int verbs_errno(int result);
+
 // "what: strerror", of a call that failed with this errno.
 Failure verbs_failure(int error, Text what);
 

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory that a device may touch: its pages stay, and have keys.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "transport/rdma/port.h"
+#include "transport/rdma/verbs.h"
+#include "util/status.h"
+
+namespace xfer::rdma {
+
+struct RegisteredRange {
+    uint8_t *base = nullptr;
+    uint64_t length = 0;
+    uint32_t access = 0;            // of peers: XFER_READ, XFER_WRITE, XFER_ATOMIC
+    bool relaxed_ordering = false;  // writes may be seen in any order, where the library knows that
+};
+
+// Of one range, with as many memory regions as the device's limit makes of it. Thread: one at a
+// time; to add and to close no loop's, as pages are pinned and let go.
+class Registration {
+public:
+    // A part of the range that no request crosses.
+    struct Chunk {
+        uint64_t offset, length;
+        uint32_t lkey, rkey;
+    };
+
+    // In the port's domain, with chunks that begin at multiples of 4,096 B from the base. Memory
+    // that this process can't write may still be read by peers, and is no place for a get then. The
+    // failure leaves nothing registered: XFER_EINVAL of an empty range, XFER_ERANGE of one that
+    // wraps, XFER_ETOOBIG where the device takes no page at once; else that of the call. May throw.
+    static Result<Registration> add(const Verbs &verbs, const Port &port,
+                                    const RegisteredRange &range);
+
+    Registration(Registration &&other) noexcept;
+    Registration &operator=(Registration &&) = delete;
+    // As close(), whose failure nobody hears then.
+    ~Registration();
+
+    // The keys are void, and the device touches nothing of the range any more. What it could not
+    // deregister, as its failure says, is tried again by the next call.
+    std::optional<Failure> close();
+
+    bool writable() const { return writable_; }  // by the device on our behalf: as of a get
+    uint64_t chunks() const { return regions_.size(); }
+    Chunk chunk(uint64_t index) const;
+    // The one that an offset of the range lies in.
+    Chunk chunk_at(uint64_t offset) const { return chunk(offset / chunk_bytes_); }
+
+private:
+    Registration(const Verbs &verbs, const Port &port, const RegisteredRange &range);
+    int register_all(ibv_pd *domain, int access);
+    ibv_mr *register_chunk(ibv_pd *domain, uint64_t index, int access) const;
+    uint64_t length_of(uint64_t index) const;
+
+    const Verbs &verbs_;
+    const RegisteredRange range_;
+    const uint64_t chunk_bytes_;
+    bool writable_ = true;
+    std::vector<ibv_mr *> regions_;
+};
+
+}  // namespace xfer::rdma
