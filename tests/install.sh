@@ -3,10 +3,12 @@
 # Installs what is missing on Debian 12, and says before what it is and how large. Needs root or sudo only then.
 #
 #   bash tests/install.sh --build   what building the library and its programs needs
-#   bash tests/install.sh           what the tests need as well: a second compiler, lints, Go and Rust for the bindings
+#   bash tests/install.sh           what the tests need as well: a second compiler, lints, Go and Rust for the bindings,
+#                                   a virtual machine for the verbs of RDMA
 #
 # The headers of the CUDA driver, for the tests of device memory, come from PyPI (2.5 MB) into build/cuda, unless there is
-# a toolkit; without them those tests are left out.
+# a toolkit; without them those tests are left out. The kernel of the virtual machines comes from Debian (71 MB) into
+# ~/.cache/xfer-guest, where it is unpacked and not installed; without it the tests of real verbs are left out.
 #
 #   --list   only prints what is missing, and installs nothing
 set -euo pipefail
@@ -26,6 +28,12 @@ for_tests=(
     groff-base mandoc                             # the manual pages
     python3 python3-dev python3-venv python3-cffi # lints, the Python binding
 )
+# Virtual machines with Soft-RoCE, for the tests of real verbs.
+guests=
+if [ "$(uname -m)" = x86_64 ]; then
+    guests=yes
+    for_tests+=(qemu-system-x86 busybox-static kmod rdma-core ibverbs-providers ibverbs-utils iproute2)
+fi
 # Go and Rust only if there is none yet: many have their own.
 command -v go >/dev/null || for_tests+=(golang-go)
 command -v cargo >/dev/null || for_tests+=(cargo-web rustc-web) # newer than cargo and rustc
@@ -35,10 +43,11 @@ for word in "$@"; do
     case $word in
     --build) build_only=1 ;;
     --list) list_only=1 ;;
-    *) sed -n '3,11s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+    *) sed -n '3,13s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
     esac
 done
 [ -n "$build_only" ] || packages+=("${for_tests[@]}")
+[ -z "$build_only" ] || guests=
 
 headers=nvidia-cuda-runtime
 if [ -n "$build_only" ] || compgen -G "$root/build/cuda/nvidia/*/include/cudaTypedefs.h" >/dev/null ||
@@ -53,6 +62,7 @@ done
 if [ -n "$list_only" ]; then
     [ ${#missing[@]} -eq 0 ] || printf '%s\n' "${missing[@]}"
     [ -z "$headers" ] || echo "$headers (PyPI)"
+    [ -z "$guests" ] || python3 "$root/tests/rdma/kernel.py" --list
     exit 0
 fi
 
@@ -66,8 +76,16 @@ fetch_headers() {
     rm -rf "$venv"
 }
 
+# What is no package of this machine.
+fetch_rest() {
+    [ -z "$headers" ] || fetch_headers
+    [ -z "$guests" ] || python3 "$root/tests/rdma/kernel.py" 2>&1 ||
+        echo "no kernel for guests: the tests of real verbs are left out" >&2
+}
+
 if [ ${#missing[@]} -eq 0 ]; then
-    if [ -n "$headers" ]; then fetch_headers; else echo "everything that is needed is installed"; fi
+    [ -n "$headers" ] || echo "everything that is needed is installed"
+    fetch_rest
     exit 0
 fi
 
@@ -92,7 +110,7 @@ trap 'rm -f "$log"' EXIT
 for pause in 5 20 0; do # mirrors have bad minutes
     $sudo apt-get update -qq >"$log" 2>&1 && echo "installing ($(cost)): ${missing[*]}" &&
         $sudo apt-get install -y -qq --no-install-recommends "${missing[@]}" >"$log" 2>&1 && {
-        [ -z "$headers" ] || fetch_headers
+        fetch_rest
         exit 0
     }
     [ $pause -gt 0 ] && echo "apt-get failed, again in $pause s" >&2 && sleep $pause

@@ -5,6 +5,7 @@
 #   bash tests/run.sh                what every change must pass; under 15 minutes on 2 cores
 #   bash tests/run.sh --quick        the inner loop: builds what changed, leaves out what is slow; under 2 minutes
 #   bash tests/run.sh --sanitizers   ASan with UBSan, then TSan
+#   bash tests/run.sh --guests       what takes longer of the real verbs in virtual machines; under 6 minutes
 #   bash tests/run.sh --all          everything, with the tests that are labelled `long`
 #
 # A suite is a folder of tests/ (or examples/) with ctest tests; the label `slow` keeps a test out of --quick.
@@ -81,6 +82,8 @@ default_suites() { # arguments of ctest
     local interop=60
     local consumer=240
     local clients=1200
+    local rdma=240
+    [ "$mode" = --all ] && rdma=720 # with all guests
     [ "$mode" = --all ] && interop=900 # with an earlier release, whose library is built first
     [ "$mode" = --all ] && consumer=1800 # with a newcomer's clone, whose library is built
     [ "$mode" = --all ] && clients=3600 # with models, and a sanitizer's build of the crates
@@ -103,6 +106,7 @@ default_suites() { # arguments of ctest
     suite quickstart 90 gcc tests/quickstart "$@"
     suite perf 90 gcc tests/perf "$@"
     suite cuda 120 gcc tests/cuda "$@"
+    suite rdma $rdma gcc tests/rdma "$@"
 }
 
 # All folders at once, so that what waits does so beside each other; random and repeated tests do less of it, and most
@@ -143,6 +147,10 @@ run_sanitizers() {
     build tsan 700 tests/{unit,transport,api,contract}/all && tsan_suites
 }
 
+run_guests() {
+    build gcc 600 tests/rdma/all && suite guests 480 gcc tests/rdma -L long
+}
+
 run_default() { # arguments of ctest
     build gcc 600 && default_suites "$@"
 }
@@ -157,9 +165,9 @@ summary() {
 }
 
 case $mode in
---default | --quick | --sanitizers | --all) ;;
+--default | --quick | --sanitizers | --guests | --all) ;;
 *)
-    sed -n '3,13s/^# \{0,1\}//p' "$0"
+    sed -n '3,14s/^# \{0,1\}//p' "$0"
     exit 2
     ;;
 esac
@@ -170,6 +178,7 @@ case $mode in
 --default) run_default -LE long ;;
 --quick) build gcc 600 && quick_suite ;;
 --sanitizers) run_sanitizers ;;
+--guests) run_guests ;;
 --all) run_default; run_sanitizers ;;
 esac
 [ $flaky -le $max_flaky ] || step "at-most-$max_flaky-flaky" 1 false

@@ -10,7 +10,6 @@ The exit status is the command's, or 77 if no guest can be had here, 124 over th
 
 import argparse
 import base64
-import collections
 import ctypes
 import json
 import os
@@ -27,6 +26,7 @@ import kernel
 
 SKIPPED, OVER_LIMIT, FAILED = 77, 124, 125
 BOOT_SECONDS = 120
+CONSOLE_BYTES = 1 << 16
 # What of the environment a command in the guest sees; no credentials.
 KEPT = re.compile(
     r"PATH|HOME|USER|TERM|LANG|LC_.*|TZ|CI|LD_LIBRARY_PATH|LD_PRELOAD|(A|L|UB|T)SAN_OPTIONS|MALLOC_.*|GLIBC_TUNABLES|"
@@ -71,7 +71,7 @@ class Guest:
         self.status = None
         self.said = b""
         self.line = b""  # unfinished, of guest 1
-        self.console = collections.deque(maxlen=400)
+        self.console = bytearray()
         pairs = {port: socket.socketpair() for port in self.PORTS}
         self.ports = {port: pair[0] for port, pair in pairs.items()}
         theirs = {port: pair[1].fileno() for port, pair in pairs.items()}
@@ -117,8 +117,17 @@ class Guest:
         return [line.decode(errors="replace").partition(" ")[::2] for line in whole]
 
     def failed(self, why):
-        tail = b"".join(self.console).decode(errors="replace").splitlines()[-30:]
-        return Ended(FAILED, "\n    | ".join([f"guest {self.index}: {why}", *tail]))
+        lines = self.console_lines()
+        first = self.complaint_at(lines)
+        shown = lines[-30:] if first is None else lines[first:first + 30]
+        return Ended(FAILED, "\n    | ".join([f"guest {self.index}: {why}", *shown]))
+
+    def console_lines(self):
+        return self.console.decode(errors="replace").splitlines()
+
+    @staticmethod
+    def complaint_at(lines):
+        return next((at for at, line in enumerate(lines) if COMPLAINT.search(line)), None)
 
 
 class Run:
@@ -181,7 +190,8 @@ class Run:
             elif port == "err":
                 write(2, data)
             elif port == "console":
-                guest.console.append(data)
+                guest.console += data
+                del guest.console[:-CONSOLE_BYTES]
         return came
 
     def _closed(self, guest, port):
@@ -223,11 +233,10 @@ class Run:
             guest.process.kill()
         for guest in self.guests:
             guest.process.wait()
-            text = b"".join(guest.console).decode(errors="replace")
-            for line in text.splitlines():
-                if COMPLAINT.search(line):
-                    print(f"guest {guest.index}: its kernel says: {line}", file=sys.stderr)
-                    break
+            lines = guest.console_lines()
+            first = guest.complaint_at(lines)
+            if first is not None:
+                print(f"guest {guest.index}: its kernel says: {lines[first]}", file=sys.stderr)
 
 
 def write(to, data):

@@ -85,7 +85,7 @@ env -i INDEX="$INDEX" chroot /tree /bin/bash /run/command </dev/null >/out 2>/er
 status=$?
 # What the command left behind would keep the pipes open.
 for process in /proc/[0-9]*; do
-    [ "$(readlink "$process/tree")" = /tree ] && kill -9 "${process##*/}" 2>/dev/null
+    [ "$(readlink "$process/root")" = /tree ] && kill -9 "${process##*/}" 2>/dev/null
 done
 # A write to a port returns when the host has the bytes: the status comes behind the last of them.
 wait $out $err

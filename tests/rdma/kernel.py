@@ -2,7 +2,7 @@
 """The guest's kernel and its initramfs: Debian's own, as a distribution's package has them.
 
 The package is fetched by apt-get, which needs no root for that, and never installed: its boot image and the modules
-that the guest loads are kept in the cache (50 MB), one folder for each version. `python3 kernel.py` fills it.
+that the guest loads are kept in the cache (68 MB). `python3 kernel.py` fills it, `--list` tells what it would fetch.
 """
 
 import fcntl
@@ -17,6 +17,7 @@ import tempfile
 from pathlib import Path
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "xfer-guest"
+FOLDER = CACHE / "debian-6.1"
 INIT = Path(__file__).with_name("guest_init.sh")
 # crc32_pclmul is left out: emulated, it makes Soft-RoCE a fifth slower than the table of crc32_generic.
 MODULES = (
@@ -95,7 +96,7 @@ def copy_modules(tree, version, to):
 
 def fill(folder):
     name, version, size = package()
-    print(f"fetching {name} ({size / 1e6:.0f} MB) for the guests of tests/rdma", file=sys.stderr, flush=True)
+    print(f"fetching {name} ({size / 1e6:.0f} MB) into {CACHE}", file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory(dir=CACHE) as scratch:
         scratch = Path(scratch)
         run("apt-get", "-qq", "download", name, cwd=scratch)
@@ -110,6 +111,11 @@ def fill(folder):
         kept.rename(folder)
 
 
+def is_there(folder):
+    names = folder / "names"
+    return names.exists() and names.read_text(encoding="ascii") == " ".join(MODULES)
+
+
 def prepare():
     """The folder with `kernel` and `modules/`, filled if it has to be."""
     if os.uname().machine != "x86_64":
@@ -118,13 +124,11 @@ def prepare():
         program(name)
     static_busybox()
     CACHE.mkdir(parents=True, exist_ok=True)
-    folder = CACHE / "debian-6.1"
     with open(CACHE / "lock", "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        names = folder / "names"
-        if not names.exists() or names.read_text(encoding="ascii") != " ".join(MODULES):
-            fill(folder)
-    return folder
+        if not is_there(FOLDER):
+            fill(FOLDER)
+    return FOLDER
 
 
 def newc(entries):
@@ -146,8 +150,15 @@ def initramfs(folder):
     return newc(entries)
 
 
-if __name__ == "__main__":
+def main():
     try:
-        prepare()
+        if sys.argv[1:] != ["--list"]:
+            prepare()
+        elif not is_there(FOLDER):
+            print(f"linux-image-amd64 (unpacked into {CACHE})")
     except Missing as why:
         sys.exit(f"no guest for tests/rdma: {why}")
+
+
+if __name__ == "__main__":
+    main()
