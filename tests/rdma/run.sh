@@ -14,13 +14,13 @@ if [ "${1:-}" = --inside ]; then
     folder=$2
     verbs() { XFER_LOG=off timeout 150 "$folder/rdma_verbs" "$@"; }
     case $3 in
-    one) verbs -ts=device,memory,operations,faults ;;
+    one) verbs -ts=device,memory,operations,queue-pair,faults ;;
     pair)
         export RDMA_TEST_NEAR=rxe1 RDMA_TEST_FAR=rxe2
         network() {
             for nic in v1 v2; do tc qdisc replace dev $nic root netem limit 100000 "$@"; done
         }
-        verbs -ts=device,operations,faults -tce='*GID that comes*'
+        verbs -ts=device,operations,queue-pair,faults -tce='*GID that comes*'
         network delay 5ms
         verbs -ts=operations
         network loss 2%
