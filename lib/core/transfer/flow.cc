@@ -105,7 +105,7 @@ void Flow::done(Op &op, Status status) {
 
 void Flow::noted(const Frame &frame) {
     notifications.noted(frame);
-    if (connection_) pump();
+    if (connection_) connection_->pump_soon();
 }
 
 bool Flow::quiet() {
