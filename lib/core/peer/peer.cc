@@ -44,7 +44,9 @@ void Peer::name(const EngineId &identity) {
 
 void Peer::send_waiting() {
     if (!live_) return dialer.schedule();
-    if (shard.visited() && !live_->lanes.busy() && !messages.unanswered()) return flow.pump();
+    const bool under_way =
+        live_->lanes.busy() || messages.unanswered() || flow.notifications.unanswered();
+    if (shard.visited() && !under_way) return flow.pump();
     shard.hold_back();
     live_->pump_soon();
 }
