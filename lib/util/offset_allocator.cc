@@ -24,7 +24,6 @@ bool fits(uint64_t offset, uint64_t length, uint64_t size, uint64_t alignment) {
 }  // namespace
 
 OffsetAllocator::OffsetAllocator(uint64_t capacity) : capacity_(capacity) {
-    if (!capacity) return;
     ranges_.emplace(0, Range{capacity, {}});
     gaps_.emplace(capacity, 0);
 }

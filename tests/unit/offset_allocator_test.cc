@@ -150,6 +150,7 @@ TEST_CASE("a space may be empty, and as large as numbers go") {
     CHECK(empty.allocate(1).error().status == XFER_ENOMEM);
     OffsetAllocator whole(UINT64_MAX);
     auto first = whole.allocate(1);
+    CHECK(whole.allocate(UINT64_MAX - 1, 4096).error().status == XFER_ENOMEM);
     auto aligned = whole.allocate(uint64_t{1} << 62, uint64_t{1} << 63);
     REQUIRE(aligned);
     CHECK(*aligned == uint64_t{1} << 63);
