@@ -138,6 +138,19 @@ TEST_CASE("memory that can't be written is registered for reading alone") {
     }
 }
 
+TEST_CASE("a range of which a part can't be written is registered for reading as a whole") {
+    Memory memory;
+    memory.port.limits.region_bytes = 4096;
+    memory.failing = 2, memory.error = EFAULT;
+    auto registration = memory.register_range(3 * 4096, XFER_READ);
+    REQUIRE(registration);
+    CHECK_FALSE(registration->writable());
+    CHECK(registration->chunks() == 3);
+    CHECK(memory.regions.size() == 3);
+    for (const auto &region : memory.regions)
+        CHECK(region->access == kRead);
+}
+
 TEST_CASE("what is larger than a region of the device is several") {
     Memory memory;
     memory.port.limits.region_bytes = 3 * 4096 + 5;
