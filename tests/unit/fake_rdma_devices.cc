@@ -87,7 +87,8 @@ FakeRdmaDevices::FakeRdmaDevices(std::vector<FakeDevice> devices) : devices_(std
     verbs_.get_device_list = get_device_list, verbs_.free_device_list = free_device_list;
     verbs_.get_device_name = get_device_name;
     verbs_.open_device = open_device, verbs_.close_device = close_device;
-    verbs_.query_device = query_device, verbs_.query_port = query_port;
+    verbs_.query_device = query_device, verbs_.query_device_ex = query_device_ex;
+    verbs_.query_port = query_port;
     verbs_.query_gid_ex = query_gid_ex, verbs_.query_pkey = query_pkey;
     verbs_.get_async_event = get_async_event, verbs_.ack_async_event = ack_async_event;
     verbs_.alloc_pd = alloc_pd, verbs_.dealloc_pd = dealloc_pd;
@@ -165,6 +166,15 @@ int FakeRdmaDevices::close_device(ibv_context *context) {
 int FakeRdmaDevices::query_device(ibv_context *context, ibv_device_attr *out) {
     if (fails()) return errno;
     *out = now_->devices_[static_cast<Context *>(context)->index].attributes;
+    return 0;
+}
+
+int FakeRdmaDevices::query_device_ex(ibv_context *context, ibv_device_attr_ex *out) {
+    if (fails()) return errno;
+    const FakeDevice &device = now_->devices_[static_cast<Context *>(context)->index];
+    *out = {};
+    out->orig_attr = device.attributes;
+    out->odp_caps = device.on_demand_paging;
     return 0;
 }
 

@@ -35,6 +35,7 @@ struct FakeDevice {
     std::vector<FakePort> ports = std::vector<FakePort>(1);
     ibv_transport_type transport = IBV_TRANSPORT_IB;
     ibv_device_attr attributes{};
+    ibv_odp_caps on_demand_paging{};
     int numa_node = -1;
     bool domain_in_use = false;  // it can't be given back
 };
@@ -72,6 +73,7 @@ private:
     static ibv_context *open_device(ibv_device *device);
     static int close_device(ibv_context *context);
     static int query_device(ibv_context *context, ibv_device_attr *out);
+    static int query_device_ex(ibv_context *context, ibv_device_attr_ex *out);
     static int query_port(ibv_context *context, uint8_t port, ibv_port_attr *out);
     static int query_gid_ex(ibv_context *context, uint32_t port, uint32_t index, ibv_gid_entry *out,
                             uint32_t flags, size_t entry_size);

@@ -171,6 +171,33 @@ TEST_CASE("a port is as its device says, on Ethernet and on InfiniBand") {
     CHECK(other.domain != ethernet.domain);
 }
 
+TEST_CASE("on-demand paging is used where writes and reads of a connection have it") {
+    constexpr uint32_t kBoth = IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ;
+    const struct {
+        uint64_t general;
+        uint32_t connection;
+        bool has;
+    } rows[] = {
+        {0, 0, false},
+        {0, kBoth, false},
+        {IBV_ODP_SUPPORT, IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_WRITE, false},
+        {IBV_ODP_SUPPORT, IBV_ODP_SUPPORT_READ, false},
+        {IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT, kBoth | IBV_ODP_SUPPORT_SEND, true},
+    };
+    for (const auto &row : rows) {
+        CAPTURE(row.connection);
+        FakeDevice device{.name = "a"};
+        device.on_demand_paging.general_caps = row.general;
+        device.on_demand_paging.per_transport_caps.rc_odp_caps = row.connection;
+        FakeRdmaDevices fake({device});
+        CHECK(open_all(fake).open[0]->ports()[0].limits.on_demand_paging == row.has);
+        fake.fail_call(4, EOPNOTSUPP);  // of an older driver
+        const Devices devices = open_all(fake);
+        CHECK(usable(devices) == Lines{"a:1"});
+        CHECK_FALSE(devices.open[0]->ports()[0].limits.on_demand_paging);
+    }
+}
+
 TEST_CASE("a port that can't be used is told with its reason, and hides no other") {
     const auto with = [](const std::function<void(FakePort &)> &change, FakePort port = {}) {
         change(port);
@@ -285,7 +312,7 @@ TEST_CASE("any call that fails is told with its errno, leaves nothing open, and 
     fake.fail_call(0, 0);
     usable(open_all(fake));
     const int calls = fake.calls();
-    CHECK(calls == 1 + 3 + 17 + 18 + 3 + 18);  // list; device, port with GIDs and key
+    CHECK(calls == 1 + 4 + 17 + 18 + 4 + 18);  // list; device, port with GIDs and key
     for (int k = 1; k <= calls; ++k) {
         CAPTURE(k);
         fake.fail_call(k, EIO);

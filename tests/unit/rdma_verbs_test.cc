@@ -36,11 +36,17 @@ struct Driver : verbs_context {
         sz = sizeof(verbs_context);
         context.abi_compat = extended ? __VERBS_ABI_IS_EXTENDED : nullptr;
         verbs_context::query_port = extended ? answer : nullptr;
+        verbs_context::query_device_ex = extended ? answer_device : nullptr;
     }
     static int answer(ibv_context *, uint8_t port, ibv_port_attr *out, size_t size) {
         out->state = IBV_PORT_INIT;
         out->flags = IBV_QPF_GRH_REQUIRED;
         return port == 1 && size == sizeof *out ? 0 : EINVAL;
+    }
+    static int answer_device(ibv_context *, const ibv_query_device_ex_input *input,
+                             ibv_device_attr_ex *out, size_t size) {
+        out->odp_caps.general_caps = IBV_ODP_SUPPORT;
+        return !input && size == sizeof *out ? 0 : EINVAL;
     }
 };
 
@@ -94,6 +100,18 @@ TEST_CASE("a port is told by the driver itself, else by the library, and never b
         CHECK(port.active_speed == 0);
         CHECK(verbs->query_port(&driver.context, 2, &port) == EINVAL);
     }
+}
+
+TEST_CASE("what newer drivers tell of a device is asked of them alone") {
+    auto verbs = load_verbs_from(OLD_LIBIBVERBS);
+    REQUIRE(verbs);
+    Driver newer(true), older(false);
+    ibv_device_attr_ex device;
+    std::memset(&device, 0xff, sizeof device);
+    CHECK(verbs->query_device_ex(&newer.context, &device) == 0);
+    CHECK(device.odp_caps.general_caps == IBV_ODP_SUPPORT);
+    CHECK(device.odp_caps.per_transport_caps.rc_odp_caps == 0);
+    CHECK(verbs->query_device_ex(&older.context, &device) == EOPNOTSUPP);
 }
 
 TEST_CASE("the library of this machine is opened once, whoever asks") {

@@ -49,6 +49,16 @@ DeviceLimits limits_of(const ibv_device_attr &device) {
     return limits;
 }
 
+// Of what one-sided operations over reliable connections touch, here and at the peer.
+bool has_on_demand_paging(const Verbs &verbs, ibv_context *context) {
+    constexpr uint32_t kNeeded = IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ;
+    ibv_device_attr_ex device{};
+    if (!verbs.query_device_ex || verbs.query_device_ex(context, &device)) return false;
+    const ibv_odp_caps &caps = device.odp_caps;
+    return (caps.general_caps & IBV_ODP_SUPPORT) &&
+           (caps.per_transport_caps.rc_odp_caps & kNeeded) == kNeeded;
+}
+
 bool set_nonblocking(int fd) {
     const int flags = ::fcntl(fd, F_GETFL);
     return flags >= 0 && ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;
@@ -86,6 +96,7 @@ std::optional<Failure> Device::open_context(ibv_device *device) {
     if (const int result = verbs_.query_device(context_, &attributes))
         return verbs_failure(verbs_errno(result), "it can't be queried");
     limits_ = limits_of(attributes);
+    limits_.on_demand_paging = has_on_demand_paging(verbs_, context_);
     port_count_ = attributes.phys_port_cnt;
     numa_node_ = numa_node_of(*device);
     domain_ = verbs_.alloc_pd(context_);

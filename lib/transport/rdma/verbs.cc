@@ -29,6 +29,12 @@ int query_port(ibv_context *context, uint8_t port, ibv_port_attr *out) {
     return query_exported.load()(context, port, reinterpret_cast<_compat_ibv_port_attr *>(out));
 }
 
+int query_device_ex(ibv_context *context, ibv_device_attr_ex *out) {
+    std::memset(out, 0, sizeof *out);
+    verbs_context *const driver = verbs_get_ctx_op(context, query_device_ex);
+    return driver ? driver->query_device_ex(context, nullptr, out, sizeof *out) : EOPNOTSUPP;
+}
+
 class Library {
 public:
     explicit Library(const char *name) : name_(name) {
@@ -107,6 +113,7 @@ Result<Verbs> load_verbs_from(const char *name) {
         return Failure{XFER_EUNSUPPORTED, XFER_ORIGIN_VERBS, 0, library.why_not()};
     query_exported.store(exported);
     verbs.query_port = query_port;
+    verbs.query_device_ex = query_device_ex;
     return verbs;
 }
 

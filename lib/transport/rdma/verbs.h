@@ -21,6 +21,9 @@ struct Verbs {
     ibv_context *(*open_device)(ibv_device *device);
     int (*close_device)(ibv_context *context);
     int (*query_device)(ibv_context *context, ibv_device_attr *out);
+    // As the inline function; EOPNOTSUPP of a driver that has no such call. Null in a table that
+    // knows nothing of what is only told here.
+    int (*query_device_ex)(ibv_context *context, ibv_device_attr_ex *out);
     // As the inline ibv_query_port does: by the driver's own call where it has one, which knows the
     // fields that are newer than the exported symbol.
     int (*query_port)(ibv_context *context, uint8_t port, ibv_port_attr *out);
