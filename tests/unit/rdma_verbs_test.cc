@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <filesystem>
 #include <string>
@@ -100,6 +101,22 @@ TEST_CASE("a port is told by the driver itself, else by the library, and never b
         CHECK(port.active_speed == 0);
         CHECK(verbs->query_port(&driver.context, 2, &port) == EINVAL);
     }
+}
+
+TEST_CASE("a driver that was built before a call had its place is not asked for it") {
+    auto verbs = load_verbs_from(OLD_LIBIBVERBS);
+    REQUIRE(verbs);
+    Driver driver(true);
+    ibv_port_attr port;
+    ibv_device_attr_ex device;
+    driver.sz = sizeof(verbs_context) - offsetof(verbs_context, query_port) - 1;
+    CHECK(verbs->query_port(&driver.context, 1, &port) == 0);
+    CHECK(port.state == IBV_PORT_ACTIVE);  // as the library says
+    CHECK(verbs->query_device_ex(&driver.context, &device) == 0);
+    driver.sz = sizeof(verbs_context) - offsetof(verbs_context, query_device_ex);
+    CHECK(verbs->query_device_ex(&driver.context, &device) == 0);
+    --driver.sz;
+    CHECK(verbs->query_device_ex(&driver.context, &device) == EOPNOTSUPP);
 }
 
 TEST_CASE("what newer drivers tell of a device is asked of them alone") {

@@ -15,7 +15,7 @@ struct Devices {
 };
 
 // One that fails hides no other: it is told in `left_out`. The failure is that of the list. May
-// block, some 100 ms for each device; may throw, and nothing stays open then. Thread: any.
+// block; may throw, and nothing stays open then. Thread: any.
 Result<Devices> open_devices(const Verbs &verbs, const DeviceFilter &filter);
 
 }  // namespace xfer::rdma

@@ -21,17 +21,28 @@ using QueryExported = decltype(&::ibv_query_port);
 // Of the library that was loaded last; all that can be are of one kind.
 std::atomic<QueryExported> query_exported{nullptr};
 
-// A driver that is older than its library leaves what it does not know untouched.
+// The driver's context, null if the driver is older than the call. It grows at its beginning. (The
+// header's verbs_get_ctx_op does the same in C with extensions.)
+template <typename Call>
+verbs_context *driver_with(ibv_context *context, Call verbs_context::*call) {
+    verbs_context *const driver = verbs_get_ctx(context);
+    if (!driver) return nullptr;
+    const auto offset =
+        reinterpret_cast<uintptr_t>(&(driver->*call)) - reinterpret_cast<uintptr_t>(driver);
+    return driver->sz >= sizeof *driver - offset && driver->*call ? driver : nullptr;
+}
+
+// Fields that the driver does not know are 0.
 int query_port(ibv_context *context, uint8_t port, ibv_port_attr *out) {
     std::memset(out, 0, sizeof *out);
-    if (verbs_context *const driver = verbs_get_ctx_op(context, query_port))
+    if (verbs_context *const driver = driver_with(context, &verbs_context::query_port))
         return driver->query_port(context, port, out, sizeof *out);
     return query_exported.load()(context, port, reinterpret_cast<_compat_ibv_port_attr *>(out));
 }
 
 int query_device_ex(ibv_context *context, ibv_device_attr_ex *out) {
     std::memset(out, 0, sizeof *out);
-    verbs_context *const driver = verbs_get_ctx_op(context, query_device_ex);
+    verbs_context *const driver = driver_with(context, &verbs_context::query_device_ex);
     return driver ? driver->query_device_ex(context, nullptr, out, sizeof *out) : EOPNOTSUPP;
 }
 
