@@ -42,8 +42,10 @@ if [ "${1:-}" = --long ]; then
 fi
 case ${1:-} in -*) sed -n '3,9s/^# \{0,1\}//p' "$0" >&2; exit 2 ;; esac
 build=$(cd "${1:-$here/../../build/gcc}" && pwd) || exit
+[ -x "$build/tests/rdma/rdma_verbs" ] || { echo "not built: cmake --build $build --target tests/rdma/all" >&2; exit 1; }
 log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+guest=
+trap 'rm -f "$log"; [ -z "$guest" ] || kill "$guest"' EXIT
 passed=0 failed=0 skipped=0
 
 # count PART STATUS RUNS: what the programs of one guest say, of which there are RUNS.
@@ -68,8 +70,10 @@ for part in "${parts[@]}"; do
     pair) runs=3 options=(--pair --limit 220) ;;
     two) runs=2 options=(--two --limit 220) ;;
     esac
-    python3 "$here/guest.py" "${options[@]}" bash "$here/run.sh" --inside "$build/tests/rdma" "$part" >"$log" 2>&1 </dev/null
-    status=$?
+    python3 "$here/guest.py" "${options[@]}" bash "$here/run.sh" --inside "$build/tests/rdma" "$part" >"$log" 2>&1 &
+    guest=$!
+    wait $guest
+    status=$? guest=
     if [ $status -eq 77 ]; then
         cat "$log"
         exit 77
