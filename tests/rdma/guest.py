@@ -69,6 +69,8 @@ class Guest:
         self.index = index
         self.up = self.off = False
         self.status = None
+        self.taken = {"out": 0, "err": 0}  # bytes
+        self.told = {}  # the same, as the guest counts them at its end
         self.said = b""
         self.line = b""  # unfinished, of guest 1
         self.console = bytearray()
@@ -156,29 +158,28 @@ class Run:
         self.began = time.monotonic()
 
     def until_ended(self):
-        """The exit status. The run lasts as long as the command of guest 0."""
-        while self.guests[0].status is None:
+        """The exit status. The run lasts as long as the command of guest 0, and what it said."""
+        first = self.guests[0]
+        while first.status is None or any(first.taken[port] < count for port, count in first.told.items()):
             self._take(1)
             if time.monotonic() > self.began + BOOT_SECONDS:
                 for guest in self.guests:
                     if not guest.up:
                         raise guest.failed(f"not up after {BOOT_SECONDS} s")
-        while self._take(0):  # what was said before the status
-            pass
         for guest in self.guests:
             self._pass_on(guest, b"", True)
-        return self.guests[0].status or self.guests[-1].status or 0
+        return first.status or self.guests[-1].status or 0
 
     def _take(self, seconds):
-        """Takes what has come; true if anything has."""
-        came = False
+        """Takes what comes within that time."""
         for key, _ in self.selector.select(seconds):
             guest, port = key.data
             try:
                 data = key.fileobj.recv(1 << 16)
             except ConnectionResetError:
                 data = b""
-            came |= bool(data)
+            if port in guest.taken:
+                guest.taken[port] += len(data)
             if not data:
                 self.selector.unregister(key.fileobj)
                 self._closed(guest, port)
@@ -192,12 +193,11 @@ class Run:
             elif port == "console":
                 guest.console += data
                 del guest.console[:-CONSOLE_BYTES]
-        return came
 
     def _closed(self, guest, port):
+        if port == "words" and not guest.off:
+            raise guest.failed("it ended without a status")
         if port == "words" and guest.status is None:
-            if not guest.off:
-                raise guest.failed("it ended without a status")
             guest.status = 0
 
     def _hear(self, guest, word, rest):
@@ -208,7 +208,7 @@ class Run:
                 for each in self.guests:
                     each.ports["words"].sendall(text)
         elif word == "exit":
-            guest.status = int(rest)
+            guest.status, guest.told["out"], guest.told["err"] = map(int, rest.split())
         elif word == "fail":
             raise guest.failed(rest)
         elif word == "cable" and rest in ("up", "down"):

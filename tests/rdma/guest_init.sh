@@ -75,9 +75,9 @@ echo up >&7
 read -r command <&7 # once every guest is up, in base64
 echo "$command" | base64 -d >/tree/run/command
 mkfifo /out /err
-cat /out >"${port}2" &
+tee "${port}2" </out | wc -c >/out.count &
 out=$!
-cat /err >"${port}3" &
+tee "${port}3" </err | wc -c >/err.count &
 err=$!
 ulimit -l unlimited
 ulimit -c 0
@@ -87,7 +87,7 @@ status=$?
 for process in /proc/[0-9]*; do
     [ "$(readlink "$process/root")" = /tree ] && kill -9 "${process##*/}" 2>/dev/null
 done
-# A write to a port returns when the host has the bytes: the status comes behind the last of them.
+# What is written to a port may be under way still: the host is told how much to wait for.
 wait $out $err
-echo "exit $status" >&7
+echo "exit $status $(cat /out.count) $(cat /err.count)" >&7
 sleep 1000

@@ -44,6 +44,13 @@ class Guests(unittest.TestCase):
             self.assertEqual(ran.stderr.decode().split(), [folder, "kept", "none"])
             self.assertEqual((Path(folder) / "data").read_bytes(), data)
 
+    def test_nothing_is_lost_to_who_reads_late(self):
+        words = [sys.executable, GUEST, "bash", "-c", "head -c 3000000 /dev/zero; echo end"]
+        with subprocess.Popen(words, stdout=subprocess.PIPE) as run:
+            time.sleep(10)  # the machine has said its status, or waits to
+            said, _ = run.communicate(timeout=60)
+        self.assertEqual((run.returncode, len(said), said[-4:]), (0, 3_000_004, b"end\n"))
+
     def test_a_guest_that_hangs_or_dies(self):
         ran = guest("--limit", "15", "bash", "-c", "trap '' TERM; while :; do :; done")
         self.assertEqual(ran.returncode, 124, ran.stderr)
