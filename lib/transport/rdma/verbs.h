@@ -2,7 +2,7 @@
 // libibverbs, opened at run time: an absent library is an ordinary result. The table has what the
 // library exports; the data path (ibv_post_send, ibv_post_recv, ibv_poll_cq, ibv_req_notify_cq) is
 // inline in its header, and goes straight to the device's driver. Tests have a table of their own
-// (tests/unit/fake_verbs.h).
+// (tests/unit/fake_*.h).
 #pragma once
 
 #include <infiniband/verbs.h>
