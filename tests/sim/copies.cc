@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What befalls copies between neighbours, and by adapters, in a random scenario.
+#include <iterator>
 #include <random>
 
 #include "scenario.h"
@@ -54,7 +55,8 @@ struct AttachTrouble {
         if (!one_in || random() % one_in) return AttachFate::go_on;
         constexpr AttachFate kOfOpen[] = {AttachFate::fail, AttachFate::absent, AttachFate::lack};
         constexpr AttachFate kOfSignal[] = {AttachFate::fail, AttachFate::garble, AttachFate::mute};
-        return (step == AttachStep::open ? kOfOpen : kOfSignal)[random() % 3];
+        const AttachFate *const fates = step == AttachStep::open ? kOfOpen : kOfSignal;
+        return fates[random() % std::size(kOfOpen)];
     }
     std::mt19937_64 random;
     uint64_t one_in = 0;
