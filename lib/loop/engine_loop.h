@@ -129,8 +129,7 @@ protected:
     TimerHeap timers_;
     EpollSet watched_;
     uint64_t now_ = 0;
-    uint64_t read_at_ = 0;            // in ticks,
-    uint32_t unread_ = 0;             // and how often it was not since
+    uint64_t read_at_ = 0;            // in ticks
     uint64_t expected_ = 0;           // no sleep before
     uint64_t sleeps_until_ = kNever;  // until when it sleeps, if nothing happens
     bool ran_ = false;                // something has, since the driver last set this
@@ -142,15 +141,12 @@ protected:
 
 private:
     // What was read so few ticks ago, two microseconds at most, is still the time: who submits one
-    // operation after the other does not read it for each. Where ticks stand still, in an emulator,
-    // it is read every so often all the same.
+    // operation after the other does not read it for each.
     static constexpr uint64_t kFreshTicks = 2'000;
-    static constexpr uint32_t kMostUnread = 64;
     void look_at_clock() {
         const uint64_t at = ticks();
-        if (kHasTicks && at - read_at_ < kFreshTicks && ++unread_ < kMostUnread) return;
+        if (kHasTicks && at - read_at_ < kFreshTicks) return;
         read_at_ = at;
-        unread_ = 0;
         now_ = clock();
     }
     bool take_wake();
