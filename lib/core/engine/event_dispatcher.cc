@@ -25,19 +25,6 @@ uint64_t coarse_clock() {
     return static_cast<uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(time.tv_nsec);
 }
 
-// To its place in an array of the caller's, whose events may be of another version's size.
-void copy_event(const xfer_event_t &event, xfer_event_t *events, uint32_t event_size,
-                uint32_t place) {
-    if (event_size == sizeof event) {
-        events[place] = event;
-        return;
-    }
-    auto *to = reinterpret_cast<uint8_t *>(events) + size_t{place} * event_size;
-    const size_t known = std::min<size_t>(event_size, sizeof event);
-    std::memcpy(to, &event, known);
-    std::memset(to + known, 0, event_size - known);
-}
-
 }  // namespace
 
 EventDispatcher::~EventDispatcher() {
@@ -116,7 +103,7 @@ void EventDispatcher::on_loop_closed() {
 void EventDispatcher::call(EventNode &node, uint64_t turn) {
     if (!node.still_valid()) return node.released();
     const bool last = &node == &last_;
-    node.event.sequence = next_sequence();
+    node.event.sequence = sequence_.fetch_add(1, std::memory_order_relaxed) + 1;
     const xfer_event_t event = node.event;
     node.given();
     node.dequeued();
@@ -195,9 +182,12 @@ uint32_t EventDispatcher::take(xfer_event_t *events, uint32_t event_size, uint32
             node->released();
             continue;
         }
-        node->event.sequence = next_sequence();
+        node->event.sequence = sequence_.fetch_add(1, std::memory_order_relaxed) + 1;
         if (events) {  // else a join drops them
-            copy_event(node->event, events, event_size, count);
+            auto *to = reinterpret_cast<uint8_t *>(events) + size_t{count} * event_size;
+            const size_t known = std::min<size_t>(event_size, sizeof(xfer_event_t));
+            std::memcpy(to, &node->event, known);
+            std::memset(to + known, 0, event_size - known);
             node->given();
         }
         ++count;

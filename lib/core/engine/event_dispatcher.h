@@ -68,12 +68,6 @@ public:
     void on_loop_closed() override;
 
 private:
-    // One thread at a time tells events.
-    uint64_t next_sequence() {
-        const uint64_t next = delivered() + 1;
-        sequence_.store(next, std::memory_order_relaxed);
-        return next;
-    }
     void call(EventNode &node, uint64_t turn);
     void take_for(xfer_event_t *events, uint32_t event_size, uint32_t max, uint32_t timeout_ms,
                   uint32_t &count);
