@@ -20,7 +20,6 @@
 #include "loop/loop.h"
 #include "loop/timer_heap.h"
 #include "util/list.h"
-#include "util/ticks.h"
 
 namespace xfer {
 
@@ -105,7 +104,7 @@ protected:
 
     void enter() {  // with the lock
         owner_.store(std::this_thread::get_id(), std::memory_order_relaxed);
-        look_at_clock();
+        now_ = clock();
     }
     void leave() {
         owner_.store(std::thread::id(), std::memory_order_relaxed);
@@ -129,7 +128,6 @@ protected:
     TimerHeap timers_;
     EpollSet watched_;
     uint64_t now_ = 0;
-    uint64_t read_at_ = 0;            // in ticks
     uint64_t expected_ = 0;           // no sleep before
     uint64_t sleeps_until_ = kNever;  // until when it sleeps, if nothing happens
     bool ran_ = false;                // something has, since the driver last set this
@@ -140,15 +138,6 @@ protected:
     std::atomic<uint64_t> wakeups_ = 0;
 
 private:
-    // What was read so few ticks ago, two microseconds at most, is still the time: who submits one
-    // operation after the other does not read it for each.
-    static constexpr uint64_t kFreshTicks = 2'000;
-    void look_at_clock() {
-        const uint64_t at = ticks();
-        if (kHasTicks && at - read_at_ < kFreshTicks) return;
-        read_at_ = at;
-        now_ = clock();
-    }
     bool take_wake();
     bool fire_timers();
     bool run_tasks();

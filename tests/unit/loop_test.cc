@@ -103,20 +103,6 @@ TEST_CASE(
     CHECK(order == std::vector<int>{1, 2, 3});
 }
 
-TEST_CASE("who enters a loop again and again finds that time passes, and never goes back") {
-    auto loop = own();
-    const uint64_t begun = loop->clock();
-    uint64_t last = 0;
-    for (bool over = false; !over;) {
-        over = loop->clock() > begun + kMs;
-        EngineLoop::Inside inside(*loop);
-        REQUIRE(loop->now() >= last);
-        REQUIRE(loop->now() <= loop->clock());
-        last = loop->now();
-    }
-    CHECK(last > begun);
-}
-
 TEST_CASE("a timer that arms itself for now does not starve the loop") {
     auto loop = own();
     auto sockets = pair();
