@@ -44,9 +44,7 @@ void Peer::name(const EngineId &identity) {
 
 void Peer::send_waiting() {
     if (!live_) return dialer.schedule();
-    const bool under_way =
-        live_->lanes.busy() || messages.unanswered() || flow.notifications.unanswered();
-    if (shard.visited() && !under_way) return flow.pump();
+    if (shard.visited() && !live_->lanes.busy() && !messages.unanswered()) return flow.pump();
     shard.hold_back();
     live_->pump_soon();
 }

@@ -18,7 +18,6 @@ public:
 
     void hold(Transfer &transfer) { held_.push_back(transfer); }
     bool waiting() const { return !held_.empty(); }
-    bool unanswered() const { return !open_.empty(); }  // some have begun, and not ended
     void pump() {
         if (waiting()) begin_waiting();
     }
