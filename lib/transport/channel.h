@@ -55,28 +55,9 @@ public:
     // False: too much is waiting already. A channel that ends forgets what it takes; its end tells.
     // Before start() only a bye, of an initiator that leaves.
     virtual bool send(const Frame &frame, ConstBytes body) = 0;
-    // What is sent from here on may leave together, at uncork() at the latest.
-    virtual void cork() {}
-    virtual void uncork() {}
     // Asynchronous; what was sent before still leaves if it can.
     virtual void close(const Failure &why) = 0;
     virtual uint64_t last_heard() const = 0;  // time of the last byte from the peer
-};
-
-// While it is there, frames leave together, if several are to be sent.
-class Corked {
-public:
-    Corked(Channel &channel, bool several) : channel_(several ? &channel : nullptr) {
-        if (channel_) channel_->cork();
-    }
-    Corked(const Corked &) = delete;
-    Corked &operator=(const Corked &) = delete;
-    ~Corked() {
-        if (channel_) channel_->uncork();
-    }
-
-private:
-    Channel *const channel_;
 };
 
 }  // namespace xfer

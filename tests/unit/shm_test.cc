@@ -659,38 +659,6 @@ TEST_CASE("frames keep their order where the rings are full, and room comes betw
     }
 }
 
-TEST_CASE("corked frames leave together, in parts if they are many, and in order") {
-    Raw raw;
-    raw.join();
-    shm::End &end = raw.segment->end(shm::Side::acceptor);
-    shm::RingReader<> reader(end.ring, end.data, shm::kRingBytes);
-    Frame ping;
-    ping.type = FrameType::ping;
-    const auto send = [&](size_t count) {
-        for (; count > 0; --count, ++ping.seq)
-            REQUIRE(raw.accepted().send(ping, {}));
-    };
-    raw.accepted().cork();
-    send(3);
-    CHECK(reader.there() == 0);
-    raw.accepted().uncork();
-    CHECK(reader.there() == 3 * Frame::kSize);
-    raw.accepted().cork();
-    send(1'000);
-    CHECK(reader.there() > 3 * Frame::kSize);
-    raw.accepted().uncork();
-    send(1);
-    REQUIRE(reader.there() == 1'004 * Frame::kSize);
-    for (uint64_t seq = 0; seq < 1'004; ++seq) {
-        uint8_t bytes[Frame::kSize];
-        const iovec into{bytes, sizeof bytes};
-        reader.read({&into, 1}, reader.there());
-        const auto each = decode_frame(bytes);
-        REQUIRE(each);
-        REQUIRE(each->seq == seq);
-    }
-}
-
 TEST_CASE("a neighbour that says nonsense is left, and nothing worse") {
     SUBCASE("before it said who it is") {
         Raw raw;

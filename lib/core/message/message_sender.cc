@@ -31,8 +31,6 @@ bool MessageSender::room(const Send &send) const {
 }
 
 void MessageSender::pump(Connection &connection) {
-    if (queue_.empty()) return;
-    const Corked together(*connection.lanes.control().channel, !queue_.single());
     while (!queue_.empty() && connection.usable() && room(queue_.front())) {
         Send &send = queue_.front();
         if (catch_bad_alloc([&] { make_room(send); }))

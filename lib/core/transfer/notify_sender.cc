@@ -10,7 +10,6 @@
 namespace xfer {
 
 void NotifySender::begin_waiting() {
-    const Corked together(*flow_.connection()->lanes.control().channel, !held_.single());
     while (!held_.empty() && room()) {
         Transfer &transfer = held_.front();
         if (!catch_bad_alloc([&] { open_.insert(last_ + 1, &transfer); })) {

@@ -239,14 +239,6 @@ bool ShmChannel::send(const Frame &frame, ConstBytes body) {
     return stage_ != Stage::frames || frames_->send(frame, body);
 }
 
-void ShmChannel::cork() {
-    if (frames_) frames_->cork();
-}
-
-void ShmChannel::uncork() {
-    if (frames_) frames_->uncork();
-}
-
 uint64_t ShmChannel::last_heard() const {
     return frames_ ? std::max(last_heard_, frames_->last_heard()) : last_heard_;
 }

@@ -46,8 +46,6 @@ public:
     void start(PathSink &sink, uint32_t max_ops, uint32_t serve_ops) override;
     void resume() override;
     bool send(const Frame &frame, ConstBytes body) override;
-    void cork() override;
-    void uncork() override;
     void close(const Failure &why) override;
     uint64_t last_heard() const override;
 

@@ -14,8 +14,7 @@ namespace xfer::stream {
 
 namespace {
 
-constexpr size_t kCorked = 16 << 10;  // of frames that wait for more
-constexpr int kDropsPerTurn = 64;     // of what comes for a channel that ends
+constexpr int kDropsPerTurn = 64;  // of what comes for a channel that ends
 
 }  // namespace
 
@@ -175,7 +174,7 @@ void StreamChannel::parse() {
 
 // Sends what there is to send, and asks to be told when more can be sent.
 void StreamChannel::push() {
-    if (!both_.open() || gathers() || sender_.failed()) return;
+    if (!both_.open() || in_turn_ || sender_.failed()) return;
     const Sender::Sent sent = sender_.send(*carrier_);
     pace();
     const uint32_t ears = both_.hears() ? kReadable : 0u;
@@ -221,16 +220,6 @@ void StreamChannel::on_timer(Timer &) {
 
 void StreamChannel::send_soon() {
     if (!in_turn_) loop_.defer(*this);
-}
-
-// Where a frame is a system call, they leave together anyway.
-void StreamChannel::cork() {
-    corked_ = carrier_ && carrier_->direct();
-}
-
-void StreamChannel::uncork() {
-    if (!std::exchange(corked_, false) || sender_.waiting() == 0) return;
-    if (!catch_bad_alloc([&] { push(); })) give_up();
 }
 
 void StreamChannel::run() {
@@ -305,9 +294,8 @@ bool StreamChannel::send(const Frame &frame, ConstBytes body) {
     encode(frame, head);
     bool taken = false;
     const bool done = catch_bad_alloc([&] {
-        taken = !gathers() && carrier_->direct() && sender_.control_now(*carrier_, head, body);
+        taken = !in_turn_ && carrier_->direct() && sender_.control_now(*carrier_, head, body);
         if (!taken) taken = sender_.control(head, body);
-        if (corked_ && sender_.waiting() >= kCorked) sender_.send_control(*carrier_);
         if (taken) return;
         // That may be no more than what one turn has to say.
         sender_.send_control(*carrier_);
@@ -316,7 +304,7 @@ bool StreamChannel::send(const Frame &frame, ConstBytes body) {
     if (!done) return give_up(), true;  // its end tells
     if (sender_.failed()) loop_.defer(*this);
     if (sender_.waiting() > kControlPause) pause();
-    if (taken && sender_.waiting() > 0 && !corked_) send_soon();
+    if (taken && sender_.waiting() > 0) send_soon();
     return taken;
 }
 

@@ -40,8 +40,6 @@ public:
     void start(PathSink &sink, uint32_t max_ops, uint32_t serve_ops) override;
     void resume() override;
     bool send(const Frame &frame, ConstBytes body) override;
-    void cork() override;
-    void uncork() override;
     void close(const Failure &why) override;
     uint64_t last_heard() const override { return last_heard_; }
 
@@ -72,7 +70,6 @@ private:
     void pause();
     void pace();
     void send_soon();
-    bool gathers() const { return in_turn_ || corked_; }
     void break_off(const Failure &why);
     void tell();
     void finish();
@@ -89,8 +86,7 @@ private:
     std::string remote_;
     uint64_t last_heard_ = 0;
     Failure why_;
-    bool in_turn_ = false;        // what is to be sent waits for the end of reading,
-    bool corked_ = false;         // or for uncork()
+    bool in_turn_ = false;        // what is to be sent waits for the end of reading
     bool says_bye_ = false;       // to a peer that may be there
     uint64_t lingers_until_ = 0;  // once it has closed
     Timer unread_{*this};         // while paused; between two looks while it lingers
