@@ -121,7 +121,7 @@ void Session::answer_to_message(const Frame &frame) {
         peer->messages.queued(*this, frame);
     else
         peer->messages.completed(*this, frame);
-    if (usable()) pump_soon();  // there may be room for the next ones
+    if (usable()) pump();
 }
 
 // ---- requests, from the question to the answer: lookups and probes

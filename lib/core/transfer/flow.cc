@@ -105,7 +105,7 @@ void Flow::done(Op &op, Status status) {
 
 void Flow::noted(const Frame &frame) {
     notifications.noted(frame);
-    if (connection_) connection_->pump_soon();
+    if (connection_) pump();
 }
 
 bool Flow::quiet() {
