@@ -3,12 +3,6 @@
 
 namespace xfer {
 
-void CancelIndex::sort_latest() {
-    for (Cancelable &each : latest_)
-        by_user_.insert(each);
-    sorted_.append(latest_);
-}
-
 // Collected first: an end calls out, and ends or begins others. What ends by another's end leaves
 // the list by itself.
 void CancelIndex::cancel(const CancelScope &scope) {
@@ -17,18 +11,16 @@ void CancelIndex::cancel(const CancelScope &scope) {
         return !scope.ep || each.begun_with() == scope.ep;
     };
     if (scope.one_word()) {
-        sort_latest();
         while (Cancelable *found = by_user_.find(scope.user)) {
             remove(*found);
             (means(*found) ? ending : others).push_back(*found);
         }
     } else {
-        for (auto *some : {&sorted_, &latest_})
-            for (Cancelable &each : *some) {
-                if (!scope.has(each.user()) || !means(each)) continue;
-                remove(each);
-                ending.push_back(each);
-            }
+        for (Cancelable &each : all_) {
+            if (!scope.has(each.user()) || !means(each)) continue;
+            remove(each);
+            ending.push_back(each);
+        }
     }
     while (Cancelable *other = others.pop_front())
         add(*other);

@@ -35,10 +35,13 @@ protected:
     ~Cancelable() = default;
 };
 
-// Of one loop. Most operations end uncanceled: the first cancel that comes by sorts what there is.
+// Of one loop.
 class CancelIndex {
 public:
-    void add(Cancelable &operation) { latest_.push_back(operation); }
+    void add(Cancelable &operation) {
+        by_user_.insert(operation);
+        all_.push_back(operation);
+    }
     static void remove(Cancelable &operation) {  // also of one that is in none
         operation.TreeNode<ByUser>::unlink();
         operation.ListNode<InCancelable>::unlink();
@@ -46,11 +49,8 @@ public:
     void cancel(const CancelScope &scope);
 
 private:
-    void sort_latest();
-
     Tree<Cancelable, ByUser, &Cancelable::user> by_user_;
-    List<Cancelable, InCancelable> sorted_;  // what is in the tree,
-    List<Cancelable, InCancelable> latest_;  // and what was added since
+    List<Cancelable, InCancelable> all_;
 };
 
 }  // namespace xfer
