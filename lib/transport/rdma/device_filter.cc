@@ -11,7 +11,7 @@ namespace {
 
 std::string_view trim(std::string_view text) {
     const size_t first = text.find_first_not_of(" \t");
-    if (first == text.npos) return {};
+    if (first == std::string_view::npos) return {};
     return text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
 
@@ -21,7 +21,7 @@ std::optional<std::string_view> next(std::optional<std::string_view> &rest, char
     const std::string_view text = *rest;
     const size_t at = text.find(separator);
     rest.reset();
-    if (at != text.npos) rest = text.substr(at + 1);
+    if (at != std::string_view::npos) rest = text.substr(at + 1);
     return text.substr(0, at);
 }
 
@@ -29,7 +29,7 @@ bool is_device_name(std::string_view name) {
     constexpr std::string_view kAlso = "_-.";
     return !name.empty() && std::all_of(name.begin(), name.end(), [&](char c) {
         return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-               kAlso.find(c) != kAlso.npos;
+               kAlso.find(c) != std::string_view::npos;
     });
 }
 
