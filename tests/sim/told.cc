@@ -43,14 +43,16 @@ void Model::notified(const xfer_event_t &event, Who &at) {
     }
 }
 
-// What a cancel, a deadline or an end may have come too late for, a refusal has not.
+// What a cancel, a deadline or an end may have come too late for, a refusal has not, unless it says
+// so itself: an endpoint whose peer turns out to be another engine may have sent some of it.
 void Model::check_told(const ModelOperation &operation) {
     if (!operation.told || !operation.ended) return;
     if (operation.status == XFER_OK && operation.told_status != XFER_OK)
         violated(named(operation) + " ends well, and its owner is told that it failed");
     const Status status = operation.status;
-    const bool late =
-        status == XFER_ECANCELED || status == XFER_ETIMEDOUT || status == XFER_EPEERLOST;
+    const bool late = status == XFER_ECANCELED || status == XFER_ETIMEDOUT ||
+                      status == XFER_EPEERLOST ||
+                      (status == XFER_EIDENTITY && operation.flags & XFER_MAYBE_APPLIED);
     if (status != XFER_OK && !late && operation.told_status == XFER_OK)
         violated(named(operation) + " was refused, and its owner is told that all is well");
 }
