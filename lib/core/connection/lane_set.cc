@@ -66,8 +66,8 @@ bool LaneSet::is_heard() const {
 PathView LaneSet::view(const Lane &lane) const {
     PathView path;
     path.control = &lane == control_;
-    path.waiting =
-        lane.rail.bytes;  // and what this loop copies: an adapter keeps no frames waiting
+    // What this loop copies counts as well: an adapter keeps no frames waiting.
+    path.waiting = lane.rail.bytes;
     if (lane.one_sided.caps.scope <= Scope::host) path.waiting += lane.one_sided.bytes;
     path.full = !lane.has_room();
     path.scope = lane.rail.caps.scope;
