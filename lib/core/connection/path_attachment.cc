@@ -13,6 +13,10 @@
 
 namespace xfer {
 
+// Without a fabric there is never a use in trying, and open() is asked at each pump.
+PathAttachment::PathAttachment(Connection &connection)
+    : connection_(connection), rests_(connection.shard.fabrics.empty()) {}
+
 PathAttachment::~PathAttachment() {
     disarm();
 }

@@ -20,7 +20,7 @@ class Connection;
 
 class PathAttachment final : AttachedPathSink, TimerSink {
 public:
-    explicit PathAttachment(Connection &connection) : connection_(connection) {}
+    explicit PathAttachment(Connection &connection);
     ~PathAttachment();
 
     void open() {  // there is something to move
@@ -60,7 +60,7 @@ private:
     std::unique_ptr<AttachedPath> path_;
     State state_ = State::none;
     uint64_t attempt_ = 0;
-    bool rests_ = false;        // there is no use in trying, or not now
+    bool rests_;                // there is no use in trying, or not now
     bool asked_ = false;        // the peer has
     bool peer_closed_ = false;  // its end of this attempt
     Failure why_;
