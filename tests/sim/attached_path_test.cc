@@ -13,13 +13,6 @@ constexpr uint64_t kOps = 12, kBytes = 30'000;
 constexpr AttachStep kSteps[] = {AttachStep::open, AttachStep::offer, AttachStep::answer,
                                  AttachStep::done};
 
-std::function<CopyFate(CopyStep, uint64_t, const SimCopyPath &)> falls_at(CopyStep step,
-                                                                          uint64_t k) {
-    return [=](CopyStep now, uint64_t times, const SimCopyPath &) {
-        return now == step && times == k ? CopyFate::fall : CopyFate::go_on;
-    };
-}
-
 void move_some(NearPair &pair) {
     Burst burst(pair, kOps, kBytes);
     burst.begin();
@@ -36,22 +29,6 @@ void until_open(NearPair &pair) {
         pair.world.world.run_for(20 * kNsPerMs);
     }
     CHECK(pair.copied() > before);
-}
-
-template <typename Check>
-void with_each_fall(Check check) {
-    for (const CopyStep step : {CopyStep::post, CopyStep::begin, CopyStep::finish})
-        for (uint64_t k = 1; k <= kOps; ++k) {
-            CAPTURE(static_cast<int>(step));
-            CAPTURE(k);
-            World world(k);
-            NearPair pair(world, By::adapter);
-            pair.come_near();
-            pair.script = falls_at(step, k);
-            check(pair);
-            CHECK(pair.lost_connections() == 0);
-            CHECK(pair.a->downs + pair.b->downs == 0);
-        }
 }
 
 }  // namespace
@@ -94,7 +71,7 @@ TEST_CASE("neighbours that share memory need none") {
 }
 
 TEST_CASE("a path that falls ends what it had begun, and is opened again") {
-    with_each_fall([](NearPair &pair) {
+    with_each_fall(By::adapter, kOps, [](NearPair &pair, CopyStep) {
         Burst burst(pair, kOps, kBytes);
         burst.begin();
         REQUIRE(burst.all_end());
@@ -108,7 +85,7 @@ TEST_CASE("a path that falls ends what it had begun, and is opened again") {
 // What an adapter has on its way lands although its end is closed, if that of the owner is not.
 TEST_CASE("nothing lands behind the end of an operation that was lost with its path") {
     uint64_t astray = 0, landed = 0;
-    with_each_fall([&](NearPair &pair) {
+    with_each_fall(By::adapter, kOps, [&](NearPair &pair, CopyStep) {
         Burst burst(pair, kOps, kBytes);
         std::map<uint64_t, std::vector<uint8_t>> then;
         const auto counts = pair.a->on_done;

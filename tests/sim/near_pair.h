@@ -176,4 +176,28 @@ private:
     Host &host_;
 };
 
+inline std::function<CopyFate(CopyStep, uint64_t, const SimCopyPath &)> falls_at(CopyStep step,
+                                                                                 uint64_t k) {
+    return [=](CopyStep now, uint64_t times, const SimCopyPath &) {
+        return now == step && times == k ? CopyFate::fall : CopyFate::go_on;
+    };
+}
+
+// A path that falls at each step of each of so many operations, which costs no connection.
+template <typename Check>
+void with_each_fall(NearPair::By by, uint64_t ops, Check check) {
+    for (const CopyStep step : {CopyStep::post, CopyStep::begin, CopyStep::finish})
+        for (uint64_t k = 1; k <= ops; ++k) {
+            CAPTURE(static_cast<int>(step));
+            CAPTURE(k);
+            World world(k);
+            NearPair pair(world, by);
+            pair.come_near();
+            pair.script = falls_at(step, k);
+            check(pair, step);
+            CHECK(pair.lost_connections() == 0);
+            CHECK(pair.a->downs + pair.b->downs == 0);
+        }
+}
+
 }  // namespace xfer

@@ -7,30 +7,14 @@ using namespace xfer;
 
 namespace {
 
-constexpr uint64_t kOps = 12, kBytes = 30'000;
+using By = NearPair::By;
 
-template <typename Check>
-void with_each_fall(Check check) {
-    for (const CopyStep step : {CopyStep::post, CopyStep::begin, CopyStep::finish})
-        for (uint64_t k = 1; k <= kOps; ++k) {
-            CAPTURE(static_cast<int>(step));
-            CAPTURE(k);
-            World world(k);
-            NearPair near(world);
-            near.come_near();
-            near.script = [step, k](CopyStep now, uint64_t times, const SimCopyPath &) {
-                return now == step && times == k ? CopyFate::fall : CopyFate::go_on;
-            };
-            check(near, step);
-            CHECK(near.lost_connections() == 0);
-            CHECK(near.a->downs + near.b->downs == 0);
-        }
-}
+constexpr uint64_t kOps = 12, kBytes = 30'000;
 
 }  // namespace
 
 TEST_CASE("a path that falls ends what it had begun, and nothing else") {
-    with_each_fall([](NearPair &near, CopyStep step) {
+    with_each_fall(By::copies, kOps, [](NearPair &near, CopyStep step) {
         Burst burst(near, kOps, kBytes);
         burst.begin();
         REQUIRE(burst.all_end());
@@ -50,7 +34,7 @@ TEST_CASE("a path that falls ends what it had begun, and nothing else") {
 
 // Both have bulk and small operations under way, a notification among them.
 TEST_CASE("the other direction goes on, and what comes later") {
-    with_each_fall([](NearPair &near, CopyStep) {
+    with_each_fall(By::copies, kOps, [](NearPair &near, CopyStep) {
         Host &b = *near.b;
         xfer_ep_t *back = b.open(kA);
         REQUIRE(b.lookup(back, ++near.last_user) == XFER_OK);
@@ -69,7 +53,7 @@ TEST_CASE("the other direction goes on, and what comes later") {
 }
 
 TEST_CASE("what is canceled while its path falls ends once, and at once") {
-    with_each_fall([](NearPair &near, CopyStep) {
+    with_each_fall(By::copies, kOps, [](NearPair &near, CopyStep) {
         Burst burst(near, kOps, kBytes);
         burst.begin();
         near.world.world.run_for(near.world.world.random(100'000));
