@@ -64,8 +64,7 @@ TEST_CASE("the end that was dialed asks for it, once") {
 
 TEST_CASE("neighbours that share memory need none") {
     World world(1);
-    NearPair pair(world, By::copies);
-    pair.world.net.adapters = true;
+    NearPair pair(world, By::copies_and_adapter);
     pair.come_near();
     CHECK(pair.said(FrameType::path_signal) == 0);
 }

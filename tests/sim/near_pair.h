@@ -14,11 +14,11 @@ namespace xfer {
 
 class NearPair {
 public:
-    enum class By : uint8_t { rings, copies, adapter };
+    enum class By : uint8_t { rings, copies, adapter, copies_and_adapter };
     explicit NearPair(World &w, By by = By::copies) : world(w) {
-        world.net.adapters = by == By::adapter;
-        world.net.neighbours = !world.net.adapters;
-        world.net.copies = by == By::copies;
+        world.net.adapters = by == By::adapter || by == By::copies_and_adapter;
+        world.net.neighbours = by != By::adapter;
+        world.net.copies = by == By::copies || by == By::copies_and_adapter;
         world.net.on_copy = [this](CopyStep step, const SimCopyPath &path) {
             const uint64_t times = ++asked[step];
             return script ? script(step, times, path) : CopyFate::go_on;
