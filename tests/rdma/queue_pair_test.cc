@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// The library's own devices, registrations, chains and queue pairs, on a real driver.
+// The library's own devices, registrations, chains, queue pairs and completion queues, on a real
+// driver.
 #include "transport/rdma/queue_pair.h"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
+#include <functional>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "endpoint.h"
+#include "loop/own_loop.h"
 #include "transport/rdma/devices.h"
 #include "transport/rdma/registration.h"
+#include "wire/proof.h"
 
 using namespace xfer;
 using namespace xfer::rdma;
@@ -23,26 +26,24 @@ TEST_SUITE_BEGIN("queue-pair");
 namespace {
 
 constexpr size_t kBytes = 1 << 20;
+constexpr double kLimit = 10;  // seconds: what does not wake the loop comes behind them
 
 std::string name_of(const char *variable) {
     const char *name = std::getenv(variable);
     return name ? name : "rxe0";
 }
 
-struct RegisteredKeys final : LocalKeys {
-    RegisteredKeys(std::vector<uint8_t> &memory, const Registration &of)
-        : base(reinterpret_cast<uint64_t>(memory.data())), size(memory.size()), registration(of) {}
-    Key look(uint64_t address) const override {
-        if (address - base >= size) return {};
-        return {registration.chunk(0).lkey, base + size - address};
-    }
-    const uint64_t base, size;
-    const Registration &registration;
-};
+std::unique_ptr<OwnLoop> make_loop() {
+    REQUIRE(crypto_ready());
+    auto loop = OwnLoop::open();
+    REQUIRE(loop);
+    return std::move(*loop);
+}
 
-// One of the two ends: a device, memory, and a queue pair.
-struct End {
-    End(const char *variable, const QueuePairOptions &wanted) : options(wanted) {
+// One of the two ends: a device, memory, and a queue pair with its completion queue.
+struct End final : QueuePairSink, CompletionQueueSink, LocalKeys {
+    End(const char *variable, OwnLoop &on, const QueuePairOptions &wanted)
+        : options(wanted), loop(on) {
         auto filter = parse_device_filter(name_of(variable));
         REQUIRE(filter);
         auto found = open_devices(rdma_test::verbs(), *filter);
@@ -50,105 +51,124 @@ struct End {
         REQUIRE(found->open.size() == 1);
         device = std::move(found->open[0]);
         REQUIRE(port().active);
-        queue = rdma_test::verbs().create_cq(port().context, 2'000, nullptr, nullptr, 0);
-        REQUIRE(queue);
-        auto made =
+        auto memory_made =
             Registration::add(rdma_test::verbs(), port(),
                               {memory.data(), memory.size(), XFER_READ | XFER_WRITE, false});
+        REQUIRE(memory_made);
+        registration.emplace(std::move(*memory_made));
+        key = registration->chunk(0).rkey;
+        EngineLoop::Inside inside(loop);
+        auto made = CompletionQueue::create(rdma_test::verbs(), port(), 512, 0, loop, *this);
         REQUIRE(made);
-        registration.emplace(std::move(*made));
+        queue = std::move(*made);
         renew();
     }
     ~End() {
+        EngineLoop::Inside inside(loop);
         pair.reset();
+        queue.reset();
         registration.reset();
-        if (queue) CHECK(rdma_test::verbs().destroy_cq(queue) == 0);
     }
     void renew() {
         pair.reset();
-        ++generation;
-        auto made = QueuePair::make(rdma_test::verbs(), port(), queue, options, generation,
-                                    0x1000 * generation);
+        drained = false;
+        ends.clear();
+        errors.clear();
+        auto made = QueuePair::create(rdma_test::verbs(), port(), *queue, options, *this);
         REQUIRE(made);
         pair = std::move(*made);
     }
+
+    void on_chain_ended(QueuePair &, const ChainEnd &end) override { ends.push_back(end); }
+    void on_error(QueuePair &, const Failure &why) override { errors.push_back(why); }
+    void on_drained(QueuePair &) override { drained = true; }
+    void on_queue_failed(const Failure &why) override { FAIL(why.message.c_str()); }
+    LocalKey find(uint64_t at) const override {
+        if (at - address() >= memory.size()) return {};
+        return {registration->chunk(0).lkey, address() + memory.size() - at};
+    }
+
     const Port &port() const { return device->ports()[0]; }
     uint64_t address() const { return reinterpret_cast<uint64_t>(memory.data()); }
+    RemoteMemory remote() const { return {address(), {&key, 1}, kBytes}; }
+    ChainLimits limits(uint32_t requests) const {
+        const QueuePairCaps &caps = pair->caps();
+        return {.requests = requests,
+                .pieces = caps.send_pieces,
+                .read_pieces = std::min(caps.send_pieces, port().limits.read_pieces),
+                .request_bytes = port().message_bytes,
+                .inline_bytes = caps.inline_bytes};
+    }
 
     const QueuePairOptions options;
+    OwnLoop &loop;
     std::vector<uint8_t> memory = std::vector<uint8_t>(kBytes);
     std::unique_ptr<Device> device;
-    ibv_cq *queue = nullptr;
     std::optional<Registration> registration;
-    uint32_t generation = 0;
+    uint32_t key = 0;
+    std::unique_ptr<CompletionQueue> queue;
     std::unique_ptr<QueuePair> pair;
+    std::vector<ChainEnd> ends;
+    std::vector<Failure> errors;
+    bool drained = false;
 };
 
 // Each other's parameters go through their form on the wire.
 void connect(End &a, End &b) {
     for (auto [to, from] : {std::pair(&a, &b), std::pair(&b, &a)}) {
-        uint8_t bytes[QueuePairParameters::kSize];
-        from->pair->parameters().encode(bytes);
-        auto heard = QueuePairParameters::decode(bytes);
+        auto heard = decode_queue_pair_parameters(encode(from->pair->parameters()));
         REQUIRE(heard);
         REQUIRE(to->pair->connect(*heard).status == XFER_OK);
     }
 }
 
 struct Ends {
-    explicit Ends(uint32_t requests = 64) : options{.requests = requests, .timeout = 8} {
+    explicit Ends(uint32_t requests = 64) : options{.send_requests = requests, .ack_timeout = 8} {
         connect(here, there);
-        keys[0] = there.registration->chunk(0).rkey;
         std::mt19937 random(7);
         for (uint8_t &byte : here.memory)
             byte = static_cast<uint8_t>(random());
     }
-    // One completion, if one comes within ten seconds.
-    bool poll() {
-        const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-        ibv_wc told;
-        while (std::chrono::steady_clock::now() < limit) {
-            const int count = ibv_poll_cq(here.queue, 1, &told);
-            REQUIRE(count >= 0);
-            if (count == 0) continue;
-            CHECK(here.pair->completed(told));
-            return true;
+    // Whether it comes to that in time.
+    bool wait(const std::function<bool()> &condition) {
+        const double end = rdma_test::now() + kLimit;
+        while (!condition()) {
+            if (rdma_test::now() > end) return false;
+            loop->turn(static_cast<uint64_t>(kLimit * 1e9));
         }
-        return false;
+        return true;
     }
-    // All of the pieces, by as many chains as it takes. False: a chain failed.
+    // Posts a chain as soon as there is room. False: the queue pair takes no more.
+    bool post(uint64_t cookie) {
+        Posted posted;
+        REQUIRE(wait([&] {
+            posted = here.pair->post(chain, cookie);
+            return posted.admitted != Admitted::full;
+        }));
+        REQUIRE(posted.admitted != Admitted::too_large);
+        if (posted.admitted == Admitted::granted) REQUIRE(posted.taken == chain.size());
+        return posted.admitted == Admitted::granted;
+    }
+    // All of the pieces, by as many chains as it takes. False: one failed.
     bool move(Dir dir, const std::vector<Piece> &pieces) {
-        const RegisteredKeys local(here.memory, *here.registration);
-        const RemoteMemory remote{there.address(), kBytes, kBytes, keys};
-        Chain chain(here.pair->limits());
-        Chain::Progress from;
-        Chain::End end = Chain::End::full;
-        while (end == Chain::End::full) {
-            end = chain.build(dir, pieces, local, remote, here.pair->next_id(), from);
-            REQUIRE((end == Chain::End::full || end == Chain::End::all));
-            if (chain.requests() == 0) break;
-            Ledger::Verdict verdict;
-            while ((verdict = here.pair->post(chain, &from)) == Ledger::Verdict::full) {
-                REQUIRE(poll());
-                while (here.pair->pop_done()) {}
-            }
-            if (verdict != Ledger::Verdict::reserved) return false;
+        const ChainLimits limits = here.limits(here.pair->caps().send_requests);
+        for (ChainPosition at; at.piece < pieces.size();) {
+            at = chain.build(dir, pieces, at, there.remote(), here, limits);
+            REQUIRE_FALSE(chain.lacks_key());
+            if (!post(0)) return false;
         }
-        while (here.pair->ledger().depth() && !here.pair->ledger().degraded()) {
-            REQUIRE(poll());
-            while (here.pair->pop_done()) {}
-        }
-        return !here.pair->ledger().degraded();
+        const Ledger &ledger = here.pair->ledger();
+        REQUIRE(wait([&] { return ledger.outstanding() == 0 || ledger.degraded(); }));
+        return !ledger.degraded();
     }
-    uint32_t flush() {
+    // To ERR. How many chains did not succeed.
+    uint32_t drain() {
         here.pair->fail();
-        while (!here.pair->flushed() && poll()) {}
-        CHECK(here.pair->flushed());
-        uint32_t failed = 0;
-        while (here.pair->pop_failed())
-            ++failed;
-        CHECK(here.pair->ledger().depth() == 0);
-        return failed;
+        REQUIRE(wait([&] { return here.drained; }));
+        CHECK(here.pair->ledger().outstanding() == 0);
+        return static_cast<uint32_t>(
+            std::count_if(here.ends.begin(), here.ends.end(),
+                          [](const ChainEnd &end) { return end.how != ChainEnd::How::done; }));
     }
     std::vector<Piece> scattered(uint64_t length, uint64_t count) const {
         std::vector<Piece> pieces;
@@ -158,8 +178,11 @@ struct Ends {
     }
 
     const QueuePairOptions options;
-    End here{"RDMA_TEST_NEAR", options}, there{"RDMA_TEST_FAR", options};
-    uint32_t keys[1];
+    std::unique_ptr<OwnLoop> loop = make_loop();
+    End here{"RDMA_TEST_NEAR", *loop, options}, there{"RDMA_TEST_FAR", *loop, options};
+    std::vector<ibv_send_wr> work = std::vector<ibv_send_wr>(64);
+    std::vector<ibv_sge> elements = std::vector<ibv_sge>(1'024);
+    Chain chain{work, elements};
 };
 
 }  // namespace
@@ -180,7 +203,7 @@ TEST_CASE("pieces go to their places and come back, by more chains than the queu
         REQUIRE(ends.move(Dir::get, ends.scattered(length, count)));
         CHECK(std::equal(right.begin(), right.begin() + static_cast<ptrdiff_t>(count * length),
                          ends.here.memory.begin()));
-        CHECK(ends.flush() == 0);
+        CHECK(ends.drain() == 0);
     }
 }
 
@@ -196,54 +219,55 @@ TEST_CASE("adjacent pieces are merged, and gathered from several places") {
                          ends.here.memory.begin() + static_cast<ptrdiff_t>(i * 500)));
 }
 
-TEST_CASE("what is posted on a queue that fails ends with the flush, and the next pair works") {
+TEST_CASE("what is posted on a queue that fails ends with the drain, and the next pair works") {
     Ends ends(16);
     for (int life = 0; life < 50; ++life) {
         CAPTURE(life);
-        const RegisteredKeys local(ends.here.memory, *ends.here.registration);
-        const RemoteMemory remote{ends.there.address(), kBytes, kBytes, ends.keys};
-        ChainLimits limits = ends.here.pair->limits();
-        limits.requests = 4;
-        Chain chain(limits);
-        uint32_t posted = 0;
-        for (; posted < 4; ++posted) {
-            Chain::Progress from;
-            REQUIRE(chain.build(Dir::put, ends.scattered(50'000, 4), local, remote,
-                                ends.here.pair->next_id(), from) == Chain::End::all);
-            REQUIRE(ends.here.pair->post(chain, nullptr) == Ledger::Verdict::reserved);
+        const ChainLimits limits = ends.here.limits(4);
+        for (uint64_t posted = 0; posted < 4; ++posted) {
+            ends.chain.build(Dir::put, ends.scattered(50'000, 4), {}, ends.there.remote(),
+                             ends.here, limits);
+            REQUIRE(ends.chain.size() == 4);
+            REQUIRE(ends.here.pair->post(ends.chain, posted).taken == 4);
         }
-        CHECK(ends.here.pair->post(chain, nullptr) == Ledger::Verdict::full);
-        ends.here.pair->fail();
-        while (!ends.here.pair->flushed())
-            REQUIRE(ends.poll());
-        uint32_t ended = 0;
-        while (ends.here.pair->pop_done())
-            ++ended;
-        while (ends.here.pair->pop_failed())
-            ++ended;
-        CHECK(ended == posted);
-        CHECK(ends.here.pair->ledger().depth() == 0);
+        CHECK(ends.here.pair->post(ends.chain, 4).admitted == Admitted::full);
+        ends.drain();
+        REQUIRE(ends.here.ends.size() == 4);
+        for (uint64_t i = 0; i < 4; ++i)
+            CHECK(ends.here.ends[i].cookie == i);
         CHECK(ends.here.pair->destroy().status == XFER_OK);
         ends.here.renew();
         ends.there.renew();
         connect(ends.here, ends.there);
     }
     REQUIRE(ends.move(Dir::put, ends.scattered(1'000, 20)));
+    CHECK(ends.here.queue->stale() == 0);
 }
 
-TEST_CASE("a key that is void degrades the queue, and the flush ends what was posted") {
+TEST_CASE("a key that is void degrades the queue, and the drain ends what was posted") {
     Ends ends;
     REQUIRE(ends.move(Dir::put, ends.scattered(1'000, 20)));
     CHECK_FALSE(ends.there.registration->close());
     const std::vector<uint8_t> then = ends.there.memory;
     CHECK_FALSE(ends.move(Dir::put, ends.scattered(2'000, 20)));
-    CHECK(ends.flush() >= 1);
+    CHECK(ends.drain() >= 1);
+    REQUIRE(ends.here.errors.size() == 1);
+    CHECK(ends.here.errors[0].status == XFER_ESTALE);
     CHECK(ends.there.memory == then);
 }
 
-TEST_CASE("an end that is gone is told within its retries") {
+// On one device all else is done before the loop comes to sleep.
+TEST_CASE("an end that is gone is told within its retries, to a loop that sleeps") {
     Ends ends;
     ends.there.pair.reset();
+    const uint64_t wakeups = ends.loop->wakeups();
+    const double begin = rdma_test::now();
     CHECK_FALSE(ends.move(Dir::put, ends.scattered(1'000, 20)));
-    CHECK(ends.flush() == 1);
+    CHECK(ends.drain() == 1);
+    REQUIRE(ends.here.errors.size() == 1);
+    CHECK(ends.here.errors[0].status == XFER_EPEERLOST);
+    CHECK(ends.loop->wakeups() > wakeups);
+    CHECK(rdma_test::now() - begin < kLimit / 2);
 }
+
+TEST_SUITE_END();

@@ -189,6 +189,7 @@ int FakeRdmaDevices::query_port(ibv_context *context, uint8_t number, ibv_port_a
     out->pkey_tbl_len = static_cast<uint16_t>(port->pkeys.size());
     out->lid = port->lid;
     out->active_width = port->width, out->active_speed = port->speed;
+    out->max_msg_sz = port->message_bytes;
     out->link_layer = port->layer;
     return 0;
 }

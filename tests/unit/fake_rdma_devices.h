@@ -24,6 +24,7 @@ struct FakePort {
     uint16_t lid = 0;
     ibv_mtu mtu = IBV_MTU_4096;
     uint8_t width = 2, speed = 32;  // four lanes of 25 Gb/s
+    uint32_t message_bytes = 1 << 30;
     std::vector<ibv_gid_entry> gids = {make_gid(3, IBV_GID_TYPE_ROCE_V2, "::ffff:10.0.0.1")};
     std::vector<uint16_t> pkeys = {0xffff};
 };

@@ -117,10 +117,12 @@ struct World {
 TEST_CASE("a port is as its device says, on Ethernet and on InfiniBand") {
     FakePort second = infiniband_port(17);
     second.mtu = IBV_MTU_1024, second.width = 4, second.speed = 64;
+    second.message_bytes = 1 << 23;
     second.pkeys = {0, 0x7fff, 0x1234, 0x8001, 0xffff};
     FakeDevice mixed{.name = "mlx5_0", .ports = {FakePort(), second}};
     mixed.attributes.max_qp = 1000, mixed.attributes.max_qp_wr = 32768;
-    mixed.attributes.max_sge = 30, mixed.attributes.max_cqe = 4194303;
+    mixed.attributes.max_sge = 30, mixed.attributes.max_sge_rd = 8;
+    mixed.attributes.max_cqe = 4194303;
     mixed.attributes.max_mr_size = UINT64_MAX;
     mixed.attributes.max_qp_rd_atom = 16, mixed.attributes.max_qp_init_rd_atom = 300;
     mixed.attributes.atomic_cap = IBV_ATOMIC_GLOB;
@@ -148,6 +150,8 @@ TEST_CASE("a port is as its device says, on Ethernet and on InfiniBand") {
     CHECK(ethernet.limits.queue_pairs == 1000);
     CHECK(ethernet.limits.send_requests == 32768);
     CHECK(ethernet.limits.send_pieces == 30);
+    CHECK(ethernet.limits.read_pieces == 8);
+    CHECK(ethernet.message_bytes == 1 << 30);
     CHECK(ethernet.limits.completions == 4194303);
     CHECK(ethernet.limits.region_bytes == UINT64_MAX);
     CHECK(ethernet.limits.reads_in == 16);
@@ -163,12 +167,35 @@ TEST_CASE("a port is as its device says, on Ethernet and on InfiniBand") {
     CHECK(infiniband.address.gid.raw[0] == 0xfe);
     CHECK(infiniband.pkey_index == 3);  // the first full membership
     CHECK(infiniband.bits_per_second == 400'000'000'000);
+    CHECK(infiniband.message_bytes == 1 << 23);
 
     const Port &other = devices.open[1]->ports()[0];
     CHECK(other.numa_node == -1);
     CHECK_FALSE(other.limits.atomics_with_cpu);
     CHECK(other.limits.send_pieces == 0);
     CHECK(other.domain != ethernet.domain);
+}
+
+TEST_CASE("a read scatters to one place at least, and to no more than any request") {
+    const struct {
+        int of_requests, of_reads;
+        uint32_t expected;
+    } rows[] = {{30, 0, 1}, {30, -1, 1}, {30, 1, 1}, {30, 30, 30}, {30, 31, 30}, {4, 32, 4}};
+    for (const auto &row : rows) {
+        CAPTURE(row.of_reads);
+        FakeDevice device{.name = "a"};
+        device.attributes.max_sge = row.of_requests;
+        device.attributes.max_sge_rd = row.of_reads;
+        FakeRdmaDevices fake({device});
+        CHECK(open_all(fake).open[0]->ports()[0].limits.read_pieces == row.expected);
+    }
+}
+
+TEST_CASE("where a driver does not say how long a request may be, it is what the standard says") {
+    FakePort port;
+    port.message_bytes = 0;
+    FakeRdmaDevices fake({{.name = "a", .ports = {port}}});
+    CHECK(open_all(fake).open[0]->ports()[0].message_bytes == uint64_t{1} << 31);
 }
 
 TEST_CASE("on-demand paging is used where writes and reads of a connection have it") {

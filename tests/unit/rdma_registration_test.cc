@@ -88,6 +88,7 @@ TEST_CASE("peers may do what the access says, and gets may land") {
     for (const auto &row : rows) {
         CAPTURE(row.access);
         Memory memory;
+        memory.port.limits.atomics_with_cpu = true;
         auto registration = memory.register_range(100, row.access);
         REQUIRE(registration);
         REQUIRE(memory.regions.size() == 1);
@@ -103,6 +104,17 @@ TEST_CASE("peers may do what the access says, and gets may land") {
         CHECK(chunk.length == 100);
         CHECK(chunk.lkey == 101);
         CHECK(chunk.rkey == 201);
+    }
+}
+
+TEST_CASE("peers' atomics are the device's where they are ones to the CPU, else their owner's") {
+    for (const bool with_cpu : {true, false}) {
+        CAPTURE(with_cpu);
+        Memory memory;
+        memory.port.limits.atomics_with_cpu = with_cpu;
+        auto all = memory.register_range(100, XFER_READ | XFER_ATOMIC);
+        REQUIRE(all);
+        CHECK(memory.regions[0]->access == (kLocal | kRead | (with_cpu ? kAtomic : 0)));
     }
 }
 

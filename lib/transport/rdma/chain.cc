@@ -3,111 +3,118 @@
 
 #include <algorithm>
 
+#include "util/check.h"
+
 namespace xfer::rdma {
 
 namespace {
 
-constexpr uint64_t kMaxElement = uint64_t{1} << 31;  // bytes: what a device's element can say
+constexpr uint64_t kMaxRequestBytes = uint64_t{1} << 31;  // by the specification of InfiniBand
 
-bool lies_in(const Piece &piece, const RemoteMemory &remote) {
-    return piece.offset <= remote.length && piece.length <= remote.length - piece.offset;
+// Whether all that remains has at most `limit` bytes.
+bool is_small(std::span<const Piece> pieces, ChainPosition from, uint64_t limit) {
+    uint64_t bytes = 0;
+    for (size_t i = from.piece; i < pieces.size(); ++i) {
+        const uint64_t rest = pieces[i].length - (i == from.piece ? from.done : 0);
+        if (rest > limit - bytes) return false;
+        bytes += rest;
+    }
+    return bytes > 0;
 }
 
 }  // namespace
 
-Chain::Chain(const ChainLimits &limits)
-    : limits_(limits),
-      requests_(limits.requests),
-      elements_(size_t{limits.requests} * std::max(limits.pieces, limits.read_pieces)) {}
-
-Chain::Run Chain::run(const Piece &piece, uint64_t done, const LocalKeys &local,
-                      const RemoteMemory &remote) const {
-    const uint64_t offset = piece.offset + done;
-    const uint64_t part = offset / remote.part_bytes;
-    Run run;
-    run.local = piece.local + done;
-    run.remote = remote.base + offset;
-    const LocalKeys::Key key = local.look(run.local);
-    run.lkey = key.lkey;
-    run.rkey = remote.keys[part];
-    run.length = std::min({piece.length - done, key.reach, kMaxElement, limits_.bytes,
-                           (part + 1) * remote.part_bytes - offset});
-    return run;
-}
-
-// Behind the last element of the last request.
-bool Chain::merge(const Run &run) {
-    if (count_ == 0) return false;
-    ibv_send_wr &last = requests_[count_ - 1];
-    if (last.wr.rdma.rkey != run.rkey || run.length > limits_.bytes - request_bytes_) return false;
-    if (last.wr.rdma.remote_addr + request_bytes_ != run.remote) return false;
-    ibv_sge &element = last.sg_list[last.num_sge - 1];
-    const bool adjoins = element.addr + element.length == run.local && element.lkey == run.lkey &&
-                         run.length <= kMaxElement - element.length;
-    const uint32_t most = last.opcode == IBV_WR_RDMA_READ ? limits_.read_pieces : limits_.pieces;
-    if (!adjoins && static_cast<uint32_t>(last.num_sge) == most) return false;
-    if (adjoins)
-        element.length += static_cast<uint32_t>(run.length);
-    else
-        last.sg_list[last.num_sge++] = {run.local, static_cast<uint32_t>(run.length), run.lkey};
-    return true;
-}
-
-// False: there is no request left for it.
-bool Chain::add(Dir dir, const Run &run) {
-    const bool merged = merge(run);
-    if (!merged && count_ == requests_.size()) return false;
-    if (!merged) {
-        const size_t per_request = elements_.size() / requests_.size();
-        ibv_send_wr &request = requests_[count_];
-        request = {};
-        request.sg_list = &elements_[count_ * per_request];
-        request.sg_list[0] = {run.local, static_cast<uint32_t>(run.length), run.lkey};
-        request.num_sge = 1;
-        request.opcode = dir == Dir::put ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ;
-        request.wr.rdma.remote_addr = run.remote;
-        request.wr.rdma.rkey = run.rkey;
-        if (count_++) requests_[count_ - 2].next = &request;
-        request_bytes_ = 0;
+ChainPosition Chain::build(Dir dir, std::span<const Piece> pieces, ChainPosition from,
+                           const RemoteMemory &remote, const LocalKeys &keys,
+                           const ChainLimits &limits) {
+    XFER_CHECK(dir != Dir::atomic && limits.request_bytes > 0);
+    const bool is_put = dir == Dir::put;
+    const Kind kind = {
+        .opcode = is_put ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ,
+        .requests = std::min<uint32_t>(limits.requests, static_cast<uint32_t>(requests_.size())),
+        .elements = is_put ? limits.pieces : limits.read_pieces,
+        .request_bytes = std::min(limits.request_bytes, kMaxRequestBytes),
+    };
+    if (is_put && is_small(pieces, from, limits.inline_bytes)) {
+        const ChainPosition end = fill(kind, pieces, from, remote, nullptr);
+        if (end.piece == pieces.size() && size_ == 1) {
+            requests_.front().send_flags |= IBV_SEND_INLINE;
+            return end;
+        }
     }
-    request_bytes_ += run.length;
-    bytes_ += run.length;
-    return true;
+    return fill(kind, pieces, from, remote, &keys);
 }
 
-// A small write alone goes inline: the device need not fetch it, and asks for no key.
-void Chain::finish(Dir dir, uint64_t id) {
-    for (uint32_t i = 0; i < count_; ++i)
-        requests_[i].wr_id = id;
-    if (count_ == 0) return;
-    ibv_send_wr &last = requests_[count_ - 1];
-    last.send_flags = IBV_SEND_SIGNALED;
-    if (dir == Dir::put && count_ == 1 && bytes_ <= limits_.inline_bytes)
-        last.send_flags |= IBV_SEND_INLINE;
-}
-
-Chain::End Chain::build(Dir dir, std::span<const Piece> pieces, const LocalKeys &local,
-                        const RemoteMemory &remote, uint64_t id, Progress &from) {
-    count_ = 0;
-    bytes_ = request_bytes_ = 0;
-    for (const Piece &piece : pieces.subspan(from.at))
-        if (!lies_in(piece, remote)) return End::outside;
-    End end = End::all;
-    while (from.at < pieces.size()) {
-        const Piece &piece = pieces[from.at];
-        if (from.done == piece.length) {
-            from = {from.at + 1, 0};
+ChainPosition Chain::fill(const Kind &kind, std::span<const Piece> pieces, ChainPosition from,
+                          const RemoteMemory &remote, const LocalKeys *keys) {
+    size_ = 0, used_ = 0, request_bytes_ = 0, bytes_ = 0, lacks_key_ = false;
+    ChainPosition at = from;
+    while (at.piece < pieces.size()) {
+        const Piece &piece = pieces[at.piece];
+        const uint64_t rest = piece.length - at.done;
+        if (rest == 0) {
+            at = {at.piece + 1, 0};
             continue;
         }
-        const Run next = run(piece, from.done, local, remote);
-        if (next.length == 0 || !add(dir, next)) {
-            end = next.length == 0 ? End::local_key : End::full;
-            break;
-        }
-        from.done += next.length;
+        const uint64_t local = piece.local + at.done;
+        const LocalKey key = keys ? keys->find(local) : LocalKey{0, rest};
+        lacks_key_ = key.reach == 0;
+        if (lacks_key_) break;
+        const uint64_t offset = piece.offset + at.done;
+        const uint64_t reach = remote.part_bytes - offset % remote.part_bytes;
+        const uint64_t taken =
+            append(kind, {local, remote.base + offset, std::min({rest, key.reach, reach}), key.lkey,
+                          remote.keys[offset / remote.part_bytes]});
+        if (taken == 0) break;
+        at.done += taken;
+        bytes_ += taken;
     }
-    finish(dir, id);
-    return end;
+    finish();
+    return at;
+}
+
+// The bytes that went into the chain; 0 where it is full.
+uint64_t Chain::append(const Kind &kind, const Range &range) {
+    if (const uint64_t taken = extend(kind, range)) return taken;
+    if (size_ == kind.requests || used_ == elements_.size()) return 0;
+    ibv_sge &element = elements_[used_++];
+    request_bytes_ = std::min(range.length, kind.request_bytes);
+    element = {range.local, static_cast<uint32_t>(request_bytes_), range.lkey};
+    ibv_send_wr &request = requests_[size_++];
+    request = {};
+    request.sg_list = &element;
+    request.num_sge = 1;
+    request.opcode = kind.opcode;
+    request.wr.rdma.remote_addr = range.remote;
+    request.wr.rdma.rkey = range.rkey;
+    return request_bytes_;
+}
+
+// As append(), of what goes by the last request as well.
+uint64_t Chain::extend(const Kind &kind, const Range &range) {
+    if (size_ == 0) return 0;
+    ibv_send_wr &request = requests_[size_ - 1];
+    const bool follows = request.wr.rdma.remote_addr + request_bytes_ == range.remote;
+    if (!follows || request.wr.rdma.rkey != range.rkey) return 0;
+    const uint64_t taken = std::min(range.length, kind.request_bytes - request_bytes_);
+    ibv_sge &last = elements_[used_ - 1];
+    if (last.addr + last.length == range.local && last.lkey == range.lkey) {
+        last.length += static_cast<uint32_t>(taken);
+    } else {
+        const bool has_room = static_cast<uint32_t>(request.num_sge) < kind.elements;
+        if (taken == 0 || !has_room || used_ == elements_.size()) return 0;
+        elements_[used_++] = {range.local, static_cast<uint32_t>(taken), range.lkey};
+        ++request.num_sge;
+    }
+    request_bytes_ += taken;
+    return taken;
+}
+
+void Chain::finish() {
+    if (size_ == 0) return;
+    for (uint32_t i = 0; i + 1 < size_; ++i)
+        requests_[i].next = &requests_[i + 1];
+    requests_[size_ - 1].send_flags = IBV_SEND_SIGNALED;
 }
 
 }  // namespace xfer::rdma

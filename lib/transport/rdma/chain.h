@@ -1,91 +1,105 @@
 // SPDX-License-Identifier: Apache-2.0
-// Turns pieces of an operation into a post list: pieces that follow each other in the remote region
-// become one request with several scatter/gather elements, those that do so on both sides one
-// element. Pure: what is looked up is asked of an interface. The last request alone is signaled.
+// From pieces to work requests: one post list for ibv_post_send. Neighbours on the remote side go
+// by one request with several scatter/gather elements; neighbours on both sides by one element. The
+// last request is signaled, and no other. No verbs call is made, and no memory is taken. Thread:
+// any, one at a time for a chain.
 #pragma once
+
+#include <infiniband/verbs.h>
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "transport/pieces.h"
-#include "transport/rdma/port.h"
 
 namespace xfer::rdma {
 
-// The keys of this side's memory.
+struct LocalKey {
+    uint32_t lkey = 0;
+    uint64_t reach = 0;  // bytes from the address on that it is for; 0: it is not registered
+};
+
+// Which registration an address of this process lies in.
 class LocalKeys {
 public:
-    struct Key {
-        uint32_t lkey = 0;
-        uint64_t reach = 0;  // bytes from that address on that it covers; 0: there is none
-    };
-    virtual Key look(uint64_t address) const = 0;
+    virtual LocalKey find(uint64_t address) const = 0;
 
 protected:
     ~LocalKeys() = default;
 };
 
-// Of a region of the peer's: its keys, each of a part that no request crosses.
+// A remote region as this path reaches it: in parts that no request crosses, each with a key of its
+// own.
 struct RemoteMemory {
-    uint64_t base = 0, length = 0;
-    uint64_t part_bytes = 0;  // of each but the last
+    uint64_t base = 0;  // the address of offset 0
     std::span<const uint32_t> keys;
+    uint64_t part_bytes = UINT64_MAX;  // of each but the last
 };
 
-// As the queue pair has been granted them; each at least 1, but for the inline bytes.
+// What was granted, not what was asked for.
 struct ChainLimits {
-    uint32_t requests = 1;
-    uint32_t pieces = 1;       // scatter/gather elements of a write,
-    uint32_t read_pieces = 1;  // and of a read
-    uint64_t bytes = 1;        // of a request
-    uint32_t inline_bytes = 0;
+    uint32_t requests = 1;       // of a chain
+    uint32_t pieces = 1;         // scatter/gather elements of a write
+    uint32_t read_pieces = 1;    // of a read
+    uint64_t request_bytes = 1;  // of the port's max_msg_sz; at most 2^31 counts
+    uint32_t inline_bytes = 0;   // 0 where the CPU can't read the local memory, as of a GPU
 };
 
+// How far pieces are posted.
+struct ChainPosition {
+    size_t piece = 0;
+    uint64_t done = 0;  // bytes of that piece
+    bool operator==(const ChainPosition &) const = default;
+};
+
+// A post list in memory of the caller's, which is to live until it is posted. Adapters read the
+// bytes of an inlined request while it is posted, and those of others until it has completed.
 class Chain {
 public:
-    explicit Chain(const ChainLimits &limits);  // may throw; nothing else needs memory
-    Chain(const Chain &) = delete;
-    Chain &operator=(const Chain &) = delete;
+    // At most as many requests and elements as there are, whatever the limits say.
+    Chain(std::span<ibv_send_wr> requests, std::span<ibv_sge> elements)
+        : requests_(requests), elements_(elements) {}
 
-    // How far it came: `at` is the piece that comes next, and `done` what is done of it.
-    struct Progress {
-        size_t at = 0;
-        uint64_t done = 0;
-    };
-    enum class End : uint8_t {
-        all,        // the pieces are done
-        full,       // so is the chain: what is left is for the next one
-        local_key,  // the local memory that comes next has no key
-        outside,    // of the remote region; no request is built
-    };
-    // A new list, of what `from` leaves of the pieces, whose requests all have that number. It may
-    // have no requests, if all that is left is empty.
-    End build(Dir dir, std::span<const Piece> pieces, const LocalKeys &local,
-              const RemoteMemory &remote, uint64_t id, Progress &from);
+    // Builds anew, from `from` on, as much as fits. Returns how far it came: at the end of the
+    // pieces or where the limits are reached; at a piece whose address no key is for, which is
+    // also told by lacks_key(). Pieces without bytes need no request: of nothing but those the
+    // chain is empty. `dir` is put or get. Who calls has checked that the pieces lie in the region.
+    ChainPosition build(Dir dir, std::span<const Piece> pieces, ChainPosition from,
+                        const RemoteMemory &remote, const LocalKeys &keys,
+                        const ChainLimits &limits);
 
-    ibv_send_wr *first() { return count_ ? requests_.data() : nullptr; }
-    uint32_t requests() const { return count_; }
+    bool empty() const { return size_ == 0; }
+    uint32_t size() const { return size_; }  // requests
     uint64_t bytes() const { return bytes_; }
+    bool lacks_key() const { return lacks_key_; }
+    std::span<ibv_send_wr> requests() { return requests_.first(size_); }  // linked by `next`
 
 private:
-    // The longest run from there on that one element of one request can have.
-    struct Run {
-        uint64_t local = 0, remote = 0, length = 0;
-        uint32_t lkey = 0, rkey = 0;
+    // What all requests of one build have in common.
+    struct Kind {
+        ibv_wr_opcode opcode;
+        uint32_t requests, elements;  // of the chain, of a request
+        uint64_t request_bytes;
     };
-    Run run(const Piece &piece, uint64_t done, const LocalKeys &local,
-            const RemoteMemory &remote) const;
-    bool add(Dir dir, const Run &run);
-    bool merge(const Run &run);
-    void finish(Dir dir, uint64_t id);
+    // A range that is contiguous on both sides, and of one registration on each.
+    struct Range {
+        uint64_t local, remote, length;
+        uint32_t lkey, rkey;
+    };
+    // Without keys, lkeys are 0.
+    ChainPosition fill(const Kind &kind, std::span<const Piece> pieces, ChainPosition from,
+                       const RemoteMemory &remote, const LocalKeys *keys);
+    uint64_t append(const Kind &kind, const Range &range);
+    uint64_t extend(const Kind &kind, const Range &range);
+    void finish();
 
-    const ChainLimits limits_;
-    std::vector<ibv_send_wr> requests_;
-    std::vector<ibv_sge> elements_;  // as many for each request as it may have
-    uint32_t count_ = 0;
-    uint64_t bytes_ = 0;
+    std::span<ibv_send_wr> requests_;
+    std::span<ibv_sge> elements_;
+    uint32_t size_ = 0;
+    size_t used_ = 0;             // elements
     uint64_t request_bytes_ = 0;  // of the last request
+    uint64_t bytes_ = 0;
+    bool lacks_key_ = false;
 };
 
 }  // namespace xfer::rdma

@@ -41,6 +41,9 @@ DeviceLimits limits_of(const ibv_device_attr &device) {
     limits.queue_pairs = clamped<uint32_t>(device.max_qp);
     limits.send_requests = clamped<uint32_t>(device.max_qp_wr);
     limits.send_pieces = clamped<uint32_t>(device.max_sge);
+    // A read of one piece is always possible, whatever a driver leaves at 0.
+    limits.read_pieces =
+        std::min(clamped<uint32_t>(std::max(1, device.max_sge_rd)), limits.send_pieces);
     limits.completions = clamped<uint32_t>(device.max_cqe);
     limits.region_bytes = device.max_mr_size;
     limits.reads_out = clamped<uint8_t>(device.max_qp_init_rd_atom);

@@ -3,71 +3,109 @@
 
 #include <algorithm>
 #include <bit>
-#include <utility>
 
 #include "util/check.h"
 
 namespace xfer::rdma {
 
-Ledger::Ledger(uint32_t slots, uint32_t generation)
-    : capacity_(slots), generation_(generation & 0xffffff), chains_(std::bit_ceil(slots)) {}
+namespace {
 
-Ledger::Verdict Ledger::reserve(uint32_t requests) {
-    XFER_CHECK(requests > 0 && reserved_ == 0);
-    if (requests > capacity_) return Verdict::too_large;
-    if (degraded_) return Verdict::degraded;
-    if (requests > capacity_ - depth_) return Verdict::full;
-    depth_ += reserved_ = requests;
-    return Verdict::reserved;
+// Of numbers that wrap, less than 2^31 apart.
+bool is_before(uint32_t left, uint32_t right) {
+    return static_cast<int32_t>(left - right) < 0;
 }
 
-// What was not taken gives its slots back at once; orphans are a chain that no completion ends.
-void Ledger::posted(Chain chain, uint32_t taken) {
-    XFER_CHECK(reserved_ && chain.requests == reserved_ && taken <= reserved_);
-    depth_ -= std::exchange(reserved_, 0u) - taken;
-    if (taken < chain.requests) degrade(next_);
-    if (taken == 0) return;
-    chain.requests = taken;
-    at(next_++) = chain;
+}  // namespace
+
+Ledger::Ledger(uint32_t slots) : slots_(slots), records_(std::bit_ceil(slots)) {
+    XFER_CHECK(slots > 0 && slots <= uint32_t{1} << 30);  // numbers wrap
 }
 
-// The earliest fault counts.
-void Ledger::degrade(uint32_t index) {
-    if (!std::exchange(degraded_, true) || index - first_ < bad_ - first_) bad_ = index;
+Admitted Ledger::reserve(uint32_t requests) {
+    XFER_CHECK(reserved_ == 0 && requests > 0);
+    if (degraded_) return Admitted::degraded;
+    if (requests > slots_) return Admitted::too_large;
+    if (requests > slots_ - outstanding()) return Admitted::full;
+    reserved_ = requests;
+    return Admitted::granted;
 }
 
-// A device that tells of success behind a fault is not believed.
-bool Ledger::completed(uint64_t id, bool ok) {
-    const RequestId request = RequestId::of(id);
-    const uint32_t place = request.index - first_;
-    if (request.kind != RequestKind::chain || request.generation != generation_) return false;
-    if (flushed_ || place >= next_ - first_ || place < done_ - first_) return false;
-    if (!ok)
-        degrade(request.index);
-    else if (!degraded_ || place < bad_ - first_)
-        done_ = request.index + 1;
+void Ledger::append(uint64_t cookie, uint32_t requests) {
+    next_ += requests;
+    Record &added = record(last_++);
+    added = {};
+    added.end.cookie = cookie;
+    added.end.requests = requests;
+    added.past = next_;
+}
+
+void Ledger::posted(uint64_t cookie) {
+    XFER_CHECK(reserved_ > 0);
+    append(cookie, reserved_);
+    reserved_ = 0;
+}
+
+void Ledger::refused(uint64_t cookie, uint32_t taken) {
+    XFER_CHECK(reserved_ > 0);
+    if (taken > 0) {
+        append(cookie, std::min(taken, reserved_));
+        degraded_ = true;
+    }
+    reserved_ = 0;
+}
+
+bool Ledger::is_outstanding(uint32_t sequence) const {
+    return sequence - reached_ < next_ - reached_;
+}
+
+bool Ledger::completed(uint32_t sequence) {
+    if (!is_outstanding(sequence)) return false;
+    end_through(sequence, 0);
     return true;
 }
 
-Ledger::Chain Ledger::pop() {
-    const Chain chain = at(first_++);
-    depth_ -= chain.requests;
-    return chain;
+bool Ledger::failed(uint32_t sequence, int native) {
+    XFER_CHECK(native != 0);
+    if (!is_outstanding(sequence)) return false;
+    degraded_ = true;
+    end_through(sequence, native);
+    return true;
 }
 
-std::optional<Ledger::Chain> Ledger::pop_done() {
-    if (first_ == done_) return std::nullopt;
-    return pop();
+// After a success, what is before it succeeded: else the queue pair would be in ERR, and this
+// request flushed. After an error, a chain before it that nothing was told of is unknown.
+void Ledger::end_through(uint32_t sequence, int native) {
+    reached_ = sequence + 1;
+    for (; told_ != last_; ++told_) {
+        Record &chain = record(told_);
+        const uint32_t first = chain.past - chain.end.requests;
+        if (is_before(sequence, first)) return;
+        // The first bad news of a chain is the cause: what follows was flushed.
+        const bool is_news = chain.end.how == ChainEnd::How::unknown;
+        const bool is_over = !is_before(sequence + 1, chain.past);
+        if (is_news && native && is_before(sequence, chain.past)) {
+            chain.end.how = ChainEnd::How::failed;
+            chain.end.native = native;
+        } else if (is_news && !native && is_over) {
+            chain.end.how = ChainEnd::How::done;
+        }
+        if (!is_over) return;
+        chain.ended = true;
+    }
 }
 
-void Ledger::flushed() {
-    degraded_ = flushed_ = true;
+void Ledger::drained() {
+    degraded_ = true;
+    reached_ = next_;
+    for (; told_ != last_; ++told_)
+        record(told_).ended = true;
 }
 
-std::optional<Ledger::Chain> Ledger::pop_failed() {
-    if (!flushed_ || first_ != done_ || first_ == next_) return std::nullopt;
-    ++done_;
-    return pop();
+std::optional<ChainEnd> Ledger::pop_ended() {
+    if (first_ == last_ || !record(first_).ended) return std::nullopt;
+    const Record &chain = record(first_++);
+    freed_ = chain.past;
+    return chain.end;
 }
 
 }  // namespace xfer::rdma

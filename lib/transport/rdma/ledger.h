@@ -1,73 +1,101 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a send queue owes: the slots that its requests occupy, and which completion gives which of
-// them back. Pure; a queue pair has one, with as many slots as the device has granted.
+// The send queue of one queue pair, as numbers: which of its slots are taken, by which chains, and
+// which of them a completion gives back. A chain is one post list; only its last request is
+// signaled. Requests are numbered in the order in which they are posted, modulo 2^32, and a
+// reliable queue pair carries them out and tells of them in that order: what is told of one request
+// stands for all before it. (lib/design/0057)
 //
-// A chain is one post list, of which the last request alone is signaled. Requests of a reliable
-// connection complete in their order, so the completion of a chain stands for it and for all before
-// it. A device that took only the first of a list leaves *orphans*: they are unsignaled, nothing
-// will tell their end, and so no slot behind them can ever be given back. The ledger is degraded
-// then, as after a completion with an error, and takes no more; once the queue pair is in ERR and
-// flushed, or destroyed, all that was owed is returned as failed.
-//
-// Needs no memory after its construction. Thread: none of its own.
+// A ledger lives as long as its queue pair: one that is degraded never recovers, as the queue pair
+// never does. No verbs call is made, and no memory is taken after construction. Thread: one at a
+// time.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <vector>
 
-#include "transport/rdma/request_id.h"
-
 namespace xfer::rdma {
+
+// What becomes of a wish for slots.
+enum class Admitted : uint8_t {
+    granted,
+    full,       // later: what is posted gives them back
+    too_large,  // never
+    degraded,   // not by this queue pair any more
+};
+
+// How a chain ended.
+struct ChainEnd {
+    enum class How : uint8_t {
+        done,     // every request of it that was posted is carried out
+        failed,   // the status of a completion says so: `native`
+        unknown,  // nothing was told of it; its bytes may have moved, and no more of them will
+    };
+    uint64_t cookie = 0;    // the caller's
+    uint32_t requests = 0;  // that were posted: so many slots are free again
+    How how = How::unknown;
+    int native = 0;
+    bool operator==(const ChainEnd &) const = default;
+};
 
 class Ledger {
 public:
-    // `user`: whose the chain is.
-    struct Chain {
-        uint32_t requests = 0;
-        void *user = nullptr;
-    };
-    // Full: wait until some chain ends. Too large: it never fits. Degraded: the queue pair is to be
-    // made anew first. After each of these nothing is reserved.
-    enum class Verdict : uint8_t { reserved, full, too_large, degraded };
+    explicit Ledger(uint32_t slots);  // at least 1; throws std::bad_alloc
 
-    Ledger(uint32_t slots, uint32_t generation);  // may throw
+    // Slots for all of a chain of `requests`, at least 1, or none. What is granted is to be
+    // answered by posted() or refused() before the next question.
+    Admitted reserve(uint32_t requests);
+    // The number of the first of the requests that were granted.
+    uint32_t next() const { return next_; }
+    // The queue pair took all of the chain that was granted.
+    void posted(uint64_t cookie);
+    // The post list was refused after `taken` of its requests; where that can't be told, all count
+    // as taken. Those are orphans: the signaled one may not be among them, so that nothing may
+    // ever tell of them, and the queue pair is degraded. With 0 nothing was posted: there is no
+    // chain, the slots are free at once, and the queue pair is as it was.
+    void refused(uint64_t cookie, uint32_t taken);
 
-    uint32_t capacity() const { return capacity_; }
-    uint32_t free() const { return degraded_ ? 0 : capacity_ - depth_; }
-    uint32_t depth() const { return depth_; }  // slots that are reserved or occupied
+    // A request is carried out, or ended with this status of a completion, other than 0, and with
+    // it all before it. False: nothing of that number is outstanding; nothing changes.
+    bool completed(uint32_t sequence);
+    bool failed(uint32_t sequence, int native);
+    // The queue pair is in ERR and was drained, or it is destroyed: whatever is outstanding ends.
+    void drained();
+    // Nothing more is granted.
+    void degrade() { degraded_ = true; }
+
+    // Chains that ended, each once, in the order in which they were posted. Their slots are free
+    // when they are taken from here.
+    std::optional<ChainEnd> pop_ended();
+
+    uint32_t slots() const { return slots_; }
+    uint32_t outstanding() const { return next_ - freed_; }  // slots that are taken
     bool degraded() const { return degraded_; }
 
-    // Slots for a whole chain, or none: what waits for slots holds none.
-    Verdict reserve(uint32_t requests);
-    // The number of all requests of the chain that was reserved last.
-    uint64_t id() const { return RequestId{RequestKind::chain, generation_, next_}.word(); }
-    // The device has taken so many of its requests. All of them: it ends by completion. Else those
-    // are orphans, if there are any, and the rest of the slots is free again.
-    void posted(Chain chain, uint32_t taken);
-
-    // A completion. False: it is of no request that this ledger knows as under way. With an error
-    // the ledger is degraded, and the chain ends when all is flushed.
-    bool completed(uint64_t id, bool ok);
-    // Chains that have ended well, the oldest first.
-    std::optional<Chain> pop_done();
-
-    // Nothing that was posted is under way any more: the rest ends, none of it well.
-    void flushed();
-    std::optional<Chain> pop_failed();
-
 private:
-    Chain &at(uint32_t index) { return chains_[index & (chains_.size() - 1)]; }
-    void degrade(uint32_t index);
-    Chain pop();
+    struct Record {
+        ChainEnd end;
+        uint32_t past = 0;   // the number after its last request
+        bool ended = false;  // it is only to be popped
+    };
+    Record &record(uint32_t index) { return records_[index & (records_.size() - 1)]; }
+    void append(uint64_t cookie, uint32_t requests);
+    bool is_outstanding(uint32_t sequence) const;
+    void end_through(uint32_t sequence, int native);
 
-    const uint32_t capacity_, generation_;
-    std::vector<Chain> chains_;  // a ring: there are no more chains than slots
-    // Chains by their number, which wraps: popped up to first_, ended well up to done_, posted up
-    // to next_. None from bad_ on ends well, once the ledger is degraded.
-    uint32_t first_ = 0, done_ = 0, bad_ = 0, next_ = 0;
-    uint32_t depth_ = 0, reserved_ = 0;
-    bool degraded_ = false, flushed_ = false;
+    // Numbers begin shortly before they wrap, so that no ledger is too young to have met that.
+    static constexpr uint32_t kFirst = UINT32_MAX - 30;
+
+    uint32_t slots_;
+    std::vector<Record> records_;  // a ring: a chain has at least one slot, so it suffices
+    uint32_t first_ = kFirst;      // chain that is not yet popped
+    uint32_t told_ = kFirst;       // chain that has not yet ended
+    uint32_t last_ = kFirst;       // chain to come
+    uint32_t next_ = kFirst;       // request to come
+    uint32_t freed_ = kFirst;      // requests before it have given their slots back
+    uint32_t reached_ = kFirst;    // requests before it are over
+    uint32_t reserved_ = 0;
+    bool degraded_ = false;
 };
 
 }  // namespace xfer::rdma

@@ -9,66 +9,70 @@ namespace xfer::rdma {
 namespace {
 
 constexpr uint8_t kVersion = 1;
-constexpr uint32_t kNumbers = 1u << 24;
-constexpr uint16_t kUnicastLids = 0xc000;  // and 0 is none
+constexpr uint16_t kFirstMulticastLid = 0xc000;
+// Queue pairs 0 and 1 are those of management, and the last number is of multicast.
+constexpr uint32_t kFirstQpn = 2, kMulticastQpn = kQpnMask;
 
-bool is_none(const ibv_gid &gid) {
-    return std::all_of(std::begin(gid.raw), std::end(gid.raw), [](uint8_t b) { return b == 0; });
+// Offsets of the fields. What is left between them is 0.
+struct At {
+    static constexpr size_t version = 0, layer = 1, mtu = 2, reads_in = 3, lid = 4, qpn = 8,
+                            psn = 12, gid = 16;
+};
+
+Failure malformed(const char *why) {
+    return {XFER_EPROTO, XFER_ORIGIN_PEER, 0, Text("parameters of a queue pair: ") + why};
 }
 
-Failure wrong(const char *field) {
-    return {XFER_EPROTO, XFER_ORIGIN_PEER, 0, Text("the peer's queue pair: ") + field};
+const char *why_not(const QueuePairParameters &read) {
+    if (read.mtu < IBV_MTU_256 || read.mtu > IBV_MTU_4096) return "no such MTU";
+    if (read.qpn < kFirstQpn || read.qpn >= kMulticastQpn) return "no queue pair has that number";
+    if (read.psn > kPsnMask) return "the packet number has more than 24 bits";
+    if (read.gid.raw[0] == 0xff) return "the GID is of multicast";
+    if (read.lid >= kFirstMulticastLid) return "the LID is of multicast";
+    if (read.layer == LinkLayer::ethernet && is_none(read.gid)) return "RoCE without a GID";
+    if (read.layer == LinkLayer::infiniband && read.lid == 0) return "InfiniBand without a LID";
+    return nullptr;
 }
 
 }  // namespace
 
-// version, layer, MTU, reads; number (4), sequence number (4), LID (2), zero (2), GID (16).
-void QueuePairParameters::encode(std::span<uint8_t, kSize> to) const {
-    std::fill(to.begin(), to.end(), uint8_t{0});
-    to[0] = kVersion;
-    to[1] = static_cast<uint8_t>(address.layer);
-    to[2] = static_cast<uint8_t>(address.mtu);
-    to[3] = reads_in;
-    store<uint32_t>(&to[4], number);
-    store<uint32_t>(&to[8], sequence_number);
-    store<uint16_t>(&to[12], address.lid);
-    std::memcpy(&to[16], address.gid.raw, sizeof address.gid.raw);
+bool is_none(const ibv_gid &gid) {
+    return std::all_of(std::begin(gid.raw), std::end(gid.raw), [](uint8_t byte) { return !byte; });
 }
 
-Result<QueuePairParameters> QueuePairParameters::decode(std::span<const uint8_t, kSize> from) {
-    QueuePairParameters made;
-    if (from[0] != kVersion) return wrong("its version is not known");
-    if (from[1] > static_cast<uint8_t>(LinkLayer::ethernet)) return wrong("its link is not known");
-    if (from[2] < IBV_MTU_256 || from[2] > IBV_MTU_4096) return wrong("its MTU is none");
-    made.address.layer = static_cast<LinkLayer>(from[1]);
-    made.address.mtu = static_cast<ibv_mtu>(from[2]);
-    made.reads_in = from[3];
-    made.number = load<uint32_t>(&from[4]);
-    made.sequence_number = load<uint32_t>(&from[8]);
-    made.address.lid = load<uint16_t>(&from[12]);
-    std::memcpy(made.address.gid.raw, &from[16], sizeof made.address.gid.raw);
-    // 0 and 1 are the queue pairs of the subnet's management.
-    if (made.number < 2 || made.number >= kNumbers) return wrong("its number is none");
-    if (made.sequence_number >= kNumbers) return wrong("its sequence number has more than 24 bits");
-    const bool infiniband = made.address.layer == LinkLayer::infiniband;
-    if (infiniband && (made.address.lid == 0 || made.address.lid >= kUnicastLids))
-        return wrong("its LID is none of a port");
-    if (!infiniband && is_none(made.address.gid)) return wrong("it has no GID");
-    return made;
+std::array<uint8_t, QueuePairParameters::kSize> encode(const QueuePairParameters &parameters) {
+    std::array<uint8_t, QueuePairParameters::kSize> out{};
+    out[At::version] = kVersion;
+    out[At::layer] = static_cast<uint8_t>(parameters.layer);
+    out[At::mtu] = static_cast<uint8_t>(parameters.mtu);
+    out[At::reads_in] = parameters.reads_in;
+    store(&out[At::lid], parameters.lid);
+    store(&out[At::qpn], parameters.qpn);
+    store(&out[At::psn], parameters.psn);
+    std::memcpy(&out[At::gid], parameters.gid.raw, sizeof parameters.gid.raw);
+    return out;
 }
 
-// On InfiniBand a LID is of one subnet: ports of different ones are routed by their GIDs.
-Result<AgreedParameters> agree(const Port &port, const QueuePairParameters &other) {
-    if (port.address.layer != other.address.layer)
-        return Failure{XFER_EUNREACHABLE, XFER_ORIGIN_NONE, 0,
-                       Text("port ") + port.name + " and the peer's are on links of two kinds"};
-    AgreedParameters agreed;
-    agreed.mtu = std::min(port.address.mtu, other.address.mtu);
-    agreed.reads_out = std::min(port.limits.reads_out, other.reads_in);
-    agreed.by_gid = port.address.layer == LinkLayer::ethernet ||
-                    (!is_none(other.address.gid) &&
-                     std::memcmp(port.address.gid.raw, other.address.gid.raw, 8) != 0);
-    return agreed;
+Result<QueuePairParameters> decode_queue_pair_parameters(ConstBytes bytes) {
+    if (bytes.empty()) return malformed("no bytes");
+    if (bytes[At::version] != kVersion)
+        return Failure{XFER_EVERSION, XFER_ORIGIN_PEER, bytes[At::version],
+                       "parameters of a queue pair: a version that is unknown"};
+    if (bytes.size() != QueuePairParameters::kSize) return malformed("not as long as they are");
+    if (load<uint16_t>(&bytes[At::lid + 2]))
+        return malformed("a field that is not of this version");
+    if (bytes[At::layer] > static_cast<uint8_t>(LinkLayer::ethernet))
+        return malformed("no such link layer");
+    QueuePairParameters read;
+    read.layer = static_cast<LinkLayer>(bytes[At::layer]);
+    read.mtu = static_cast<ibv_mtu>(std::min<uint8_t>(bytes[At::mtu], IBV_MTU_4096 + 1));
+    read.reads_in = bytes[At::reads_in];
+    read.lid = load<uint16_t>(&bytes[At::lid]);
+    read.qpn = load<uint32_t>(&bytes[At::qpn]);
+    read.psn = load<uint32_t>(&bytes[At::psn]);
+    std::memcpy(read.gid.raw, &bytes[At::gid], sizeof read.gid.raw);
+    if (const char *const why = why_not(read)) return malformed(why);
+    return read;
 }
 
 }  // namespace xfer::rdma

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one end of a queue pair has to know of the other: where it is, and what it takes. Told as
-// signals of a path (transport/attached_path.h).
+// What the other side must know of a queue pair before the two are connected, and its bytes, which
+// ride on the channel as offer and answer.
 #pragma once
 
+#include <infiniband/verbs.h>
+
+#include <array>
 #include <cstdint>
-#include <span>
 
 #include "transport/rdma/port.h"
 #include "util/status.h"
@@ -12,27 +14,25 @@
 
 namespace xfer::rdma {
 
+constexpr uint32_t kPsnMask = 0xff'ffff, kQpnMask = 0xff'ffff;
+
 struct QueuePairParameters {
     static constexpr size_t kSize = 32;
 
-    PortAddress address;
-    uint32_t number = 0;           // of the queue pair, 24 bits
-    uint32_t sequence_number = 0;  // of the first packet that it sends, 24 bits
-    uint8_t reads_in = 0;          // RDMA reads and atomics that it serves at once
-
-    void encode(std::span<uint8_t, kSize> to) const;
-    // XFER_EPROTO of what no end that keeps the protocol would say; the words name the field.
-    static Result<QueuePairParameters> decode(std::span<const uint8_t, kSize> from);
+    LinkLayer layer = LinkLayer::ethernet;
+    ibv_mtu mtu = IBV_MTU_1024;
+    uint8_t reads_in = 0;  // RDMA reads and atomics under way that it serves
+    uint16_t lid = 0;      // 0: none, only on Ethernet
+    uint32_t qpn = 0;      // of 24 bits, as the next
+    uint32_t psn = 0;      // of the first packet that it sends
+    ibv_gid gid{};         // all 0: none, only on InfiniBand
 };
 
-// What both ends can do, computed alike by either.
-struct AgreedParameters {
-    ibv_mtu mtu{};
-    uint8_t reads_out = 0;  // that this end begins at once
-    bool by_gid = false;    // a global route header: always on Ethernet
-};
+bool is_none(const ibv_gid &gid);
 
-// XFER_EUNREACHABLE if the ports are on links of different kinds.
-Result<AgreedParameters> agree(const Port &port, const QueuePairParameters &other);
+std::array<uint8_t, QueuePairParameters::kSize> encode(const QueuePairParameters &parameters);
+// Of a peer's bytes, whatever they are: XFER_EVERSION of a version that is unknown, XFER_EPROTO of
+// what no queue pair has. What it names may still not exist.
+Result<QueuePairParameters> decode_queue_pair_parameters(ConstBytes bytes);
 
 }  // namespace xfer::rdma

@@ -16,6 +16,7 @@ struct DeviceLimits {
     uint32_t queue_pairs = 0;
     uint32_t send_requests = 0;  // of a queue pair
     uint32_t send_pieces = 0;    // of a request: scatter/gather elements
+    uint32_t read_pieces = 0;    // of a read, not more than those
     uint32_t completions = 0;    // of a completion queue
     uint64_t region_bytes = 0;
     uint8_t reads_out = 0,
@@ -43,6 +44,7 @@ struct Port {
     DeviceLimits limits;
     int numa_node = -1;            // -1: unknown
     uint64_t bits_per_second = 0;  // width × speed; 0: unknown
+    uint64_t message_bytes = 0;    // of a request
     bool active = false;           // it carries traffic, and the address is valid
 };
 

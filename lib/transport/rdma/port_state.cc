@@ -15,6 +15,7 @@ namespace {
 
 constexpr uint16_t kFullMember = 0x8000;  // of a partition: the top bit of its key
 constexpr size_t kGids = 256;             // as an address handle has 8 bits for the index
+constexpr uint64_t kMaxMessageBytes = uint64_t{1} << 31;  // by the specification of InfiniBand
 
 const char *name_of(ibv_port_state state) {
     switch (state) {
@@ -127,6 +128,8 @@ Result<PortState> query_port_state(const Verbs &verbs, ibv_context *context, uin
     if (!state) return state;
     state->address.mtu = port.active_mtu;
     state->bits_per_second = bits_per_second(port.active_width, port.active_speed);
+    // A driver that says nothing of it has no limit of its own.
+    state->message_bytes = port.max_msg_sz ? port.max_msg_sz : kMaxMessageBytes;
     return state;
 }
 
@@ -139,6 +142,7 @@ bool update(Port &port, const PortState &state) {
     port.gid_index = state.gid_index;
     port.pkey_index = state.pkey_index;
     port.bits_per_second = state.bits_per_second;
+    port.message_bytes = state.message_bytes;
     return changed;
 }
 

@@ -16,6 +16,7 @@ struct PortState {
     uint8_t gid_index = 0;
     uint16_t pkey_index = 0;
     uint64_t bits_per_second = 0;
+    uint64_t message_bytes = 0;
 };
 
 // The state of a port that is ACTIVE and has an address; with the GID of that index, if one is

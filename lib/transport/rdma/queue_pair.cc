@@ -3,214 +3,310 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "transport/rdma/completion_error.h"
+#include "util/memory.h"
+#include "wire/proof.h"
 
 namespace xfer::rdma {
 
 namespace {
 
-constexpr uint8_t kMinRnrTimer = 12;  // 0.64 ms; no request here waits for a receive
-constexpr uint8_t kRnrRetries = 6;    // 7 would be for ever
+constexpr uint8_t kMaxRetries = 6;  // 7 is for ever, of a packet on some devices
 constexpr uint8_t kHopLimit = 64;
-constexpr uint64_t kMaxRequest = uint64_t{1} << 30;  // bytes: what all devices take
+constexpr uint8_t kMinRnrTimer = 12;  // 0.64 ms
 
-// A device that does not say how many inline bytes it has refuses too many.
-ibv_qp *create(const Verbs &verbs, ibv_pd *domain, ibv_qp_init_attr &attributes) {
-    const ibv_qp_cap wanted = attributes.cap;
-    uint32_t inline_bytes = wanted.max_inline_data;
-    while (true) {
-        attributes.cap = wanted;
-        attributes.cap.max_inline_data = inline_bytes;
-        ibv_qp *const made = verbs.create_qp(domain, &attributes);
-        if (made || errno != EINVAL || inline_bytes == 0) return made;
-        inline_bytes /= 2;
-    }
+uint32_t wanted_requests(const QueuePairOptions &options) {
+    return std::clamp<uint32_t>(options.send_requests, 1, 1 << 24);
 }
 
-// How many of the list the device has taken. `bad`: the first that it has not; what is none of the
-// list says nothing, and so all of it may be under way.
-uint32_t taken_of(Chain &chain, const ibv_send_wr *bad) {
-    uint32_t before = 0;
-    for (const ibv_send_wr *at = chain.first(); at; at = at->next, ++before)
-        if (at == bad) return before;
-    return before;
+uint32_t random_psn() {
+    uint8_t bytes[sizeof(uint32_t)];
+    random_bytes(bytes);
+    return load<uint32_t>(bytes) & kPsnMask;
+}
+
+bool same_subnet(const ibv_gid &one, const ibv_gid &other) {
+    return std::memcmp(one.raw, other.raw, 8) == 0;
 }
 
 }  // namespace
 
-QueuePair::QueuePair(const Verbs &verbs, const Port &port, ibv_qp *pair, const ibv_qp_cap &granted,
-                     const QueuePairOptions &options, uint32_t generation, uint32_t sequence_number)
+// ---- beginning
+
+QueuePair::QueuePair(const Verbs &verbs, const Port &port, CompletionQueue &completions,
+                     const QueuePairOptions &options, QueuePairSink &sink)
     : verbs_(verbs),
       port_(port),
-      pair_(pair),
+      completions_(completions),
       options_(options),
-      generation_(generation),
-      sequence_number_(sequence_number & 0xffffff),
-      ledger_(granted.max_send_wr - 1, generation) {
-    limits_.requests = ledger_.capacity();
-    limits_.pieces = limits_.read_pieces = std::max(granted.max_send_sge, 1u);
-    limits_.bytes = kMaxRequest;
-    limits_.inline_bytes = granted.max_inline_data;
+      sink_(sink),
+      psn_(random_psn()) {}
+
+Result<std::unique_ptr<QueuePair>> QueuePair::create(const Verbs &verbs, const Port &port,
+                                                     CompletionQueue &completions,
+                                                     const QueuePairOptions &options,
+                                                     QueuePairSink &sink) {
+    std::unique_ptr<QueuePair> pair;
+    Failure failure;
+    const bool has_memory = catch_bad_alloc([&] {
+        pair.reset(new QueuePair(verbs, port, completions, options, sink));
+        failure = pair->open();
+    });
+    if (!has_memory) return no_memory();
+    if (failure.status != XFER_OK) return failure;
+    return pair;
 }
 
-// One slot more than chains may have, for the marker.
-Result<std::unique_ptr<QueuePair>> QueuePair::make(const Verbs &verbs, const Port &port,
-                                                   ibv_cq *queue, const QueuePairOptions &options,
-                                                   uint32_t generation, uint32_t sequence_number) {
-    ibv_qp_init_attr attributes{};
-    attributes.send_cq = attributes.recv_cq = queue;
-    attributes.qp_type = IBV_QPT_RC;
-    attributes.cap.max_send_wr =
-        std::max(2u, std::min(options.requests + 1, port.limits.send_requests));
-    attributes.cap.max_send_sge = std::max(1u, std::min(options.pieces, port.limits.send_pieces));
-    attributes.cap.max_recv_wr = attributes.cap.max_recv_sge = 1;
-    attributes.cap.max_inline_data = options.inline_bytes;
-    const uint32_t asked = attributes.cap.max_send_wr;
-    ibv_qp *const pair = create(verbs, port.domain, attributes);
-    if (!pair) return verbs_failure(errno, Text(port.name) + ": no queue pair can be made");
-    // Whatever more is granted, the completion queue has room for what was asked.
-    attributes.cap.max_send_wr = std::clamp(attributes.cap.max_send_wr, 2u, asked);
-    std::unique_ptr<QueuePair> made;
-    try {
-        made.reset(
-            new QueuePair(verbs, port, pair, attributes.cap, options, generation, sequence_number));
-    } catch (...) {
-        verbs.destroy_qp(pair);
-        throw;
+Failure QueuePair::open() {
+    if (const Failure failure = make(); failure.status != XFER_OK) return failure;
+    if (caps_.granted_requests < 2)
+        return {XFER_EUNSUPPORTED, XFER_ORIGIN_VERBS, 0,
+                Text(port_.name) + ": a queue pair takes a single request"};
+    caps_.send_requests = std::min(wanted_requests(options_), caps_.granted_requests - 1);
+    ledger_ = Ledger(caps_.send_requests);
+    const uint32_t completions = caps_.send_requests + 1;
+    if (!completions_.reserve(completions))
+        return {XFER_ENOMEM, XFER_ORIGIN_NONE, 0,
+                Text(port_.name) + ": the completion queue has no room for a queue pair"};
+    reserved_ = completions;
+    number_ = completions_.attach(*this);
+    if (number_ == 0) return no_memory();
+    return initialise();
+}
+
+// Devices that can't have so many bytes inlined refuse the whole.
+Failure QueuePair::make() {
+    const DeviceLimits &limits = port_.limits;
+    for (uint32_t inlined = options_.inline_bytes;; inlined /= 2) {
+        ibv_qp_init_attr asked{};
+        asked.send_cq = asked.recv_cq = completions_.handle();
+        asked.qp_type = IBV_QPT_RC;
+        asked.cap.max_send_wr = std::min(wanted_requests(options_) + 1, limits.send_requests);
+        asked.cap.max_send_sge = std::max(1u, std::min(options_.send_pieces, limits.send_pieces));
+        asked.cap.max_inline_data = inlined;
+        pair_ = verbs_.create_qp(port_.domain, &asked);
+        if (pair_) {
+            caps_.granted_requests = asked.cap.max_send_wr;
+            caps_.send_pieces = asked.cap.max_send_sge;
+            caps_.inline_bytes = asked.cap.max_inline_data;
+            return {};
+        }
+        if (errno != EINVAL || inlined == 0)
+            return verbs_failure(verbs_errno(-1), Text(port_.name) + ": no queue pair");
     }
-    if (Failure why = made->to_init(); why.status != XFER_OK) return why;
-    return {std::move(made)};
 }
 
-QueuePair::~QueuePair() {
-    [[maybe_unused]] const Failure why = destroy();
-}
-
-QueuePairParameters QueuePair::parameters() const {
-    QueuePairParameters made;
-    made.address = port_.address;
-    made.number = pair_->qp_num;
-    made.sequence_number = sequence_number_;
-    made.reads_in = port_.limits.reads_in;
-    return made;
-}
-
-// ---- its states
-
-Failure QueuePair::modify(ibv_qp_attr &attributes, int mask, const char *to) {
+Failure QueuePair::modify(ibv_qp_attr &attributes, int mask, const char *what) {
     const int result = verbs_.modify_qp(pair_, &attributes, mask | IBV_QP_STATE);
     if (result == 0) return {};
     return verbs_failure(verbs_errno(result),
-                         Text(port_.name) + ": a queue pair can't be moved to " + to);
+                         Text(port_.name) + ": the queue pair does not become " + what);
 }
 
-Failure QueuePair::to_init() {
+// Of atomics, the adapter serves those that are ones to the CPU as well.
+Failure QueuePair::initialise() {
     ibv_qp_attr attributes{};
     attributes.qp_state = IBV_QPS_INIT;
-    attributes.pkey_index = port_.pkey_index;
     attributes.port_num = port_.number;
-    // What a peer may do with which memory, the keys of that say.
-    attributes.qp_access_flags =
-        IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
-    return modify(attributes, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, "INIT");
+    attributes.pkey_index = port_.pkey_index;
+    attributes.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+    if (port_.limits.atomics_with_cpu) attributes.qp_access_flags |= IBV_ACCESS_REMOTE_ATOMIC;
+    return modify(attributes, IBV_QP_PORT | IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS, "initialised");
 }
 
-Failure QueuePair::connect(const QueuePairParameters &other) {
-    auto agreed = agree(port_, other);
-    if (!agreed) return agreed.error();
-    reads_out_ = agreed->reads_out;
-    if (Failure why = to_receive(other, *agreed); why.status != XFER_OK) return why;
-    return to_send(*agreed);
+QueuePairParameters QueuePair::parameters() const {
+    return {.layer = port_.address.layer,
+            .mtu = port_.address.mtu,
+            .reads_in = port_.limits.reads_in,
+            .lid = port_.address.lid,
+            .qpn = pair_->qp_num,
+            .psn = psn_,
+            .gid = port_.address.gid};
 }
 
-Failure QueuePair::to_receive(const QueuePairParameters &other, const AgreedParameters &agreed) {
+Failure QueuePair::connect(const QueuePairParameters &peer) {
+    XFER_CHECK(state_ == State::init);
+    state_ = State::broken;
+    if (peer.layer != port_.address.layer)
+        return {XFER_EUNREACHABLE, XFER_ORIGIN_NONE, 0,
+                Text(port_.name) + ": InfiniBand and Ethernet do not meet"};
     ibv_qp_attr attributes{};
+    attributes.ah_attr = route_to(peer);
     attributes.qp_state = IBV_QPS_RTR;
-    attributes.path_mtu = agreed.mtu;
-    attributes.dest_qp_num = other.number;
-    attributes.rq_psn = other.sequence_number;
+    attributes.path_mtu = std::min(port_.address.mtu, peer.mtu);
+    attributes.dest_qp_num = peer.qpn;
+    attributes.rq_psn = peer.psn;
     attributes.max_dest_rd_atomic = port_.limits.reads_in;
     attributes.min_rnr_timer = kMinRnrTimer;
-    attributes.ah_attr.port_num = port_.number;
-    attributes.ah_attr.dlid = other.address.lid;
-    attributes.ah_attr.is_global = agreed.by_gid;
-    if (agreed.by_gid) {
-        attributes.ah_attr.grh.dgid = other.address.gid;
-        attributes.ah_attr.grh.sgid_index = port_.gid_index;
-        attributes.ah_attr.grh.hop_limit = kHopLimit;
-    }
-    return modify(attributes,
-                  IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                      IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
-                  "RTR");
+    Failure failure = modify(attributes,
+                             IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                                 IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+                             "ready to receive");
+    if (failure.status != XFER_OK) return failure;
+    caps_.mtu = attributes.path_mtu;
+    caps_.reads_out = std::min(port_.limits.reads_out, peer.reads_in);
+    failure = become_ready_to_send();
+    if (failure.status == XFER_OK) state_ = State::connected;
+    return failure;
 }
 
-Failure QueuePair::to_send(const AgreedParameters &agreed) {
+Failure QueuePair::become_ready_to_send() {
     ibv_qp_attr attributes{};
     attributes.qp_state = IBV_QPS_RTS;
-    attributes.timeout = options_.timeout;
-    attributes.retry_cnt = options_.retries;
-    attributes.rnr_retry = kRnrRetries;
-    attributes.sq_psn = sequence_number_;
-    attributes.max_rd_atomic = agreed.reads_out;
+    attributes.sq_psn = psn_;
+    attributes.max_rd_atomic = caps_.reads_out;
+    attributes.timeout = std::clamp<uint8_t>(options_.ack_timeout, 1, 31);
+    attributes.retry_cnt = std::min(options_.retries, kMaxRetries);
+    attributes.rnr_retry = std::min(options_.rnr_retries, kMaxRetries);
     return modify(attributes,
-                  IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-                      IBV_QP_MAX_QP_RD_ATOMIC,
-                  "RTS");
+                  IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+                      IBV_QP_RNR_RETRY,
+                  "ready to send");
 }
 
-// ---- its send queue
-
-Ledger::Verdict QueuePair::post(Chain &chain, void *user) {
-    if (failed_) return Ledger::Verdict::degraded;
-    const Ledger::Verdict verdict = ledger_.reserve(chain.requests());
-    if (verdict != Ledger::Verdict::reserved) return verdict;
-    ibv_send_wr *bad = nullptr;
-    const bool refused = ibv_post_send(pair_, chain.first(), &bad) != 0;
-    const uint64_t id = ledger_.id();
-    const uint32_t taken = refused ? taken_of(chain, bad) : chain.requests();
-    ledger_.posted({chain.requests(), user}, taken);
-    if (refused && taken == chain.requests()) ledger_.completed(id, false);
-    return verdict;
+// By GID on Ethernet; on InfiniBand by LID, and by GID as well where a router is between the two: a
+// header that costs 40 bytes of each packet.
+ibv_ah_attr QueuePair::route_to(const QueuePairParameters &peer) const {
+    const PortAddress &own = port_.address;
+    ibv_ah_attr route{};
+    route.port_num = port_.number;
+    route.sl = options_.service_level;
+    route.dlid = peer.lid;
+    const bool has_gids = !is_none(own.gid) && !is_none(peer.gid);
+    const bool is_local = !has_gids || same_subnet(own.gid, peer.gid);
+    if (own.layer == LinkLayer::infiniband && is_local) return route;
+    route.is_global = 1;
+    route.grh.dgid = peer.gid;
+    route.grh.sgid_index = port_.gid_index;
+    route.grh.hop_limit = kHopLimit;
+    route.grh.traffic_class = options_.traffic_class;
+    return route;
 }
 
-bool QueuePair::completed(const ibv_wc &completion) {
-    const RequestId id = RequestId::of(completion.wr_id);
-    if (id.kind != RequestKind::marker)
-        return ledger_.completed(completion.wr_id, completion.status == IBV_WC_SUCCESS);
-    if (id.generation != (generation_ & 0xffffff) || !failed_) return false;
-    flushed_ = true;
-    ledger_.flushed();
-    return true;
+// ---- posting
+
+// A driver that names none of the list has taken as much as it may have.
+uint32_t QueuePair::count_taken(Chain &chain, const ibv_send_wr *refused) {
+    uint32_t taken = 0;
+    for (const ibv_send_wr &request : chain.requests()) {
+        if (&request == refused) return taken;
+        ++taken;
+    }
+    return taken;
 }
 
-// Requests are flushed in their order: behind the marker nothing is under way.
+Posted QueuePair::post(Chain &chain, uint64_t cookie) {
+    Posted out;
+    if (state_ != State::connected) {
+        out.admitted = Admitted::degraded;
+        return out;
+    }
+    const uint32_t size = chain.size();
+    out.admitted = ledger_.reserve(size);
+    if (out.admitted != Admitted::granted) return out;
+    RequestId id{RequestId::Kind::send, number_, ledger_.next()};
+    for (ibv_send_wr &request : chain.requests()) {
+        request.wr_id = encode(id);
+        ++id.sequence;
+    }
+    ibv_send_wr *refused = nullptr;
+    const int result = ibv_post_send(pair_, chain.requests().data(), &refused);
+    if (result == 0) {
+        out.taken = size;
+        ledger_.posted(cookie);
+        return out;
+    }
+    out.why = verbs_failure(verbs_errno(result), Text(port_.name) + ": requests are not taken");
+    out.taken = count_taken(chain, refused);
+    ledger_.refused(cookie, out.taken);
+    if (out.taken > 0)
+        out.why.status = XFER_EDEGRADED;
+    else if (out.why.native == ENOMEM && ledger_.outstanding() > 0)
+        out.why.status = XFER_EAGAIN;
+    else
+        out.why.status = XFER_EIO;
+    return out;
+}
+
+// ---- completions
+
+// The status is looked at before anything else: of an error, little else is defined.
+void QueuePair::on_completion(const RequestId &id, const ibv_wc &completion) {
+    if (id.kind == RequestId::Kind::drain) return finish_drain();
+    const bool succeeded = completion.status == IBV_WC_SUCCESS;
+    const bool is_known =
+        succeeded ? ledger_.completed(id.sequence) : ledger_.failed(id.sequence, completion.status);
+    if (!is_known) return;  // told twice
+    if (!succeeded && state_ == State::connected && !std::exchange(told_error_, true))
+        sink_.on_error(*this, completion_failure(completion.status, port_.name));
+    tell_ended();
+    if (state_ == State::failed && !drain_posted_ && ledger_.outstanding() == 0) finish_drain();
+}
+
+void QueuePair::tell_ended() {
+    while (const auto end = ledger_.pop_ended())
+        sink_.on_chain_ended(*this, *end);
+}
+
+// ---- ending
+
 void QueuePair::fail() {
-    if (failed_ || !pair_) return;
-    failed_ = true;
+    if (state_ == State::failed || !pair_) return;
+    const bool was_connected = std::exchange(state_, State::failed) == State::connected;
+    ledger_.degrade();
     ibv_qp_attr attributes{};
     attributes.qp_state = IBV_QPS_ERR;
-    // One that can't be moved, as its device is gone, has to be destroyed.
-    if (modify(attributes, 0, "ERR").status == XFER_OK) post_marker();
+    const bool in_error = modify(attributes, 0, "failed").status == XFER_OK;
+    if (ledger_.outstanding() == 0) return finish_drain();
+    if (in_error && was_connected) drain_posted_ = post_drain();
 }
 
-void QueuePair::post_marker() {
-    ibv_send_wr marker{}, *bad = nullptr;
-    marker.wr_id = RequestId{RequestKind::marker, generation_, 0}.word();
-    marker.opcode = IBV_WR_RDMA_WRITE;
-    marker.send_flags = IBV_SEND_SIGNALED;
-    ibv_post_send(pair_, &marker, &bad);  // refused: destroy() ends what is left
+// Signaled, behind all others, in the slot that is kept for it. Of orphans nothing else may tell
+// that they are over. Where it is refused, the chains have to tell by themselves.
+bool QueuePair::post_drain() {
+    ibv_send_wr last{}, *refused = nullptr;
+    last.wr_id = encode(RequestId{RequestId::Kind::drain, number_, ledger_.next()});
+    last.opcode = IBV_WR_RDMA_WRITE;  // of no bytes
+    last.send_flags = IBV_SEND_SIGNALED;
+    return ibv_post_send(pair_, &last, &refused) == 0;
+}
+
+void QueuePair::finish_drain() {
+    if (std::exchange(drained_, true)) return;
+    ledger_.drained();
+    tell_ended();
+    sink_.on_drained(*this);
 }
 
 Failure QueuePair::destroy() {
+    XFER_CHECK(state_ == State::failed || ledger_.outstanding() == 0);
     if (!pair_) return {};
-    const int result = verbs_.destroy_qp(pair_);
-    if (result)
-        return verbs_failure(verbs_errno(result),
-                             Text(port_.name) + ": a queue pair can't be destroyed");
+    if (const int result = verbs_.destroy_qp(pair_)) {
+        Failure failure = verbs_failure(verbs_errno(result),
+                                        Text(port_.name) + ": the queue pair is not destroyed");
+        if (failure.native == EBUSY) failure.status = XFER_EBUSY;
+        return failure;
+    }
     pair_ = nullptr;
-    failed_ = flushed_ = true;
-    ledger_.flushed();
+    state_ = State::failed;
+    detach();
+    drained_ = true;
+    ledger_.drained();
+    tell_ended();
     return {};
+}
+
+void QueuePair::detach() {
+    if (const uint32_t number = std::exchange(number_, 0)) completions_.detach(number);
+    completions_.release(std::exchange(reserved_, 0));
+}
+
+QueuePair::~QueuePair() {
+    if (pair_) verbs_.destroy_qp(pair_);
+    detach();
 }
 
 }  // namespace xfer::rdma

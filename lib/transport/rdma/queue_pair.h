@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// A reliable connected queue pair of one port, with the ledger of its send queue. It lives once:
-// made, connected, and after a fault moved to ERR, flushed and destroyed; never reset and used
-// again, which leaves some adapters dead. Thread: one at a time.
+// A reliable connected queue pair of a port, with the ledger of its send queue. It is connected
+// once, and never reset to be used again: after an error, or when a post list was taken in part, it
+// goes to ERR, is drained, and is destroyed; another takes its place. (lib/design/0057)
+//
+//     create → parameters() to the peer, connect(peer's) → post()... → fail() → on_drained() →
+//     destroy()
 #pragma once
+
+#include <infiniband/verbs.h>
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 
 #include "transport/rdma/chain.h"
+#include "transport/rdma/completion_queue.h"
 #include "transport/rdma/ledger.h"
 #include "transport/rdma/parameters.h"
 #include "transport/rdma/port.h"
@@ -17,76 +22,127 @@
 
 namespace xfer::rdma {
 
-// What is asked for; a device may grant less of the inline bytes, and more of all else.
+// What is asked for; what is granted may be less, or more.
 struct QueuePairOptions {
-    uint32_t requests = 256;  // of the send queue
-    uint32_t pieces = 16;     // scatter/gather elements of a request
+    uint32_t send_requests = 128;
+    uint32_t send_pieces = 16;  // scatter/gather elements of a request
     uint32_t inline_bytes = 220;
-    // An end that does not answer is given up after about (retries + 1) × 4.096 us × 2^timeout.
-    uint8_t timeout = 14, retries = 6;  // 7 retries would be for ever
+    uint8_t ack_timeout = 14;   // 4.096 us × 2^this, until a packet is sent again; 1 to 31
+    uint8_t retries = 6;        // of a packet; 7 is taken as 6, as some devices then never give up
+    uint8_t rnr_retries = 6;    // as above, where the peer has no receive
+    uint8_t service_level = 0;  // on InfiniBand
+    uint8_t traffic_class = 0;  // on RoCE
 };
 
-class QueuePair {
+// What one post list may be, and what the queue pair has.
+struct QueuePairCaps {
+    uint32_t send_requests = 0;  // of chains, all together; one more is kept for drains
+    uint32_t send_pieces = 0;
+    uint32_t inline_bytes = 0;
+    uint32_t granted_requests = 0;  // as the device said
+    uint8_t reads_out = 0;          // 0 until it is connected, and then if there can be none
+    ibv_mtu mtu = IBV_MTU_256;      // likewise
+};
+
+class QueuePair;
+// On the loop's thread. The queue pair is not destroyed inside of these.
+class QueuePairSink {
 public:
-    // In the state INIT. `queue`: of the port's device, with room for completions() more.
-    // `generation` tells its completions from those of others on that queue; `sequence_number` is
-    // random. May throw. The failure leaves nothing.
-    static Result<std::unique_ptr<QueuePair>> make(const Verbs &verbs, const Port &port,
-                                                   ibv_cq *queue, const QueuePairOptions &options,
-                                                   uint32_t generation, uint32_t sequence_number);
-    // Best after destroy(), whose failure nobody hears then.
+    // Each chain of which anything was posted, once, in order. post() may be called inside.
+    virtual void on_chain_ended(QueuePair &pair, const ChainEnd &end) = 0;
+    // A completion told an error; the queue pair takes nothing more, and is to be failed.
+    virtual void on_error(QueuePair &pair, const Failure &why) = 0;
+    // After fail(): every request has ended, and the adapter touches none of their memory.
+    virtual void on_drained(QueuePair &pair) = 0;
+
+protected:
+    ~QueuePairSink() = default;
+};
+
+// How a post list was taken.
+struct Posted {
+    // full, too_large, degraded: nothing was posted. granted: it went to the adapter, and `why`
+    // tells whether that took all of it.
+    Admitted admitted = Admitted::granted;
+    // Of the requests; the others never will be. More than 0: the chain ends by on_chain_ended().
+    // Where the driver did not say, all count as taken, and the chain may even end as done.
+    uint32_t taken = 0;
+    // Of ibv_post_send, if it is not XFER_OK. With nothing taken, the queue pair is as it was:
+    // XFER_EAGAIN if completions that are to come may help, else XFER_EIO. With some of it taken,
+    // XFER_EDEGRADED: the queue pair is to be failed.
+    Failure why;
+};
+
+// Thread: the loop's.
+class QueuePair final : CompletionSink {
+public:
+    // In INIT. Nothing is left of one that fails. Everything but the port outlives it. Random
+    // numbers are those of wire/proof.h.
+    static Result<std::unique_ptr<QueuePair>> create(const Verbs &verbs, const Port &port,
+                                                     CompletionQueue &completions,
+                                                     const QueuePairOptions &options,
+                                                     QueuePairSink &sink);
+    // Destroys it, if destroy() did not; then nothing is told. What the adapter refuses to destroy
+    // is left to the end of its device.
     ~QueuePair();
     QueuePair(const QueuePair &) = delete;
     QueuePair &operator=(const QueuePair &) = delete;
 
-    const ibv_qp *handle() const { return pair_; }  // as events of the device name it
-    QueuePairParameters parameters() const;         // for the other end
-    // As granted: of a chain, which is at most as long as the queue.
-    const ChainLimits &limits() const { return limits_; }
-    uint32_t completions() const { return ledger_.capacity() + 1; }
-
-    // To RTR and RTS, once. From then on the other end may reach what is registered here.
-    Failure connect(const QueuePairParameters &other);
-    uint8_t reads_out() const { return reads_out_; }
-
+    QueuePairParameters parameters() const;
+    const QueuePairCaps &caps() const { return caps_; }
     const Ledger &ledger() const { return ledger_; }
-    uint64_t next_id() const { return ledger_.id(); }  // that the next chain is built with
-    // All of the chain, or nothing unless it is reserved. A device that takes a part of it degrades
-    // the queue: fail() is next.
-    Ledger::Verdict post(Chain &chain, void *user);
+    // For the events of the device, that name it so.
+    ibv_qp *handle() const { return pair_; }
 
-    // False: it is of no request of this queue pair. Of a completion with an error only the number
-    // and the status are looked at.
-    bool completed(const ibv_wc &completion);
-    std::optional<Ledger::Chain> pop_done() { return ledger_.pop_done(); }
-    std::optional<Ledger::Chain> pop_failed() { return ledger_.pop_failed(); }
+    // To RTR and RTS. One that fails can only be destroyed.
+    Failure connect(const QueuePairParameters &peer);
 
-    // To ERR: nothing more is sent, and what was posted is flushed. Once all of it has been, which
-    // flushed() says, or it is destroyed, the chains that are left end as failed.
+    // Posts the chain, which is not empty: all of it or, where there are no slots for that,
+    // nothing. Its wr_ids are set here. Degraded unless it is connected.
+    Posted post(Chain &chain, uint64_t cookie);
+
+    // To ERR: what is posted is flushed, and on_drained() told, perhaps inside. Where an adapter
+    // does not do so, the owner does not wait for ever, and destroys. Again: nothing.
     void fail();
-    bool flushed() const { return flushed_; }
-    // The device touches no memory by it any more. What it could not destroy, as the failure says,
-    // is tried again by the next call.
+    bool is_drained() const { return drained_; }
+
+    // When its ledger is empty, or after fail(). Chains that were not told of end here, as unknown,
+    // by on_chain_ended(): the adapter touches their memory no more. A failure (XFER_EBUSY: what
+    // refers to it has to end before) leaves it as it was, to be tried again.
     Failure destroy();
 
 private:
-    QueuePair(const Verbs &verbs, const Port &port, ibv_qp *pair, const ibv_qp_cap &granted,
-              const QueuePairOptions &options, uint32_t generation, uint32_t sequence_number);
-    Failure modify(ibv_qp_attr &attributes, int mask, const char *to);
-    Failure to_init();
-    Failure to_receive(const QueuePairParameters &other, const AgreedParameters &agreed);
-    Failure to_send(const AgreedParameters &agreed);
-    void post_marker();
+    enum class State : uint8_t { init, broken, connected, failed };
+
+    QueuePair(const Verbs &verbs, const Port &port, CompletionQueue &completions,
+              const QueuePairOptions &options, QueuePairSink &sink);
+    Failure open();
+    Failure make();
+    Failure initialise();
+    Failure become_ready_to_send();
+    ibv_ah_attr route_to(const QueuePairParameters &peer) const;
+    Failure modify(ibv_qp_attr &attributes, int mask, const char *what);
+    static uint32_t count_taken(Chain &chain, const ibv_send_wr *refused);
+    bool post_drain();
+    void finish_drain();
+    void tell_ended();
+    void detach();
+    void on_completion(const RequestId &id, const ibv_wc &completion) override;
 
     const Verbs &verbs_;
-    const Port &port_;
-    ibv_qp *pair_;
+    const Port port_;
+    CompletionQueue &completions_;
     const QueuePairOptions options_;
-    const uint32_t generation_, sequence_number_;
-    ChainLimits limits_;
-    Ledger ledger_;
-    uint8_t reads_out_ = 0;
-    bool failed_ = false, flushed_ = false;
+    QueuePairSink &sink_;
+    ibv_qp *pair_ = nullptr;
+    QueuePairCaps caps_;
+    uint32_t number_ = 0;    // in the completion queue
+    uint32_t reserved_ = 0;  // there
+    uint32_t psn_ = 0;
+    State state_ = State::init;
+    bool told_error_ = false;
+    bool drain_posted_ = false, drained_ = false;
+    Ledger ledger_{1};
 };
 
 }  // namespace xfer::rdma

@@ -16,11 +16,12 @@ uint64_t chunk_bytes_of(const DeviceLimits &limits, uint64_t length) {
     return limits.region_bytes / kChunkUnit * kChunkUnit;
 }
 
-int verbs_access(uint32_t access) {
+// Of peers' atomics, those that are ones to the CPU as well; the others go by the memory's owner.
+int verbs_access(uint32_t access, const DeviceLimits &limits) {
     int flags = 0;
     if (access & XFER_READ) flags |= IBV_ACCESS_REMOTE_READ;
     if (access & XFER_WRITE) flags |= IBV_ACCESS_REMOTE_WRITE;
-    if (access & XFER_ATOMIC) flags |= IBV_ACCESS_REMOTE_ATOMIC;
+    if ((access & XFER_ATOMIC) && limits.atomics_with_cpu) flags |= IBV_ACCESS_REMOTE_ATOMIC;
     return flags;
 }
 
@@ -49,10 +50,10 @@ Result<Registration> Registration::add(const Verbs &verbs, const Port &port,
     if (!made.chunk_bytes_)
         return Failure{XFER_ETOOBIG, XFER_ORIGIN_VERBS, 0,
                        Text(port.name) + ": the device registers less than a page"};
-    const int remote = verbs_access(range.access);
+    const int remote = verbs_access(range.access, port.limits);
     int error = made.register_all(port.domain, remote | IBV_ACCESS_LOCAL_WRITE);
     // Memory that is mapped for reading alone. What peers write must be writable here as well.
-    if (error == EFAULT && !(remote & ~IBV_ACCESS_REMOTE_READ)) {
+    if (error == EFAULT && !(range.access & ~uint32_t{XFER_READ})) {
         error = made.register_all(port.domain, remote);
         made.writable_ = false;
     }

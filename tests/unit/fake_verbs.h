@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+// Adapters that there is only the table of, stricter than any device. What breaks a rule of verbs
+// is kept as a named violation; what is posted is executed when the test says so.
+//
+//     FakeFabric fabric;
+//     FakeAdapter &near = fabric.add(), &far = fabric.add();
+//     ... create, connect and post by FakeFabric::verbs() and near.port() ...
+//     fabric.run();
+//     CHECK(fabric.report() == "");
+//
+// Thread: any, for everything here; one mutex guards the fabric.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "transport/rdma/port.h"
+#include "transport/rdma/verbs.h"
+
+namespace xfer::rdma {
+
+class FakeAdapter;
+class FakeCompletionQueue;
+class FakeQueuePair;
+struct FakeCompletion;
+struct FakeRequest;
+
+enum class Violation : uint8_t {
+    access_flags,       // of a registration or a queue pair: remote write without local write
+    address,            // of a route: no GID on Ethernet, a hop limit of 0, an unknown index
+    attributes,         // a transition without what it needs, or with what it does not take
+    busy_channel,       // destroyed under its completion queues
+    busy_domain,        // under its regions or queue pairs
+    busy_pair,          // with requests that are neither done nor flushed
+    busy_queue,         // a completion queue under its queue pairs
+    busy_region,        // under a request that is not known to be over, or a bound window
+    capacity,           // more asked at creation than the device has
+    crossed,            // reached a queue pair that belongs to another connection
+    endless,            // retry count 7, or timeout 0: a dead peer is never noticed
+    event_acks,         // more than events were taken
+    inline_length,      // more than granted
+    leaked,             // alive at the end of the fabric
+    lkey,               // does not cover the piece, or does not let it be written
+    misaligned_atomic,  // not to a multiple of 8, or not 8 bytes
+    mtu,                // larger than that of the port or of the other end
+    notify,             // asked of a completion queue without a channel
+    overrun,            // of a completion queue
+    pieces,             // more than granted
+    post_state,         // posted on a queue pair that does not take requests yet
+    reads,              // without credits, or more at once than the other end takes
+    receive_full,       // more receives than granted
+    request,            // an opcode, flag or length that verbs do not have
+    send_full,          // more requests than granted
+    transition,         // from a state that does not lead there
+    unacked,            // a completion queue destroyed with events that are not acknowledged
+    unpolled,           // a queue pair ended with completions that nobody saw
+    use_after_destroy,
+    window,  // bound while it is, beyond its region, or under a key of another
+};
+const char *name_of(Violation violation);
+
+// How devices differ, beyond their limits.
+struct FakePersonality {
+    bool reset_is_final = false;  // in RTS once and RESET then: it completes nothing any more
+    bool reuse_numbers = false;   // queue pair numbers and keys: the lowest free one; else the next
+    bool null_bad_wr = false;     // a failing post does not say which request it did not take
+    bool late_completions = false;  // those of a queue pair that was destroyed stay to be polled
+    bool late_reads = false;  // reads fetch their data as late as the fences behind them permit
+
+    static FakePersonality strict() { return {}; }  // as an mlx5
+    static FakePersonality erdma() { return {.reset_is_final = true}; }
+    static FakePersonality reuses_numbers() { return {.reuse_numbers = true}; }
+};
+
+struct FakeAdapterOptions {
+    std::string name = {};  // empty: fake0, fake1, ...
+    LinkLayer layer = LinkLayer::ethernet;
+    ibv_mtu mtu = IBV_MTU_4096;
+    DeviceLimits limits{.queue_pairs = 1 << 16,
+                        .send_requests = 1 << 13,
+                        .send_pieces = 30,
+                        .read_pieces = 30,
+                        .completions = 1 << 16,
+                        .region_bytes = uint64_t{1} << 40,
+                        .reads_out = 16,
+                        .reads_in = 16};
+    ibv_atomic_cap atomics = IBV_ATOMIC_HCA;  // GLOB: limits.atomics_with_cpu in its port
+    uint32_t inline_bytes = 220;              // granted at most, whatever is asked
+    uint32_t granted_sends = 0;               // of every queue pair, whatever is asked; 0: as asked
+    bool windows = true;                      // of type 2
+    uint64_t message_bytes = uint64_t{1} << 30;  // of a request
+};
+
+// The calls that can be told to fail.
+enum class FakeCall : uint8_t {
+    alloc_pd,
+    reg_mr,  // and its other forms
+    alloc_mw,
+    create_comp_channel,
+    create_cq,
+    create_qp,
+    query_qp,
+    req_notify_cq,
+    post_recv,
+};
+
+// What a cut link loses: with the answers lost, the bytes have landed and nobody knows.
+enum class FakeCut : uint8_t { requests, answers };
+
+struct FakeCounts {  // of objects that are alive, without those of FakeAdapter::port()
+    size_t domains = 0, regions = 0, windows = 0, channels = 0, queues = 0, pairs = 0;
+    bool operator==(const FakeCounts &) const = default;
+};
+
+// What was posted since the start, by ibv_post_send.
+struct FakePosts {
+    uint64_t calls = 0, requests = 0, signaled = 0;
+};
+
+class FakeFabric {
+public:
+    explicit FakeFabric(FakePersonality personality = FakePersonality::strict());
+    // Prints violations that nobody took, and aborts.
+    ~FakeFabric();
+    FakeFabric(const FakeFabric &) = delete;
+    FakeFabric &operator=(const FakeFabric &) = delete;
+
+    // Lives as long as the fabric.
+    FakeAdapter &add(FakeAdapterOptions options = {});
+    // The enumeration of devices is not in it (null).
+    static const Verbs &verbs();
+
+    // Executes, or flushes, one request of a queue pair, in turns. False: none can be.
+    bool step();
+    bool step(ibv_qp *pair);
+    // All that can be; how many it were.
+    size_t run();
+    // Executes what is posted before the post returns.
+    void run_on_post(bool on);
+
+    // Completions stay with their queue pair until released, in order there.
+    void hold_completions(bool hold);  // false: releases all
+    bool release_send(ibv_qp *pair);   // false: none is held
+    bool release_receive(ibv_qp *pair);
+    size_t held(ibv_qp *pair);
+
+    // The k-th request from now (from 1) that is executed, of `pair` or (null) of all, ends so.
+    void fail_request(ibv_qp *pair, unsigned k, ibv_wc_status status);
+    // The k-th call from now (from 1) returns `error`. One plan for each call; 0 takes it back.
+    void fail_call(FakeCall call, unsigned k, int error);
+    void fail_modify(ibv_qp_state to, unsigned k, int error);
+    // The k-th ibv_post_send from now takes `taken` of its requests and returns `error`.
+    void fail_post(unsigned k, unsigned taken, int error);
+
+    void cut(FakeAdapter &one, FakeAdapter &other, FakeCut cut = FakeCut::requests);
+    void mend(FakeAdapter &one, FakeAdapter &other);
+
+    // The violations so far, one a line; "" if there are none.
+    std::string report();
+    // Whether there was such a one; forgets all of its kind.
+    bool took(Violation violation);
+    // That kind is not kept.
+    void allow(Violation violation);
+
+    FakeCounts live();
+    FakePosts posts();
+    std::vector<ibv_qp *> pairs();
+
+private:
+    friend class FakeAdapter;
+    friend class FakeExecution;
+    friend struct FakeTable;
+
+    struct Plan {
+        unsigned after = 0;  // calls; 0: none
+        int error = 0;
+        unsigned taken = 0;
+    };
+    struct RequestPlan {
+        FakeQueuePair *pair;
+        unsigned after;
+        ibv_wc_status status;
+    };
+    using Link = std::pair<const FakeAdapter *, const FakeAdapter *>;
+
+    static Link link(const FakeAdapter *one, const FakeAdapter *other);
+    static bool fires(Plan &plan);
+    bool fails(FakeCall call);  // with errno set
+    void violate(Violation violation, std::string what);
+    template <typename T>
+    bool alive(const T *object);
+
+    // All of these with the mutex held.
+    bool step_next();
+    size_t run_all();
+    ibv_wc_status planned_status(FakeQueuePair &pair);
+    void complete(FakeQueuePair &pair, bool receive, const FakeCompletion &completion);
+    void deliver(const FakeCompletion &completion);
+    bool release(FakeQueuePair &pair, bool receive);
+    void enter_error(FakeQueuePair &pair, ibv_event_type event);
+    std::string join_violations() const;
+
+    std::mutex mutex_;
+    const FakePersonality personality_;
+    std::vector<std::unique_ptr<FakeAdapter>> adapters_;
+    std::vector<FakeQueuePair *> pairs_;  // alive
+    size_t turn_ = 0;
+    bool run_on_post_ = false, hold_ = false;
+    std::map<FakeCall, Plan> call_plans_;
+    std::map<ibv_qp_state, Plan> modify_plans_;
+    Plan post_plan_;
+    std::vector<RequestPlan> request_plans_;
+    std::map<Link, FakeCut> cuts_;
+    std::set<Violation> allowed_;
+    std::vector<std::pair<Violation, std::string>> violations_;
+    FakePosts posts_;
+};
+
+class FakeAdapter {
+public:
+    FakeAdapter(FakeFabric &fabric, FakeAdapterOptions options, unsigned index);
+    ~FakeAdapter();
+    FakeAdapter(const FakeAdapter &) = delete;
+    FakeAdapter &operator=(const FakeAdapter &) = delete;
+
+    // With a protection domain that lives as long as the adapter.
+    Port port();
+    ibv_context *context();
+    // Memory that reg_dmabuf_mr finds by the descriptor; without any it is not supported.
+    void offer_dmabuf(int fd, void *memory, size_t length);
+
+    // Events of the device, port, completion queues and queue pairs, as kept for the test.
+    void raise_async(const ibv_async_event &event);
+    std::vector<ibv_async_event> take_async();
+
+private:
+    friend class FakeExecution;
+    friend class FakeFabric;
+    friend struct FakeTable;
+    struct Objects;
+
+    FakeFabric &fabric_;
+    const FakeAdapterOptions options_;
+    const std::unique_ptr<Objects> objects_;
+    PortAddress address_;
+    std::vector<ibv_async_event> events_;
+    std::map<int, std::pair<void *, size_t>> dmabufs_;
+};
+
+}  // namespace xfer::rdma
