@@ -18,12 +18,15 @@ const char *name_of(Violation violation) {
         "address",
         "attributes",
         "busy_channel",
+        "busy_context",
         "busy_domain",
         "busy_pair",
         "busy_queue",
         "busy_region",
         "capacity",
+        "context",
         "crossed",
+        "device_list",
         "endless",
         "event_acks",
         "inline_length",
@@ -49,17 +52,24 @@ const char *name_of(Violation violation) {
     return kNames[static_cast<size_t>(violation)];
 }
 
-FakeFabric::FakeFabric(FakePersonality personality) : personality_(personality) {}
+FakeFabric::FakeFabric(FakePersonality personality) : personality_(personality) {
+    enlist();
+}
 
 // A test that fails by an exception has said what is wrong.
 FakeFabric::~FakeFabric() {
+    delist();
     const FakeCounts left = live();
     if (!(left == FakeCounts{}))
         violate(Violation::leaked,
-                std::to_string(left.domains) + " domains, " + std::to_string(left.regions) +
-                    " regions, " + std::to_string(left.windows) + " windows, " +
-                    std::to_string(left.channels) + " channels, " + std::to_string(left.queues) +
-                    " completion queues, " + std::to_string(left.pairs) + " queue pairs");
+                std::to_string(left.lists) + " lists, " + std::to_string(left.contexts) +
+                    " openings, " + std::to_string(left.domains) + " domains, " +
+                    std::to_string(left.regions) + " regions, " + std::to_string(left.windows) +
+                    " windows, " + std::to_string(left.channels) + " channels, " +
+                    std::to_string(left.queues) + " completion queues, " +
+                    std::to_string(left.pairs) + " queue pairs");
+    if (async_unacked_ > 0)
+        violate(Violation::unacked, std::to_string(async_unacked_) + " async events");
     if (violations_.empty() || std::uncaught_exceptions() > 0) return;
     std::fprintf(stderr, "violations of verbs that no test asked for:\n%s",
                  join_violations().c_str());
@@ -77,6 +87,7 @@ FakeAdapter &FakeFabric::add(FakeAdapterOptions options) {
 void FakeFabric::run_on_post(bool on) {
     const std::lock_guard lock(mutex_);
     run_on_post_ = on;
+    if (on) run_all();
 }
 
 void FakeFabric::fail_request(ibv_qp *pair, unsigned k, ibv_wc_status status) {
@@ -153,8 +164,10 @@ void FakeFabric::allow(Violation violation) {
 FakeCounts FakeFabric::live() {
     const std::lock_guard lock(mutex_);
     FakeCounts counts;
+    counts.lists = lists_.size();
     for (const auto &adapter : adapters_) {
         const FakeAdapter::Objects &objects = *adapter->objects_;
+        counts.contexts += objects.contexts.live();
         counts.domains += objects.domains.live();
         counts.regions += objects.regions.live();
         counts.windows += objects.windows.live();
@@ -179,27 +192,14 @@ FakeAdapter::FakeAdapter(FakeFabric &fabric, FakeAdapterOptions options, unsigne
     : fabric_(fabric),
       options_(std::move(options)),
       objects_(std::make_unique<Objects>(fabric.personality_.reuse_numbers)) {
-    ibv_device &device = objects_->device;
+    FakeDeviceHandle &device = objects_->device;
+    device.adapter = this;
     std::snprintf(device.name, sizeof device.name, "%s", options_.name.c_str());
     device.node_type = IBV_NODE_CA;
     device.transport_type = IBV_TRANSPORT_IB;
 
-    // abi_compat is not that of extended operations: the inline functions of the header then find
-    // only these.
-    FakeContext &context = objects_->context;
-    context.device = &device;
-    context.adapter = this;
-    context.cmd_fd = context.async_fd = -1;
-    context.num_comp_vectors = 1;
-    context.ops.poll_cq = FakeTable::poll_cq;
-    context.ops.req_notify_cq = FakeTable::req_notify_cq;
-    context.ops.post_send = FakeTable::post_send;
-    context.ops.post_recv = FakeTable::post_recv;
-    if (options_.windows) {
-        context.ops.alloc_mw = FakeTable::alloc_mw;
-        context.ops.dealloc_mw = FakeTable::dealloc_mw;
-    }
-    objects_->own_domain.context = &context;
+    set_up(objects_->context);
+    objects_->own_domain.context = &objects_->context;
 
     address_.layer = options_.layer;
     address_.mtu = options_.mtu;
@@ -210,6 +210,22 @@ FakeAdapter::FakeAdapter(FakeFabric &fabric, FakeAdapterOptions options, unsigne
 }
 
 FakeAdapter::~FakeAdapter() = default;
+
+// abi_compat is not that of extended operations: the inline functions of the header then find only
+// these.
+void FakeAdapter::set_up(FakeContext &context) {
+    context.device = &objects_->device;
+    context.adapter = this;
+    context.cmd_fd = context.async_fd = -1;
+    context.num_comp_vectors = 1;
+    context.ops.poll_cq = FakeTable::poll_cq;
+    context.ops.req_notify_cq = FakeTable::req_notify_cq;
+    context.ops.post_send = FakeTable::post_send;
+    context.ops.post_recv = FakeTable::post_recv;
+    if (!options_.windows) return;
+    context.ops.alloc_mw = FakeTable::alloc_mw;
+    context.ops.dealloc_mw = FakeTable::dealloc_mw;
+}
 
 ibv_context *FakeAdapter::context() {
     return &objects_->context;
@@ -231,16 +247,6 @@ Port FakeAdapter::port() {
     port.bits_per_second = uint64_t{400'000'000'000};
     port.message_bytes = options_.message_bytes;
     return port;
-}
-
-void FakeAdapter::raise_async(const ibv_async_event &event) {
-    const std::lock_guard lock(fabric_.mutex_);
-    events_.push_back(event);
-}
-
-std::vector<ibv_async_event> FakeAdapter::take_async() {
-    const std::lock_guard lock(fabric_.mutex_);
-    return std::exchange(events_, {});
 }
 
 }  // namespace xfer::rdma

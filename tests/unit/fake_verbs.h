@@ -26,6 +26,7 @@
 namespace xfer::rdma {
 
 class FakeAdapter;
+struct FakeContext;
 class FakeCompletionQueue;
 class FakeQueuePair;
 struct FakeCompletion;
@@ -36,12 +37,15 @@ enum class Violation : uint8_t {
     address,            // of a route: no GID on Ethernet, a hop limit of 0, an unknown index
     attributes,         // a transition without what it needs, or with what it does not take
     busy_channel,       // destroyed under its completion queues
+    busy_context,       // closed under its domains, channels or queues
     busy_domain,        // under its regions or queue pairs
     busy_pair,          // with requests that are neither done nor flushed
     busy_queue,         // a completion queue under its queue pairs
     busy_region,        // under a request that is not known to be over, or a bound window
     capacity,           // more asked at creation than the device has
+    context,            // together with what was made in another opening of the device
     crossed,            // reached a queue pair that belongs to another connection
+    device_list,        // freed twice, or a device of it opened afterwards
     endless,            // retry count 7, or timeout 0: a dead peer is never noticed
     event_acks,         // more than events were taken
     inline_length,      // more than granted
@@ -58,7 +62,7 @@ enum class Violation : uint8_t {
     request,            // an opcode, flag or length that verbs do not have
     send_full,          // more requests than granted
     transition,         // from a state that does not lead there
-    unacked,            // a completion queue destroyed with events that are not acknowledged
+    unacked,            // a queue or fabric ended with events that were not acknowledged
     unpolled,           // a queue pair ended with completions that nobody saw
     use_after_destroy,
     window,  // bound while it is, beyond its region, or under a key of another
@@ -99,6 +103,10 @@ struct FakeAdapterOptions {
 
 // The calls that can be told to fail.
 enum class FakeCall : uint8_t {
+    get_device_list,
+    open_device,
+    query_device,
+    query_port,
     alloc_pd,
     reg_mr,  // and its other forms
     alloc_mw,
@@ -114,6 +122,7 @@ enum class FakeCall : uint8_t {
 enum class FakeCut : uint8_t { requests, answers };
 
 struct FakeCounts {  // of objects that are alive, without those of FakeAdapter::port()
+    size_t lists = 0, contexts = 0;
     size_t domains = 0, regions = 0, windows = 0, channels = 0, queues = 0, pairs = 0;
     bool operator==(const FakeCounts &) const = default;
 };
@@ -133,7 +142,8 @@ public:
 
     // Lives as long as the fabric.
     FakeAdapter &add(FakeAdapterOptions options = {});
-    // The enumeration of devices is not in it (null).
+    // Its devices are the adapters of the fabric that lives: ENOSYS while there are several. Each
+    // opening has its own objects, which can't be used with those of another.
     static const Verbs &verbs();
 
     // Executes, or flushes, one request of a queue pair, in turns. False: none can be.
@@ -141,7 +151,8 @@ public:
     bool step(ibv_qp *pair);
     // All that can be; how many it were.
     size_t run();
-    // Executes what is posted before the post returns.
+    // Executes what is posted before the post returns, and what waited for a state before the call
+    // that brings it: nobody has to run it.
     void run_on_post(bool on);
 
     // Completions stay with their queue pair until released, in order there.
@@ -189,6 +200,9 @@ private:
     };
     using Link = std::pair<const FakeAdapter *, const FakeAdapter *>;
 
+    void enlist();
+    void delist();
+    static FakeFabric *only();  // null: none lives, or several
     static Link link(const FakeAdapter *one, const FakeAdapter *other);
     static bool fires(Plan &plan);
     bool fails(FakeCall call);  // with errno set
@@ -204,11 +218,14 @@ private:
     void deliver(const FakeCompletion &completion);
     bool release(FakeQueuePair &pair, bool receive);
     void enter_error(FakeQueuePair &pair, ibv_event_type event);
+    void tell(FakeAdapter &adapter, const ibv_async_event &event, ibv_context *opening);
     std::string join_violations() const;
 
     std::mutex mutex_;
     const FakePersonality personality_;
     std::vector<std::unique_ptr<FakeAdapter>> adapters_;
+    std::vector<std::unique_ptr<std::vector<ibv_device *>>> lists_;  // of devices, each null behind
+    size_t async_unacked_ = 0;
     std::vector<FakeQueuePair *> pairs_;  // alive
     size_t turn_ = 0;
     bool run_on_post_ = false, hold_ = false;
@@ -235,7 +252,8 @@ public:
     // Memory that reg_dmabuf_mr finds by the descriptor; without any it is not supported.
     void offer_dmabuf(int fd, void *memory, size_t length);
 
-    // Events of the device, port, completion queues and queue pairs, as kept for the test.
+    // Events of the device, port, completion queues and queue pairs. Each is told to whoever has
+    // the device open, or made the queue that fails by itself; and kept for the test.
     void raise_async(const ibv_async_event &event);
     std::vector<ibv_async_event> take_async();
 
@@ -244,6 +262,7 @@ private:
     friend class FakeFabric;
     friend struct FakeTable;
     struct Objects;
+    void set_up(FakeContext &context);
 
     FakeFabric &fabric_;
     const FakeAdapterOptions options_;

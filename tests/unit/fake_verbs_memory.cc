@@ -43,9 +43,12 @@ const FakeRegion *FakeAdapter::Objects::local(const ibv_pd *domain, const ibv_sg
 ibv_pd *FakeTable::alloc_pd(ibv_context *context) {
     FakeAdapter &adapter = adapter_of(context);
     const std::lock_guard lock(adapter.fabric_.mutex_);
+    auto &opening = *static_cast<FakeContext *>(context);
+    if (!adapter.fabric_.alive(&opening)) return refuse<ibv_pd>(EINVAL);
     if (adapter.fabric_.fails(FakeCall::alloc_pd)) return nullptr;
     FakeDomain &domain = adapter.objects_->domains.add();
     domain.context = context;
+    ++opening.users;
     return &domain;
 }
 
@@ -59,6 +62,7 @@ int FakeTable::dealloc_pd(ibv_pd *handle) {
                                 std::to_string(domain.users) + " regions and queue pairs are left");
         return EBUSY;
     }
+    --static_cast<FakeContext *>(domain.context)->users;
     adapter.objects_->domains.bury(domain);
     return 0;
 }

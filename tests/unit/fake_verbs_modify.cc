@@ -183,7 +183,10 @@ int FakeTable::modify_qp(ibv_qp *handle, ibv_qp_attr *attributes, int mask) {
     if (mask & IBV_QP_RQ_PSN) pair.receive_psn = attributes->rq_psn;
     if (mask & IBV_QP_SQ_PSN) pair.send_psn = attributes->sq_psn;
     if (to == IBV_QPS_RTS) pair.was_ready = true;
-    if (to != IBV_QPS_RESET) return 0;
+    if (to != IBV_QPS_RESET) {
+        if (fabric.run_on_post_) fabric.run_all();
+        return 0;
+    }
     if (pair.has_open_requests())
         fabric.violate(Violation::busy_pair, "reset with requests that are not over");
     forget_completions(fabric, pair);

@@ -10,6 +10,10 @@
 
 namespace xfer::rdma {
 
+// Descriptors that count events.
+void add_event(int fd);
+bool drop_event(int fd);  // false: there was none
+
 // Objects of one kind, the dead ones too.
 template <typename T>
 class FakePool {
@@ -98,6 +102,7 @@ public:
     bool overrun = false;
     Armed armed = Armed::no;
     size_t users = 0;  // a queue pair counts for each of its sides
+    size_t async_unacked = 0;
     uint64_t events_taken = 0, events_acked = 0;
     std::deque<FakeCompletion> entries;
 
@@ -146,6 +151,7 @@ public:
     bool all_signaled = false;
     bool was_ready = false;  // in RTS once
     bool mute = false;       // completes nothing any more
+    size_t async_unacked = 0;
     // What it is in; ibv_qp::state is what it was told, and knows nothing of failures.
     ibv_qp_state phase = IBV_QPS_RESET;
     ibv_qp_cap cap{};
@@ -173,8 +179,16 @@ private:
     std::vector<FakeRequest> slots_;
 };
 
+struct FakeDeviceHandle : ibv_device {
+    FakeAdapter *adapter = nullptr;
+};
+
+// An opening of an adapter.
 struct FakeContext : ibv_context {
-    FakeAdapter *adapter;
+    bool is_alive = true;
+    FakeAdapter *adapter = nullptr;
+    size_t users = 0;  // domains, channels and completion queues
+    std::deque<ibv_async_event> events;
 };
 
 inline FakeAdapter &adapter_of(ibv_context *context) {
@@ -184,9 +198,11 @@ inline FakeAdapter &adapter_of(ibv_context *context) {
 struct FakeAdapter::Objects {
     explicit Objects(bool reuse) : pair_numbers(reuse), key_numbers(reuse) {}
 
-    ibv_device device{};
-    FakeContext context{};
+    FakeDeviceHandle device{};
+    FakeContext context{};  // of port()
     FakeDomain own_domain;  // of port()
+    FakePool<FakeContext> contexts;
+    std::vector<FakeContext *> opened;
     FakePool<FakeDomain> domains;
     FakePool<FakeRegion> regions;
     FakePool<FakeWindow> windows;
@@ -205,6 +221,20 @@ struct FakeAdapter::Objects {
 
 // The entries of ibv_context_ops and of Verbs.
 struct FakeTable {
+    static ibv_device **get_device_list(int *count);
+    static void free_device_list(ibv_device **list);
+    static const char *get_device_name(ibv_device *device);
+    static ibv_context *open_device(ibv_device *device);
+    static int close_device(ibv_context *context);
+    static int query_device(ibv_context *context, ibv_device_attr *out);
+    static int query_device_ex(ibv_context *context, ibv_device_attr_ex *out);
+    static int query_port(ibv_context *context, uint8_t port, ibv_port_attr *out);
+    static int query_gid_ex(ibv_context *context, uint32_t port, uint32_t index, ibv_gid_entry *out,
+                            uint32_t flags, size_t entry_size);
+    static int query_pkey(ibv_context *context, uint8_t port, int index, __be16 *out);
+    static int get_async_event(ibv_context *context, ibv_async_event *out);
+    static void ack_async_event(ibv_async_event *event);
+
     static ibv_pd *alloc_pd(ibv_context *context);
     static int dealloc_pd(ibv_pd *domain);
     static ibv_mr *reg_mr(ibv_pd *domain, void *address, size_t length, int access);
@@ -240,6 +270,8 @@ struct FakeTable {
     static bool grants(FakeAdapter &adapter, const ibv_qp_init_attr &attributes);
     static bool may_modify(FakeAdapter &adapter, const FakeQueuePair &pair,
                            const ibv_qp_attr &attributes, int mask);
+    static void forget_events(FakeFabric &fabric, ibv_context *context, const void *queue,
+                              size_t unacked);
     static void count_polled(const FakeCompletion &completion);
     static void forget_completions(FakeFabric &fabric, FakeQueuePair &pair);
     static int check_send(FakeQueuePair &pair, const ibv_send_wr &request);

@@ -38,6 +38,12 @@ ibv_qp *FakeTable::create_qp(ibv_pd *handle, ibv_qp_init_attr *attributes) {
         errno = EINVAL;
         return nullptr;
     }
+    for (const ibv_cq *queue : {attributes->send_cq, attributes->recv_cq})
+        if (queue && queue->context != handle->context) {
+            fabric.violate(Violation::context, "a queue pair and its completion queue");
+            errno = EINVAL;
+            return nullptr;
+        }
     if (fabric.fails(FakeCall::create_qp) || !grants(adapter, *attributes)) return nullptr;
 
     const FakeAdapterOptions &options = adapter.options_;
@@ -121,6 +127,7 @@ int FakeTable::destroy_qp(ibv_qp *handle) {
                        "destroyed with " + std::to_string(pair.posted - pair.reported) +
                            " sends and " + std::to_string(pair.receives.size()) + " receives");
     forget_completions(fabric, pair);
+    forget_events(fabric, pair.context, &pair, pair.async_unacked);
     for (ibv_cq *queue : {pair.send_cq, pair.recv_cq})
         --static_cast<FakeCompletionQueue *>(queue)->users;
     --static_cast<FakeDomain *>(pair.pd)->users;
@@ -144,31 +151,7 @@ void FakeFabric::enter_error(FakeQueuePair &pair, ibv_event_type event) {
     ibv_async_event told{};
     told.event_type = event;
     told.element.qp = &pair;
-    adapter_of(pair.context).events_.push_back(told);
-}
-
-const Verbs &FakeFabric::verbs() {
-    static const Verbs table = [] {
-        Verbs verbs{};
-        verbs.alloc_pd = FakeTable::alloc_pd;
-        verbs.dealloc_pd = FakeTable::dealloc_pd;
-        verbs.reg_mr = FakeTable::reg_mr;
-        verbs.reg_mr_iova2 = FakeTable::reg_mr_iova2;
-        verbs.reg_dmabuf_mr = FakeTable::reg_dmabuf_mr;
-        verbs.dereg_mr = FakeTable::dereg_mr;
-        verbs.create_comp_channel = FakeTable::create_comp_channel;
-        verbs.destroy_comp_channel = FakeTable::destroy_comp_channel;
-        verbs.create_cq = FakeTable::create_cq;
-        verbs.destroy_cq = FakeTable::destroy_cq;
-        verbs.get_cq_event = FakeTable::get_cq_event;
-        verbs.ack_cq_events = FakeTable::ack_cq_events;
-        verbs.create_qp = FakeTable::create_qp;
-        verbs.modify_qp = FakeTable::modify_qp;
-        verbs.query_qp = FakeTable::query_qp;
-        verbs.destroy_qp = FakeTable::destroy_qp;
-        return verbs;
-    }();
-    return table;
+    tell(adapter_of(pair.context), told, pair.context);
 }
 
 }  // namespace xfer::rdma

@@ -10,32 +10,30 @@
 #include "fake_verbs_objects.h"
 
 namespace xfer::rdma {
-namespace {
 
-// The descriptor counts the events of the channel.
 void add_event(int fd) {
     const uint64_t one = 1;
     [[maybe_unused]] const ssize_t written = ::write(fd, &one, sizeof one);
 }
 
-// False: there was none.
 bool drop_event(int fd) {
     pollfd readable{fd, POLLIN, 0};
     uint64_t one;
     return ::poll(&readable, 1, 0) == 1 && ::read(fd, &one, sizeof one) == sizeof one;
 }
 
-}  // namespace
-
 ibv_comp_channel *FakeTable::create_comp_channel(ibv_context *context) {
     FakeAdapter &adapter = adapter_of(context);
     const std::lock_guard lock(adapter.fabric_.mutex_);
+    auto &opening = *static_cast<FakeContext *>(context);
+    if (!adapter.fabric_.alive(&opening)) return nullptr;
     if (adapter.fabric_.fails(FakeCall::create_comp_channel)) return nullptr;
     const int fd = ::eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC);
     if (fd < 0) return nullptr;
     FakeChannel &channel = adapter.objects_->channels.add();
     channel.context = context;
     channel.fd = fd;
+    ++opening.users;
     return &channel;
 }
 
@@ -50,6 +48,7 @@ int FakeTable::destroy_comp_channel(ibv_comp_channel *handle) {
         return EBUSY;
     }
     ::close(channel.fd);
+    --static_cast<FakeContext *>(channel.context)->users;
     adapter.objects_->channels.bury(channel);
     return 0;
 }
@@ -59,6 +58,13 @@ ibv_cq *FakeTable::create_cq(ibv_context *context, int entries, void *user,
     FakeAdapter &adapter = adapter_of(context);
     FakeFabric &fabric = adapter.fabric_;
     const std::lock_guard lock(fabric.mutex_);
+    auto &opening = *static_cast<FakeContext *>(context);
+    if (!fabric.alive(&opening)) return nullptr;
+    if (channel && channel->context != context) {
+        fabric.violate(Violation::context, "a completion queue and its channel");
+        errno = EINVAL;
+        return nullptr;
+    }
     if (fabric.fails(FakeCall::create_cq)) return nullptr;
     const auto most = static_cast<int>(adapter.options_.limits.completions);
     if (entries < 1 || entries > most || vector < 0 || vector >= context->num_comp_vectors) {
@@ -72,6 +78,7 @@ ibv_cq *FakeTable::create_cq(ibv_context *context, int entries, void *user,
     queue.channel = channel;
     queue.cq_context = user;
     queue.cqe = entries;
+    ++opening.users;
     if (channel && fabric.alive(static_cast<FakeChannel *>(channel))) ++channel->refcnt;
     return &queue;
 }
@@ -94,7 +101,9 @@ int FakeTable::destroy_cq(ibv_cq *handle) {
             drop_event(channel.fd);
         --channel.refcnt;
     }
+    forget_events(fabric, queue.context, &queue, queue.async_unacked);
     queue.entries.clear();
+    --static_cast<FakeContext *>(queue.context)->users;
     adapter.objects_->queues.bury(queue);
     return 0;
 }
@@ -187,7 +196,7 @@ void FakeFabric::deliver(const FakeCompletion &completion) {
         ibv_async_event event{};
         event.event_type = IBV_EVENT_CQ_ERR;
         event.element.cq = &queue;
-        adapter.events_.push_back(event);
+        tell(adapter, event, queue.context);
         for (FakeQueuePair *user : pairs_)
             if (user->send_cq == &queue || user->recv_cq == &queue)
                 enter_error(*user, IBV_EVENT_QP_FATAL);

@@ -26,7 +26,10 @@ inline std::unique_ptr<OwnLoop> make_loop() {
 struct End final : QueuePairSink, CompletionQueueSink, LocalKeys {
     End(FakeAdapter &adapter, OwnLoop &on, const Verbs &table = FakeFabric::verbs(),
         uint32_t completions = 256)
-        : verbs(table), port(adapter.port()), loop(on), bytes(8192) {
+        : End(adapter.port(), on, table, completions) {}
+    End(const Port &of, OwnLoop &on, const Verbs &table = FakeFabric::verbs(),
+        uint32_t completions = 256)
+        : verbs(table), port(of), loop(on), bytes(8192) {
         region =
             verbs.reg_mr(port.domain, bytes.data(), bytes.size(),
                          IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);

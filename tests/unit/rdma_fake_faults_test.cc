@@ -625,6 +625,17 @@ TEST_CASE("what is left alive, or was broken unseen, ends the program") {
         return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     };
     CHECK(killed_by([](FakeAdapter &adapter) { verbs.alloc_pd(adapter.context()); }) == SIGABRT);
+    CHECK(killed_by([](FakeAdapter &) { verbs.get_device_list(nullptr); }) == SIGABRT);
+    CHECK(killed_by([](FakeAdapter &adapter) {
+              ibv_device **list = verbs.get_device_list(nullptr);
+              ibv_context *context = verbs.open_device(list[0]);
+              verbs.free_device_list(list);
+              ibv_async_event event{};
+              event.event_type = IBV_EVENT_PORT_ERR;
+              adapter.raise_async(event);
+              verbs.get_async_event(context, &event);
+              verbs.close_device(context);
+          }) == SIGABRT);
     CHECK(killed_by([](FakeAdapter &adapter) {
               FakeEnd end(adapter);
               ibv_req_notify_cq(end.queue, 0);

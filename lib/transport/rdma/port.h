@@ -23,6 +23,7 @@ struct DeviceLimits {
             reads_in = 0;           // RDMA reads and atomics under way, as initiator, as target
     bool atomics_with_cpu = false;  // IBV_ATOMIC_GLOB: one with those of the processor
     bool on_demand_paging = false;
+    bool operator==(const DeviceLimits &) const = default;
 };
 
 // Where a queue pair of this port is found by another: by LID on InfiniBand, by GID on Ethernet.
