@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// A thread for calls that would block its loop, as those that pin pages. The first job starts it;
+// jobs run one at a time, in the order in which they were given in. Thread: the loop's, but for
+// Job::run().
+#pragma once
+
+#include <unistd.h>
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "loop/loop.h"
+#include "util/fd.h"
+#include "util/list.h"
+#include "util/status.h"
+
+namespace xfer {
+
+class Worker final : WatchSink, Task {
+public:
+    // Its user's, who keeps it until it has ended or was dropped.
+    class Job : public ListNode<Worker> {
+    public:
+        virtual void run() noexcept = 0;  // on the worker's thread
+        // On the loop's, afterwards, and never from inside submit(); it may give in any job.
+        // XFER_OK: it has run; else it has not, as there is no thread, and why.
+        virtual void done(Status status) = 0;
+
+    protected:
+        ~Job() = default;
+
+    private:
+        friend class Worker;
+        enum class State : uint8_t { idle, queued, running, over };
+        State state_ = State::idle;
+        Status status_ = XFER_OK;
+    };
+
+    explicit Worker(Loop &loop) : loop_(loop) {}
+    // Waits for the job that runs. Those that have not begun never will, and nobody is told of any.
+    // Not inside done(). In the child of a fork, where there is no such thread, it is forgotten.
+    ~Worker();
+    Worker(const Worker &) = delete;
+    Worker &operator=(const Worker &) = delete;
+
+    void submit(Job &job);  // needs no memory once the thread is there
+    // True: it had not begun, never will, and nobody is told. False: done() follows.
+    bool revoke(Job &job);
+    // As revoke(), but waits for it where it runs; it is not told then, either. One that is not
+    // under way is left alone.
+    void drop(Job &job);
+
+private:
+    using Jobs = List<Job, Worker>;
+
+    Status start();
+    Status start_thread();
+    void work();
+    void on_ready(uint32_t readiness) override;
+    void run() override;
+    void tell();
+
+    Loop &loop_;
+    const pid_t pid_ = ::getpid();
+    Fd bell_;  // rung by the thread
+    std::unique_ptr<Watch> watch_;
+    std::thread thread_;
+
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    Jobs queued_, over_;
+    bool stopping_ = false;
+};
+
+}  // namespace xfer
