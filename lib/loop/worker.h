@@ -4,12 +4,12 @@
 // Job::run().
 #pragma once
 
+#include <pthread.h>
 #include <unistd.h>
 
 #include <condition_variable>
 #include <memory>
 #include <mutex>
-#include <thread>
 
 #include "loop/loop.h"
 #include "util/fd.h"
@@ -57,16 +57,19 @@ private:
 
     Status start();
     Status start_thread();
+    static void *work_for(void *self);
     void work();
     void on_ready(uint32_t readiness) override;
     void run() override;
     void tell();
+    void ring() const;
 
     Loop &loop_;
     const pid_t pid_ = ::getpid();
     Fd bell_;  // rung by the thread
     std::unique_ptr<Watch> watch_;
-    std::thread thread_;
+    pthread_t thread_{};
+    bool started_ = false;
 
     std::mutex mutex_;
     std::condition_variable changed_;

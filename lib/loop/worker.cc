@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "loop/worker.h"
+
+#include <sys/eventfd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <new>
+
+namespace xfer {
+
+// What the thread of the parent held or waited for at the fork can't be taken apart here.
+Worker::~Worker() {
+    watch_.reset();
+    if (::getpid() != pid_) {
+        new (&mutex_) std::mutex;
+        new (&changed_) std::condition_variable;
+        started_ = false;
+    }
+    {
+        const std::lock_guard lock(mutex_);
+        stopping_ = true;
+    }
+    changed_.notify_all();
+    if (started_) ::pthread_join(thread_, nullptr);
+    for (Jobs *jobs : {&queued_, &over_})
+        while (Job *job = jobs->pop_front())
+            job->state_ = Job::State::idle;
+}
+
+// ---- the loop's side
+
+void Worker::submit(Job &job) {
+    const Status status = started_ ? XFER_OK : start();
+    {
+        const std::lock_guard lock(mutex_);
+        job.status_ = status;
+        job.state_ = status == XFER_OK ? Job::State::queued : Job::State::over;
+        (status == XFER_OK ? queued_ : over_).push_back(job);
+    }
+    if (status == XFER_OK)
+        changed_.notify_all();
+    else
+        loop_.defer(*this);
+}
+
+Status Worker::start() {
+    if (!bell_) bell_ = Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (!bell_) return status_of_errno(errno);
+    if (!watch_) watch_ = loop_.watch(bell_.get(), *this, kReadable);
+    return watch_ ? start_thread() : XFER_ENOMEM;
+}
+
+// Signals are the application's, and go to threads of its own.
+Status Worker::start_thread() {
+    sigset_t all, before;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int error = ::pthread_create(&thread_, nullptr, work_for, this);
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    started_ = error == 0;
+    if (started_) return XFER_OK;
+    return error == EAGAIN ? XFER_EAGAIN : XFER_ENOMEM;
+}
+
+bool Worker::revoke(Job &job) {
+    const std::lock_guard lock(mutex_);
+    if (job.state_ != Job::State::queued) return false;
+    job.unlink();
+    job.state_ = Job::State::idle;
+    return true;
+}
+
+void Worker::drop(Job &job) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return job.state_ != Job::State::running; });
+    job.unlink();
+    job.state_ = Job::State::idle;
+}
+
+void Worker::on_ready(uint32_t) {
+    uint64_t rung;
+    [[maybe_unused]] const ssize_t got = ::read(bell_.get(), &rung, sizeof rung);
+    tell();
+}
+
+void Worker::run() {
+    tell();
+}
+
+// What ends from now on rings again.
+void Worker::tell() {
+    Jobs over;
+    {
+        const std::lock_guard lock(mutex_);
+        over.append(over_);
+    }
+    while (Job *job = over.pop_front()) {
+        job->state_ = Job::State::idle;
+        job->done(job->status_);
+    }
+}
+
+// ---- the thread
+
+void *Worker::work_for(void *self) {
+    static_cast<Worker *>(self)->work();
+    return nullptr;
+}
+
+void Worker::work() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+        changed_.wait(lock, [this] { return stopping_ || !queued_.empty(); });
+        if (stopping_) return;
+        Job &job = *queued_.pop_front();
+        job.state_ = Job::State::running;
+        lock.unlock();
+        job.run();
+        lock.lock();
+        job.state_ = Job::State::over;
+        over_.push_back(job);
+        changed_.notify_all();
+        ring();
+    }
+}
+
+void Worker::ring() const {
+    const uint64_t one = 1;
+    while (::write(bell_.get(), &one, sizeof one) < 0 && errno == EINTR)
+        continue;
+}
+
+}  // namespace xfer
