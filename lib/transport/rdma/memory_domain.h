@@ -47,6 +47,7 @@ class MemoryDomain {
 public:
     // Chains that are posted between two ends of regions.
     using Epoch = Era *;
+    static constexpr uint64_t kMaxParts = 16;  // of a region that peers reach: each has a key
 
     // `port`: any of the device. May throw.
     MemoryDomain(const Verbs &verbs, const Port &port, Worker &worker, const Log &log,
@@ -63,8 +64,8 @@ public:
     // that is so from on_released() on, which follows. A region that was not added is none.
     bool remove(RegionId region);
 
-    // For a peer. XFER_EAGAIN: it is being registered now, and is to be asked for again;
-    // XFER_EUNSUPPORTED: it can't be, which was logged; XFER_ENOTFOUND: it was not added. Good
+    // For a peer. XFER_EAGAIN: it is being registered, or has not been added, and is to be asked
+    // for again; XFER_EUNSUPPORTED: it can't be, which was logged, or in more than kMaxParts. Good
     // until remove().
     Result<const Registration *> find(RegionId region);
     // For our own side: what lies there, to be read by the adapter (a put) or written (a get, the
@@ -90,12 +91,13 @@ private:
         bool writable = false;
     };
 
+    LocalKey look_up(uint64_t address, bool writes);
     void begin(Entry &entry);
     void on_registered(Entry &entry, Status status);
-    bool wait_for_eras(Entry &entry);
     void end_eras();
-    void deregister(Entry &entry);
+    void deregister(std::unique_ptr<Entry> entry);
     void on_deregistered(Entry &entry);
+    void release(Entry &entry);
 
     const Verbs &verbs_;
     const Port port_;
