@@ -37,7 +37,16 @@ public:
     virtual void close(const Failure &why) = 0;      // asynchronous, and bounded in time
 };
 
-// What makes such paths on one loop.
+class FabricSink {
+public:
+    // What remove_region() had to wait for has ended. Never from inside a method of the fabric.
+    virtual void on_released(RegionId region) = 0;
+
+protected:
+    ~FabricSink() = default;
+};
+
+// What makes such paths on one loop, over the memory that its adapters know.
 class Fabric {
 public:
     virtual ~Fabric() = default;                // after its last path
@@ -45,6 +54,14 @@ public:
     virtual uint32_t number() const = 0;        // XFER_TRANSPORT_*, which names it on the wire
     // `first`: it is the end that says the first signal, and not yet from inside this call.
     virtual Result<std::unique_ptr<AttachedPath>> open(bool first, AttachedPathSink &sink) = 0;
+
+    virtual void set_sink(FabricSink &sink) = 0;  // before all that follows
+    // A region of this engine's in the host's memory, but for grants: those are never exported. Its
+    // paths may use it on either side, until it is removed. May throw: then it is as never told.
+    virtual void add_region(RegionId region, const ExportedMemory &memory) = 0;
+    // It has ended, and no peer has an export of it any more. True: no key of it works, and no
+    // adapter touches it; else on_released() follows when that is so. What was not added is quiet.
+    virtual bool remove_region(RegionId region) = 0;
 };
 
 }  // namespace xfer

@@ -21,6 +21,13 @@ using MessageId = Id<struct MessageKind>;  // of a message, within its connectio
 using MemoryId = Id<struct MemoryKind>;    // of an allocation that can be mapped, within its engine
 using NotificationId = Id<struct NotificationKind>;  // within its connection and direction
 
+// Marks the ids of grants, so that the owner can tell what was revoked from what never was, without
+// remembering either.
+constexpr uint64_t kGrantBit = 1ull << 62;
+constexpr bool is_grant(RegionId region) {
+    return region.value & kGrantBit;
+}
+
 // What a message is pulled by: a get of "region" kMessageBit | number, generation and key 0.
 constexpr uint64_t kMessageBit = 1ull << 63;
 

@@ -244,6 +244,112 @@ TEST_CASE("a region is closed when nothing of the initiator's writes to it any m
             world.world.run_for(kSecond);
             CHECK(lent.memory == then);
             CHECK(pair.lost_connections() == 0);
+            CHECK(world.net.met["copy, dead key"] == 0);
             if (!falls) CHECK(pair.said(FrameType::withdrawn) == 1);
         }
+}
+
+namespace {
+
+uint64_t id_of(xfer_region_t *region) {
+    xfer_region_info_t info{};
+    REQUIRE(xfer_region_info(region, &info, sizeof info) == XFER_OK);
+    return info.id;
+}
+
+}  // namespace
+
+// Whoever has one, as a peer that does not do what it says.
+TEST_CASE("a region is closed when no key of it works any more") {
+    uint64_t late = 0;
+    for (const uint32_t loops : {1, 3})
+        for (uint64_t seed = 1; seed <= 20; ++seed) {
+            CAPTURE(loops);
+            CAPTURE(seed);
+            World world(seed);
+            world.loops = loops;
+            world.net.release_ns_max = 100 * kNsPerMs;
+            NearPair pair(world, By::adapter);
+            pair.come_near();
+            LentRegion lent(pair);
+            REQUIRE(world.world.run_until([&] { return pair.a->pending == 0; }, kSecond));
+            const uint64_t id = id_of(lent.region);
+            CHECK(lent.owner.process->is_registered(id));
+            lent.owner.on_other = [&](const xfer_event_t &event) {
+                if (event.kind != XFER_EVENT_CLOSED || event.object != lent.region) return;
+                lent.closed = true;
+                CHECK_FALSE(lent.owner.process->is_registered(id));
+            };
+            lent.close();
+            CHECK_FALSE(lent.owner.process->is_registered(id));
+            CHECK(lent.owner.process->is_registered(id_of(lent.owner.region)));
+            CHECK(pair.lost_connections() == 0);
+            late += world.net.met["region, released late"];
+        }
+    CHECK(late > 5);
+}
+
+TEST_CASE("an engine's end tells its regions when no key of them works any more") {
+    uint64_t late = 0;
+    for (const bool closes : {false, true})  // one of them just before
+        for (uint64_t seed = 1; seed <= 20; ++seed) {
+            CAPTURE(closes);
+            CAPTURE(seed);
+            World world(seed);
+            world.loops = 1 + seed % 3;
+            world.net.release_ns_max = 100 * kNsPerMs;
+            NearPair pair(world, By::adapter);
+            pair.come_near();
+            LentRegion lent(pair);
+            REQUIRE(world.world.run_until([&] { return pair.a->pending == 0; }, kSecond));
+            const uint64_t ids[] = {id_of(lent.region), id_of(lent.owner.region)};
+            uint64_t told = 0;
+            lent.owner.on_other = [&](const xfer_event_t &event) {
+                if (event.kind != XFER_EVENT_CLOSED) return;
+                told += event.object == lent.region || event.object == lent.owner.region;
+                if (event.object == lent.region)
+                    CHECK_FALSE(lent.owner.process->is_registered(ids[0]));
+                if (event.object == lent.owner.region)
+                    CHECK_FALSE(lent.owner.process->is_registered(ids[1]));
+            };
+            if (closes) xfer_region_close(lent.region);
+            pair.b->end();
+            CHECK(told == 2);
+            CHECK(pair.b->process->registered.empty());
+            if (!closes) xfer_region_close(lent.region);
+            late += world.net.met["region, released late"];
+        }
+    CHECK(late > 5);
+}
+
+TEST_CASE("an adapter that lacks memory to know of a region does without it") {
+    World world(1);
+    world.net.adapter_lacks_one_in = 1;
+    NearPair pair(world, By::adapter);
+    for (int i = 0; i < 20; ++i)
+        REQUIRE(pair.put(0, 1000) == XFER_OK);
+    move_some(pair);
+    CHECK(pair.copied() == 0);
+    world.net.adapter_lacks_one_in = 0;
+    LentRegion lent(pair);
+    lent.close();
+    CHECK(pair.lost_connections() == 0);
+}
+
+TEST_CASE("a grant is served by its owner") {
+    World world(1);
+    NearPair pair(world, By::adapter);
+    pair.come_near();
+    xfer_grant_options_t part{};
+    part.size = sizeof part;
+    part.access = XFER_WRITE;
+    part.offset = 1000, part.length = 1000;
+    part.lease_ms = XFER_NONE;
+    xfer_ref_t ref{};
+    REQUIRE(xfer_region_grant(pair.b->region, &part, &ref, nullptr) == XFER_OK);
+    const uint64_t before = pair.copied();
+    for (int i = 0; i < 20; ++i)
+        pair.put_to(ref, std::vector<uint8_t>(1000, 5));
+    CHECK(pair.copied() == before);
+    CHECK(pair.b->memory[1999] == 5);
 }

@@ -74,6 +74,9 @@ void Scenario::trouble_copies() {
     net.on_copy = [trouble](CopyStep step, const SimCopyPath &) { return trouble->at(step); };
     auto attach = std::make_shared<AttachTrouble>(world.seed());
     if (attach->random() % 3 == 0) net.detach_ns = attach->random() % (700 * kNsPerMs);
+    if (attach->random() % 3 == 0) net.release_ns_max = 1 + attach->random() % (700 * kNsPerMs);
+    if (attach->random() % 3 == 0) net.register_ns_max = 1 + attach->random() % (700 * kNsPerMs);
+    if (attach->random() % 3 == 0) net.adapter_lacks_one_in = 1 + attach->random() % 5;
     net.on_attach = [attach](AttachStep step, const SimAttachedPath &) { return attach->at(step); };
 }
 

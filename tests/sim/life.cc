@@ -461,6 +461,8 @@ void Life::on_closed(const xfer_event_t &event) {
         return all.model.violated(name() + ": a region is told closed that is not");
     if (!all.model.grants_over(*lent))
         all.model.violated(name() + ": a region is told closed before its grants");
+    if (process->is_registered(lent->id))
+        all.model.violated(name() + ": a region is told closed, and adapters reach it");
     all.model.returned(*lent);
 }
 

@@ -333,6 +333,8 @@ void Scenario::end() {
     };
     if (!settle(ended, kCloseNs) && model.fault.empty())
         model.violated("an engine that was closed does not end");
+    if (net.met["copy, dead key"] && model.fault.empty())
+        model.violated("an honest engine meets a key that works no more");
     nodes_.clear();
     ghosts_.clear();
 }

@@ -123,8 +123,9 @@ bool SimCopyPath::withdrawn(RegionId region) {
 }
 
 bool SimCopyPath::shows(uint64_t stamp) const {
-    return std::any_of(shown_.begin(), shown_.end(),
-                       [&](const auto &at) { return at.second.stamp == stamp; });
+    return std::any_of(shown_.begin(), shown_.end(), [&](const auto &at) {
+        return at.second.stamp == stamp && owner_.is_registered(RegionId{at.first});
+    });
 }
 
 bool SimCopyPath::is_copying(uint64_t stamp) const {
@@ -139,12 +140,13 @@ bool SimCopyPath::is_claimed(uint64_t stamp) const {
 }
 
 bool SimCopyPath::retire(Target target, Status) {
+    if (adapter_) return true;  // its keys work until they are void
     const auto region = target.region();
     const auto at = region ? shown_.find(region->value) : shown_.end();
     if (at == shown_.end()) return true;
     const uint64_t stamp = at->second.stamp;
     shown_.erase(at);
-    if (adapter_ || !is_claimed(stamp)) return true;
+    if (!is_claimed(stamp)) return true;
     leaving_.emplace_back(region->value, stamp);
     look();
     return false;
@@ -247,8 +249,12 @@ bool SimCopyPath::reaches(Copy &copy) const {
     if (!op.import) return false;
     copy.at = static_cast<const Known *>(op.import)->at;
     const auto owner = net_.copy_paths.find(copy.at.path);
-    if (owner == net_.copy_paths.end() || !owner->second->shows(copy.at.stamp)) return false;
+    if (owner == net_.copy_paths.end()) return false;
     if (owner->second->owner_.transport().process->dead) return false;
+    if (!owner->second->shows(copy.at.stamp)) {
+        if (adapter_ && !owner->second->closing_) ++net_.met["copy, dead key"];
+        return false;
+    }
     std::vector<Piece> pieces;
     op.draw(pieces);
     return std::all_of(pieces.begin(), pieces.end(), [&](const Piece &piece) {

@@ -43,6 +43,8 @@ public:
         virtual SimTransport &transport() const = 0;
         virtual uint32_t there() const = 0;       // the number of the other process
         virtual uint64_t generation() const = 0;  // of the connection between the two
+        // Of an adapter: a key of this region of ours works.
+        virtual bool is_registered(RegionId) const { return true; }
         // On its loop, unless it is gone by then.
         virtual void later(uint64_t delay, std::function<void(SimCopyPath &)> call) = 0;
         virtual void on_copies_over(const Failure &why) = 0;  // after close()

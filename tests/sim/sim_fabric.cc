@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim_fabric.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <new>
@@ -20,9 +21,10 @@ AttachFate ask(const SimNet &net, AttachStep step, const SimAttachedPath &path) 
 
 }  // namespace
 
-SimAttachedPath::SimAttachedPath(SimTransport &transport, AttachedPathSink &sink, bool first)
-    : transport_(transport),
-      net_(transport.net),
+SimAttachedPath::SimAttachedPath(SimFabric &fabric, AttachedPathSink &sink, bool first)
+    : fabric_(fabric),
+      transport_(fabric.transport()),
+      net_(transport_.net),
       sink_(sink),
       first_(first),
       self_(std::make_shared<SimAttachedPath *>(this)),
@@ -85,6 +87,18 @@ void SimAttachedPath::be_ready() {
     sink_.on_ready();
 }
 
+// ---- regions
+
+Result<ExportKey> SimAttachedPath::export_region(RegionId region, const ExportedMemory &memory) {
+    if (is_grant(region)) return Failure{XFER_EUNSUPPORTED, 0, 0, "grants are served"};
+    if (!fabric_.registers(region)) return Failure{XFER_EAGAIN, 0, 0, "not registered yet"};
+    return copies_->export_region(region, memory);
+}
+
+bool SimAttachedPath::is_registered(RegionId region) const {
+    return fabric_.is_registered(region);
+}
+
 // ---- its end
 
 void SimAttachedPath::close(const Failure &why) {
@@ -100,7 +114,7 @@ void SimAttachedPath::ended(const Failure &why) {
 }
 
 Result<std::unique_ptr<AttachedPath>> SimFabric::open(bool first, AttachedPathSink &sink) {
-    auto path = std::make_unique<SimAttachedPath>(transport_, sink, first);
+    auto path = std::make_unique<SimAttachedPath>(*this, sink, first);
     switch (ask(transport_.net, AttachStep::open, *path)) {
     case AttachFate::fail:
         return Failure{XFER_EIO, 0, 0, "the adapter has no place"};
@@ -113,6 +127,69 @@ Result<std::unique_ptr<AttachedPath>> SimFabric::open(bool first, AttachedPathSi
     }
     path->give();
     return {std::move(path)};
+}
+
+// ---- what the adapter knows of memory
+
+SimFabric::~SimFabric() {
+    *self_ = nullptr;
+    const auto &registered = transport_.process->registered;
+    XFER_CHECK(std::none_of(registered.begin(), registered.end(),
+                            [this](const auto &at) { return at.first == this; }));
+}
+
+void SimFabric::soon(uint64_t delay, std::function<void(SimFabric &)> call) {
+    transport_.net.world.post(transport_.loop, delay, [self = self_, call = std::move(call)] {
+        if (*self) call(**self);
+    });
+}
+
+void SimFabric::add_region(RegionId region, const ExportedMemory &memory) {
+    XFER_CHECK(!is_grant(region) && memory.base);
+    if (transport_.net.adapter_lacks()) throw std::bad_alloc();
+    XFER_CHECK(regions_.emplace(region.value, State::unused).second);
+}
+
+bool SimFabric::registers(RegionId region) {
+    const auto at = regions_.find(region.value);
+    if (at == regions_.end()) return false;
+    if (at->second == State::unused) {
+        at->second = State::coming;
+        const uint64_t delay = transport_.net.adapter_delay(transport_.net.register_ns_max);
+        if (!delay) on_registered(region);
+        if (delay) soon(delay, [region](SimFabric &self) { self.on_registered(region); });
+    }
+    return at->second == State::registered;
+}
+
+void SimFabric::on_registered(RegionId region) {
+    const auto at = regions_.find(region.value);
+    if (at == regions_.end()) return;
+    at->second = State::registered;
+    transport_.process->registered.emplace(this, region.value);
+}
+
+bool SimFabric::is_registered(RegionId region) const {
+    return transport_.process->registered.count({this, region.value}) != 0;
+}
+
+bool SimFabric::remove_region(RegionId region) {
+    const auto at = regions_.find(region.value);
+    if (at == regions_.end()) return true;
+    const State state = at->second;
+    regions_.erase(at);
+    if (state == State::unused) return true;
+    const uint64_t delay = transport_.net.adapter_delay(transport_.net.release_ns_max);
+    if (!delay) transport_.process->registered.erase({this, region.value});
+    if (!delay) return true;
+    ++transport_.net.met["region, released late"];
+    soon(delay, [region](SimFabric &self) { self.release(region); });
+    return false;
+}
+
+void SimFabric::release(RegionId region) {
+    transport_.process->registered.erase({this, region.value});
+    sink_->on_released(region);
 }
 
 }  // namespace xfer

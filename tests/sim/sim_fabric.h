@@ -3,6 +3,8 @@
 // three signals: offer, answer, done. What moves is SimCopyPath's. Thread: as AttachedPath.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -25,9 +27,11 @@ enum class AttachFate : uint8_t {
     mute,    // it is not sent
 };
 
+class SimFabric;
+
 class SimAttachedPath final : public AttachedPath, SimCopyPath::Owner {
 public:
-    SimAttachedPath(SimTransport &transport, AttachedPathSink &sink, bool first);
+    SimAttachedPath(SimFabric &fabric, AttachedPathSink &sink, bool first);
     ~SimAttachedPath();
     bool first() const { return first_; }
     void give() { given_ = true; }
@@ -45,9 +49,7 @@ public:
     bool cancel(Op &op) override { return copies_->cancel(op); }
     bool retire(Target target, Status why) override { return copies_->retire(target, why); }
     void discard(NotificationId notification) override { copies_->discard(notification); }
-    Result<ExportKey> export_region(RegionId region, const ExportedMemory &memory) override {
-        return copies_->export_region(region, memory);
-    }
+    Result<ExportKey> export_region(RegionId region, const ExportedMemory &memory) override;
     std::unique_ptr<Import> import(ConstBytes key) override { return copies_->import(key); }
     void drop(std::unique_ptr<Import> import) override { copies_->drop(std::move(import)); }
     bool withdrawn(RegionId region) override { return copies_->withdrawn(region); }
@@ -56,6 +58,7 @@ public:
 private:
     // As Owner.
     SimTransport &transport() const override { return transport_; }
+    bool is_registered(RegionId region) const override;
     uint32_t there() const override { return there_; }
     uint64_t generation() const override { return generation_; }
     void later(uint64_t delay, std::function<void(SimCopyPath &)> call) override;
@@ -67,6 +70,7 @@ private:
     void soon(uint64_t delay, std::function<void(SimAttachedPath &)> call);
     void ended(const Failure &why);
 
+    SimFabric &fabric_;
     SimTransport &transport_;
     SimNet &net_;
     AttachedPathSink &sink_;
@@ -83,13 +87,28 @@ private:
 class SimFabric final : public Fabric {
 public:
     SimFabric(SimNet &net, SimLoop &loop, std::shared_ptr<SimProcess> process)
-        : transport_(net, loop, std::move(process)) {}
+        : transport_(net, loop, std::move(process)), self_(std::make_shared<SimFabric *>(this)) {}
+    ~SimFabric() override;
+    SimTransport &transport() { return transport_; }
     std::string_view name() const override { return "adapter"; }
     uint32_t number() const override { return XFER_TRANSPORT_RDMA; }
     Result<std::unique_ptr<AttachedPath>> open(bool first, AttachedPathSink &sink) override;
+    void set_sink(FabricSink &sink) override { sink_ = &sink; }
+    void add_region(RegionId region, const ExportedMemory &memory) override;
+    bool remove_region(RegionId region) override;
+    bool registers(RegionId region);  // false: not yet
+    bool is_registered(RegionId region) const;
 
 private:
+    enum class State : uint8_t { unused, coming, registered };
+    void soon(uint64_t delay, std::function<void(SimFabric &)> call);
+    void on_registered(RegionId region);
+    void release(RegionId region);
+
     SimTransport transport_;
+    const std::shared_ptr<SimFabric *> self_;  // null inside when it is gone
+    FabricSink *sink_ = nullptr;
+    std::map<uint64_t, State> regions_;  // that were added
 };
 
 }  // namespace xfer

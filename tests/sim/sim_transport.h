@@ -5,6 +5,7 @@
 // script or the dice say so.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <memory>
@@ -74,6 +75,12 @@ struct SimProcess {
     explicit SimProcess(uint32_t given) : number(given) {}
     const uint32_t number;
     bool dead = false;
+    // Regions whose keys work, by the adapter (SimFabric) and their number.
+    std::set<std::pair<const void *, uint64_t>> registered;
+    bool is_registered(uint64_t region) const {
+        return std::any_of(registered.begin(), registered.end(),
+                           [=](const auto &at) { return at.second == region; });
+    }
     // When connections went live, by the number of the other process.
     std::map<uint32_t, std::vector<uint64_t>> generations;
 };
@@ -126,6 +133,10 @@ public:
     bool adapters = false;
     std::function<AttachFate(AttachStep, const SimAttachedPath &)> on_attach;
     uint64_t detach_ns = 0;  // until one that is closed has ended
+    // Until a region is registered, when it is first asked for, and until its keys work no more,
+    // when it is removed; each the half of the times at once.
+    uint64_t register_ns_max = 50'000, release_ns_max = 50'000;
+    uint64_t adapter_lacks_one_in = 0;  // a region is added, and memory lacks for it; 0: never
 
     void cut_all();  // every channel breaks; the ends notice one by one
     void cut(uint32_t a, uint32_t b);
@@ -137,6 +148,12 @@ public:
     uint64_t delay() { return delay_min + world.random(delay_max - delay_min + 1); }
     // By dice of its own: who copies nothing has the run that it had before there were copies.
     uint64_t copy_delay() { return copy_dice_() % copy_ns_max; }
+    uint64_t adapter_delay(uint64_t most) {
+        return adapter_dice_() % 2 ? adapter_dice_() % most : 0;
+    }
+    bool adapter_lacks() {
+        return adapter_lacks_one_in && adapter_dice_() % adapter_lacks_one_in == 0;
+    }
     bool chance(uint64_t one_in) { return one_in && world.random(one_in) == 0; }
     const SimWay &way(uint32_t from, uint32_t to) const;
     void note(const std::string &line) {
@@ -160,7 +177,7 @@ public:
     std::function<void(SimTransport &, const std::string &uri, int how)> on_dial;
 
 private:
-    std::mt19937_64 copy_dice_{world.seed()};
+    std::mt19937_64 copy_dice_{world.seed()}, adapter_dice_{world.seed() + 1};
     uint32_t last_process_ = 0;
 };
 

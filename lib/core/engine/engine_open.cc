@@ -65,6 +65,8 @@ void Engine::make_shard(Loop &loop, uint32_t index, OwnLoop *own) {
     shard.transports = seams_.transports ? seams_.transports(seams_.context, loop)
                                          : builtin_transports(loop, log(), options_.transports);
     if (seams_.fabrics) shard.fabrics = seams_.fabrics(seams_.context, loop);
+    for (const auto &fabric : shard.fabrics)
+        fabric->set_sink(shard.regions);
     Terms terms = self_.terms();
     terms.transports.clear();
     for (auto &transport : shard.transports)

@@ -397,6 +397,7 @@ void Shard::close(Peer &peer, const Failure &why) {
 void Shard::check_ended() {
     if (!closing_ || ended_ || !inbound.empty() || !outbox.empty()) return;
     if (!lingering_.empty() || !peers.empty() || !deferred_deletes_.empty()) return;
+    if (!regions.leave_adapters()) return;
     if (!mailbox_.close()) return loop.wake();
     ended_ = true;
     regions.clear();  // they hold the engine, which holds us

@@ -43,18 +43,24 @@ Status Region::check(Dir dir, const Access &asked, std::span<const WirePiece> pi
     return XFER_OK;
 }
 
-// A memory is known by the region that was made of it.
 Status Region::find_export(const Access &asked, ExportedMemory &out) const {
     if (asked.generation != generation || asked.key != key) return XFER_ESTALE;
+    out = exported();
+    return XFER_OK;
+}
+
+// A memory is known by the region that was made of it.
+ExportedMemory Region::exported() const {
+    ExportedMemory out;
     out.base = base;
     out.length = length;
     out.access = access;
     const Region &whole = is_grant() ? *parent : *this;
-    if (!whole.own) return XFER_OK;
+    if (!whole.own) return out;
     out.memory = memory_of({whole.id});
     out.fd = whole.own->fd();
     out.offset = static_cast<uint64_t>(base - whole.base);
-    return XFER_OK;
+    return out;
 }
 
 bool Region::is_there(uint64_t now) {

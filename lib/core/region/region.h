@@ -63,12 +63,11 @@ public:
     Region *region = nullptr;  // counted while this is on its way, or lanes are waited for
     bool comes = false;
     uint32_t lanes = 0;          // of one that goes: those that still send from it
+    bool waits = false;          // of one that goes: for the adapters
+    bool lent = false;           // of one that came: to the loop's adapters
+    uint32_t adapters = 0;       // of one that came: those that have not let go of it yet
     RegionTable::Places places;  // of one that comes
 };
-
-// Marks the ids of grants, so that the owner can tell what was revoked from what never was, without
-// remembering either.
-constexpr uint64_t kGrantBit = 1ull << 62;
 
 class Region final : public Handle,
                      public RefCounted<Region>,
@@ -83,6 +82,7 @@ public:
     Status check(Dir dir, const Access &access, std::span<const WirePiece> pieces,
                  std::vector<iovec> &out) const;
     Status find_export(const Access &access, ExportedMemory &out) const;
+    ExportedMemory exported() const;
     RemoteRegion describe() const;  // what its ref says
     // False: the application has unmapped it. The system is asked once in each turn of a loop.
     bool is_there(uint64_t now);

@@ -1,16 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/region/shard_regions.h"
 
+#include <utility>
+
 #include "core/base/engine_core.h"
 #include "core/base/shard_core.h"
 #include "core/region/registry.h"
+#include "util/memory.h"
 
 namespace xfer {
 
 void ShardRegions::add(Region &region, RegionTable::Places &places) {
     table_.add(region, places);
     if (shard_.index == 0 && region.lease_ms) lease(region);
+    lend(region);
     shard_.region_added(region);
+}
+
+// An adapter that lacks memory to know of it does without: what concerns it goes by requests.
+void ShardRegions::lend(Region &region) {
+    if (region.is_grant() || region.kind != XFER_MEM_HOST || shard_.closing()) return;
+    region.comings[shard_.index].lent = true;
+    for (const auto &fabric : shard_.fabrics)
+        [[maybe_unused]] const bool told =
+            catch_bad_alloc([&] { fabric->add_region({region.id}, region.exported()); });
 }
 
 void ShardRegions::lease(Region &grant) {
@@ -39,7 +52,7 @@ void ShardRegions::remove(Region &region) {
     if (shard_.index == 0) shard_.loop.disarm(region.lease);
     table_.remove(region);
     shard_.region_ended(region);
-    if (region.goings[shard_.index].lanes == 0) quiet(region);
+    if (region.goings[shard_.index].lanes == 0) let_go(region);
 }
 
 void ShardRegions::wait_quiet(Region &region, uint32_t lanes) {
@@ -56,9 +69,45 @@ void ShardRegions::on_quiesced(RegionId id) {
         Region &region = *going.region;
         if (region.id != id.value || --going.lanes) continue;
         going.ListNode<InRetiring>::unlink();
-        quiet(region);
+        let_go(region);
         return region.release();  // may destroy both
     }
+}
+
+// No peer has an export of it any more: honest ones never meet a key that does not work. After this
+// there is none that works, whoever has it.
+void ShardRegions::let_go(Region &region) {
+    if (leave_adapters(region)) return quiet(region);
+    region.goings[shard_.index].waits = true;
+}
+
+// False: on_released follows.
+bool ShardRegions::leave_adapters(Region &region) {
+    RegionChange &coming = region.comings[shard_.index];
+    if (!std::exchange(coming.lent, false)) return coming.adapters == 0;
+    for (const auto &fabric : shard_.fabrics)
+        if (!fabric->remove_region({region.id})) ++coming.adapters;
+    if (coming.adapters == 0) return true;
+    region.retain();
+    releasing_.push_back(coming);
+    return false;
+}
+
+void ShardRegions::on_released(RegionId id) {
+    for (RegionChange &coming : releasing_) {
+        Region &region = *coming.region;
+        if (region.id != id.value || --coming.adapters) continue;
+        coming.ListNode<InRetiring>::unlink();
+        if (region.goings[shard_.index].waits) quiet(region);
+        shard_.loop.defer(shard_);
+        return region.release();  // may destroy both
+    }
+}
+
+bool ShardRegions::leave_adapters() {
+    if (!std::exchange(left_adapters_, true))
+        table_.each([this](Region &region) { leave_adapters(region); });
+    return releasing_.empty();
 }
 
 void ShardRegions::quiet(Region &region) {
