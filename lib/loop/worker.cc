@@ -24,8 +24,8 @@ Worker::~Worker() {
     changed_.notify_all();
     if (started_) ::pthread_join(thread_, nullptr);
     for (Jobs *jobs : {&queued_, &over_})
-        while (Job *job = jobs->pop_front())
-            job->state_ = Job::State::idle;
+        while (jobs->pop_front())
+            continue;
 }
 
 // ---- the loop's side
@@ -67,7 +67,7 @@ bool Worker::revoke(Job &job) {
     const std::lock_guard lock(mutex_);
     if (job.state_ != Job::State::queued) return false;
     job.unlink();
-    job.state_ = Job::State::idle;
+    job.state_ = Job::State::over;
     return true;
 }
 
@@ -75,7 +75,7 @@ void Worker::drop(Job &job) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return job.state_ != Job::State::running; });
     job.unlink();
-    job.state_ = Job::State::idle;
+    job.state_ = Job::State::over;
 }
 
 void Worker::on_ready(uint32_t) {
@@ -95,10 +95,8 @@ void Worker::tell() {
         const std::lock_guard lock(mutex_);
         over.append(over_);
     }
-    while (Job *job = over.pop_front()) {
-        job->state_ = Job::State::idle;
+    while (Job *job = over.pop_front())
         job->done(job->status_);
-    }
 }
 
 // ---- the thread

@@ -33,8 +33,8 @@ public:
 
     private:
         friend class Worker;
-        enum class State : uint8_t { idle, queued, running, over };
-        State state_ = State::idle;
+        enum class State : uint8_t { queued, running, over };
+        State state_ = State::over;
         Status status_ = XFER_OK;
     };
 

@@ -291,9 +291,10 @@ TEST_CASE("a region is closed when no key of it works any more") {
 
 TEST_CASE("an engine's end tells its regions when no key of them works any more") {
     uint64_t late = 0;
-    for (const bool closes : {false, true})  // one of them just before
+    enum class Closes : uint8_t { never, before, meanwhile };
+    for (const Closes closes : {Closes::never, Closes::before, Closes::meanwhile})
         for (uint64_t seed = 1; seed <= 20; ++seed) {
-            CAPTURE(closes);
+            CAPTURE(static_cast<int>(closes));
             CAPTURE(seed);
             World world(seed);
             world.loops = 1 + seed % 3;
@@ -312,11 +313,16 @@ TEST_CASE("an engine's end tells its regions when no key of them works any more"
                 if (event.object == lent.owner.region)
                     CHECK_FALSE(lent.owner.process->is_registered(ids[1]));
             };
-            if (closes) xfer_region_close(lent.region);
+            if (closes == Closes::before) xfer_region_close(lent.region);
+            if (closes == Closes::meanwhile) {
+                REQUIRE(xfer_engine_close(pair.b->engine) == XFER_OK);
+                REQUIRE(world.world.run_until([&] { return pair.a->downs > 0; }, kSecond));
+                xfer_region_close(lent.region);
+            }
             pair.b->end();
             CHECK(told == 2);
             CHECK(pair.b->process->registered.empty());
-            if (!closes) xfer_region_close(lent.region);
+            if (closes == Closes::never) xfer_region_close(lent.region);
             late += world.net.met["region, released late"];
         }
     CHECK(late > 5);

@@ -146,6 +146,8 @@ TEST_CASE("of regions that overlap any serves, and each goes alone") {
     bench.add(1, 0, 1000);
     bench.add(2, 0, 1000);
     bench.add(3, 500, 4000);
+    CHECK(bench.find(10).reach == 0);
+    CHECK(bench.find(700).reach == 0);  // the one that comes is waited for
     const LocalKey first = bench.await(10);
     CHECK(bench.memory.adds == 1);
     CHECK(bench.find(700).lkey == first.lkey);
