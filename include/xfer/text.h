@@ -107,9 +107,9 @@ XFER_API xfer_status_t xfer_engine_option_at(uint32_t index, xfer_option_info_t 
 /* Sets one field, or one flag, of `options`, whose `size` is set. Options are named as the fields of
  * xfer_engine_options_t ("io_threads"), and as the XFER_ENGINE_* flags in lower case ("checksum"). As in the struct, 0
  * is the default. `blob` and `key` are the bytes of the text; keep keys out of command lines, which other users see.
- * No text stands for uv_loop, on_event and on_log, which are of this process, nor yet for rdma, cuda and tls; size,
- * flags, blob_length and key_length follow from the others. Whether a number is in range, xfer_engine_open tells. On an
- * error nothing is changed.
+ * No text stands for uv_loop, on_event and on_log, which are of this process, nor for rdma, cuda and tls, which point
+ * to structs of their own; size, flags, blob_length and key_length follow from the others. Whether a number is in
+ * range, xfer_engine_open tells. On an error nothing is changed.
  * Returns: XFER_OK; XFER_ENOTFOUND if no option has that name; XFER_EINVAL if the text is none of its values, or the
  *          struct is of an earlier version, without that field.
  * Thread: one at a time for one struct.

@@ -3,7 +3,7 @@
  * libxfer moves bytes between the memories of processes, on one host and across hosts.
  *
  * Sections: version, status, engine, region, endpoint, put/get/atomics, batch, messages, cancel, observation. In
- * xfer/text.h: refs as text, names of numbers, engine options by name.
+ * xfer/text.h: refs as text, names of numbers, engine options by name; in xfer/rdma.h: the options of RDMA.
  *
  * Words:
  *   owner          the engine whose region a put, get or atomic is about
@@ -304,8 +304,8 @@ typedef struct xfer_engine_options {
                                  dialed before it dials, so that each pair connects once. Default and XFER_NONE: no
                                  wait. */
     uint32_t reserved[3];
-    const struct xfer_rdma_options *rdma; /* these three are NULL: no version has them yet */
-    const struct xfer_cuda_options *cuda;
+    const struct xfer_rdma_options *rdma; /* see xfer/rdma.h; default: the default of each of its fields */
+    const struct xfer_cuda_options *cuda; /* these two are NULL: no version has them yet */
     const struct xfer_tls_options *tls;
 } xfer_engine_options_t;
 

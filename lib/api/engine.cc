@@ -23,6 +23,11 @@ Failure open_engine(const xfer_engine_options_t *given, xfer_engine_t **engine, 
         return {XFER_EINVAL, 0, 0,
                 "options is NULL: set on_event, or dispatch to XFER_DISPATCH_POLL"};
     if (Failure refused = choose_transports(options); refused.status != XFER_OK) return refused;
+    xfer_rdma_options_t rdma;
+    if (copy_input(options.rdma, rdma, why) != XFER_OK) return why;
+    if (options.rdma) options.rdma = &rdma;
+    if (Failure refused = choose_rdma_devices(options, rdma); refused.status != XFER_OK)
+        return refused;
     auto resolved = resolve_options(options);
     if (!resolved) return resolved.error();
     auto opened = Engine::open(std::move(*resolved));

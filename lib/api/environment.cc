@@ -61,4 +61,14 @@ Failure choose_transports(xfer_engine_options_t &options) {
     return {};
 }
 
+Failure choose_rdma_devices(xfer_engine_options_t &options, xfer_rdma_options_t &rdma) {
+    const char *wanted = environment("XFER_RDMA_DEVICES");
+    if (!wanted || rdma.devices || !has_rdma()) return {};
+    if (Failure why = check_rdma_devices(wanted); why.status != XFER_OK)
+        return {why.status, XFER_ORIGIN_NONE, 0, Text("XFER_RDMA_DEVICES: ") + why.message};
+    rdma.devices = wanted;
+    options.rdma = &rdma;
+    return {};
+}
+
 }  // namespace xfer

@@ -21,9 +21,9 @@ static_assert(kMaxName == XFER_MAX_NAME && kMaxBlob == XFER_MAX_BLOB && kMaxKey 
     { #field, offsetof(type, field), sizeof(type::field) }
 
 constexpr Reserved kEngine[] = {XFER_RESERVED(xfer_engine_options_t, reserved),
-                                {"rdma", offsetof(xfer_engine_options_t, rdma), sizeof(void *)},
                                 {"cuda", offsetof(xfer_engine_options_t, cuda), sizeof(void *)},
                                 {"tls", offsetof(xfer_engine_options_t, tls), sizeof(void *)}};
+constexpr Reserved kRdma[] = {XFER_RESERVED(xfer_rdma_options_t, reserved)};
 constexpr Reserved kRegion[] = {XFER_RESERVED(xfer_region_options_t, reserved)};
 constexpr Reserved kGrant[] = {XFER_RESERVED(xfer_grant_options_t, reserved)};
 constexpr Reserved kEndpoint[] = {XFER_RESERVED(xfer_ep_options_t, reserved)};
@@ -51,6 +51,7 @@ constexpr Shape shape(const char *name, std::span<const Reserved> reserved) {
     }
 
 XFER_SHAPE(xfer_engine_options_t, kEngine)
+XFER_SHAPE(xfer_rdma_options_t, kRdma)
 XFER_SHAPE(xfer_listen_options_t, kListen)
 XFER_SHAPE(xfer_region_options_t, kRegion)
 XFER_SHAPE(xfer_grant_options_t, kGrant)

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "util/status.h"
+#include "xfer/rdma.h"
 
 namespace xfer {
 
@@ -28,6 +29,7 @@ struct Shape {
 };
 
 const Shape &shape_of(const xfer_engine_options_t *);
+const Shape &shape_of(const xfer_rdma_options_t *);
 const Shape &shape_of(const xfer_listen_options_t *);
 const Shape &shape_of(const xfer_region_options_t *);
 const Shape &shape_of(const xfer_grant_options_t *);

@@ -73,7 +73,7 @@ def comment_texts(item):
 
 def type_of(parameter):
     """The name of the type of a parameter or a field, without const and stars."""
-    return re.sub(r"^const ", "", parameter).split(" ")[0]
+    return re.sub(r"^(?:const )?(?:struct (xfer_\w+))?", lambda of: of[1] + "_t" if of[1] else "", parameter).split(" ")[0]
 
 
 def has(struct, other):
@@ -257,7 +257,8 @@ class Reference:
         takers = [one for one in self.names.of(Function) if any(type_of(p) == struct.name for p in one.parameters)]
         some = [one.name for one in takers[:3]] + ["others"] * (len(takers) > 3)
         if struct.name.endswith("_options_t"):
-            return f"options of {both(some)}"
+            holders = [one.name for one in self.names.of(Struct) if has(one, struct)]
+            return f"options of {both(some)}" if some else f"part of {both(holders)}"
         if said and len(takers) != 1:
             return first_sentence(said)
         if not takers:

@@ -8,6 +8,9 @@
 #include "transport/shm/shm.h"
 #include "transport/tcp/tcp.h"
 #include "transport/unix/unix.h"
+#ifdef XFER_WITH_RDMA
+#include "transport/rdma/device_filter.h"
+#endif
 
 namespace xfer {
 namespace {
@@ -66,5 +69,28 @@ bool has_loopback(const std::vector<std::string> &allowed) {
 std::unique_ptr<Channel> builtin_loopback(Loop &loop, const std::vector<std::string> &allowed) {
     return has_loopback(allowed) ? make_loopback_channel(loop) : nullptr;
 }
+
+#ifdef XFER_WITH_RDMA
+
+bool has_rdma() {
+    return true;
+}
+
+Failure check_rdma_devices(std::string_view devices) {
+    const auto filter = rdma::parse_device_filter(devices);
+    return filter ? Failure{} : filter.error();
+}
+
+#else
+
+bool has_rdma() {
+    return false;
+}
+
+Failure check_rdma_devices(std::string_view) {
+    return {};
+}
+
+#endif
 
 }  // namespace xfer

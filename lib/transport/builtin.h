@@ -9,6 +9,7 @@
 
 #include "transport/transport.h"
 #include "util/log.h"
+#include "util/status.h"
 
 namespace xfer {
 
@@ -23,5 +24,10 @@ std::vector<std::unique_ptr<Transport>> builtin_transports(Loop &loop, const Log
 // The path of an engine to itself; null if `allowed` leaves it out.
 bool has_loopback(const std::vector<std::string> &allowed);
 std::unique_ptr<Channel> builtin_loopback(Loop &loop, const std::vector<std::string> &allowed);
+// Whether adapters can be used, if there are any.
+bool has_rdma();
+// XFER_EINVAL with what is wrong in a list of adapters, as xfer/rdma.h has it; without RDMA nothing
+// is. May throw.
+Failure check_rdma_devices(std::string_view devices);
 
 }  // namespace xfer

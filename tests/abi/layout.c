@@ -4,6 +4,7 @@
  * appended, in the place of reserved ones or, for structs that are passed with their size, at the
  * end.
  */
+#include <xfer/rdma.h>
 #include <xfer/text.h>
 #include <xfer/xfer.h>
 
@@ -72,6 +73,16 @@ AT(xfer_engine_options_t, reserved, 164);
 AT(xfer_engine_options_t, rdma, 176);
 AT(xfer_engine_options_t, cuda, 184);
 AT(xfer_engine_options_t, tls, 192);
+
+SIZE(xfer_rdma_options_t, 48);
+AT(xfer_rdma_options_t, size, 0);
+AT(xfer_rdma_options_t, queue_depth, 4);
+AT(xfer_rdma_options_t, devices, 8);
+AT(xfer_rdma_options_t, ack_timeout, 16);
+AT(xfer_rdma_options_t, retries, 20);
+AT(xfer_rdma_options_t, traffic_class, 24);
+AT(xfer_rdma_options_t, service_level, 28);
+AT(xfer_rdma_options_t, reserved, 32);
 
 SIZE(xfer_listen_options_t, 64);
 AT(xfer_listen_options_t, size, 0);

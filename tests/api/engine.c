@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
+#include <xfer/rdma.h>
 #include <xfer/text.h>
 
 #include "fixture.h"
@@ -226,6 +227,62 @@ static void test_transports_of_the_environment(void **state) {
     assert_int_equal(mask, BIT(XFER_TRANSPORT_LOOPBACK) | BIT(XFER_TRANSPORT_UNIX));
 }
 
+#ifdef XFER_WITH_RDMA
+static void assert_described(Host *host, const char *part) {
+    char *json = test_memory(65536);
+    uint64_t needed;
+    assert_status(xfer_engine_describe(host->engine, json, 65536, &needed), XFER_OK);
+    if (!strstr(json, part)) fail_msg("no %s in %s", part, json);
+}
+
+static Host *open_with_devices(const Mode *mode, const char *environment,
+                               const xfer_rdma_options_t *rdma) {
+    xfer_engine_options_t options = host_options(mode);
+    options.rdma = rdma;
+    assert_int_equal(setenv("XFER_RDMA_DEVICES", environment, 1), 0);
+    Host *host = host_open_with(mode, &options);
+    unsetenv("XFER_RDMA_DEVICES");
+    return host;
+}
+
+/* By the environment, where the options leave it; an empty list is one. */
+static void test_devices_of_the_environment(void **state) {
+    const xfer_rdma_options_t open = {.size = sizeof open, .queue_depth = 7};
+    const xfer_rdma_options_t one = {.size = sizeof one, .devices = "mlx5_0:1"};
+    const xfer_rdma_options_t all = {.size = sizeof all, .devices = ""};
+    unsetenv("XFER_RDMA_DEVICES");
+    assert_described(host_open(*state), "\"devices\": \"\"");
+    assert_described(open_with_devices(*state, "^mlx5_3", NULL), "\"devices\": \"^mlx5_3\"");
+    Host *host = open_with_devices(*state, "none", &open);
+    assert_described(host, "\"devices\": \"none\"");
+    assert_described(host, "\"queue_depth\": 7");
+    assert_described(open_with_devices(*state, "none", &one), "\"devices\": \"mlx5_0:1\"");
+    assert_described(open_with_devices(*state, "none", &all), "\"devices\": \"\"");
+}
+
+static void test_rdma_options(void **state) {
+    xfer_rdma_options_t rdma = {.size = sizeof rdma,
+                                .queue_depth = 32768,
+                                .ack_timeout = 31,
+                                .retries = XFER_NONE,
+                                .traffic_class = 255,
+                                .service_level = 15};
+    Host *host = open_with_devices(*state, "", &rdma);
+    assert_described(host, "\"queue_depth\": 32768");
+    assert_described(host, "\"ack_timeout\": 31");
+    assert_described(host, "\"retries\": 0");
+    assert_described(host, "\"traffic_class\": 255");
+    assert_described(host, "\"service_level\": 15");
+    rdma = (xfer_rdma_options_t){.size = sizeof rdma};
+    host = open_with_devices(*state, "", &rdma);
+    assert_described(host, "\"queue_depth\": 128");
+    assert_described(host, "\"ack_timeout\": 14");
+    assert_described(host, "\"retries\": 6");
+    assert_described(host, "\"traffic_class\": 0");
+    assert_described(host, "\"service_level\": 0");
+}
+#endif
+
 /* Where the default is the engine's choice, none can be asked for. */
 static void test_exactly_none(void **state) {
     xfer_engine_options_t options = host_options(*state);
@@ -370,6 +427,10 @@ static const struct CMUnitTest tests[] = {
     EACH_MODE(test_describe),
     ONE_MODE(test_kinds_and_transports),
     ONE_MODE(test_transports_of_the_environment),
+#ifdef XFER_WITH_RDMA
+    ONE_MODE(test_devices_of_the_environment),
+    ONE_MODE(test_rdma_options),
+#endif
     EACH_DISPATCH(test_exactly_none),
 };
 

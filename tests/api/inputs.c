@@ -43,6 +43,11 @@ void scene_open(Scene *scene) {
     scene_open_in(scene, THREAD_MODE);
 }
 
+static void ignore_event(const xfer_event_t *event, uint64_t user) {
+    (void)event;
+    (void)user;
+}
+
 /* ---- the calls ---- */
 
 static xfer_status_t engine_open(Scene *scene, const void *input, xfer_error_t *err) {
@@ -52,6 +57,13 @@ static xfer_status_t engine_open(Scene *scene, const void *input, xfer_error_t *
     xfer_engine_join(engine, XFER_NONE);
     return status;
 }
+#ifdef XFER_WITH_RDMA
+static xfer_status_t engine_open_by_rdma(Scene *scene, const void *input, xfer_error_t *err) {
+    const xfer_engine_options_t options = {
+        .size = sizeof options, .on_event = ignore_event, .rdma = input};
+    return engine_open(scene, &options, err);
+}
+#endif
 static xfer_status_t region_open(Scene *scene, const void *input, xfer_error_t *err) {
     xfer_region_t *region;
     return xfer_region_open(scene->pair.client->engine, input, scene->memory, 64, &region, err);
@@ -142,6 +154,9 @@ static xfer_status_t submit(Scene *scene, const void *input, xfer_error_t *err) 
 const Input inputs[] = {
     {TAKES(xfer_engine_options_t, reserved, xfer_engine_open, engine_open), SAYS},
     {TAKES(xfer_engine_options_t, tls, xfer_engine_open, engine_open), SAYS},
+#ifdef XFER_WITH_RDMA
+    {TAKES(xfer_rdma_options_t, reserved, xfer_engine_open, engine_open_by_rdma), SAYS},
+#endif
     {TAKES(xfer_listen_options_t, reserved1, xfer_engine_listen, listen_at), SAYS,
      FLAGS(xfer_listen_options_t, XFER_LISTEN_INSECURE)},
     {TAKES(xfer_counter_options_t, reserved, xfer_counter_open, counter_open), SAYS},
@@ -181,11 +196,6 @@ const Input inputs[] = {
     {TAKES(xfer_pages_t, reserved, xfer_batch_add_pages, add_pages), SAYS},
 };
 const size_t input_count = sizeof inputs / sizeof inputs[0];
-
-static void ignore_event(const xfer_event_t *event, uint64_t user) {
-    (void)event;
-    (void)user;
-}
 
 size_t fill_needed(Scene *scene, const Input *input, Given *given) {
     static const uint64_t page = 0;

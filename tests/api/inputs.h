@@ -4,6 +4,8 @@
 #ifndef XFER_TESTS_API_INPUTS_H
 #define XFER_TESTS_API_INPUTS_H
 
+#include <xfer/rdma.h>
+
 #include "fixture.h"
 
 /* Two engines that log at debug, and what the calls are given. */

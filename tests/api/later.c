@@ -87,7 +87,7 @@ static void test_unknown_flags(void **state) {
     scene_open(&scene);
     for (size_t i = 0; i < input_count; i++) {
         const Input *input = &inputs[i];
-        const bool engine = strcmp(input->function, "xfer_engine_open") == 0;
+        const bool engine = strcmp(input->name, "xfer_engine_options_t") == 0;
         const size_t at = engine ? offsetof(xfer_engine_options_t, flags) : input->flags_at;
         const uint32_t known = engine ? flags_of_engines() : input->flags;
         if (at == 0) continue;

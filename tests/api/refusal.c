@@ -100,6 +100,51 @@ static void test_engine_options(void **state) {
     assert_has(err.message, "options is NULL");
 }
 
+#ifdef XFER_WITH_RDMA
+static void test_rdma_options(void **state) {
+    (void)state;
+    const struct {
+        xfer_rdma_options_t options;
+        const char *part;
+    } table[] = {
+        {{.devices = "mlx5_0:0"}, ".devices: `mlx5_0:0`: the port is a number from 1 to 255"},
+        {{.devices = "mlx5_0,,"}, ".devices: ``: the name of a device has letters"},
+        {{.devices = "\xff"}, ".devices: "},
+        {{.devices = "none,mlx5_0"}, ".devices: `none`: stands alone"},
+        {{.queue_depth = 32769}, ".queue_depth is more than 32768"},
+        {{.queue_depth = XFER_NONE}, ".queue_depth is more than"},
+        {{.ack_timeout = 32}, ".ack_timeout is more than 31"},
+        {{.ack_timeout = XFER_NONE}, ".ack_timeout is more than 31"},
+        {{.retries = 7}, ".retries is more than 6"},
+        {{.traffic_class = 256}, ".traffic_class is more than 255"},
+        {{.service_level = 16}, ".service_level is more than 15"},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        xfer_rdma_options_t rdma = table[i].options;
+        rdma.size = sizeof rdma;
+        const xfer_engine_options_t options = {
+            .size = sizeof options, .on_event = ignore_event, .rdma = &rdma};
+        xfer_engine_t *engine = NULL;
+        xfer_error_t err;
+        assert_status(xfer_engine_open(&options, &engine, &err), XFER_EINVAL);
+        assert_null(engine);
+        assert_has(err.message, "xfer_rdma_options_t.");
+        assert_has(err.message, table[i].part);
+    }
+}
+#else
+static void test_rdma_options(void **state) {
+    (void)state;
+    const xfer_rdma_options_t rdma = {.size = sizeof rdma};
+    const xfer_engine_options_t options = {
+        .size = sizeof options, .on_event = ignore_event, .rdma = &rdma};
+    xfer_engine_t *engine = NULL;
+    xfer_error_t err;
+    assert_status(xfer_engine_open(&options, &engine, &err), XFER_EUNSUPPORTED);
+    assert_has(err.message, "xfer_engine_options_t.rdma: this build has no RDMA");
+}
+#endif
+
 static void test_regions(void **state) {
     (void)state;
     Scene scene;
@@ -376,15 +421,41 @@ static void test_unknown_transports(void **state) {
     assert_has(err.message, "loopback, tcp, unix, shm");
 }
 
+/* Nor is half a list of adapters; where there can be none, all of it is obeyed. */
+static void test_malformed_devices(void **state) {
+    (void)state;
+    const xfer_engine_options_t options = {.size = sizeof options, .on_event = ignore_event};
+    xfer_engine_t *engine = NULL;
+    xfer_error_t err;
+    char before[64] = "";
+    const char *was = getenv("XFER_RDMA_DEVICES");
+    if (was) snprintf(before, sizeof before, "%s", was);
+    assert_int_equal(setenv("XFER_RDMA_DEVICES", "mlx5_0:1,mlx5_1:one", 1), 0);
+    xfer_status_t status = xfer_engine_open(&options, &engine, &err);
+    if (was)
+        setenv("XFER_RDMA_DEVICES", before, 1);
+    else
+        unsetenv("XFER_RDMA_DEVICES");
+#ifdef XFER_WITH_RDMA
+    assert_status(status, XFER_EINVAL);
+    assert_has(err.message, "XFER_RDMA_DEVICES: `mlx5_1:one`: the port is a number");
+#else
+    assert_status(status, XFER_OK);
+    assert_status(xfer_engine_join(engine, XFER_NONE), XFER_OK);
+#endif
+}
+
 static const struct CMUnitTest tests[] = {
     TEST(test_every_struct),
     TEST(test_engine_options),
+    TEST(test_rdma_options),
     TEST(test_regions),
     TEST(test_names_are_utf8),
     TEST(test_not_logged),
     TEST(test_line_on_stderr),
     TEST(test_unknown_level),
     TEST(test_unknown_transports),
+    TEST(test_malformed_devices),
     MODE_TEST(test_other_refusals, 3, "loop/none"),
     TEST(test_engine_without_size),
 };

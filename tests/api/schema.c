@@ -57,6 +57,14 @@ static const struct Member {
     {'s', "options.advertise[]"},
     {'i', "options.max_connections"},
     {'i', "options.max_operations"},
+#ifdef XFER_WITH_RDMA
+    {'s', "options.rdma.devices"},
+    {'i', "options.rdma.queue_depth"},
+    {'i', "options.rdma.ack_timeout"},
+    {'i', "options.rdma.retries"},
+    {'i', "options.rdma.traffic_class"},
+    {'i', "options.rdma.service_level"},
+#endif
     {'i', "counters.events"},
     {'i', "counters.events_queued"},
     {'i', "counters.queued"},

@@ -10,6 +10,7 @@
 
 #include "require.h"
 #include "wire/ref.h"
+#include "xfer/rdma.h"
 #include "xfer/text.h"
 
 using namespace xfer;
@@ -135,6 +136,7 @@ void try_engine(const unsigned char *data, size_t size, unsigned which) {
     options.key = which & 8 ? behind.bytes.get() : nullptr;
     options.transports = which & 16 ? behind.string() : nullptr;
     options.advertise = which & 32 ? behind.string() : nullptr;
+    options.rdma = nullptr;                                 // see try_rdma
     if (options.io_threads < 64) options.io_threads %= 3;   // more of them tell nothing more
     if (options.spin_us < 1'000'000) options.spin_us %= 2;  // and to wait here tells nothing
     xfer_engine_t *engine = nullptr;
@@ -266,6 +268,27 @@ void try_counter(const unsigned char *data, size_t size, unsigned which) {
     drain(world().engine);
 }
 
+void try_rdma(const unsigned char *data, size_t size, unsigned which) {
+    Given<xfer_rdma_options_t> given(data, size);
+    const Behind behind(data, size);
+    given.fields.devices = which & 1 ? behind.string() : nullptr;
+    xfer_engine_options_t options = {};
+    options.size = sizeof options;
+    options.dispatch = XFER_DISPATCH_POLL;
+    options.io_threads = XFER_NONE;
+    options.transports = "loopback";
+    options.rdma = given.get();
+    xfer_engine_t *engine = nullptr;
+    xfer_error_t err;
+    const xfer_status_t status = xfer_engine_open(&options, &engine, &err);
+    require_sound(status, err);
+    REQUIRE((status == XFER_OK) == (engine != nullptr));
+    if (!engine) return;
+    uint64_t needed = 0;
+    REQUIRE(xfer_engine_describe(engine, nullptr, 0, &needed) == XFER_ENOSPC && needed > 1);
+    REQUIRE(xfer_engine_join(engine, XFER_NONE) == XFER_OK);
+}
+
 // An option by its name: the first line of what follows the struct is the name, the rest its text.
 void try_named(const unsigned char *data, size_t size, unsigned) {
     Given<xfer_engine_options_t> given(data, size);
@@ -294,7 +317,7 @@ void try_named(const unsigned char *data, size_t size, unsigned) {
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
     constexpr void (*kTries[])(const unsigned char *, size_t, unsigned) = {
         try_engine, try_region, try_ep,      try_strided, try_pages,
-        try_batch,  try_listen, try_counter, try_named};
+        try_batch,  try_listen, try_counter, try_named,   try_rdma};
     if (size < 2) return 0;
     kTries[data[0] % std::size(kTries)](data + 2, size - 2, data[1]);
     return 0;

@@ -13,6 +13,7 @@
 #include "wire/frame.h"
 #include "wire/hello.h"
 #include "wire/ref.h"
+#include "xfer/rdma.h"
 
 using namespace xfer;
 
@@ -207,6 +208,14 @@ void add_options(Corpus &corpus) {
     add_sizes(corpus, "named_flag", 8, 0, engine, "checksum\non");
     add_sizes(corpus, "named_hex", 8, 0, engine, "id\n00112233445566778899aAbBcCdDeEfF");
     add_sizes(corpus, "named_text", 8, 0, engine, "advertise\ntcp://10.0.0.1:7000");
+    xfer_rdma_options_t rdma{};
+    rdma.queue_depth = 64;
+    rdma.ack_timeout = 18;
+    rdma.retries = 3;
+    rdma.traffic_class = 104;
+    rdma.service_level = 3;
+    add_sizes(corpus, "rdma", 9, 1, rdma, "mlx5_0:1:3,mlx5_1");
+    add_sizes(corpus, "rdma_except", 9, 1, rdma, "^mlx5_2");
 }
 
 }  // namespace

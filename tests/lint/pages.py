@@ -81,7 +81,8 @@ def link_faults(root, path, text):
 
 def check(root):
     read = lambda path: (Path(root) / path).read_text(encoding="utf-8")
-    constants = constants_of(read("lib/wire/limits.h"), read("lib/core/base/limits.h"))
+    limits = ["lib/wire/limits.h", "lib/core/base/limits.h", "lib/transport/rdma_options.h"]
+    constants = constants_of(*map(read, limits))
     yield from (f"README.md: {fault}" for fault in limit_faults(read("README.md"), constants))
     page = "lib/troubleshooting.md"
     yield from (f"{page}: {fault}" for fault in status_faults(read(page), read("include/xfer/xfer.h")))

@@ -7,6 +7,8 @@
 #include <string>
 
 #include "core/base/limits.h"
+#include "transport/builtin.h"
+#include "xfer/rdma.h"
 
 using namespace xfer;
 
@@ -206,6 +208,56 @@ TEST_CASE("mistakes have a status and a text") {
     }
     CHECK(resolve(set_poll).dispatch == XFER_DISPATCH_POLL);
     CHECK((resolve(set_loop).loop == reinterpret_cast<uv_loop_s *>(loop_memory)));
+}
+
+TEST_CASE("what is said of adapters") {
+    xfer_rdma_options_t rdma{};
+    rdma.size = sizeof rdma;
+    const auto give = [&](Given &o) { o.rdma = &rdma; };
+    if (!has_rdma()) {
+        CHECK(status_of(give) == XFER_EUNSUPPORTED);
+        return;
+    }
+    for (const RdmaOptions &by_default : {resolve(give).rdma, resolve([](Given &) {}).rdma}) {
+        CHECK(by_default.devices.empty());
+        CHECK(by_default.queue_depth == 128);
+        CHECK(by_default.ack_timeout == 14);
+        CHECK(by_default.retries == 6);
+        CHECK(by_default.traffic_class == 0);
+        CHECK(by_default.service_level == 0);
+    }
+    const struct {
+        uint32_t xfer_rdma_options_t::*field;
+        uint32_t last;
+    } rows[] = {{&xfer_rdma_options_t::queue_depth, 32'768},
+                {&xfer_rdma_options_t::ack_timeout, 31},
+                {&xfer_rdma_options_t::retries, 6},
+                {&xfer_rdma_options_t::traffic_class, 255},
+                {&xfer_rdma_options_t::service_level, 15}};
+    for (const auto &[field, last] : rows) {
+        for (const uint32_t past : {last + 1, last + 256, UINT32_MAX - 1}) {
+            CAPTURE(past);
+            rdma.*field = past;
+            CHECK(status_of(give) == XFER_EINVAL);
+        }
+        rdma.*field = last;
+        CHECK(status_of(give) == XFER_OK);
+        rdma.*field = XFER_NONE;
+        CHECK((status_of(give) == XFER_OK) == (field == &xfer_rdma_options_t::retries));
+        rdma.*field = last;
+    }
+    rdma.devices = "mlx5_0,mlx5_1:2:3";
+    const RdmaOptions taken = resolve(give).rdma;
+    CHECK(taken.devices == "mlx5_0,mlx5_1:2:3");
+    CHECK(taken.queue_depth == 32'768);
+    CHECK(taken.ack_timeout == 31);
+    CHECK(taken.retries == 6);
+    CHECK(taken.traffic_class == 255);
+    CHECK(taken.service_level == 15);
+    rdma.retries = XFER_NONE;
+    CHECK(resolve(give).rdma.retries == 0);
+    rdma.devices = "mlx5_0:none";
+    CHECK(status_of(give) == XFER_EINVAL);
 }
 
 TEST_CASE("lists") {

@@ -7,6 +7,7 @@
 #include "transport/builtin.h"
 #include "util/cpus.h"
 #include "util/uri.h"
+#include "xfer/rdma.h"
 
 namespace xfer {
 namespace {
@@ -122,6 +123,28 @@ void take_times(const xfer_engine_options_t &given, Options &options) {
     options.max_operations = or_default(given.max_operations, kDefaultOperations);
 }
 
+Failure take_rdma(const xfer_rdma_options_t &given, RdmaOptions &options) {
+    const auto bad = [](std::string_view field_and_reason) {
+        return Failure{XFER_EINVAL, 0, 0, Text("xfer_rdma_options_t.") + field_and_reason};
+    };
+    options.devices = given.devices ? given.devices : "";
+    if (Failure why = check_rdma_devices(options.devices); why.status != XFER_OK)
+        return bad(Text("devices: ") + why.message);
+    if (given.queue_depth > kMaxQueueDepth)
+        return bad("queue_depth is more than " + std::to_string(kMaxQueueDepth));
+    if (given.ack_timeout > 31) return bad("ack_timeout is more than 31");
+    if (given.retries > 6 && given.retries != XFER_NONE) return bad("retries is more than 6");
+    if (given.traffic_class > UINT8_MAX) return bad("traffic_class is more than 255");
+    if (given.service_level > 15) return bad("service_level is more than 15");
+    if (given.queue_depth) options.queue_depth = given.queue_depth;
+    if (given.ack_timeout) options.ack_timeout = static_cast<uint8_t>(given.ack_timeout);
+    if (given.retries) options.retries = static_cast<uint8_t>(given.retries);
+    if (given.retries == XFER_NONE) options.retries = 0;
+    options.traffic_class = static_cast<uint8_t>(given.traffic_class);
+    options.service_level = static_cast<uint8_t>(given.service_level);
+    return {};
+}
+
 }  // namespace
 
 std::vector<std::string> with_port(std::vector<std::string> addresses, const std::string &port) {
@@ -163,6 +186,10 @@ Result<Options> resolve_options(const xfer_engine_options_t &given) {
     for (auto take : {take_dispatch, take_identity, take_paths})
         if (Status status = take(given, options, why); status != XFER_OK) return wrong(status, why);
     take_times(given, options);
+    if (given.rdma && !has_rdma()) return wrong(XFER_EUNSUPPORTED, "rdma: this build has no RDMA");
+    if (given.rdma)
+        if (Failure refused = take_rdma(*given.rdma, options.rdma); refused.status != XFER_OK)
+            return refused;
     if (options.lanes != XFER_NONE && options.lanes > kMaxLanes)
         return invalid("lanes is more than 16");
     if (options.max_connections > kMaxConnections)

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "loop/spin_limit.h"
+#include "transport/rdma_options.h"
 #include "util/log.h"
 #include "util/status.h"
 #include "util/uri.h"
@@ -44,6 +45,7 @@ struct Options {
     uint32_t yield_ms = 0;  // 0: never
     uint32_t lanes = 1;     // XFER_NONE: none
     uint32_t max_connections = 0, max_operations = 0;
+    RdmaOptions rdma;
 };
 
 // The port that was bound stands for "{port}" in each.
@@ -53,7 +55,7 @@ std::vector<std::string> with_port(std::vector<std::string> addresses, const std
 Failure take_listen_options(const xfer_listen_options_t &given, const Uri &uri,
                             std::vector<std::string> &advertise);
 
-// `given` has been brought to the library's own size before.
+// `given`, and what it points to, has been brought to the library's own size before.
 Result<Options> resolve_options(const xfer_engine_options_t &given);
 
 }  // namespace xfer

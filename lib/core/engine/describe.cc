@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "core/engine/engine.h"
+#include "transport/builtin.h"
 #include "util/json.h"
 
 namespace xfer {
@@ -52,6 +53,17 @@ void write_access(JsonWriter &out, uint32_t access) {
     out.end_array();
 }
 
+void write_rdma_options(JsonWriter &out, const RdmaOptions &options) {
+    out.begin_object("rdma");
+    out.add("devices", options.devices);
+    out.add("queue_depth", options.queue_depth);
+    out.add("ack_timeout", uint32_t{options.ack_timeout});
+    out.add("retries", uint32_t{options.retries});
+    out.add("traffic_class", uint32_t{options.traffic_class});
+    out.add("service_level", uint32_t{options.service_level});
+    out.end_object();
+}
+
 void write_options(JsonWriter &out, const Options &options) {
     constexpr const char *kDispatch[] = {"", "thread", "loop", "poll"};
     out.begin_object("options");
@@ -76,6 +88,7 @@ void write_options(JsonWriter &out, const Options &options) {
     write_texts(out, "advertise", options.advertise);
     out.add("max_connections", options.max_connections);
     out.add("max_operations", options.max_operations);
+    if (has_rdma()) write_rdma_options(out, options.rdma);
     out.end_object();
 }
 

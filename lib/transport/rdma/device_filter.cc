@@ -43,8 +43,7 @@ bool read_number(std::string_view text, uint8_t least, std::optional<uint8_t> &t
 }
 
 Failure bad_part(std::string_view part, const char *why) {
-    return {XFER_EINVAL, XFER_ORIGIN_NONE, 0,
-            Text("RDMA devices: `") + part.substr(0, 64) + "`: " + why};
+    return {XFER_EINVAL, XFER_ORIGIN_NONE, 0, Text("`") + part.substr(0, 64) + "`: " + why};
 }
 
 Result<DeviceFilter::Part> parse_part(std::string_view text, bool except) {
