@@ -287,7 +287,7 @@ typedef struct xfer_engine_options {
     uint64_t blob_length;
     const void *key; /* shared secret of all members, 32 to 256 bytes; default: none */
     uint64_t key_length;
-    const char *transports;   /* comma list of loopback, tcp, unix, shm that restricts; default: all */
+    const char *transports;   /* comma list of loopback, tcp, unix, shm, rdma that restricts; default: all */
     const char *advertise;    /* comma list of URIs that peers should dial; default: the bound addresses */
     uint32_t timeout_ms;      /* deadline of operations that give none; default and XFER_NONE: only the stall limit */
     uint32_t stall_ms;        /* an operation of which no byte moves for this long ends; default 30,000 */

@@ -57,7 +57,7 @@ Failure choose_transports(xfer_engine_options_t &options) {
     if (const std::string unknown = unknown_transport(wanted); !unknown.empty())
         return {XFER_EUNSUPPORTED, XFER_ORIGIN_NONE, 0,
                 fmt::format("XFER_TRANSPORTS: no transport is called \"{}\": this build has {}",
-                            unknown, kBuiltinTransports)};
+                            unknown, builtin_names())};
     return {};
 }
 

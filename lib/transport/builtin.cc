@@ -20,10 +20,13 @@ struct Builtin {
     uint32_t number;
 };
 
-constexpr Builtin kBuiltins[] = {{"loopback", XFER_TRANSPORT_LOOPBACK},
-                                 {"tcp", XFER_TRANSPORT_TCP},
-                                 {"unix", XFER_TRANSPORT_UNIX},
-                                 {"shm", XFER_TRANSPORT_SHM}};
+constexpr Builtin kBuiltins[] = {
+    {"loopback", XFER_TRANSPORT_LOOPBACK}, {"tcp", XFER_TRANSPORT_TCP},
+    {"unix", XFER_TRANSPORT_UNIX},         {"shm", XFER_TRANSPORT_SHM},
+#ifdef XFER_WITH_RDMA
+    {"rdma", XFER_TRANSPORT_RDMA},
+#endif
+};
 
 bool is_builtin(std::string_view name) {
     return std::any_of(std::begin(kBuiltins), std::end(kBuiltins),
@@ -35,6 +38,13 @@ bool allows(const std::vector<std::string> &allowed, std::string_view name) {
 }
 
 }  // namespace
+
+std::string builtin_names() {
+    std::string names;
+    for (const Builtin &builtin : kBuiltins)
+        names.append(names.empty() ? "" : ", ").append(builtin.name);
+    return names;
+}
 
 std::string unknown_transport(std::string_view list) {
     while (!list.empty()) {
@@ -60,6 +70,12 @@ std::vector<std::unique_ptr<Transport>> builtin_transports(
     if (allows(allowed, "shm")) transports.push_back(make_shm(loop, log));
     if (allows(allowed, "unix")) transports.push_back(make_unix(loop, log));
     return transports;
+}
+
+std::vector<std::unique_ptr<Fabric>> builtin_fabrics(Loop &, const Log &,
+                                                     const std::vector<std::string> &,
+                                                     const RdmaOptions &) {
+    return {};  // rdma: not made yet
 }
 
 bool has_loopback(const std::vector<std::string> &allowed) {

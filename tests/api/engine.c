@@ -194,8 +194,14 @@ static void test_kinds_and_transports(void **state) {
         {"shm,tcp", BIT(XFER_TRANSPORT_SHM) | BIT(XFER_TRANSPORT_TCP)},
         {"loopback,tcp,unix,shm", BIT(XFER_TRANSPORT_LOOPBACK) | BIT(XFER_TRANSPORT_TCP) |
                                       BIT(XFER_TRANSPORT_UNIX) | BIT(XFER_TRANSPORT_SHM)},
+#ifdef XFER_WITH_RDMA
+        {"tcp,rdma", BIT(XFER_TRANSPORT_TCP) | BIT(XFER_TRANSPORT_RDMA)},
+        {"", BIT(XFER_TRANSPORT_LOOPBACK) | BIT(XFER_TRANSPORT_TCP) | BIT(XFER_TRANSPORT_UNIX) |
+                 BIT(XFER_TRANSPORT_SHM) | BIT(XFER_TRANSPORT_RDMA)},
+#else
         {"", BIT(XFER_TRANSPORT_LOOPBACK) | BIT(XFER_TRANSPORT_TCP) | BIT(XFER_TRANSPORT_UNIX) |
                  BIT(XFER_TRANSPORT_SHM)},
+#endif
     };
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
         xfer_engine_options_t options = host_options(*state);

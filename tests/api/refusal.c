@@ -418,7 +418,14 @@ static void test_unknown_transports(void **state) {
     assert_status(status, XFER_EUNSUPPORTED);
     assert_has(err.message, "XFER_TRANSPORTS");
     assert_has(err.message, "\"tpc\"");
-    assert_has(err.message, "loopback, tcp, unix, shm");
+#ifdef XFER_WITH_RDMA
+    assert_has(err.message, "this build has loopback, tcp, unix, shm, rdma");
+#else
+    assert_has(err.message, "this build has loopback, tcp, unix, shm");
+    options.transports = "tcp,rdma";
+    assert_status(xfer_engine_open(&options, &engine, &err), XFER_EUNSUPPORTED);
+    assert_has(err.message, "none is called \"rdma\"");
+#endif
 }
 
 /* Nor is half a list of adapters; where there can be none, all of it is obeyed. */

@@ -100,7 +100,7 @@ Status take_paths(const xfer_engine_options_t &given, Options &options, std::str
     if (given.transports)
         if (const std::string unknown = unknown_transport(given.transports); !unknown.empty()) {
             why = "transports: none is called \"" + unknown + "\": this build has ";
-            why += kBuiltinTransports;
+            why += builtin_names();
             return XFER_EUNSUPPORTED;
         }
     options.advertise = split(given.advertise);

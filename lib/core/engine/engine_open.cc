@@ -64,7 +64,9 @@ void Engine::make_shard(Loop &loop, uint32_t index, OwnLoop *own) {
     ShardCore &shard = *shards_.back();
     shard.transports = seams_.transports ? seams_.transports(seams_.context, loop)
                                          : builtin_transports(loop, log(), options_.transports);
-    if (seams_.fabrics) shard.fabrics = seams_.fabrics(seams_.context, loop);
+    shard.fabrics = seams_.fabrics
+                        ? seams_.fabrics(seams_.context, loop)
+                        : builtin_fabrics(loop, log(), options_.transports, options_.rdma);
     for (const auto &fabric : shard.fabrics)
         fabric->set_sink(shard.regions);
     Terms terms = self_.terms();
