@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "transport/one_sided.h"
@@ -13,6 +14,8 @@
 #include "wire/bytes.h"
 
 namespace xfer {
+
+class JsonWriter;
 
 class AttachedPathSink {
 public:
@@ -35,6 +38,7 @@ public:
     virtual ~AttachedPath() = default;  // after on_ended, and not inside a call from it
     virtual void on_signal(ConstBytes message) = 0;  // of the other end, whatever it may say
     virtual void close(const Failure &why) = 0;      // asynchronous, and bounded in time
+    virtual std::string remote() const = 0;  // the other end, as its kind has it; empty: not known
 };
 
 class FabricSink {
@@ -52,6 +56,8 @@ public:
     virtual ~Fabric() = default;                // after its last path
     virtual std::string_view name() const = 0;  // as in the lists of transports
     virtual uint32_t number() const = 0;        // XFER_TRANSPORT_*, which names it on the wire
+    // Members of an object that is open: what it has, and what it can't use.
+    virtual void describe(JsonWriter &out) const = 0;
     // `first`: it is the end that says the first signal, and not yet from inside this call.
     virtual Result<std::unique_ptr<AttachedPath>> open(bool first, AttachedPathSink &sink) = 0;
 

@@ -24,9 +24,9 @@ struct Access {
 };
 
 // How the bytes of an operation moved: as frames, or copied by its initiator within one process,
-// into memory that it has mapped, or by the kernel.
-enum class Moved : uint8_t { frames, process, mapped, kernel };
-constexpr size_t kMovedWays = 4;
+// into memory that it has mapped, by the kernel, or by an adapter.
+enum class Moved : uint8_t { frames, process, mapped, kernel, adapter };
+constexpr size_t kMovedWays = 5;
 
 class Import;
 

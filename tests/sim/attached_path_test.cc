@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A path beside the channels of a connection: how it is opened, what moves by it, and what becomes
 // of operations, connection and path when either end of it fails at any step.
+#include <set>
+
 #include "near_pair.h"
 
 using namespace xfer;
@@ -29,6 +31,25 @@ void until_open(NearPair &pair) {
         pair.world.world.run_for(20 * kNsPerMs);
     }
     CHECK(pair.copied() > before);
+}
+
+// What the engine tells behind that key, up to the end of the first object or array that ends
+// there, without spaces.
+std::string told(Host &host, const std::string &key) {
+    std::string text(100'000, '\0');
+    uint64_t needed = 0;
+    REQUIRE(xfer_engine_describe(host.engine, text.data(), text.size(), &needed) == XFER_OK);
+    std::erase_if(text, [](char c) { return c == ' ' || c == '\n' || c == '\0'; });
+    const size_t at = text.find('"' + key + "\":");
+    if (at == std::string::npos) return "";
+    const size_t begin = at + key.size() + 3;
+    return text.substr(begin, text.find_first_of("]}", begin) + 1 - begin);
+}
+
+std::string path_told(const std::string &state, const std::string &fabric,
+                      const std::string &why_not, const std::string &remote) {
+    return R"({"state":")" + state + R"(","fabric":")" + fabric + R"(","why_not":")" + why_not +
+           R"(","remote":")" + remote + "\"}";
 }
 
 }  // namespace
@@ -67,6 +88,64 @@ TEST_CASE("neighbours that share memory need none") {
     NearPair pair(world, By::copies_and_adapter);
     pair.come_near();
     CHECK(pair.said(FrameType::path_signal) == 0);
+}
+
+TEST_CASE("what it is, and why there is none, is told") {
+    World world(1);
+    NearPair pair(world, By::adapter);
+    CHECK(told(*pair.a, "fabrics") == R"([{"name":"adapter","number":1})");
+    CHECK(told(*pair.b, "attached_path") == path_told("none", "", "nothinghasbeenmovedyet", ""));
+    CHECK(told(*pair.a, "adapter").empty());
+    pair.come_near();
+    CHECK(told(*pair.a, "attached_path") == path_told("open", "adapter", "", "2"));
+    CHECK(told(*pair.b, "attached_path") == path_told("open", "adapter", "", "1"));
+    CHECK(told(*pair.a, "adapter").starts_with(R"({"requests":)"));
+    CHECK(told(*pair.a, "mapped").empty());
+    pair.script = falls_at(CopyStep::begin, 1);
+    pair.put(0, 1);
+    CHECK(told(*pair.a, "attached_path")
+              .starts_with(R"({"state":"none","fabric":"adapter","why_not":")"));
+    CHECK(!told(*pair.a, "attached_path").ends_with(R"("why_not":"","remote":""})"));
+}
+
+TEST_CASE("while it is opened, and while it ends, it is told so") {
+    World world(1);
+    world.net.detach_ns = 100 * kNsPerMs;
+    NearPair pair(world, By::adapter);
+    std::set<std::string> states;
+    for (int round = 1; round <= 2; ++round) {
+        if (round == 2) pair.come_near();
+        if (round == 2) pair.script = falls_at(CopyStep::finish, 3);
+        Burst burst(pair, kOps, kBytes);
+        burst.begin();
+        for (int i = 0; i < 2'000; ++i) {
+            world.world.run_for(kNsPerMs / 10);
+            for (Host *host : {pair.a.get(), pair.b.get()}) {
+                const std::string path = told(*host, "attached_path");
+                states.insert(path.substr(10, path.find('"', 10) - 10));
+            }
+        }
+        REQUIRE(burst.all_end());
+    }
+    for (const char *state : {"none", "opening", "open", "ending"}) {
+        CAPTURE(std::string(state));
+        CHECK(states.erase(state) == 1);
+    }
+    CHECK(states.empty());
+}
+
+TEST_CASE("who has no fabric, alone or like its peer, tells so") {
+    World world(1);
+    NearPair pair(world, By::rings);
+    CHECK(told(*pair.a, "fabrics") == "[]");
+    CHECK(told(*pair.a, "attached_path") == path_told("none", "", "thisenginehasnofabric", ""));
+    world.net.adapters = true;
+    Host late(world, "tcp://10.0.0.3:3");
+    xfer_ep_t *ep = late.open(kB);
+    REQUIRE(late.lookup(ep, 1) == XFER_OK);
+    CHECK(told(late, "attached_path") ==
+          path_told("none", "", "thepeerhasnofabricthatthisenginehas", ""));
+    late.end();
 }
 
 TEST_CASE("a path that falls ends what it had begun, and is opened again") {

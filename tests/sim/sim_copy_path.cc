@@ -225,7 +225,7 @@ void SimCopyPath::begin(uint64_t number) {
     at->begun = true;
     at->region = op.import->region;
     op.sent = true;
-    op.moved = Moved::mapped;
+    op.moved = adapter_ ? Moved::adapter : Moved::mapped;
     name(*at, pieces);
     move(*at, 0, op.bytes / 2);
     owner_.later(net_.copy_delay(), [number](SimCopyPath &path) { path.finish(number); });

@@ -7,6 +7,7 @@
 #include <new>
 
 #include "util/check.h"
+#include "util/json.h"
 
 namespace xfer {
 
@@ -111,6 +112,10 @@ void SimAttachedPath::close(const Failure &why) {
 void SimAttachedPath::ended(const Failure &why) {
     closing_ = told_ = true;
     sink_.on_ended(why);
+}
+
+void SimFabric::describe(JsonWriter &out) const {
+    out.add("number", transport_.number);
 }
 
 Result<std::unique_ptr<AttachedPath>> SimFabric::open(bool first, AttachedPathSink &sink) {

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "sim_copy_path.h"
@@ -38,6 +39,7 @@ public:
 
     void on_signal(ConstBytes message) override;
     void close(const Failure &why) override;
+    std::string remote() const override { return copies_ ? std::to_string(there_) : ""; }
 
     // Of the copies, from on_ready on.
     void start(PathSink &sink, OneSidedSink &declined, uint32_t max_ops) override {
@@ -92,6 +94,7 @@ public:
     SimTransport &transport() { return transport_; }
     std::string_view name() const override { return "adapter"; }
     uint32_t number() const override { return XFER_TRANSPORT_RDMA; }
+    void describe(JsonWriter &out) const override;
     Result<std::unique_ptr<AttachedPath>> open(bool first, AttachedPathSink &sink) override;
     void set_sink(FabricSink &sink) override { sink_ = &sink; }
     void add_region(RegionId region, const ExportedMemory &memory) override;

@@ -76,6 +76,22 @@ Failure PathAttachment::start(Fabric &fabric, bool first) {
     return {};
 }
 
+std::string_view PathAttachment::state() const {
+    constexpr std::string_view kNames[] = {"none", "opening", "open", "ending"};
+    return kNames[static_cast<size_t>(state_)];
+}
+
+std::string_view PathAttachment::why_not() const {
+    if (!is_closed()) return "";
+    if (why_.status != XFER_OK) return why_.message;
+    if (connection_.shard.fabrics.empty()) return "this engine has no fabric";
+    if (!shared_fabric()) return "the peer has no fabric that this engine has";
+    if (connection_.lanes.has_local_path()) return "the two are neighbours";
+    if (connection_.side == Side::theirs && rests_)
+        return "the peer, which dialed, was asked to open it";
+    return "nothing has been moved yet";
+}
+
 // ---- signals
 
 void PathAttachment::send_signal(ConstBytes message) {

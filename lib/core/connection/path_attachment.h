@@ -9,6 +9,8 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <string_view>
 
 #include "loop/loop.h"
 #include "transport/attached_path.h"
@@ -36,6 +38,11 @@ public:
     // It has ended here, and the peer has not said so: what was posted may land still.
     bool awaits_peer() const { return state_ == State::fallen; }
     void disarm();
+    // ---- for who looks
+    std::string_view state() const;
+    std::string_view fabric() const { return fabric_ ? fabric_->name() : ""; }
+    std::string_view why_not() const;  // empty while it is open, or comes to be
+    std::string remote() const { return is_closed() ? "" : path_->remote(); }
 
 private:
     enum class State : uint8_t { none, opening, ready, fallen };

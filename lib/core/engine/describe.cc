@@ -110,6 +110,7 @@ std::string_view name_of(const Lane &lane, Moved moved) {
     if (moved == Moved::process) return "process";
     if (moved == Moved::mapped) return "mapped";
     if (moved == Moved::kernel) return "kernel";
+    if (moved == Moved::adapter) return "adapter";
     const bool shared = lane.channel && lane.channel->scope() <= Scope::host;
     return !shared ? "socket" : lane.channel->remote() == "loopback" ? "process" : "rings";
 }
@@ -163,6 +164,12 @@ void write_connection(JsonWriter &out, const Connection &connection) {
     out.add("state", connection.lanes.local_path());
     out.add("why_not", connection.lanes.why_not_local());
     out.end_object();
+    out.begin_object("attached_path");
+    out.add("state", connection.attachment.state());
+    out.add("fabric", connection.attachment.fabric());
+    out.add("why_not", connection.attachment.why_not());
+    out.add("remote", connection.attachment.remote());
+    out.end_object();
     out.add("small", lane_for(connection, 1));
     out.add("bulk", lane_for(connection, UINT64_MAX));
     out.add("sequence", connection.sequence);
@@ -206,12 +213,24 @@ void write_half_open(JsonWriter &out, HalfOpen &half_open, uint64_t now) {
     out.end_object();
 }
 
+void write_fabrics(JsonWriter &out, const ShardCore &shard) {
+    out.begin_array("fabrics");
+    for (const auto &fabric : shard.fabrics) {
+        out.begin_object();
+        out.add("name", fabric->name());
+        fabric->describe(out);
+        out.end_object();
+    }
+    out.end_array();
+}
+
 void write_loop(JsonWriter &out, ShardCore &shard) {
     out.begin_object();
     out.begin_array("transports");
     for (const auto &transport : shard.transports)
         out.element(transport->name());
     out.end_array();
+    write_fabrics(out, shard);
     out.begin_array("listeners");
     for (const auto &listener : shard.inbound.listeners())
         out.element(listener->bound());
