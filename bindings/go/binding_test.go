@@ -51,12 +51,15 @@ func include() string {
 
 func layoutsMatch(p *place) {
 	structs := ctest.Structs()
-	headers := string(must(os.ReadFile(include()+"/xfer/xfer.h"))) + string(must(os.ReadFile(include()+"/xfer/text.h")))
+	var headers string
+	for _, name := range []string{"xfer.h", "text.h", "rdma.h"} {
+		headers += string(must(os.ReadFile(include() + "/xfer/" + name)))
+	}
 	for _, found := range regexp.MustCompile(`(?m)^} (xfer_\w+_t);`).FindAllStringSubmatch(headers, -1) {
 		p.true(structs[found[1]] != nil, found[1])
 	}
 	var program, expected strings.Builder
-	program.WriteString("#include <stddef.h>\n#include <stdio.h>\n#include <xfer/text.h>\nint main(void) {\n")
+	program.WriteString("#include <stddef.h>\n#include <stdio.h>\n#include <xfer/rdma.h>\n#include <xfer/text.h>\nint main(void) {\n")
 	for name, of := range structs {
 		fmt.Fprintf(&program, "printf(\"%s %%zu\\n\", sizeof(%s));\n", name, name)
 		fmt.Fprintf(&expected, "%s %d\n", name, of.Size())
@@ -210,6 +213,34 @@ func everyOptionSettable(p *place) {
 	described := must(e.Describe())
 	p.true(strings.Contains(described, `"lanes": 2`) && strings.Contains(described, `"max_operations": 77`), described)
 	p.true(must(e.ID()).Bytes[15] == 0x0b)
+	rdmaOptions(p)
+}
+
+func rdmaOptions(p *place) {
+	given := &RDMAOptions{"none", 64, 18, -1, 104, 3}
+	e := must(Open(Options{}))
+	defer e.Close()
+	if must(e.Transports())>>TransportRDMA&1 == 0 {
+		_, err := Open(Options{RDMA: given})
+		p.fails(err, ErrUnsupported)
+		return
+	}
+	described := func(options *RDMAOptions) string {
+		e := must(Open(Options{RDMA: options}))
+		defer e.Close()
+		return strings.Join(strings.Fields(must(e.Describe())), "")
+	}
+	said := described(given)
+	p.true(strings.Contains(said, `{"devices":"none","queue_depth":64,"ack_timeout":18,"retries":0,`), said)
+	p.true(strings.Contains(said, `"traffic_class":104,"service_level":3}`), said)
+	said = described(&RDMAOptions{})
+	p.true(strings.Contains(said, `"queue_depth":128,"ack_timeout":14,"retries":6,"traffic_class":0,"service_level":0}`), said)
+	_, err := Open(Options{RDMA: &RDMAOptions{Retries: 7}})
+	p.true(strings.Contains(p.fails(err, ErrInval).Text, "retries"), err)
+	_, err = Open(Options{RDMA: &RDMAOptions{Devices: "mlx5_0:none"}})
+	p.true(strings.Contains(p.fails(err, ErrInval).Text, "mlx5_0:none"), err)
+	_, err = Open(Options{RDMA: &RDMAOptions{Devices: "none\x00"}})
+	p.fails(err, ErrInval)
 }
 
 func FuzzOptions(f *testing.F) {

@@ -4,6 +4,7 @@ package xfer
 
 /*
 #include <stdlib.h>
+#include <xfer/rdma.h>
 #include <xfer/text.h>
 */
 import "C"
@@ -21,6 +22,8 @@ type Options struct {
 	// Key is the shared secret of all members, 32 to 256 bytes; Blob is shown to peers. Set can only give those that
 	// are text.
 	Key, Blob []byte
+	// RDMA says which adapters are used, and how; nil: the defaults.
+	RDMA *RDMAOptions
 	// Events is where the engine sends what ends no operation; nil: it is passed over. The engine waits while the channel
 	// is full, and tells nothing else meanwhile, so that notifications stay with their senders: who reads it must not
 	// wait for an operation of the engine where the channel may fill up. It is closed with the engine, and events that
@@ -29,6 +32,28 @@ type Options struct {
 	// With a channel the engine has the option own_peers: each [Peer] brings an endpoint that is the caller's to close.
 	// Without one, and with "own_peers": "no", such an endpoint ends with its [PeerDown] unless it is kept.
 	Events chan<- Event
+}
+
+// RDMAOptions are those of adapters, as in xfer_rdma_options_t. Zero means the default.
+type RDMAOptions struct {
+	Devices      string // that may be used, such as "mlx5_0,mlx5_1:1", or "none"; by default as XFER_RDMA_DEVICES says, or all
+	QueueDepth   uint32
+	AckTimeout   uint32
+	Retries      int // of a packet; negative: none
+	TrafficClass uint32
+	ServiceLevel uint32
+}
+
+// raw is the struct in C's memory, without its Devices.
+func (o *RDMAOptions) raw() *C.xfer_rdma_options_t {
+	given := (*C.xfer_rdma_options_t)(C.calloc(1, C.sizeof_xfer_rdma_options_t))
+	given.size = C.sizeof_xfer_rdma_options_t
+	given.queue_depth, given.ack_timeout = C.uint32_t(o.QueueDepth), C.uint32_t(o.AckTimeout)
+	given.traffic_class, given.service_level = C.uint32_t(o.TrafficClass), C.uint32_t(o.ServiceLevel)
+	if given.retries = C.XFER_NONE; o.Retries >= 0 {
+		given.retries = C.uint32_t(min(o.Retries, C.XFER_NONE-1))
+	}
+	return given
 }
 
 // OptionKind says how the text of an option is read.
@@ -97,6 +122,17 @@ func (o *Options) raw() (given C.xfer_engine_options_t, free func(), err error) 
 	if o.Blob != nil {
 		allocated = append(allocated, C.CBytes(o.Blob))
 		given.blob, given.blob_length = allocated[len(allocated)-1], C.uint64_t(len(o.Blob))
+	}
+	if o.RDMA != nil {
+		if strings.Contains(o.RDMA.Devices, "\x00") {
+			return given, free, refused(ErrInval, "Devices has a NUL")
+		}
+		rdma := o.RDMA.raw()
+		allocated = append(allocated, unsafe.Pointer(rdma))
+		if o.RDMA.Devices != "" {
+			rdma.devices = text(o.RDMA.Devices)
+		}
+		given.rdma = rdma
 	}
 	return given, free, nil
 }

@@ -49,10 +49,10 @@ def main(headers: Path, version: str, output: str) -> None:
     ffi = cffi.FFI()
     # What the region cannot hold: the C compiler fills in the value.
     ffi.cdef("#define XFER_VERSION ...")
-    for header in ("xfer.h", "text.h"):
+    for header in ("xfer.h", "text.h", "rdma.h"):
         ffi.cdef(declarations((headers / header).read_text("utf-8")))
     ffi.cdef("uint64_t xfer_py_max_page(const void *pages, uint32_t size, uint64_t count);")
-    ffi.set_source("xfer._xfer", "#include <xfer/text.h>" + MAX_PAGE)
+    ffi.set_source("xfer._xfer", "#include <xfer/rdma.h>\n#include <xfer/text.h>" + MAX_PAGE)
     ffi.emit_c_code(output)
 
 

@@ -148,6 +148,34 @@ static const char *text_of(const xfer_option_info_t *info, char *word, size_t ca
     }
 }
 
+static void assert_rdma_options_settable(void) {
+    const xfer_rdma_options_t given = {
+        .size = sizeof given, .devices = "none", .queue_depth = 64, .retries = XFER_NONE};
+    const xfer_rdma_options_t bad = {.size = sizeof bad, .retries = 7};
+    xfer_engine_options_t options = {
+        .size = sizeof options, .dispatch = XFER_DISPATCH_POLL, .rdma = &bad};
+    xfer_engine_t *engine = NULL;
+    xfer_error_t err;
+    const xfer_status_t refused = xfer_engine_open(&options, &engine, &err);
+    assert_has(err.message, "rdma");
+#ifdef XFER_WITH_RDMA
+    assert_status(refused, XFER_EINVAL);
+    assert_has(err.message, "retries");
+    options.rdma = &given;
+    uint64_t needed;
+    char *text = test_memory(65536);
+    assert_status(xfer_engine_open(&options, &engine, &err), XFER_OK);
+    assert_status(xfer_engine_describe(engine, text, 65536, &needed), XFER_OK);
+    assert_has(text, "\"devices\": \"none\"");
+    assert_has(text, "\"queue_depth\": 64");
+    assert_has(text, "\"retries\": 0");
+    assert_status(xfer_engine_join(engine, XFER_NONE), XFER_OK);
+#else
+    (void)given;
+    assert_status(refused, XFER_EUNSUPPORTED);
+#endif
+}
+
 static void every_option_settable(void **state) {
     (void)state;
     const xfer_engine_options_t before = {.size = sizeof before};
@@ -169,6 +197,7 @@ static void every_option_settable(void **state) {
     assert_true(count > 0);
     assert_status(xfer_engine_option_set(&options, "of_tomorrow", "1", &err), XFER_ENOTFOUND);
     assert_has(err.message, "of_tomorrow");
+    assert_rdma_options_settable();
 }
 
 static void error_detail(void **state) {

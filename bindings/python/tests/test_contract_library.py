@@ -111,6 +111,25 @@ def test_every_option_settable() -> None:
         assert caught.value.status == Status.EUNSUPPORTED
     with pytest.raises(XferError, match="unref"):
         Engine(unref="maybe")
+    check_rdma_options()
+
+
+def check_rdma_options() -> None:
+    given = xfer.RdmaOptions("none", 64, 18, 0, 104, 3)
+    with Engine() as engine:
+        has_rdma = xfer.Transport.RDMA in engine.transports
+        defaults = engine.describe()["options"].get("rdma")
+    if not has_rdma:
+        with pytest.raises(XferError, match="rdma"):
+            Engine(rdma=given)
+        return
+    for options, described in ((xfer.RdmaOptions(), defaults), (given, given._asdict())):
+        with Engine(rdma=options) as engine:
+            assert engine.describe()["options"]["rdma"] == described
+    with pytest.raises(XferError, match="retries is more than 6"):
+        Engine(rdma=xfer.RdmaOptions(retries=7))
+    with pytest.raises(XferError, match="mlx5_0:none"):
+        Engine(rdma=xfer.RdmaOptions("mlx5_0:none"))
 
 
 def _other_version(folder: Path, pc_version: str) -> dict[str, str]:

@@ -7,6 +7,7 @@ package ctest
 #cgo pkg-config: xfer
 #include <sys/wait.h>
 #include <unistd.h>
+#include <xfer/rdma.h>
 #include <xfer/text.h>
 
 // The number of calls that a child of fork was not refused, of those below; or -1.
@@ -52,6 +53,7 @@ func Structs() map[string]reflect.Type {
 		"xfer_id_t":              reflect.TypeOf(C.xfer_id_t{}),
 		"xfer_event_t":           reflect.TypeOf(C.xfer_event_t{}),
 		"xfer_engine_options_t":  reflect.TypeOf(C.xfer_engine_options_t{}),
+		"xfer_rdma_options_t":    reflect.TypeOf(C.xfer_rdma_options_t{}),
 		"xfer_op_options_t":      reflect.TypeOf(C.xfer_op_options_t{}),
 		"xfer_listen_options_t":  reflect.TypeOf(C.xfer_listen_options_t{}),
 		"xfer_ref_t":             reflect.TypeOf(C.xfer_ref_t{}),

@@ -27,7 +27,7 @@ from xfer._operation import (
 )
 from xfer._options import to_struct
 from xfer._region import Region, lend, make
-from xfer._values import Event, Id, Kind, Message, MessageInfo
+from xfer._values import Event, Id, Kind, Message, MessageInfo, RdmaOptions
 from xfer._waiting import Loop, Waiting
 from xfer._xfer import ffi, lib
 
@@ -51,6 +51,7 @@ class Engine(Handle):
     options   those of xfer.engine_options(), by name, each as text or as what str() makes of it; a
               bool for yes and no, bytes for `key`, `blob` and `id`. NotFound and XferError (EINVAL)
               name the option that is wrong. Dispatch is always `poll`
+    rdma      which adapters it uses, and how
     on_event  told of every Event that ends no operation: peers that come and go, notifications,
               regions that are gone, room. It runs where events are taken: in the loop's thread, or
               within result(), wait_for() or poll(), which then raise what it raises; the next
@@ -62,7 +63,11 @@ class Engine(Handle):
     """
 
     def __init__(
-        self, on_event: Callable[[Event], Any] | None = None, **options: str | int | bytes
+        self,
+        on_event: Callable[[Event], Any] | None = None,
+        *,
+        rdma: RdmaOptions | None = None,
+        **options: str | int | bytes,
     ) -> None:
         self._engine = self
         self._live: dict[int, Operation[Any]] = {}
@@ -73,7 +78,7 @@ class Engine(Handle):
         self._events, self._count = ffi.new("xfer_event_t[]", BURST), ffi.new("uint32_t *")
         self._next = 0  # of the events of the last poll
         closed = Operation(self, nothing)
-        given, texts = to_struct(options)
+        given, texts = to_struct(options, rdma)
         given.user = closed.word
         given.flags |= lib.XFER_ENGINE_OWN_PEERS  # a handle is valid for as long as it is held
         out = ffi.new("xfer_engine_t **")

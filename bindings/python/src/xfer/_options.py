@@ -7,7 +7,7 @@ from typing import Any
 
 from xfer import _errors
 from xfer._operation import struct
-from xfer._values import OptionInfo
+from xfer._values import OptionInfo, RdmaOptions
 from xfer._xfer import ffi, lib
 
 
@@ -23,9 +23,12 @@ def engine_options() -> list[OptionInfo]:
     return options
 
 
-def to_struct(options: dict[str, Any]) -> tuple[Any, list[Any]]:
+def to_struct(options: dict[str, Any], rdma: RdmaOptions | None) -> tuple[Any, list[Any]]:
     """The struct, and what its pointers point into."""
     given, error, held = struct("xfer_engine_options_t"), _errors.new_error(), []
+    if rdma is not None:
+        held += _rdma_struct(rdma)
+        given.rdma = held[0]
     for name, value in options.items():
         if isinstance(value, bytes) and name in ("key", "blob"):  # they may have a zero in them
             lent = ffi.from_buffer(value)
@@ -40,6 +43,20 @@ def to_struct(options: dict[str, Any]) -> tuple[Any, list[Any]]:
         raise _errors.of_status(lib.XFER_EUNSUPPORTED, f"{text} uv_loop_t can be shared with it")
     given.dispatch = lib.XFER_DISPATCH_POLL
     return given, held
+
+
+def _rdma_struct(options: RdmaOptions) -> list[Any]:
+    """And what it points to."""
+    given = struct("xfer_rdma_options_t")
+    given.queue_depth = options.queue_depth or 0
+    given.ack_timeout = options.ack_timeout or 0
+    given.retries = lib.XFER_NONE if options.retries == 0 else options.retries or 0
+    given.traffic_class = options.traffic_class
+    given.service_level = options.service_level
+    if options.devices is None:
+        return [given]
+    given.devices = devices = ffi.new("char[]", options.devices.encode())
+    return [given, devices]
 
 
 def _text(value: Any) -> str:

@@ -288,6 +288,17 @@ class OptionInfo(NamedTuple):
     kind: int  # XFER_OPTION_*
 
 
+class RdmaOptions(NamedTuple):
+    """Which adapters an engine uses, and how: as xfer_rdma_options_t. None is the default."""
+
+    devices: str | None = None
+    queue_depth: int | None = None
+    ack_timeout: int | None = None
+    retries: int | None = None  # 0: a packet is not sent again
+    traffic_class: int = 0
+    service_level: int = 0
+
+
 class Event(NamedTuple):
     """What no operation waited for. Which fields are set, kind by kind: xfer_event_t."""
 

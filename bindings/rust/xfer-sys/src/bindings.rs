@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// By bindgen from xfer/text.h and xfer/xfer.h: see build.rs.
+// By bindgen from xfer/rdma.h, xfer/text.h and xfer/xfer.h: see build.rs.
 
 pub type _bindgen_ty_1 = ::core::ffi::c_uint;
 pub type xfer_status_t = i32;
@@ -60,6 +60,7 @@ pub type xfer_ep_stats_t = xfer_ep_stats;
 pub type _bindgen_ty_20 = ::core::ffi::c_uint;
 pub type _bindgen_ty_21 = ::core::ffi::c_uint;
 pub type xfer_option_info_t = xfer_option_info;
+pub type xfer_rdma_options_t = xfer_rdma_options;
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct xfer_error {
@@ -97,11 +98,6 @@ pub struct xfer_counter {
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct uv_loop_s {
-    _unused: [u8; 0],
-}
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct xfer_rdma_options {
     _unused: [u8; 0],
 }
 #[repr(C)]
@@ -419,6 +415,18 @@ pub struct xfer_option_info {
     pub help: *const ::core::ffi::c_char,
     pub kind: u32,
     pub reserved: u32,
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct xfer_rdma_options {
+    pub size: u32,
+    pub queue_depth: u32,
+    pub devices: *const ::core::ffi::c_char,
+    pub ack_timeout: u32,
+    pub retries: u32,
+    pub traffic_class: u32,
+    pub service_level: u32,
+    pub reserved: [u32; 4usize],
 }
 pub const XFER_VERSION_MAJOR: u32 = 0;
 pub const XFER_VERSION_MINOR: u32 = 1;
@@ -1361,6 +1369,37 @@ const _: () = {
         "Offset of field: xfer_option_info::reserved",
     ][::core::mem::offset_of!(xfer_option_info, reserved) - 28usize];
 };
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of xfer_rdma_options"][::core::mem::size_of::<xfer_rdma_options>() - 48usize];
+    [
+        "Alignment of xfer_rdma_options",
+    ][::core::mem::align_of::<xfer_rdma_options>() - 8usize];
+    [
+        "Offset of field: xfer_rdma_options::size",
+    ][::core::mem::offset_of!(xfer_rdma_options, size) - 0usize];
+    [
+        "Offset of field: xfer_rdma_options::queue_depth",
+    ][::core::mem::offset_of!(xfer_rdma_options, queue_depth) - 4usize];
+    [
+        "Offset of field: xfer_rdma_options::devices",
+    ][::core::mem::offset_of!(xfer_rdma_options, devices) - 8usize];
+    [
+        "Offset of field: xfer_rdma_options::ack_timeout",
+    ][::core::mem::offset_of!(xfer_rdma_options, ack_timeout) - 16usize];
+    [
+        "Offset of field: xfer_rdma_options::retries",
+    ][::core::mem::offset_of!(xfer_rdma_options, retries) - 20usize];
+    [
+        "Offset of field: xfer_rdma_options::traffic_class",
+    ][::core::mem::offset_of!(xfer_rdma_options, traffic_class) - 24usize];
+    [
+        "Offset of field: xfer_rdma_options::service_level",
+    ][::core::mem::offset_of!(xfer_rdma_options, service_level) - 28usize];
+    [
+        "Offset of field: xfer_rdma_options::reserved",
+    ][::core::mem::offset_of!(xfer_rdma_options, reserved) - 32usize];
+};
 impl Default for xfer_error {
     fn default() -> Self {
         let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
@@ -1497,6 +1536,15 @@ impl Default for xfer_ep_stats {
     }
 }
 impl Default for xfer_option_info {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+impl Default for xfer_rdma_options {
     fn default() -> Self {
         let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
         unsafe {

@@ -46,7 +46,7 @@ pub use memory::{Memory, Slice};
 pub use message::{Match, Message, Waiting};
 pub use notice::{Notice, Notices};
 pub use operation::Operation;
-pub use options::{EngineOptions, ListenOptions, OptionInfo};
+pub use options::{EngineOptions, ListenOptions, OptionInfo, RdmaOptions};
 pub use pages::{PageBase, PageNumber, Pages};
 pub use quiet::Quiet;
 pub use reference::{Id, Ref, RefInfo};

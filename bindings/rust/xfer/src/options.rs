@@ -16,6 +16,25 @@ pub struct EngineOptions {
     pub(crate) raw: sys::xfer_engine_options_t,
     texts: Vec<CString>, // which raw points to
     blobs: Vec<Box<[u8]>>,
+    rdma: Option<Box<sys::xfer_rdma_options_t>>,
+}
+
+/// Which adapters an engine uses, and how; as `xfer_rdma_options_t`. `None` is the default.
+#[derive(Clone, Default, Debug)]
+pub struct RdmaOptions {
+    /// Those that may be used, such as `mlx5_0,mlx5_1:1`, or `none`. Default: as the environment's
+    /// `XFER_RDMA_DEVICES` says, or all.
+    pub devices: Option<String>,
+    /// Requests that a queue pair may have in its send queue.
+    pub queue_depth: Option<u32>,
+    /// A packet is sent again after 4.096 us times two to the power of this.
+    pub ack_timeout: Option<u32>,
+    /// How often it is; 0: not at all.
+    pub retries: Option<u32>,
+    /// In the header of packets that are routed.
+    pub traffic_class: u32,
+    /// Of packets on InfiniBand.
+    pub service_level: u32,
 }
 
 /// One option that can be set by its name.
@@ -50,7 +69,7 @@ impl EngineOptions {
             flags: sys::XFER_ENGINE_OWN_PEERS,
             ..Default::default()
         };
-        EngineOptions { raw, texts: Vec::new(), blobs: Vec::new() }
+        EngineOptions { raw, texts: Vec::new(), blobs: Vec::new(), rdma: None }
     }
 
     /// Opens the engine. Events are taken by polls alone, whatever option `dispatch` says.
@@ -150,7 +169,7 @@ impl EngineOptions {
         self
     }
 
-    /// A comma list of loopback, tcp, unix and shm that restricts. Default: all.
+    /// A comma list of loopback, tcp, unix, shm and rdma that restricts. Default: all.
     ///
     /// # Errors
     /// `EINVAL` if there is a NUL in it.
@@ -165,6 +184,26 @@ impl EngineOptions {
     /// `EINVAL` if there is a NUL in it.
     pub fn advertise(mut self, list: &str) -> Result<Self> {
         self.raw.advertise = self.lend_text(list)?;
+        Ok(self)
+    }
+
+    /// Which adapters are used, and how.
+    ///
+    /// # Errors
+    /// `EINVAL` if there is a NUL in `devices`.
+    pub fn rdma(mut self, options: &RdmaOptions) -> Result<Self> {
+        let devices = options.devices.as_deref().map(|list| self.lend_text(list)).transpose()?;
+        let raw = self.rdma.insert(Box::new(sys::xfer_rdma_options_t {
+            size: size_of::<sys::xfer_rdma_options_t>() as u32,
+            queue_depth: options.queue_depth.unwrap_or(0),
+            devices: devices.unwrap_or(null()),
+            ack_timeout: options.ack_timeout.unwrap_or(0),
+            retries: options.retries.map_or(0, |n| if n == 0 { sys::XFER_NONE } else { n }),
+            traffic_class: options.traffic_class,
+            service_level: options.service_level,
+            ..Default::default()
+        }));
+        self.raw.rdma = &**raw;
         Ok(self)
     }
 

@@ -6,7 +6,8 @@ use crate::process::alone;
 use std::collections::HashSet;
 use std::process::Command;
 use xfer::{
-    sys, Access, Engine, EngineOptions, Memory, Origin, PeerState, RegionOptions, Status, Version,
+    sys, Access, Engine, EngineOptions, Memory, Origin, PeerState, RdmaOptions, RegionOptions,
+    Status, Version,
 };
 
 #[test]
@@ -123,4 +124,33 @@ fn every_option_settable() {
     assert!(engine.describe().unwrap().contains("\"stall_ms\": 1234"));
     let threads = EngineOptions::new().set("dispatch", "thread").unwrap().open();
     assert_eq!(status(threads), Status::EUNSUPPORTED);
+    rdma_options();
+}
+
+fn rdma_options() {
+    let given = RdmaOptions {
+        devices: Some("none".to_owned()),
+        queue_depth: Some(64),
+        ack_timeout: Some(18),
+        retries: Some(0),
+        traffic_class: 104,
+        service_level: 3,
+    };
+    let open = |options: &RdmaOptions| EngineOptions::new().rdma(options).unwrap().open();
+    let transports = EngineOptions::new().open().unwrap().transports().unwrap();
+    if transports >> sys::XFER_TRANSPORT_RDMA & 1 == 0 {
+        return assert_eq!(status(open(&given)), Status::EUNSUPPORTED);
+    }
+    let described = |options| open(options).unwrap().describe().unwrap().replace([' ', '\n'], "");
+    let text = described(&given);
+    assert!(text.contains(r#"{"devices":"none","queue_depth":64,"ack_timeout":18,"retries":0,"#));
+    assert!(text.contains(r#""traffic_class":104,"service_level":3}"#));
+    let text = described(&RdmaOptions::default());
+    assert!(text.contains(r#""queue_depth":128,"ack_timeout":14,"retries":6,"traffic_class":0,"#));
+    let error = failed(open(&RdmaOptions { retries: Some(7), ..Default::default() }));
+    assert!(error.status() == Status::EINVAL && error.text().contains("retries"), "{error}");
+    let with = |devices: &str| RdmaOptions { devices: Some(devices.to_owned()), ..given.clone() };
+    let error = failed(open(&with("mlx5_0:none")));
+    assert!(error.status() == Status::EINVAL && error.text().contains("mlx5_0:none"), "{error}");
+    assert!(EngineOptions::new().rdma(&with("none\0")).is_err());
 }
