@@ -56,6 +56,8 @@ public:
     virtual ~Fabric() = default;                // after its last path
     virtual std::string_view name() const = 0;  // as in the lists of transports
     virtual uint32_t number() const = 0;        // XFER_TRANSPORT_*, which names it on the wire
+    // False: this host has nothing to make paths of, as describe() tells. It makes none, ever.
+    virtual bool is_there() const = 0;
     // Members of an object that is open: what it has, and what it can't use.
     virtual void describe(JsonWriter &out) const = 0;
     // `first`: it is the end that says the first signal, and not yet from inside this call.

@@ -10,6 +10,7 @@
 #include "transport/unix/unix.h"
 #ifdef XFER_WITH_RDMA
 #include "transport/rdma/device_filter.h"
+#include "transport/rdma/rdma.h"
 #endif
 
 namespace xfer {
@@ -72,12 +73,6 @@ std::vector<std::unique_ptr<Transport>> builtin_transports(
     return transports;
 }
 
-std::vector<std::unique_ptr<Fabric>> builtin_fabrics(Loop &, const Log &,
-                                                     const std::vector<std::string> &,
-                                                     const RdmaOptions &) {
-    return {};  // rdma: not made yet
-}
-
 bool has_loopback(const std::vector<std::string> &allowed) {
     return allows(allowed, "loopback");
 }
@@ -92,6 +87,14 @@ bool has_rdma() {
     return true;
 }
 
+std::vector<std::unique_ptr<Fabric>> builtin_fabrics(Loop &loop, const Log &log,
+                                                     const std::vector<std::string> &allowed,
+                                                     const RdmaOptions &options) {
+    std::vector<std::unique_ptr<Fabric>> fabrics;
+    if (allows(allowed, "rdma")) fabrics.push_back(rdma::make_rdma(loop, log, options));
+    return fabrics;
+}
+
 Failure check_rdma_devices(std::string_view devices) {
     const auto filter = rdma::parse_device_filter(devices);
     return filter ? Failure{} : filter.error();
@@ -101,6 +104,12 @@ Failure check_rdma_devices(std::string_view devices) {
 
 bool has_rdma() {
     return false;
+}
+
+std::vector<std::unique_ptr<Fabric>> builtin_fabrics(Loop &, const Log &,
+                                                     const std::vector<std::string> &,
+                                                     const RdmaOptions &) {
+    return {};
 }
 
 Failure check_rdma_devices(std::string_view) {

@@ -94,6 +94,7 @@ public:
     SimTransport &transport() { return transport_; }
     std::string_view name() const override { return "adapter"; }
     uint32_t number() const override { return XFER_TRANSPORT_RDMA; }
+    bool is_there() const override { return true; }
     void describe(JsonWriter &out) const override;
     Result<std::unique_ptr<AttachedPath>> open(bool first, AttachedPathSink &sink) override;
     void set_sink(FabricSink &sink) override { sink_ = &sink; }

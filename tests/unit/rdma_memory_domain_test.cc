@@ -103,7 +103,7 @@ TEST_CASE("a device that takes little at once gives several keys, and peers not 
     Bench bench;
     bench.memory.port.limits.region_bytes = 4096;
     bench.domain.emplace(bench.memory.verbs, bench.memory.port, *bench.worker, bench.log, bench);
-    bench.add(1, 10, MemoryDomain::kMaxParts * 4096);
+    bench.add(1, 10, kMaxParts * 4096);
     const LocalKey first = bench.await(10);
     CHECK(first.reach == 4096);
     CHECK(bench.find(10 + 4095).lkey == first.lkey);
@@ -114,9 +114,9 @@ TEST_CASE("a device that takes little at once gives several keys, and peers not 
     CHECK(bench.allows(next, 10 + 4096));
     CHECK(bench.domain->find(RegionId{1}));
     CHECK(bench.remove(1) == false);
-    bench.bytes.resize((MemoryDomain::kMaxParts + 1) * 4096);
+    bench.bytes.resize((kMaxParts + 1) * 4096);
     REQUIRE(bench.turn_until([&] { return bench.has_released(1); }));
-    bench.add(2, 0, MemoryDomain::kMaxParts * 4096 + 1);
+    bench.add(2, 0, kMaxParts * 4096 + 1);
     CHECK(bench.await(0).reach == 4096);
     CHECK(bench.domain->find(RegionId{2}).error().status == XFER_EUNSUPPORTED);
 }

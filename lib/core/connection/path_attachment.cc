@@ -15,7 +15,9 @@ namespace xfer {
 
 // Without a fabric there is never a use in trying, and open() is asked at each pump.
 PathAttachment::PathAttachment(Connection &connection)
-    : connection_(connection), rests_(connection.shard.fabrics.empty()) {}
+    : connection_(connection),
+      rests_(std::none_of(connection.shard.fabrics.begin(), connection.shard.fabrics.end(),
+                          [](const auto &fabric) { return fabric->is_there(); })) {}
 
 PathAttachment::~PathAttachment() {
     disarm();
@@ -33,7 +35,8 @@ Fabric *PathAttachment::shared_fabric() const {
     if (!connection_.handshake.agreed(kAttachedPaths)) return nullptr;
     const auto &theirs = connection_.handshake.peer_terms().transports;
     for (const auto &fabric : connection_.shard.fabrics)
-        if (std::find(theirs.begin(), theirs.end(), fabric->name()) != theirs.end())
+        if (fabric->is_there() &&
+            std::find(theirs.begin(), theirs.end(), fabric->name()) != theirs.end())
             return fabric.get();
     return nullptr;
 }
@@ -60,7 +63,8 @@ void PathAttachment::on_asked() {
 void PathAttachment::begin() {
     ++attempt_;
     why_ = start(*fabric_, true);
-    if (why_.status != XFER_OK) open_again_later();
+    if (why_.status != XFER_OK) return open_again_later();
+    asked_ = false;  // the peer hears of its end, and asks anew
 }
 
 // What lacks memory for it ends the attempt, not the connection.
@@ -156,6 +160,7 @@ void PathAttachment::on_ended(const Failure &why) {
     if (connection_.closing()) return connection_.finish();
     say_closed();
     if (peer_closed_) return settle();
+    if (ready_since_ == 0) return;  // nothing was posted: who says nothing costs only the path
     connection_.shard.loop.arm(settled_limit_,
                                connection_.shard.now() + connection_.keepalive.settles_after());
 }
@@ -180,7 +185,8 @@ void PathAttachment::settle() {
     connection_.shard.loop.disarm(settled_limit_);
     const auto peer = short_name(connection_.handshake.peer().id);
     constexpr const char *kLine = "peer {}: the path by {} ended: {}";
-    if (connection_.side == Side::ours)
+    const bool is_news = ready_since_ || pause_ == 0;  // not one failed attempt after the other
+    if (connection_.side == Side::ours && is_news)
         connection_.shard.log().warn(kLine, peer, fabric_->name(), why_.message);
     else  // a peer could make as many of these lines as it likes
         connection_.shard.log().debug(kLine, peer, fabric_->name(), why_.message);
@@ -212,7 +218,8 @@ void PathAttachment::on_timer(Timer &timer) {
     if (&timer == &settled_limit_) return not_settled();
     if (connection_.closing()) return;
     rests_ = false;
-    open();
+    if (asked_) open();
+    connection_.pump_soon();  // what we have to move asks for it
 }
 
 }  // namespace xfer

@@ -74,7 +74,7 @@ void Engine::make_shard(Loop &loop, uint32_t index, OwnLoop *own) {
     for (auto &transport : shard.transports)
         terms.transports.emplace_back(transport->name());
     for (auto &fabric : shard.fabrics)
-        terms.transports.emplace_back(fabric->name());
+        if (fabric->is_there()) terms.transports.emplace_back(fabric->name());
     self_.set_terms(std::move(terms));
 }
 

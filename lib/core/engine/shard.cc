@@ -400,6 +400,7 @@ void Shard::check_ended() {
     if (!regions.leave_adapters()) return;
     if (!mailbox_.close()) return loop.wake();
     ended_ = true;
+    fabrics.clear();  // their devices are watched by this loop
     regions.clear();  // they hold the engine, which holds us
     whole_.shard_ended(*this);
 }

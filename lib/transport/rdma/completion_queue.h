@@ -64,9 +64,14 @@ public:
     // What still comes of it is dropped, and counted.
     void detach(uint32_t number);
 
+    void retire() { retired_ = true; }  // it has no room for more queue pairs
+    // It may be destroyed, and another take its place.
+    bool is_over() const { return (retired_ || failed_) && reserved_ == 0; }
+
     ibv_cq *handle() const { return queue_; }
     uint32_t entries() const { return entries_; }  // granted
-    uint64_t stale() const { return stale_; }      // completions of queue pairs that were gone
+    uint32_t room() const { return retired_ || failed_ ? 0 : entries_ - reserved_; }
+    uint64_t stale() const { return stale_; }  // completions of queue pairs that were gone
 
 private:
     CompletionQueue(const Verbs &verbs, Loop &loop, CompletionQueueSink &sink)
@@ -97,6 +102,7 @@ private:
     ibv_wc peeked_;
     Failure failure_;
     bool failed_ = false;  // and the failure was told
+    bool retired_ = false;
 };
 
 }  // namespace xfer::rdma

@@ -1,21 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/rdma/memory_domain.h"
 
-#include <chrono>
-#include <thread>
 #include <utility>
 
 #include "util/memory.h"
 
 namespace xfer::rdma {
-
-namespace {
-
-// Before a device that keeps a registration is left alone with it.
-constexpr int kTries = 10;
-constexpr auto kBetweenTries = std::chrono::milliseconds(2);
-
-}  // namespace
 
 // A region, and what is under way of it on the worker.
 class MemoryDomain::Entry final : public Worker::Job, public ListNode<> {
@@ -58,12 +48,8 @@ private:
             why_ = std::make_unique<Failure>(made.error());
     }
     void close() {
-        for (int i = 0; i < kTries; ++i) {
-            const auto why = registration->close();
-            if (!why) return;
+        if (const auto why = registration->close_patiently())
             why_ = std::make_unique<Failure>(*why);
-            std::this_thread::sleep_for(kBetweenTries);
-        }
     }
 
     std::unique_ptr<Failure> why_;  // of the last step; null where memory lacked for it
@@ -196,6 +182,15 @@ LocalKey MemoryDomain::find(uint64_t address, Dir dir) {
     if (offset < last_hit_.length && (last_hit_.writable || !writes))
         return {last_hit_.lkey, last_hit_.length - offset};
     return look_up(address, writes);
+}
+
+LocalKey MemoryDomain::find_removed(uint64_t address, Dir dir) {
+    for (const Entry &entry : waiting_) {
+        if (!entry.holds(address) || (dir != Dir::put && !entry.registration->writable())) continue;
+        const auto chunk = entry.registration->chunk_at(address - entry.base());
+        return {chunk.lkey, entry.base() + chunk.offset + chunk.length - address};
+    }
+    return {};
 }
 
 // One that may come to serve it is waited for, before another one is begun.

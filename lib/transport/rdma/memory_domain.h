@@ -13,6 +13,8 @@
 
 #include "loop/worker.h"
 #include "transport/one_sided.h"
+#include "transport/rdma/chain.h"
+#include "transport/rdma/export_key.h"
 #include "transport/rdma/port.h"
 #include "transport/rdma/range_index.h"
 #include "transport/rdma/registration.h"
@@ -23,11 +25,6 @@
 #include "wire/ids.h"
 
 namespace xfer::rdma {
-
-struct LocalKey {
-    uint32_t lkey = 0;
-    uint64_t reach = 0;  // bytes from the address on that it is for; 0: it is not registered
-};
 
 class MemoryDomainSink {
 public:
@@ -47,7 +44,6 @@ class MemoryDomain {
 public:
     // Chains that are posted between two ends of regions.
     using Epoch = Era *;
-    static constexpr uint64_t kMaxParts = 16;  // of a region that peers reach: each has a key
 
     // `port`: any of the device. May throw.
     MemoryDomain(const Verbs &verbs, const Port &port, Worker &worker, const Log &log,
@@ -71,6 +67,8 @@ public:
     // For our own side: what lies there, to be read by the adapter (a put) or written (a get, the
     // result of an atomic). Where no region that holds it is registered, one begins to be.
     LocalKey find(uint64_t address, Dir dir);
+    // The same, of what has been removed since the epoch was entered.
+    LocalKey find_removed(uint64_t address, Dir dir);
 
     // What is posted in between uses keys that were found in between: until it has left no memory
     // is deregistered of which a key could be found when it entered.

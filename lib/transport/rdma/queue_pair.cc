@@ -188,6 +188,14 @@ ibv_ah_attr QueuePair::route_to(const QueuePairParameters &peer) const {
 
 // ---- posting
 
+ChainLimits QueuePair::limits(uint32_t requests) const {
+    return {.requests = std::min(requests, caps_.send_requests),
+            .pieces = caps_.send_pieces,
+            .read_pieces = std::min(caps_.send_pieces, port_.limits.read_pieces),
+            .request_bytes = port_.message_bytes,
+            .inline_bytes = caps_.inline_bytes};
+}
+
 // A driver that names none of the list has taken as much as it may have.
 uint32_t QueuePair::count_taken(Chain &chain, const ibv_send_wr *refused) {
     uint32_t taken = 0;

@@ -91,6 +91,8 @@ public:
     QueuePairParameters parameters() const;
     const QueuePairCaps &caps() const { return caps_; }
     const Ledger &ledger() const { return ledger_; }
+    uint32_t free_slots() const { return ledger_.slots() - ledger_.outstanding(); }
+    ChainLimits limits(uint32_t requests) const;  // of a chain of at most so many
     // For the events of the device, that name it so.
     ibv_qp *handle() const { return pair_; }
 

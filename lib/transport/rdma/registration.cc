@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <thread>
 #include <utility>
 
 namespace xfer::rdma {
@@ -10,6 +12,10 @@ namespace xfer::rdma {
 namespace {
 
 constexpr uint64_t kChunkUnit = 4096;
+
+// Before a device that keeps a registration is left alone with it.
+constexpr int kTries = 10;
+constexpr auto kBetweenTries = std::chrono::milliseconds(2);
 
 uint64_t chunk_bytes_of(const DeviceLimits &limits, uint64_t length) {
     if (length <= limits.region_bytes) return length;
@@ -103,6 +109,15 @@ std::optional<Failure> Registration::close() {
         if (result) why = verbs_failure(verbs_errno(result), "memory can't be deregistered");
         return !result;
     });
+    return why;
+}
+
+std::optional<Failure> Registration::close_patiently() {
+    std::optional<Failure> why = close();
+    for (int i = 1; why && i < kTries; ++i) {
+        std::this_thread::sleep_for(kBetweenTries);
+        why = close();
+    }
     return why;
 }
 

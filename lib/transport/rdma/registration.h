@@ -44,6 +44,8 @@ public:
     // The keys are void, and the device touches nothing of the range any more. What it could not
     // deregister, as its failure says, is tried again by the next call.
     std::optional<Failure> close();
+    // The same, tried for some 20 ms: then a device that keeps it is left alone with it.
+    std::optional<Failure> close_patiently();
 
     bool writable() const { return writable_; }  // by the device on our behalf: as of a get
     uint64_t chunks() const { return regions_.size(); }
