@@ -335,7 +335,8 @@ const char *preferred(const char *uri) {
 }
 
 bool over_sockets(void) {
-    return getenv("XFER_TRANSPORTS") != NULL;
+    const char *transports = getenv("XFER_TRANSPORTS");
+    return transports && !strstr(transports, "rdma"); /* whose adapters do not ask */
 }
 
 void host_listen(Host *host, const char *uri) {

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "carried.h"
 #include "fixture.h"
 
 /* User words of the helpers; tests use small numbers of their own. */
@@ -58,6 +59,7 @@ void pair_open_with(Pair *pair, const xfer_engine_options_t *server,
         open_region(pair->server, "memory", XFER_READ | XFER_WRITE, pair->memory, length);
     pair->ep = open_ep(pair->client, pair->server->uri);
     pair->ref = look_up(pair->client, pair->ep, "memory");
+    wait_way(pair->client, pair->ep, &pair->ref);
 }
 
 void pair_open(Pair *pair, const Mode *mode, uint64_t length) {

@@ -9,6 +9,10 @@
 #include <iterator>
 #include <map>
 
+#ifdef WITH_RDMA
+#include "transport/rdma/export_key.h"
+#include "transport/rdma/signal.h"
+#endif
 #include "util/uri.h"
 #include "wire/frame.h"
 #include "wire/hello.h"
@@ -218,6 +222,37 @@ void add_options(Corpus &corpus) {
     add_sizes(corpus, "rdma_except", 9, 1, rdma, "^mlx5_2");
 }
 
+#ifdef WITH_RDMA
+void add_rdma(Corpus &corpus) {
+    rdma::Signal signal;
+    signal.queue_pair.reads_in = 16;
+    signal.queue_pair.qpn = 0x12345;
+    signal.queue_pair.psn = 0xabcdef;
+    signal.queue_pair.gid.raw[10] = signal.queue_pair.gid.raw[11] = 0xff;
+    signal.queue_pair.gid.raw[15] = 7;
+    signal.begun_address = 0x7f0011223000;
+    signal.begun_key = 0x1234;
+    const char *names[] = {"offer", "answer", "done"};
+    uint8_t kind = 1;
+    for (const char *name : names) {
+        signal.kind = static_cast<rdma::Signal::Kind>(kind++);
+        const auto bytes = encode(signal);
+        corpus[std::string("rdma/") + name].assign(bytes.begin(), bytes.end());
+    }
+    for (const size_t parts : {size_t{1}, size_t{3}, rdma::kMaxParts}) {
+        rdma::RegionKeys region;
+        region.base = 0x7f0011225000;
+        region.length = parts * 4096 - 5;
+        region.part_bytes = 4096;
+        region.access = XFER_READ | XFER_WRITE;
+        for (size_t i = 0; i < parts; ++i)
+            region.keys.push_back(0x100 + static_cast<uint32_t>(i));
+        const auto bytes = encode(region);
+        corpus["rdma/key_" + std::to_string(parts)].assign(bytes.begin(), bytes.end());
+    }
+}
+#endif
+
 }  // namespace
 
 int main(int argc, char **argv) {
@@ -230,6 +265,9 @@ int main(int argc, char **argv) {
     add_refs(corpus);
     add_uris(corpus);
     add_options(corpus);
+#ifdef WITH_RDMA
+    add_rdma(corpus);
+#endif
     int stale = 0;
     for (const auto &[name, input] : corpus) {
         if (!check) {

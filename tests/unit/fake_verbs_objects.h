@@ -46,7 +46,7 @@ public:
 
 private:
     const bool reuse_;
-    uint32_t last_ = 0;
+    uint32_t last_ = 1;  // queue pairs 0 and 1 are those of management
     std::set<uint32_t> free_;
 };
 
