@@ -5,7 +5,8 @@
 #include <string.h>
 
 const char *wanted_way(void) {
-    return getenv("XFER_TEST_CARRIED_BY");
+    const char *way = getenv("XFER_TEST_CARRIED_BY");
+    return way != NULL && way[0] != '\0' ? way : NULL;
 }
 
 /* What the engine says of itself; to be freed. NULL: it has ended, or memory lacks. */
