@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 
@@ -21,12 +22,12 @@ namespace {
 constexpr uint64_t kRegion = 7;
 
 // So often from now on.
-int refused = 0;
+std::atomic<int> refused{0};  // also by the worker
 int refuse_destroy(ibv_qp *pair) {
     return refused-- > 0 ? EBUSY : FakeFabric::verbs().destroy_qp(pair);
 }
-ibv_mr *kept = nullptr;
-size_t kept_length = 0;
+std::atomic<ibv_mr *> kept{nullptr};
+std::atomic<size_t> kept_length{0};
 int refuse_deregister(ibv_mr *region) {
     if (region->length == kept_length && refused-- > 0) {
         kept = region;
