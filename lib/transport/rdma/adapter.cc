@@ -64,7 +64,7 @@ Result<std::unique_ptr<QueuePair>> Adapter::make_queue_pair(const Port &port, Qu
     std::erase_if(queues_, [](const auto &queue) { return queue->is_over(); });
     for (const auto &queue : queues_)
         if (queue->room() >= needed) return QueuePair::create(verbs_, port, *queue, options_, sink);
-    const uint32_t entries = std::min(kCompletions, port.limits.completions);
+    const uint32_t entries = std::min(std::max(kCompletions, needed), port.limits.completions);
     auto made = CompletionQueue::create(verbs_, port, entries,
                                         static_cast<uint32_t>(queues_.size()), loop_, *this);
     if (!made) return made.error();
