@@ -13,11 +13,18 @@
 
 namespace xfer {
 
+namespace {
+
+bool has_fabric(const ShardCore &shard) {
+    return std::any_of(shard.fabrics.begin(), shard.fabrics.end(),
+                       [](const auto &fabric) { return fabric->is_there(); });
+}
+
+}  // namespace
+
 // Without a fabric there is never a use in trying, and open() is asked at each pump.
 PathAttachment::PathAttachment(Connection &connection)
-    : connection_(connection),
-      rests_(std::none_of(connection.shard.fabrics.begin(), connection.shard.fabrics.end(),
-                          [](const auto &fabric) { return fabric->is_there(); })) {}
+    : connection_(connection), rests_(!has_fabric(connection.shard)) {}
 
 PathAttachment::~PathAttachment() {
     disarm();
@@ -88,7 +95,7 @@ std::string_view PathAttachment::state() const {
 std::string_view PathAttachment::why_not() const {
     if (!is_closed()) return "";
     if (why_.status != XFER_OK) return why_.message;
-    if (connection_.shard.fabrics.empty()) return "this engine has no fabric";
+    if (!has_fabric(connection_.shard)) return "this engine has no fabric";
     if (!shared_fabric()) return "the peer has no fabric that this engine has";
     if (connection_.lanes.has_local_path()) return "the two are neighbours";
     if (connection_.side == Side::theirs && rests_)
