@@ -124,6 +124,16 @@ TEST_CASE("adapters of networks that do not meet: neither end is ever ready") {
     }
 }
 
+TEST_CASE("the deepest queue pairs that a user may ask for come together") {
+    QueuePairOptions deep;
+    deep.send_requests = 32'768;
+    FakeAdapterOptions options;
+    options.limits.send_requests = 40'000;
+    Paths paths({}, options, options, deep);
+    paths.open();
+    CHECK(paths.both_ready());
+}
+
 TEST_CASE("link layers that differ do not come together") {
     FakeAdapterOptions infiniband;
     infiniband.layer = LinkLayer::infiniband;
@@ -135,7 +145,7 @@ TEST_CASE("link layers that differ do not come together") {
 }
 
 TEST_CASE("a signal that is lost ends both, in time") {
-    for (size_t lost = 1; lost <= 3; ++lost) {
+    for (size_t lost = 1; lost <= 4; ++lost) {
         CAPTURE(lost);
         Paths paths;
         const FakeCounts before = idle(paths);
