@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -38,7 +39,9 @@ public:
     virtual ~AttachedPath() = default;  // after on_ended, and not inside a call from it
     virtual void on_signal(ConstBytes message) = 0;  // of the other end, whatever it may say
     virtual void close(const Failure &why) = 0;      // asynchronous, and bounded in time
-    virtual std::string remote() const = 0;  // the other end, as its kind has it; empty: not known
+    // This end and the other one, as their kind has them; empty: not known.
+    virtual std::string local() const = 0;
+    virtual std::string remote() const = 0;
 };
 
 class FabricSink {
@@ -48,6 +51,18 @@ public:
 
 protected:
     ~FabricSink() = default;
+};
+
+// What an end of a path is opened for.
+struct AttachedPathRequest {
+    // It is the end that says the first signal, and not yet from inside the call.
+    bool first = true;
+    ConstBytes
+        offer{};  // else that of the other end, which on_signal() brings next; empty: unknown
+    // The other paths of this connection that are open or come to be, all of this fabric: what
+    // carries them is taken.
+    std::span<AttachedPath *const> beside{};
+    uint32_t failures = 0;  // attempts in a row that never were ready
 };
 
 // What makes such paths on one loop, over the memory that its adapters know.
@@ -60,8 +75,11 @@ public:
     virtual bool is_there() const = 0;
     // Members of an object that is open: what it has, and what it can't use.
     virtual void describe(JsonWriter &out) const = 0;
-    // `first`: it is the end that says the first signal, and not yet from inside this call.
-    virtual Result<std::unique_ptr<AttachedPath>> open(bool first, AttachedPathSink &sink) = 0;
+    // How many paths are of use to one connection at most, each by something else.
+    virtual uint32_t most_paths() const = 0;
+    // XFER_EUNSUPPORTED: there will be none, ever; all else may be tried again.
+    virtual Result<std::unique_ptr<AttachedPath>> open(const AttachedPathRequest &request,
+                                                       AttachedPathSink &sink) = 0;
 
     virtual void set_sink(FabricSink &sink) = 0;  // before all that follows
     // A region of this engine's in the host's memory, but for grants: those are never exported. Its

@@ -27,7 +27,7 @@ enum class FrameType : uint8_t {
     ping = 9,    // seq: the sender's clock
     pong = 10,   // seq: as in the ping
     lanes = 11,  // asks the initiator of the connection to open its data lanes; kLocalLaneFlag: the
-                 // local path; kAttachedPathFlag: the path beside the channels
+                 // local path; kAttachedPathFlag: path seq beside the channels
     bye = 12,  // the sender closes; status says why. XFER_EAGAIN: it offers to, as nothing is going
                // on
     forget = 13,  // lookup seq is not waited for any more
@@ -47,12 +47,12 @@ enum class FrameType : uint8_t {
     atomic = 22,  // changes 8 bytes; answered as a get of them by what they were. flags: AtomicOp
     lane_closed = 23,  // lane seq is closed at this end: nothing that comes by it is looked at any
                        // more. The other end closes it, and says the same (kLanesEndAlone)
-    // Of lanes by which an initiator reaches regions by itself; seq is the lane.
+    // Of lanes and paths by which an initiator reaches regions by itself; seq is its number.
     request_export = 24,  // asks for a region: region, generation; payload: its key
     exported = 25,  // answers it: region, status; payload: what reaches it, as the lane's transport
                     // has it
     withdraw = 26,  // a region that was exported has ended: region
-    path_signal = 27,  // of the path beside the channels: attempt seq, of the fabric generation;
+    path_signal = 27,  // of path region beside the channels: attempt seq, of the fabric generation;
                        // payload: what its other end is to know, or with a status nothing: this end
                        // of it is closed (kAttachedPaths)
     withdrawn = 28,    // answers withdraw on such a path: nothing here uses that region any more

@@ -29,6 +29,8 @@ constexpr uint32_t kMaxControl = 4096;      // bytes after the header of a contr
 constexpr size_t kMaxExportKey = 128;       // by which a peer reaches a region by itself
 constexpr size_t kMaxSignal = 1024;         // between the two ends of a path beside the channels
 constexpr uint32_t kMaxInline = 4088;       // payload of a message that travels with it
+// The numbers of the paths beside the channels begin with the first of these.
+constexpr uint32_t kFirstAttached = 256, kMaxAttached = 16;
 
 // Control frames that wait for a peer to read. Past the first no more is read of what it says, so
 // that answers stop; the second holds all that is said unasked: the end of every region that one

@@ -376,7 +376,7 @@ def a_path_that_only_the_initiator_begins(lab):
     for words in ({"body": b"offer"}, {"status": EPEERLOST}):
         def tell(self, number, name, words=words):
             self.send(wire.LANES, flags=2)
-            self.send(wire.PATH_SIGNAL, 1, generation=4, **words)
+            self.send(wire.PATH_SIGNAL, 1, region=256, generation=4, **words)
             Acceptor.tell(self, number, name)
         broken(lab, tell=tell, limit=300,
                greet=lambda self, fields: Acceptor.greet(self, fields, feat=wire.ATTACHED_PATHS))

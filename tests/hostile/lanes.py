@@ -358,7 +358,8 @@ def signals(lab):
 
 def signal(connection, attempt, body=b"offer", **fields):
     connection.paths.setdefault(attempt, [])
-    connection.control.send(Frame(wire.PATH_SIGNAL, attempt, generation=4, body=body, **fields).pack())
+    fields = {"region": 256, "generation": 4, **fields}
+    connection.control.send(Frame(wire.PATH_SIGNAL, attempt, body=body, **fields).pack())
 
 
 def hears_no_path(connection, attempt):
@@ -379,6 +380,20 @@ def a_path_by_a_fabric_that_is_not_there(lab):
         signal(connection, 1)
     lab.is_up(connection)
     same(sum(len(ends) for ends in connection.paths.values()), 5, "ends")
+
+
+@vector
+def paths_of_many_numbers(lab):
+    """Those that have one are answered, whatever the order; of others there are none."""
+    connection = signals(lab)
+    for attempt, number in enumerate((271, 256, 263), 1):
+        signal(connection, attempt, region=number)
+        hears_no_path(connection, attempt)
+    lab.is_up(connection)
+    for number in (0, 1, 255, 272, (1 << 64) - 1):
+        connection = signals(lab)
+        signal(connection, 1, region=number)
+        lab.ends(connection)
 
 
 @vector

@@ -46,10 +46,17 @@ std::string told(Host &host, const std::string &key) {
     return text.substr(begin, text.find_first_of("]}", begin) + 1 - begin);
 }
 
+// Up to what it has carried.
+std::string path_told(Host &host) {
+    const std::string text = told(host, "attached_paths");
+    return text.substr(0, text.find(",\"carried\""));
+}
+
 std::string path_told(const std::string &state, const std::string &fabric,
-                      const std::string &why_not, const std::string &remote) {
-    return R"({"state":")" + state + R"(","fabric":")" + fabric + R"(","why_not":")" + why_not +
-           R"(","remote":")" + remote + "\"}";
+                      const std::string &why_not, const std::string &local,
+                      const std::string &remote) {
+    return R"([{"state":")" + state + R"(","fabric":")" + fabric + R"(","why_not":")" + why_not +
+           R"(","local":")" + local + R"(","remote":")" + remote + '"';
 }
 
 }  // namespace
@@ -94,18 +101,19 @@ TEST_CASE("what it is, and why there is none, is told") {
     World world(1);
     NearPair pair(world, By::adapter);
     CHECK(told(*pair.a, "fabrics") == R"([{"name":"adapter","number":1})");
-    CHECK(told(*pair.b, "attached_path") == path_told("none", "", "nothinghasbeenmovedyet", ""));
+    CHECK(path_told(*pair.b) == path_told("none", "", "nothinghasbeenmovedyet", "", ""));
     CHECK(told(*pair.a, "adapter").empty());
     pair.come_near();
-    CHECK(told(*pair.a, "attached_path") == path_told("open", "adapter", "", "2"));
-    CHECK(told(*pair.b, "attached_path") == path_told("open", "adapter", "", "1"));
+    CHECK(path_told(*pair.a) == path_told("open", "adapter", "", "1", "2"));
+    CHECK(path_told(*pair.b) == path_told("open", "adapter", "", "2", "1"));
+    CHECK_FALSE(told(*pair.a, "attached_paths").ends_with(R"("carried":{"requests":0,"bytes":0})"));
+    CHECK(told(*pair.b, "attached_paths").ends_with(R"("carried":{"requests":0,"bytes":0})"));
     CHECK(told(*pair.a, "adapter").starts_with(R"({"requests":)"));
     CHECK(told(*pair.a, "mapped").empty());
     pair.script = falls_at(CopyStep::begin, 1);
     pair.put(0, 1);
-    CHECK(told(*pair.a, "attached_path")
-              .starts_with(R"({"state":"none","fabric":"adapter","why_not":")"));
-    CHECK(!told(*pair.a, "attached_path").ends_with(R"("why_not":"","remote":""})"));
+    CHECK(path_told(*pair.a).starts_with(R"([{"state":"none","fabric":"adapter","why_not":")"));
+    CHECK_FALSE(path_told(*pair.a).ends_with(R"("why_not":"","local":"","remote":"")"));
 }
 
 TEST_CASE("while it is opened, and while it ends, it is told so") {
@@ -121,8 +129,8 @@ TEST_CASE("while it is opened, and while it ends, it is told so") {
         for (int i = 0; i < 2'000; ++i) {
             world.world.run_for(kNsPerMs / 10);
             for (Host *host : {pair.a.get(), pair.b.get()}) {
-                const std::string path = told(*host, "attached_path");
-                states.insert(path.substr(10, path.find('"', 10) - 10));
+                const std::string path = path_told(*host);
+                states.insert(path.substr(11, path.find('"', 11) - 11));
             }
         }
         REQUIRE(burst.all_end());
@@ -138,13 +146,12 @@ TEST_CASE("who has no fabric, alone or like its peer, tells so") {
     World world(1);
     NearPair pair(world, By::rings);
     CHECK(told(*pair.a, "fabrics") == "[]");
-    CHECK(told(*pair.a, "attached_path") == path_told("none", "", "thisenginehasnofabric", ""));
+    CHECK(path_told(*pair.a) == path_told("none", "", "thisenginehasnofabric", "", ""));
     world.net.adapters = true;
     Host late(world, "tcp://10.0.0.3:3");
     xfer_ep_t *ep = late.open(kB);
     REQUIRE(late.lookup(ep, 1) == XFER_OK);
-    CHECK(told(late, "attached_path") ==
-          path_told("none", "", "thepeerhasnofabricthatthisenginehas", ""));
+    CHECK(path_told(late) == path_told("none", "", "thepeerhasnofabricthatthisenginehas", "", ""));
     late.end();
 }
 

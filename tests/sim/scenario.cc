@@ -30,7 +30,7 @@ Scenario::Scenario(uint64_t seed, bool trace, bool plain)
     net.part_max = swarm.part_max, net.window = swarm.window;
     net.bytes_per_second = swarm.bytes_per_second;
     net.linger_max = swarm.linger_max, net.busy_one_in = swarm.busy_one_in;
-    net.copies = swarm.copies, net.adapters = swarm.adapters;
+    net.copies = swarm.copies, net.adapters = swarm.adapters, net.ports = swarm.ports;
     if (swarm.copies || swarm.adapters) trouble_copies();
     nodes_.resize(swarm.engines);
     for (size_t i = 0; i < nodes_.size(); ++i) {

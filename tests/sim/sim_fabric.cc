@@ -118,8 +118,11 @@ void SimFabric::describe(JsonWriter &out) const {
     out.add("number", transport_.number);
 }
 
-Result<std::unique_ptr<AttachedPath>> SimFabric::open(bool first, AttachedPathSink &sink) {
-    auto path = std::make_unique<SimAttachedPath>(*this, sink, first);
+Result<std::unique_ptr<AttachedPath>> SimFabric::open(const AttachedPathRequest &request,
+                                                      AttachedPathSink &sink) {
+    if (request.beside.size() >= most_paths())
+        return Failure{XFER_EUNSUPPORTED, 0, 0, "the adapter has no other port"};
+    auto path = std::make_unique<SimAttachedPath>(*this, sink, request.first);
     switch (ask(transport_.net, AttachStep::open, *path)) {
     case AttachFate::fail:
         return Failure{XFER_EIO, 0, 0, "the adapter has no place"};

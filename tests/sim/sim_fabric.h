@@ -39,6 +39,7 @@ public:
 
     void on_signal(ConstBytes message) override;
     void close(const Failure &why) override;
+    std::string local() const override { return std::to_string(transport_.number); }
     std::string remote() const override { return copies_ ? std::to_string(there_) : ""; }
 
     // Of the copies, from on_ready on.
@@ -96,7 +97,9 @@ public:
     uint32_t number() const override { return XFER_TRANSPORT_RDMA; }
     bool is_there() const override { return true; }
     void describe(JsonWriter &out) const override;
-    Result<std::unique_ptr<AttachedPath>> open(bool first, AttachedPathSink &sink) override;
+    uint32_t most_paths() const override { return transport_.net.ports; }
+    Result<std::unique_ptr<AttachedPath>> open(const AttachedPathRequest &request,
+                                               AttachedPathSink &sink) override;
     void set_sink(FabricSink &sink) override { sink_ = &sink; }
     void add_region(RegionId region, const ExportedMemory &memory) override;
     bool remove_region(RegionId region) override;

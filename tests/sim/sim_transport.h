@@ -131,6 +131,7 @@ public:
     // Engines have adapters, by which paths stand beside their channels: what goes wrong with their
     // set-up (sim_fabric.h). Their copies are those above.
     bool adapters = false;
+    uint32_t ports = 1;  // of each: paths of one connection that it can have
     std::function<AttachFate(AttachStep, const SimAttachedPath &)> on_attach;
     uint64_t detach_ns = 0;  // until one that is closed has ended
     // Until a region is registered, when it is first asked for, and until its keys work no more,

@@ -83,6 +83,7 @@ struct Swarm {
     bool near = false;      // engines meet as neighbours too
     bool copies = false;    // and copy without each other
     bool adapters = false;  // engines that are no neighbours do, by paths beside their channels
+    uint32_t ports = 1;     // of an adapter
     bool expects = false;   // endpoints may be given the id of their peer
     bool crowds = false;    // connections come that never prove who they are
     bool talks = false;     // engines that have found each other exchange messages

@@ -94,7 +94,7 @@ public:
     Status open(bool first) {
         REQUIRE_FALSE(path);
         ready = started = down = closed = false, ended.reset(), down_why.reset();
-        auto made = fabric->open(first, *this);
+        auto made = fabric->open({.first = first}, *this);
         if (!made) return made.error().status;
         path = std::move(*made);
         return XFER_OK;

@@ -44,7 +44,7 @@ void Connection::disarm_timers() {
     for (Timer *timer : {&handshake_limit_, &probe_limit_, &quiet_limit_})
         shard.loop.disarm(*timer);
     keepalive.stop();
-    attachment.disarm();
+    attached.disarm();
 }
 
 Status Connection::dial(const Uri &address) {
@@ -197,7 +197,7 @@ void Connection::close_lanes(const Failure &reason, Status bye) {
     const bool said = !bye || catch_bad_alloc([&] { lanes.control().channel->send(frame, {}); });
     static_cast<void>(said);  // its end says enough
     lanes.close(reason);
-    attachment.close(reason);
+    attached.close(reason);
     finish();
 }
 
@@ -209,7 +209,7 @@ void Connection::on_lane_down(Lane &lane, const Failure &reason) {
 }
 
 void Connection::finish() {
-    if (lanes.all_closed() && attachment.is_closed()) apply({.kind = ConnectionInput::lanes_down});
+    if (lanes.all_closed() && attached.is_closed()) apply({.kind = ConnectionInput::lanes_down});
 }
 
 void Connection::end() {
@@ -220,6 +220,7 @@ void Connection::end() {
 // Deferred: more credit, or the end of it all.
 void Connection::run() {
     lanes.give_back();
+    attached.give_back();
     if (state_.phase == ConnectionState::Phase::ended) return sink.on_ended();
     if (usable()) sink.pump();
     leave_when_quiet();
@@ -314,7 +315,8 @@ void Connection::touch() {
 }
 
 void Connection::flush() {
-    if (lanes.flush()) touch();
+    const bool by_lanes = lanes.flush();
+    if (attached.flush() || by_lanes) touch();
 }
 
 bool Connection::send(const Frame &frame, ConstBytes body) {
@@ -332,7 +334,7 @@ bool Connection::send(const Frame &frame, ConstBytes body) {
 // Nothing here needs memory: a region waits by a node of its own (core/region/shard_regions.h), a
 // message by a count, and a lane says on_quiesced for each before its own end.
 uint32_t Connection::retire(Target target, Status why) {
-    const uint32_t count = lanes.retire(target, why);
+    const uint32_t count = lanes.retire(target, why) + attached.retire(target, why);
     quiet_awaited_ += count;
     if (count) shard.heartbeat.arm();
     if (count && !quiet_limit_.armed()) shard.loop.arm(quiet_limit_, shard.now() + kRetireNs);
@@ -362,9 +364,9 @@ void Connection::on_control(Lane &lane, const Frame &frame, ConstBytes body) {
         apply({.kind = ConnectionInput::pong});
         return sink.on_frame(frame, body);
     case FrameType::lanes:
-        return frame.flags & kAttachedPathFlag ? attachment.on_asked() : lanes.asked(frame);
+        return frame.flags & kAttachedPathFlag ? attached.on_asked(frame) : lanes.asked(frame);
     case FrameType::path_signal:
-        return attachment.on_signal(frame, body);
+        return attached.on_signal(frame, body);
     case FrameType::control_switch:
         return lanes.on_control_switch(lane);
     case FrameType::lane_closed:

@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "core/connection/attached_paths.h"
 #include "core/connection/connection_sink.h"
 #include "core/connection/connection_state.h"
 #include "core/connection/handshake.h"
 #include "core/connection/keepalive.h"
 #include "core/connection/lane_set.h"
-#include "core/connection/path_attachment.h"
 #include "transport/transport.h"
 #include "util/memory.h"
 
@@ -61,6 +61,7 @@ public:
     void flush();
     void pump_soon();
     bool send(const Frame &frame, ConstBytes body = {});
+    bool moves() const { return lanes.busy() || attached.busy(); }  // operations are under way
     // Lanes by which its bytes are on their way out: on_quiesced follows for each of them.
     uint32_t retire(Target target, Status why);
     void touch();      // it is of use
@@ -98,7 +99,7 @@ public:
     Handshake handshake;
     LaneSet lanes{*this};
     Keepalive keepalive{*this};
-    PathAttachment attachment{*this};
+    AttachedPaths attached{*this};
     Failure why;  // it ended
     bool live() const { return state_.lived; }
     bool closing() const { return is_closing(state_); }

@@ -44,21 +44,6 @@ void Lane::start() {
     }
 }
 
-Caps Lane::caps() const {
-    Caps caps = rail.caps;
-    if (!one_sided.path) return caps;
-    caps.max_bytes = std::min(caps.max_bytes, one_sided.caps.max_bytes);
-    caps.max_pieces = std::min(caps.max_pieces, one_sided.caps.max_pieces);
-    return caps;
-}
-
-void Lane::post(Op &op) {
-    op.sent = op.left = op.canceled = op.unwanted = op.unmapped = false;
-    op.moved = Moved::frames;
-    op.import = one_sided.path ? one_sided.import_for(op) : nullptr;
-    op.import ? one_sided.post(op) : rail.post(op);
-}
-
 bool Lane::flush() {
     const bool flushed = rail.unflushed || one_sided.unflushed;
     if (rail.unflushed) rail.flush();
@@ -70,8 +55,7 @@ void Lane::give_back() {
     one_sided.repost();
     rail.give_back();
     one_sided.give_back();
-    if (rail.path && !one_sided.path && !connection.attachment.awaits_peer())
-        one_sided.settle();  // it has ended alone
+    if (rail.path && !one_sided.path) one_sided.settle();  // it has ended alone
     if (rail.path && state == State::ready && rail.takes_none())
         channel->close({XFER_EPEERLOST, XFER_ORIGIN_NONE, 0, "a lane that takes no operations"});
 }

@@ -8,6 +8,7 @@
 
 #include "core/connection/one_sided_rail.h"
 #include "core/connection/rail.h"
+#include "core/connection/route.h"
 #include "transport/channel.h"
 #include "util/uri.h"
 
@@ -30,11 +31,7 @@ public:
     void start();                               // enables sending
     void open();                                // and receiving
     // ---- operations: those that can go by its one-sided path, and others as requests
-    bool has_room() const {  // what was declined goes first
-        return rail.has_room() && one_sided.may_take() && !one_sided.has_declined();
-    }
-    Caps caps() const;  // of an operation that goes by any of its paths
-    void post(Op &op);
+    Route route() { return {rail, one_sided}; }
     std::optional<Moved> copy_now(Dir dir, const Access &access, const Piece &piece) {
         if (state != State::ready) return std::nullopt;
         const std::optional<Moved> moved = one_sided.copy_now(dir, access, piece);
@@ -61,7 +58,7 @@ public:
     std::unique_ptr<Channel> channel;
     State state = State::dialing;
     Rail rail{*this};
-    OneSidedRail one_sided{*this, rail};
+    OneSidedRail one_sided{*this, rail, number};
     std::array<Carried, kMovedWays> carried;  // what was answered of ours, by how it moved
     std::optional<Moved> last_moved;
     Carried frames;  // control frames that were sent

@@ -63,13 +63,11 @@ bool LaneSet::is_heard() const {
 
 // ---- which one carries what
 
-PathView LaneSet::view(const Lane &lane) const {
+PathView LaneSet::view(Lane &lane) const {
     PathView path;
     path.control = &lane == control_;
-    // What this loop copies counts as well: an adapter keeps no frames waiting.
-    path.waiting = lane.rail.bytes;
-    if (lane.one_sided.caps.scope <= Scope::host) path.waiting += lane.one_sided.bytes;
-    path.full = !lane.has_room();
+    path.waiting = lane.rail.bytes + lane.one_sided.bytes;  // what this loop copies, too
+    path.full = !lane.route().has_room();
     path.scope = lane.rail.caps.scope;
     // The first one has nothing to say any more when the local one speaks.
     const bool over = lane.number == 0 && !path.control;
@@ -80,24 +78,24 @@ PathView LaneSet::view(const Lane &lane) const {
     return path;
 }
 
-Choice LaneSet::route(uint64_t bytes) const {
+Choice LaneSet::choose_lane(uint64_t bytes) const {
     FixedVector<PathView, kMaxLanes + 2> paths;
     for (const auto &lane : lanes_)
         paths.push_back(view(*lane));
     return choose({paths.begin(), paths.size()}, {.bytes = bytes});
 }
 
-Lane &LaneSet::lane_for(uint64_t bytes, const Access &access) {
-    // Nothing is nearer than the local path, and then that beside the channels.
+Route LaneSet::route_for(uint64_t bytes, const Access &access) {
+    // Nothing is nearer than the local path, and then those beside the channels.
     if (control_->state == Lane::State::ready && control_->rail.caps.scope <= Scope::host)
-        return *control_;
-    if (first().one_sided.reaches(access)) return first();
-    const Choice choice = route(bytes);
+        return control_->route();
+    if (OneSidedRail *rail = connection_.attached.reaching(access)) return {first().rail, *rail};
+    const Choice choice = choose_lane(bytes);
     const bool may_open =
         connection_.usable() && connection_.shard.engine.options().lanes != XFER_NONE;
     if (choice.open_lanes && may_open && !std::exchange(wanted_, true))
         connection_.in_turn([this] { open_data_lanes(); });
-    return choice.path ? *lanes_[*choice.path] : *control_;
+    return (choice.path ? *lanes_[*choice.path] : *control_).route();
 }
 
 bool LaneSet::flush() {
@@ -278,7 +276,7 @@ void LaneSet::local_path_failed(const Failure &why) {
     local_path_failure_ = why;
     local_path_ = LocalPath::tried;
     if (connection_.closing()) return;
-    connection_.attachment.open_asked();
+    connection_.attached.open_asked();
     if (wanted_ && connection_.usable() && connection_.side == Side::ours)
         connection_.in_turn([this] { open_data_lanes(); });
     else if (wanted_ && connection_.side == Side::ours)
@@ -317,7 +315,8 @@ uint32_t LaneSet::retire(Target target, Status why) {
 // A lane may have ended meanwhile: who asks goes on without.
 void LaneSet::on_export(const Frame &frame, ConstBytes body) {
     Lane *lane = find(frame.seq);
-    if (lane && lane->one_sided.path) return lane->one_sided.on_export(frame, body);
+    OneSidedRail *rail = lane ? &lane->one_sided : connection_.attached.find(frame.seq);
+    if (rail && rail->path) return rail->on_export(frame, body);
     if (frame.type != FrameType::request_export) return;
     Frame answer = word(FrameType::exported);
     answer.seq = frame.seq;

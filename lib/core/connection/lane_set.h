@@ -40,9 +40,9 @@ public:
     bool hears_control_on(const Lane &lane) const;
 
     // ---- which one carries what
-    Choice route(uint64_t bytes) const;  // what of so many bytes would take
-    // The same for a chunk of that region, and better ones are opened.
-    Lane &lane_for(uint64_t bytes, const Access &access);
+    Choice choose_lane(uint64_t bytes) const;  // what of so many bytes would take
+    // Where a chunk of that region goes, of so many bytes in all; better lanes are opened.
+    Route route_for(uint64_t bytes, const Access &access);
     bool flush();  // false: there was nothing
 
     // ---- opening them
@@ -81,7 +81,7 @@ public:
 private:
     static bool is_local(const Lane &lane) { return lane.channel->scope() <= Scope::host; }
     bool is_heard() const;  // control frames may still come
-    PathView view(const Lane &lane) const;
+    PathView view(Lane &lane) const;
     Lane *find(uint64_t number) const;
     Lane &add(uint32_t number);  // or the one that has ended
     Transport *shared_memory(const std::vector<std::string> &listens, Uri &address) const;

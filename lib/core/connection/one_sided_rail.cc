@@ -66,7 +66,7 @@ bool OneSidedRail::cancel(Op &op) {
 Frame OneSidedRail::about(FrameType type, RegionId region) const {
     Frame frame;
     frame.type = type;
-    frame.seq = lane.number;
+    frame.seq = number_;
     frame.region = region.value;
     return frame;
 }

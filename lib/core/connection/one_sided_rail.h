@@ -15,7 +15,9 @@ namespace xfer {
 
 class OneSidedRail final : public Rail, OneSidedSink {
 public:
-    OneSidedRail(Lane &lane, Rail &requests) : Rail(lane), requests_(requests) {}
+    // `number`: of the path, in the frames about it.
+    OneSidedRail(Lane &lane, Rail &requests, uint32_t number)
+        : Rail(lane), requests_(requests), number_(number) {}
 
     void start(OneSidedPath &path, uint32_t max_ops);
     const Import *import_for(const Op &op);  // null: it goes as a request
@@ -46,6 +48,7 @@ private:
     Frame about(FrameType type, RegionId region) const;
 
     Rail &requests_;
+    const uint32_t number_;
     OneSidedPath *one_sided_ = nullptr;  // the path, from start to on_down
     ImportTable imports_;                // of the peer's
     std::set<uint64_t> exported_;        // of ours, and allocations by their numbers

@@ -23,8 +23,11 @@ bool has_fabric(const ShardCore &shard) {
 }  // namespace
 
 // Without a fabric there is never a use in trying, and open() is asked at each pump.
-PathAttachment::PathAttachment(Connection &connection)
-    : connection_(connection), rests_(!has_fabric(connection.shard)) {}
+PathAttachment::PathAttachment(Connection &connection, uint32_t number)
+    : rail(connection.lanes.first(), connection.lanes.first().rail, number),
+      connection_(connection),
+      number_(number),
+      rests_(!has_fabric(connection.shard)) {}
 
 PathAttachment::~PathAttachment() {
     disarm();
@@ -58,6 +61,7 @@ void PathAttachment::begin_or_ask() {
     Frame ask;
     ask.type = FrameType::lanes;
     ask.flags = kAttachedPathFlag;
+    ask.seq = number_;
     connection_.send(ask);
 }
 
@@ -69,15 +73,19 @@ void PathAttachment::on_asked() {
 
 void PathAttachment::begin() {
     ++attempt_;
-    why_ = start(*fabric_, true);
+    why_ = start(*fabric_, true, {});
     if (why_.status != XFER_OK) return open_again_later();
     asked_ = false;  // the peer hears of its end, and asks anew
 }
 
 // What lacks memory for it ends the attempt, not the connection.
-Failure PathAttachment::start(Fabric &fabric, bool first) {
+Failure PathAttachment::start(Fabric &fabric, bool first, ConstBytes offer) {
     Result<std::unique_ptr<AttachedPath>> made = no_memory();
-    [[maybe_unused]] const bool tried = catch_bad_alloc([&] { made = fabric.open(first, *this); });
+    [[maybe_unused]] const bool tried = catch_bad_alloc([&] {
+        const auto beside = connection_.attached.beside(*this, fabric);
+        made = fabric.open({first, offer, beside, failures_}, *this);
+    });
+    ++failures_;
     if (!made) return made.error();
     fabric_ = &fabric;
     path_ = std::move(*made);
@@ -110,6 +118,7 @@ void PathAttachment::send_signal(ConstBytes message) {
     Frame frame;
     frame.type = FrameType::path_signal;
     frame.seq = attempt_;
+    frame.region = number_;
     frame.generation = fabric_->number();
     frame.length = static_cast<uint32_t>(message.size());
     connection_.send(frame, message);
@@ -124,7 +133,7 @@ void PathAttachment::on_signal(const Frame &frame, ConstBytes body) {
         if (state_ != State::none)
             return connection_.close(
                 {XFER_EPROTO, 0, 0, "a path is begun again before its end was told"});
-        accept(frame);
+        accept(frame, body);
     }
     if (frame.seq < attempt_) return;
     if (frame.status != XFER_OK) return on_peer_closed(frame);
@@ -132,7 +141,7 @@ void PathAttachment::on_signal(const Frame &frame, ConstBytes body) {
 }
 
 // Another attempt of the initiator's; it may end with its first word.
-void PathAttachment::accept(const Frame &frame) {
+void PathAttachment::accept(const Frame &frame, ConstBytes offer) {
     attempt_ = frame.seq;
     why_ = {XFER_EUNSUPPORTED, 0, 0, "no fabric of ours has that number"};
     const auto &fabrics = connection_.shard.fabrics;
@@ -140,14 +149,14 @@ void PathAttachment::accept(const Frame &frame) {
         return fabric->number() == frame.generation;
     });
     if (frame.status == XFER_OK && connection_.usable() && at != fabrics.end())
-        why_ = start(**at, false);
+        why_ = start(**at, false, offer);
     if (is_closed()) say_closed();
 }
 
 void PathAttachment::on_ready() {
     state_ = State::ready;
     ready_since_ = connection_.shard.now();
-    OneSidedRail &rail = connection_.lanes.first().one_sided;
+    failures_ = 0;
     rail.window = kLaneWindow;
     rail.start(*path_, kLaneOps);
     connection_.pump_soon();
@@ -176,6 +185,7 @@ void PathAttachment::say_closed() {
     Frame frame;
     frame.type = FrameType::path_signal;
     frame.seq = attempt_;
+    frame.region = number_;
     frame.status = why_.status == XFER_OK ? XFER_EPEERLOST : why_.status;
     connection_.send(frame);
 }
@@ -191,13 +201,13 @@ void PathAttachment::settle() {
     state_ = State::none;
     connection_.shard.loop.disarm(settled_limit_);
     const auto peer = short_name(connection_.handshake.peer().id);
-    constexpr const char *kLine = "peer {}: the path by {} ended: {}";
+    constexpr const char *kLine = "peer {}: path {} by {} ended: {}";
     const bool is_news = ready_since_ || pause_ == 0;  // not one failed attempt after the other
     if (connection_.side == Side::ours && is_news)
-        connection_.shard.log().warn(kLine, peer, fabric_->name(), why_.message);
+        connection_.shard.log().warn(kLine, peer, number_, fabric_->name(), why_.message);
     else  // a peer could make as many of these lines as it likes
-        connection_.shard.log().debug(kLine, peer, fabric_->name(), why_.message);
-    connection_.lanes.first().one_sided.settle();
+        connection_.shard.log().debug(kLine, peer, number_, fabric_->name(), why_.message);
+    rail.settle();
     open_again_later();
     connection_.pump_soon();
 }

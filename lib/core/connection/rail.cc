@@ -69,11 +69,15 @@ void Rail::leave(Op &op) {
 
 void Rail::finish(Op &op, Status status) {
     leave(op);
-    if (status == XFER_OK) lane.count_carried(op.moved, op.bytes);
+    if (status == XFER_OK) {
+        carried.add(op.bytes);
+        lane.count_carried(op.moved, op.bytes);
+    }
     Connection &connection = lane.connection;
     connection.sink.on_done(op, status);
     connection.pump_soon();
-    if (lane.one_sided.has_declined()) connection.shard.loop.defer(connection);
+    if (lane.one_sided.has_declined() || connection.attached.has_declined())
+        connection.shard.loop.defer(connection);
 }
 
 Status Rail::on_access(Dir dir, const Access &access, std::span<const WirePiece> pieces,

@@ -51,7 +51,8 @@ public:
     uint32_t ops = 0;
     uint64_t bytes = 0, window = 0;
     bool unflushed = false;
-    Carried served;  // what the peer asked for
+    Carried carried;  // what was answered of ours
+    Carried served;   // what the peer asked for
 
 protected:
     void leave(Op &op);  // it goes on elsewhere

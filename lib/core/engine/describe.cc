@@ -149,9 +149,21 @@ void write_lane(JsonWriter &out, const Lane &lane) {
     out.end_object();
 }
 
+void write_attached(JsonWriter &out, const PathAttachment &path) {
+    out.begin_object();
+    out.add("state", path.state());
+    out.add("fabric", path.fabric());
+    out.add("why_not", path.why_not());
+    out.add("local", path.local());
+    out.add("remote", path.remote());
+    write_carried(out, "carried", path.rail.carried);
+    write_carried(out, "under_way", {path.rail.ops, path.rail.bytes});
+    out.end_object();
+}
+
 // The lane that work of so many bytes would take.
 std::string lane_for(const Connection &connection, uint64_t bytes) {
-    const std::optional<size_t> path = connection.lanes.route(bytes).path;
+    const std::optional<size_t> path = connection.lanes.choose_lane(bytes).path;
     return path ? lane_name(connection.lanes.all()[*path]->number) : "";
 }
 
@@ -164,12 +176,10 @@ void write_connection(JsonWriter &out, const Connection &connection) {
     out.add("state", connection.lanes.local_path());
     out.add("why_not", connection.lanes.why_not_local());
     out.end_object();
-    out.begin_object("attached_path");
-    out.add("state", connection.attachment.state());
-    out.add("fabric", connection.attachment.fabric());
-    out.add("why_not", connection.attachment.why_not());
-    out.add("remote", connection.attachment.remote());
-    out.end_object();
+    out.begin_array("attached_paths");
+    for (const auto &path : connection.attached.all())
+        write_attached(out, *path);
+    out.end_array();
     out.add("small", lane_for(connection, 1));
     out.add("bulk", lane_for(connection, UINT64_MAX));
     out.add("sequence", connection.sequence);

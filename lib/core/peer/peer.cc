@@ -44,7 +44,7 @@ void Peer::name(const EngineId &identity) {
 
 void Peer::send_waiting() {
     if (!live_) return dialer.schedule();
-    if (shard.visited() && !live_->lanes.busy() && !messages.unanswered()) return flow.pump();
+    if (shard.visited() && !live_->moves() && !messages.unanswered()) return flow.pump();
     shard.hold_back();
     live_->pump_soon();
 }

@@ -83,7 +83,7 @@ void Flow::pump() {
     if (!connection_ || !connection_->usable()) return;
     if (!all_.empty()) {
         connection_->lanes.open_local_path();
-        connection_->attachment.open();
+        connection_->attached.open(!bulk_.empty());
     }
     const bool fresh = connection_->takes_new();
     if (fresh) notifications.pump();

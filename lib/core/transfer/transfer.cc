@@ -51,30 +51,31 @@ bool Transfer::feed(Connection &connection) {
     while (!drawn()) {
         if (refuse(connection)) continue;
         const Cursor &next = unsent_.empty() ? next_ : unsent_.front().begin;
-        Lane &lane = connection.lanes.lane_for(list.bytes(), remotes[list.remote(next)].access);
-        if (!lane.has_room()) return false;
+        const Access &access = remotes[list.remote(next)].access;
+        const Route route = connection.lanes.route_for(list.bytes(), access);
+        if (!route.has_room()) return false;
         Op *op = nullptr;
-        if (!catch_bad_alloc([&] { op = &draw(lane.caps()); }))
+        if (!catch_bad_alloc([&] { op = &draw(route.caps()); }))
             return flow->end(*this, XFER_ENOMEM), true;
-        post(*op, lane);
+        post(*op, route);
     }
     ListNode<InQueue>::unlink();
     try_complete();
     return true;
 }
 
-void Transfer::post(Op &op, Lane &lane) {
+void Transfer::post(Op &op, const Route &route) {
     op.last = unsent_.empty() && list.at_end(next_);
     if (notifies && op.dir == Dir::put) {
         op.remote.notification = notification_number;
         op.remote.notification_key = notify_key;
         const bool alone = op.last && inflight_count_ == 0 && !answered_ && status == XFER_OK;
-        op.notifies = alone && op.bytes && lane.connection.handshake.agreed(kCountedNotify);
+        op.notifies = alone && op.bytes && route.lane().connection.handshake.agreed(kCountedNotify);
         op.notify_data = notify_data;
     }
     inflight_.push_back(op);
     if (inflight_count_++ == 0) count_inflight(true);
-    lane.post(op);
+    route.post(op);
 }
 
 bool Transfer::refuse(const Connection &connection) {

@@ -12,7 +12,7 @@
 
 namespace xfer {
 
-class Lane;
+class Route;
 
 // What one ref of a batch names, and whether its owner has refused it.
 struct Remote {
@@ -77,7 +77,7 @@ private:
     Op &draw(const Caps &caps);
     // The chunk from there on, as far as the op may be long.
     void cut(Op &op, Cursor &from, std::vector<Piece> &scratch);
-    void post(Op &op, Lane &lane);
+    void post(Op &op, const Route &route);
     void detach(Op &op);  // from what is in flight
     void hear_of_notify(const Op &op);
     void count_inflight(bool begins);

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/rdma/fabric.h"
 
+#include <sched.h>
+
 #include <algorithm>
+#include <optional>
 
 #include "transport/rdma/path.h"
+#include "transport/rdma/port_choice.h"
+#include "transport/rdma/signal.h"
 #include "util/json.h"
 
 namespace xfer::rdma {
@@ -12,6 +17,12 @@ namespace {
 
 uint32_t mtu_bytes(ibv_mtu mtu) {
     return 128u << mtu;  // from IBV_MTU_256, which is 1
+}
+
+// Of the processor that runs this loop, -1: unknown.
+int node_here() {
+    unsigned node = 0;
+    return ::getcpu(nullptr, &node) == 0 ? static_cast<int>(node) : -1;
 }
 
 }  // namespace
@@ -34,28 +45,45 @@ AdapterFabric::AdapterFabric(const Verbs &verbs, Devices devices, const QueuePai
 
 AdapterFabric::~AdapterFabric() = default;
 
-// The fastest port that is active; of equals the one with the fewest paths.
-Result<std::unique_ptr<AttachedPath>> AdapterFabric::open(bool first, AttachedPathSink &sink) {
-    Adapter *best = nullptr;
-    const Port *on = nullptr;
-    size_t paths = 0;
-    for (const auto &adapter : adapters_) {
-        for (const Port &port : adapter->device().ports()) {
-            if (!port.active) continue;
-            const size_t there = adapter->paths_on(port);
-            const bool faster = !on || port.bits_per_second > on->bits_per_second;
-            const bool freer = on && port.bits_per_second == on->bits_per_second && there < paths;
-            if (!faster && !freer) continue;
-            best = adapter.get();
-            on = &port;
-            paths = there;
-        }
-    }
+// One for each port: which of them will be active nobody knows.
+uint32_t AdapterFabric::most_paths() const {
+    size_t ports = 0;
+    for (const auto &adapter : adapters_)
+        ports += adapter->device().ports().size();
+    return static_cast<uint32_t>(ports);
+}
+
+Result<std::unique_ptr<AttachedPath>> AdapterFabric::open(const AttachedPathRequest &request,
+                                                          AttachedPathSink &sink) {
     if (!is_there())
         return Failure{XFER_EUNSUPPORTED, why_none_.origin, why_none_.native, why_none_.message};
-    if (!on)
-        return Failure{XFER_EUNREACHABLE, XFER_ORIGIN_VERBS, 0, "no port of an adapter is active"};
-    return Path::open(*best, *on, first, sink);
+    if (request.beside.size() >= most_paths())
+        return Failure{XFER_EUNSUPPORTED, XFER_ORIGIN_NONE, 0, "each port has a path already"};
+    std::optional<PortAddress> other;
+    if (!request.offer.empty()) {
+        auto offer = decode_signal(request.offer);
+        if (!offer) return offer.error();
+        const QueuePairParameters &far = offer->queue_pair;
+        other = {.layer = far.layer, .lid = far.lid, .gid = far.gid, .mtu = far.mtu};
+    }
+    std::vector<Adapter *> adapters;
+    std::vector<PortCandidate> ports;
+    for (const auto &adapter : adapters_) {
+        for (const Port &port : adapter->device().ports()) {
+            const bool taken = std::any_of(
+                request.beside.begin(), request.beside.end(), [&port](const AttachedPath *path) {
+                    return &static_cast<const Path *>(path)->port() == &port;
+                });
+            adapters.push_back(adapter.get());
+            ports.push_back({&port, adapter->paths_on(port), taken});
+        }
+    }
+    const auto chosen =
+        choose_port(ports, other ? &*other : nullptr, node_here(), request.failures);
+    if (!chosen)
+        return Failure{XFER_EUNREACHABLE, XFER_ORIGIN_VERBS, 0,
+                       "no port of an adapter is active and free"};
+    return Path::open(*adapters[*chosen], *ports[*chosen].port, request.first, sink);
 }
 
 void AdapterFabric::describe(JsonWriter &out) const {

@@ -25,7 +25,9 @@ public:
     uint32_t number() const override { return XFER_TRANSPORT_RDMA; }
     bool is_there() const override { return !adapters_.empty(); }
     void describe(JsonWriter &out) const override;
-    Result<std::unique_ptr<AttachedPath>> open(bool first, AttachedPathSink &sink) override;
+    uint32_t most_paths() const override;
+    Result<std::unique_ptr<AttachedPath>> open(const AttachedPathRequest &request,
+                                               AttachedPathSink &sink) override;
     void set_sink(FabricSink &sink) override { sink_ = &sink; }
     void add_region(RegionId region, const ExportedMemory &memory) override;
     bool remove_region(RegionId region) override;

@@ -39,6 +39,7 @@ public:
 
     void on_signal(ConstBytes message) override;
     void close(const Failure &why) override;
+    std::string local() const override { return port_.name; }
     std::string remote() const override;
 
     void start(PathSink &sink, OneSidedSink &declined, uint32_t max_ops) override;

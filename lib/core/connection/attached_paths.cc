@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/connection/attached_paths.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "core/base/shard_core.h"
+#include "core/connection/connection.h"
+#include "util/memory.h"
+#include "wire/limits.h"
+
+namespace xfer {
+
+AttachedPaths::AttachedPaths(Connection &connection) : connection_(connection) {
+    for (const auto &fabric : connection.shard.fabrics)
+        most_ = std::max(most_, std::min<size_t>(fabric->most_paths(), kMaxAttached));
+    at(kFirstAttached);
+}
+
+PathAttachment &AttachedPaths::at(uint64_t number) {
+    while (paths_.size() <= number - kFirstAttached)
+        paths_.push_back(std::make_unique<PathAttachment>(
+            connection_, kFirstAttached + static_cast<uint32_t>(paths_.size())));
+    return *paths_[number - kFirstAttached];
+}
+
+// ---- opening them
+
+void AttachedPaths::open(bool bulk) {
+    for (const auto &path : paths_) {
+        path->open();
+        if (path->is_opening() || (!bulk && !path->is_closed())) return;
+    }
+    if (!bulk || paths_.size() == most_) return;
+    // It goes on as it is where there is no memory for more.
+    if (catch_bad_alloc([this] { at(kFirstAttached + paths_.size()); })) open(true);
+}
+
+void AttachedPaths::open_asked() {
+    for (const auto &path : paths_)
+        path->open_asked();
+}
+
+// One that is of no use here is not opened.
+void AttachedPaths::on_asked(const Frame &frame) {
+    if (connection_.side == Side::theirs || frame.seq < kFirstAttached ||
+        frame.seq >= kFirstAttached + most_)
+        return;
+    connection_.in_turn([&] { at(frame.seq).on_asked(); });
+}
+
+void AttachedPaths::on_signal(const Frame &frame, ConstBytes body) {
+    if (frame.region < kFirstAttached || frame.region >= kFirstAttached + kMaxAttached)
+        return connection_.close({XFER_EPROTO, 0, 0, "a signal of a path that has no number"});
+    connection_.in_turn([&] { at(frame.region).on_signal(frame, body); });
+}
+
+// ---- which one carries what
+
+OneSidedRail *AttachedPaths::find(uint64_t number) const {
+    const uint64_t index = number - kFirstAttached;
+    return index < paths_.size() ? &paths_[index]->rail : nullptr;
+}
+
+OneSidedRail *AttachedPaths::reaching(const Access &access) const {
+    OneSidedRail *best = nullptr;
+    const auto load = [](const OneSidedRail &rail) {
+        return std::tuple(!rail.has_room(), rail.bytes);
+    };
+    for (const auto &path : paths_)
+        if (path->rail.reaches(access) && (!best || load(path->rail) < load(*best)))
+            best = &path->rail;
+    return best;
+}
+
+std::vector<AttachedPath *> AttachedPaths::beside(const PathAttachment &self,
+                                                  const Fabric &fabric) const {
+    std::vector<AttachedPath *> others;
+    for (const auto &path : paths_)
+        if (AttachedPath *open = path->path_of(fabric); open && path.get() != &self)
+            others.push_back(open);
+    return others;
+}
+
+bool AttachedPaths::flush() {
+    bool flushed = false;
+    for (const auto &path : paths_) {
+        if (!path->rail.unflushed) continue;
+        path->rail.flush();
+        flushed = true;
+    }
+    return flushed;
+}
+
+bool AttachedPaths::busy() const {
+    return std::any_of(paths_.begin(), paths_.end(),
+                       [](const auto &path) { return path->rail.ops != 0; });
+}
+
+bool AttachedPaths::has_declined() const {
+    return std::any_of(paths_.begin(), paths_.end(),
+                       [](const auto &path) { return path->rail.has_declined(); });
+}
+
+void AttachedPaths::give_back() {
+    for (const auto &path : paths_) {
+        path->rail.repost();
+        path->rail.give_back();
+    }
+}
+
+uint32_t AttachedPaths::retire(Target target, Status why) {
+    uint32_t waiting = 0;
+    for (const auto &path : paths_)
+        waiting += !path->rail.retire(target, why);
+    return waiting;
+}
+
+// ---- their end
+
+void AttachedPaths::close(const Failure &why) {
+    for (const auto &path : paths_)
+        path->close(why);
+}
+
+bool AttachedPaths::is_closed() const {
+    return std::all_of(paths_.begin(), paths_.end(),
+                       [](const auto &path) { return path->is_closed(); });
+}
+
+void AttachedPaths::disarm() {
+    for (const auto &path : paths_)
+        path->disarm();
+}
+
+}  // namespace xfer

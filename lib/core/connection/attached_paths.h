@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// The paths that stand beside the channels of a connection, one for each port of an adapter that
+// both ends can spare for it. The first one is opened when there is something to move and no nearer
+// path, the others, one after the other, by what is large. Each falls and comes back alone, and
+// each chunk takes the one that has the least to do.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "core/connection/path_attachment.h"
+#include "wire/frame.h"
+
+namespace xfer {
+
+class AttachedPaths {
+public:
+    explicit AttachedPaths(Connection &connection);
+
+    void open(bool bulk);  // there is something to move
+    void open_asked();     // there is no local path after all
+    // Of the peer's.
+    void on_asked(const Frame &frame);
+    void on_signal(const Frame &frame, ConstBytes body);
+
+    OneSidedRail *find(uint64_t number) const;           // null: there is none
+    OneSidedRail *reaching(const Access &access) const;  // null: none does, for now
+    // Those of `fabric` that are open or come to be, but for `self`.
+    std::vector<AttachedPath *> beside(const PathAttachment &self, const Fabric &fabric) const;
+    bool flush();  // false: there was nothing
+    bool busy() const;
+    bool has_declined() const;
+    void give_back();
+    uint32_t retire(Target target, Status why);  // how many are not quiet yet
+
+    void close(const Failure &why);
+    bool is_closed() const;
+    void disarm();
+    // At least one. They stay where they are.
+    const std::vector<std::unique_ptr<PathAttachment>> &all() const { return paths_; }
+
+private:
+    PathAttachment &at(uint64_t number);
+
+    Connection &connection_;
+    size_t most_ = 1;  // that are of use to this end
+    std::vector<std::unique_ptr<PathAttachment>> paths_;
+};
+
+}  // namespace xfer
