@@ -44,7 +44,8 @@ void measure_idle(struct report *report) {
         if (path_may_be_near(options)) touch(&session, &peers[i]);
     }
     sleep(SETTLE_S);
-    report->path = path_name(path_find(options, &peers[options->connections - 1]));
+    struct client *last = &peers[options->connections - 1];
+    report->path = path_name(path_find(options, last), last);
     struct answer start = session_ask(&session, ASK_STATE, 0, NULL);
     if (start.connections < options->connections)
         errx(1, "only %llu connections live", (unsigned long long)start.connections);

@@ -9,18 +9,39 @@
 
 enum { PATIENCE_MS = 1000 };
 
-const char *path_name(enum path path) {
-    static const char *const kNames[] = {
-        [PATH_TCP] = "tcp",
-        [PATH_NEAR] = "local",
-        [PATH_NEAR_RINGS] = "local (rings)",
-        [PATH_NEAR_KERNEL] = "local (copied through the kernel)",
-        [PATH_NEAR_MAPPED] = "local (memory mapped)",
-    };
-    return kNames[path];
+/* ---- what the client's engine says ---- */
+
+static json_t *describe(struct client *client) {
+    uint64_t needed = 0;
+    xfer_engine_describe(client->engine, NULL, 0, &needed);
+    size_t capacity = needed + 4096; /* it may have grown meanwhile */
+    char *text = malloc(capacity);
+    if (text == NULL) err(1, "description");
+    must(xfer_engine_describe(client->engine, text, capacity, &needed), "xfer_engine_describe",
+         NULL);
+    json_t *engine = json_loads(text, 0, NULL);
+    if (engine == NULL) errx(1, "xfer_engine_describe: no JSON");
+    free(text);
+    return engine;
 }
 
-/* ---- whether there is a local lane ---- */
+/* The client's only connection; NULL while there is none. */
+static json_t *connection_of(json_t *engine) {
+    size_t l;
+    size_t p;
+    size_t c;
+    json_t *loop;
+    json_t *peer;
+    json_t *connection;
+    json_array_foreach(json_object_get(engine, "loops"), l, loop) {
+        json_array_foreach(json_object_get(loop, "peers"), p, peer) {
+            json_array_foreach(json_object_get(peer, "connections"), c, connection) {
+                if (json_is_true(json_object_get(connection, "live"))) return connection;
+            }
+        }
+    }
+    return NULL;
+}
 
 static bool has_near_lane(json_t *connection) {
     size_t i;
@@ -35,37 +56,75 @@ static bool has_near_lane(json_t *connection) {
     return false;
 }
 
-static bool describes_near(json_t *engine) {
-    size_t l;
-    size_t p;
-    size_t c;
-    json_t *loop;
-    json_t *peer;
-    json_t *connection;
-    json_array_foreach(json_object_get(engine, "loops"), l, loop) {
-        json_array_foreach(json_object_get(loop, "peers"), p, peer) {
-            json_array_foreach(json_object_get(peer, "connections"), c, connection) {
-                if (has_near_lane(connection)) return true;
-            }
-        }
-    }
-    return false;
+/* Of the path by adapters: "none", "opening", "open", "ending". */
+static bool adapters_are(json_t *connection, const char *wanted) {
+    json_t *path = json_object_get(connection, "attached_path");
+    const char *state = json_string_value(json_object_get(path, "state"));
+    return state != NULL && strcmp(state, wanted) == 0;
 }
 
-static bool is_near(struct client *client) {
-    uint64_t needed = 0;
-    xfer_engine_describe(client->engine, NULL, 0, &needed);
-    size_t capacity = needed + 4096; /* it may have grown meanwhile */
-    char *text = malloc(capacity);
-    if (text == NULL) err(1, "description");
-    must(xfer_engine_describe(client->engine, text, capacity, &needed), "xfer_engine_describe",
-         NULL);
-    json_t *engine = json_loads(text, 0, NULL);
-    if (engine == NULL) errx(1, "xfer_engine_describe: no JSON");
-    bool near = describes_near(engine);
+/* Bytes that adapters have moved. */
+static uint64_t carried_by_adapters(struct client *client) {
+    json_t *engine = describe(client);
+    uint64_t bytes = 0;
+    size_t i;
+    json_t *lane;
+    json_array_foreach(json_object_get(connection_of(engine), "lanes"), i, lane) {
+        json_t *carried = json_object_get(json_object_get(lane, "carried_by"), "adapter");
+        bytes += (uint64_t)json_integer_value(json_object_get(carried, "bytes"));
+    }
     json_decref(engine);
-    free(text);
-    return near;
+    return bytes;
+}
+
+/* ---- its name ---- */
+
+/* Adds the ports of a fabric that have a path, as ", mlx5_0:1". */
+static void add_ports(json_t *fabric, char *names, size_t capacity) {
+    size_t i;
+    json_t *port;
+    json_array_foreach(json_object_get(fabric, "ports"), i, port) {
+        const char *name = json_string_value(json_object_get(port, "name"));
+        size_t used = strlen(names);
+        if (name != NULL && json_integer_value(json_object_get(port, "paths")) > 0)
+            snprintf(names + used, capacity - used, ", %s", name);
+    }
+}
+
+/* "adapter (mlx5_0:1)". Valid until the next call. */
+static const char *adapter_name(struct client *client) {
+    static char text[256];
+    char names[200] = "";
+    size_t l;
+    size_t f;
+    json_t *loop;
+    json_t *fabric;
+    json_t *engine = describe(client);
+    json_array_foreach(json_object_get(engine, "loops"), l, loop) {
+        json_array_foreach(json_object_get(loop, "fabrics"), f, fabric)
+            add_ports(fabric, names, sizeof names);
+    }
+    json_decref(engine);
+    snprintf(text, sizeof text, "adapter (%s)", names[0] == '\0' ? "unknown" : names + 2);
+    return text;
+}
+
+const char *path_name(enum path path, struct client *client) {
+    static const char *const kNames[] = {
+        [PATH_TCP] = "tcp",
+        [PATH_ADAPTER] = "adapter",
+        [PATH_NEAR] = "local",
+        [PATH_NEAR_RINGS] = "local (rings)",
+        [PATH_NEAR_KERNEL] = "local (copied through the kernel)",
+        [PATH_NEAR_MAPPED] = "local (memory mapped)",
+    };
+    return path == PATH_ADAPTER ? adapter_name(client) : kNames[path];
+}
+
+/* ---- which path there is ---- */
+
+bool path_is_near(enum path path) {
+    return path != PATH_TCP && path != PATH_ADAPTER;
 }
 
 bool path_may_be_near(const struct options *options) {
@@ -73,13 +132,21 @@ bool path_may_be_near(const struct options *options) {
     return options->to == NULL && (transports[0] == '\0' || strstr(transports, "shm") != NULL);
 }
 
+/* An attempt to connect two adapters ends by itself, well or not. */
 enum path path_find(const struct options *options, struct client *client) {
-    if (!path_may_be_near(options)) return PATH_TCP;
-    for (uint32_t waited = 0; waited < PATIENCE_MS; waited += 2) {
-        if (is_near(client)) return PATH_NEAR;
+    uint32_t patience = path_may_be_near(options) ? PATIENCE_MS : 0;
+    for (uint32_t waited = 0;; waited += 2) {
+        json_t *engine = describe(client);
+        json_t *connection = connection_of(engine);
+        bool near = has_near_lane(connection);
+        bool open = adapters_are(connection, "open");
+        bool opening = adapters_are(connection, "opening");
+        json_decref(engine);
+        if (near) return PATH_NEAR;
+        if (open) return PATH_ADAPTER;
+        if (!opening && waited >= patience) return PATH_TCP;
         client_linger(client, 2);
     }
-    return PATH_TCP;
 }
 
 /* ---- what it carries ---- */
@@ -96,7 +163,8 @@ static bool maps_region(void) {
     return found;
 }
 
-enum path path_look(struct session *session, struct client *client, const struct plan *plan) {
+static enum path look_near(struct session *session, struct client *client,
+                           const struct plan *plan) {
     if (plan_is_message(plan)) return PATH_NEAR_RINGS;
     struct plan once = *plan;
     once.count = plan->window;
@@ -108,4 +176,25 @@ enum path path_look(struct session *session, struct client *client, const struct
     /* What an owner has not served, it has not seen. */
     if (session_ask(session, ASK_STATE, 0, NULL).served != before) return PATH_NEAR_RINGS;
     return maps_region() ? PATH_NEAR_MAPPED : PATH_NEAR_KERNEL;
+}
+
+/* Operations go by the lanes until the region's keys are there; messages and atomics always. */
+static enum path look_adapter(struct session *session, struct client *client,
+                              const struct plan *plan) {
+    if (plan_is_message(plan) || plan->op == OP_ATOMIC) return PATH_TCP;
+    struct plan once = *plan;
+    once.count = plan->window;
+    uint64_t before = carried_by_adapters(client);
+    for (uint32_t waited = 0; waited < PATIENCE_MS; waited += 10) {
+        session_xfer(session, client, &once, NULL);
+        if (carried_by_adapters(client) != before) return PATH_ADAPTER;
+        client_linger(client, 10);
+    }
+    return PATH_TCP;
+}
+
+enum path path_look(struct session *session, struct client *client, enum path path,
+                    const struct plan *plan) {
+    if (path == PATH_NEAR) return look_near(session, client, plan);
+    return path == PATH_ADAPTER ? look_adapter(session, client, plan) : path;
 }

@@ -213,14 +213,14 @@ void measure_points(struct report *report) {
         if (report->with_xfer) {
             client_prepare(&client, &row->plan, session.memory);
             session_verify(&session, &client, &row->plan);
-            if (path == PATH_NEAR) path = path_look(&session, &client, &row->plan);
+            path = path_look(&session, &client, path, &row->plan);
             client_forget(&client);
         }
         ways_choose(&points[i], report, path);
         if (row->kind != ROW_CONNECT)
             choose_count(&session, report->with_xfer ? &client : NULL, &points[i]);
     }
-    if (report->with_xfer) report->path = path_name(path);
+    if (report->with_xfer) report->path = path_name(path, &client);
     for (size_t round = 0; round < options->rounds; round++) {
         for (size_t i = 0; i < report->row_count; i++)
             measure_round(&session, report->with_xfer ? &client : NULL, &points[i], round);

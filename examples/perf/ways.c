@@ -75,11 +75,11 @@ static void add_tcp(struct point *point, const struct report *report, bool spins
 static void add_windowed(struct point *point, const struct report *report, enum path path,
                          bool spins) {
     bool alone = is_alone(report);
-    if (alone || path == PATH_TCP) {
+    if (alone || !path_is_near(path)) {
         add(point, &kWindow, alone || !spins);
         add(point, &kWindowSpin, alone || spins);
     }
-    if (path != PATH_TCP) add(point, &kRing, true);
+    if (path_is_near(path)) add(point, &kRing, true);
     if (path == PATH_NEAR_MAPPED && point->row->plan.op != OP_ATOMIC) add(point, &kCopy, false);
     if (path == PATH_NEAR_KERNEL) add(point, &kKernel, false);
 }
@@ -91,16 +91,16 @@ void ways_choose(struct point *point, const struct report *report, enum path pat
     bool spins = mode_spins(&options->mode);
     enum row_kind kind = point->row->kind;
     /* Who may not copy has the rings alone, which are sockets' place. */
-    bool copies = path != PATH_TCP && path != PATH_NEAR_RINGS;
+    bool copies = path_is_near(path) && path != PATH_NEAR_RINGS;
     bool near = is_alone(report)      ? options->to == NULL
-                : kind == ROW_MESSAGE ? path != PATH_TCP
+                : kind == ROW_MESSAGE ? path_is_near(path)
                                       : copies;
     if (kind == ROW_CONNECT) {
         add(point, &kConnect, true);
         return;
     }
     uint32_t op = point->row->plan.op;
-    bool takes_part = (op == OP_ATOMIC || op == OP_PUT_NOTIFY) && path != PATH_TCP;
+    bool takes_part = (op == OP_ATOMIC || op == OP_PUT_NOTIFY) && path_is_near(path);
     if (kind == ROW_RATE || takes_part) {
         add_windowed(point, report, is_alone(report) && options->to == NULL ? PATH_NEAR : path,
                      spins);
