@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "carried.h"
 #include "fixture.h"
 
 static void wait_connections(Host *host, uint64_t wanted) {
@@ -42,8 +43,9 @@ static void test_both_at_once(void **state) {
             uint8_t *memory = test_memory(64);
             uint8_t *local = test_memory(64);
             fill(local, 64, (uint64_t)round);
-            open_region(hosts[1 - i], "memory", XFER_WRITE, memory, 64);
+            open_region(hosts[1 - i], "memory", XFER_READ | XFER_WRITE, memory, 64);
             xfer_ref_t ref = look_up(hosts[i], eps[i], "memory");
+            wait_way(hosts[i], eps[i], &ref);
             assert_status(put_now(hosts[i], eps[i], local, &ref, 0, 64), XFER_OK);
             assert_true(filled(memory, 64, (uint64_t)round, 0));
         }
