@@ -20,7 +20,9 @@ from xfer import ATOMIC, READ, WRITE, Endpoint, Engine, Event, Kind, Ref, Status
 PATIENCE = 20  # seconds after which what was to come counts as lost
 SIZE = 2 << 20
 ANYWHERE = "tcp://127.0.0.1:0"
-PATHS = {"tcp": "tcp", "host": "tcp,shm"}
+PATHS = {"tcp": "tcp", "host": "tcp,shm", "adapter": "tcp,rdma"}
+# Adapters are where tests/rdma has them.
+USED = ["adapter"] if os.environ.get("XFER_TEST_CARRIED_BY") == "adapter" else ["tcp", "host"]
 
 
 class Pair:
@@ -41,8 +43,8 @@ class Pair:
         self.memory = bytearray(SIZE)
         self.region = self.owner.region(self.memory, "pool", READ | WRITE | ATOMIC, b"shown")
         self.ref = self.region.ref
-        if path == "host":
-            wait_for_local_path(self.engine, self.ep, self.ref)
+        if path != "loopback":
+            wait_for_path(path, self.engine, self.ep, self.ref)
 
     def __enter__(self) -> Pair:
         return self
@@ -116,7 +118,7 @@ def is_lent(buffer: bytearray) -> bool:
     return False
 
 
-@pytest.fixture(params=["tcp", "host"])
+@pytest.fixture(params=USED)
 def path(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -127,7 +129,7 @@ def pair(path: str) -> Iterator[Pair]:
         yield pair
 
 
-@pytest.fixture(params=["tcp", "host", "loopback"])
+@pytest.fixture(params=[*USED, "loopback"])
 def any_pair(request: pytest.FixtureRequest) -> Iterator[Pair]:
     """With loopback too."""
     with Pair(request.param) as pair:
@@ -148,14 +150,19 @@ def engine() -> Iterator[Engine]:
         yield engine
 
 
-def wait_for_local_path(engine: Engine, ep: Endpoint, ref: Ref) -> None:
-    """It is opened once bytes move."""
-    end, state = time.monotonic() + PATIENCE, ""
-    while state != "open":
-        assert time.monotonic() < end, f"the local path is {state}"
+def wait_for_path(path: str, engine: Engine, ep: Endpoint, ref: Ref) -> None:
+    """The path of one host and the one by adapters are opened once bytes move."""
+    end, connection = time.monotonic() + PATIENCE, dict[str, Any]()
+    while path != "tcp" and not is_used(path, connection):
+        assert time.monotonic() < end, f"no path of that kind: {path}"
         ep.put(b"\0", ref).result(PATIENCE)
         connection = engine.describe()["loops"][0]["peers"][0]["connections"][0]
-        state = connection["local_path"]["state"]
+
+
+def is_used(path: str, connection: dict[str, Any]) -> bool:
+    if path == "host":
+        return bool(connection) and connection["local_path"]["state"] == "open"
+    return any(path in lane["carried_by"] for lane in connection.get("lanes", []))
 
 
 def refs_of(ep: Endpoint, name: str = "pool") -> Ref:

@@ -17,7 +17,7 @@ from conftest import (
     Peer,
     is_lent,
     refs_of,
-    wait_for_local_path,
+    wait_for_path,
 )
 from proxy import Proxy
 
@@ -53,7 +53,7 @@ def test_peer_killed(peer: Peer, path: str) -> None:
             peer.stop()
             under_way = ep.put(buffer, ref)
         else:
-            wait_for_local_path(engine, ep, ref)
+            wait_for_path(path, engine, ep, ref)
             under_way = ep.send(buffer, sync=True)
         with pytest.raises(TimeoutError):
             under_way.result(0.05)
