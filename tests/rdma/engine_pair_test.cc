@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Two engines, each on a device of its own: RDMA_TEST_NEAR and RDMA_TEST_FAR.
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+
+#include "engine.h"
+
+using namespace rdma_test;
+
+TEST_SUITE_BEGIN("engine-pair");
+
+namespace {
+
+constexpr uint64_t kBytes = (uint64_t(4) << 20) + 1234;
+
+// An engine on one device, and what it lends.
+struct End {
+    explicit End(const char *device) : engine(std::getenv(device)) {
+        engine.lend(memory);
+        uri = engine.listen("tcp://127.0.0.1:0");
+    }
+
+    std::vector<uint8_t> memory = std::vector<uint8_t>(kBytes);
+    Engine engine;
+    std::string uri;
+};
+
+// Puts to `far`, and gets what is put there then.
+void moves_and_compares(End &near, End &far, uint64_t seed) {
+    Remote remote(near.engine, far.uri);
+    remote.await_adapter();
+    const uint64_t before = near.engine.carried_by_adapters();
+    std::vector<uint8_t> mine(kBytes), back(kBytes);
+    fill(mine, seed);
+    REQUIRE(remote.put_all(mine) == XFER_OK);
+    CHECK(far.memory == mine);
+    fill(far.memory, seed + 1);
+    REQUIRE(remote.get_all(back) == XFER_OK);
+    CHECK(far.memory == back);
+    CHECK(near.engine.carried_by_adapters() >= before + 2 * kBytes);
+}
+
+}  // namespace
+
+TEST_CASE("engines of two devices move bytes both ways") {
+    End near("RDMA_TEST_NEAR"), far("RDMA_TEST_FAR");
+    moves_and_compares(near, far, 1);
+    moves_and_compares(far, near, 3);
+}
+
+TEST_SUITE_END();

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What run.sh runs in a guest.
+
+usage: inside.py BUILD_DIR PART
+
+The last line is `N passed, N failed, N skipped`. A program that ends early has failed, whatever it has said.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import suite
+
+BUILD = Path(sys.argv[1])
+SECONDS = 150  # of one program
+PYTEST = re.compile(r"^\d+ (?:passed|failed|skipped|error).* in [\d.]+s\b", re.M)
+# Over the path: a pair of engines begins when bytes go by the adapter, so nothing passes over TCP alone.
+PATH = {
+    "XFER_TRANSPORTS": "loopback,tcp,rdma", "XFER_TEST_CARRIED_BY": "adapter", "XFER_TEST_QUICK": "1",
+    "XFER_TEST_ROUNDS": "5", "LD_LIBRARY_PATH": str(BUILD / "lib"),
+}
+total = dict.fromkeys(suite.CASES, 0)
+
+
+def counted(output, status):
+    """The cases of a program, by what it says and how it ended."""
+    cases = suite.count_cases(output)
+    left = len(re.findall(suite.DOCTEST_SKIP, output, re.M))
+    for line in PYTEST.findall(output):
+        for number, word in re.findall(r"(\d+) (passed|failed|skipped|error)", line):
+            cases["failed" if word == "error" else word] += int(number)
+    cases["passed"], cases["skipped"] = cases["passed"] - left, cases["skipped"] + left
+    if status or not any(cases.values()):
+        cases["failed"] = cases["failed"] or 1
+    return cases
+
+
+def run(program, *arguments, folder=None, **environment):
+    """Runs it and counts its cases; what it says is shown if one has failed."""
+    began = time.monotonic()
+    ran = subprocess.run(
+        ["timeout", str(SECONDS), str(program), *arguments], cwd=folder, env={**os.environ, **environment},
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", check=False,
+    )
+    cases = counted(ran.stdout, ran.returncode)
+    for kind, number in cases.items():
+        total[kind] += number
+    words = " ".join([Path(program).name, *arguments])
+    print(f"{words}: {cases['passed']} passed, {cases['failed']} failed, {time.monotonic() - began:.0f} s", flush=True)
+    told = re.findall(r"^(?:\S+ MESSAGE: )?((?:figure|skip(?:ped)?): .*)", ran.stdout, re.M)
+    for text in [ran.stdout] if cases["failed"] else told:
+        print(text, flush=True)
+
+
+def skip(why):
+    total["skipped"] += 1
+    print(f"skipped: {why}")
+
+
+def verbs(*arguments, **environment):
+    run(BUILD / "tests/rdma/rdma_verbs", *arguments, **environment)
+
+
+def engine(*arguments, **environment):
+    run(BUILD / "tests/rdma/rdma_engine", *arguments, **environment)
+
+
+def tests(folder, rows, **environment):
+    """Programs of another suite, each with the names of its tests, over the path."""
+    for name, names in rows:
+        run(BUILD / f"tests/{folder}/{folder}_{name}", names, **{**PATH, **environment})
+
+
+def network(nics, *words):
+    for nic in nics:
+        subprocess.run(["tc", "qdisc", "replace", "dev", nic, "root", "netem", "limit", "100000", *words], check=True)
+
+
+# ---- the parts
+
+
+def one():
+    verbs("-ts=device,memory,operations,queue-pair,faults")
+
+
+def path():
+    # Of transfer not those that count each get, as a test does that waits for the adapter.
+    tests("api", [("transfer", f"test_{name}*thread/1*") for name in ("*_sizes", "o", "both", "many", "lanes")])
+    tests("api", [
+        ("batch", "test_pages*poll/none*"), ("notify", "test_behind*loop/none*"),
+        ("region", "test_quiet_after*poll/1*"), ("meeting", "test_both_at_once*poll/none*"),
+    ])
+
+
+def pair():
+    devices = {"RDMA_TEST_NEAR": "rxe1", "RDMA_TEST_FAR": "rxe2"}
+    verbs("-ts=device,operations,queue-pair,faults", "-tce=*GID that comes*", **devices)
+    # Here a case for two rails of one connection, one of which is cut under load, has its place.
+    engine("-ts=engine-pair", **devices)
+    for words in (["delay", "5ms"], ["delay", "5ms", "loss", "2%"]):
+        network(["v1", "v2"], *words)
+        verbs("-ts=operations", **devices)
+        engine("-ts=engine-pair", **devices)
+
+
+def two():
+    """In the order of this list: the last case of `cable` takes the other guest's power."""
+    programs = BUILD / "tests/rdma"
+    if os.environ["XFER_GUEST"] == "1":
+        with subprocess.Popen([programs / "rdma_owner"]):
+            subprocess.run([programs / "rdma_peer", "--serve"], check=True)
+    network(["d0"], "delay", "4ms", "loss", "1%")
+    engine("-ts=engine-cable")
+    subprocess.run(["tc", "qdisc", "delete", "dev", "d0", "root"], check=True)
+    peer = {"RDMA_TEST_PEER": os.environ["XFER_GUEST_PEER"]}
+    verbs("-ts=operations,faults", "-tc=*Elsewhere*,*peer is killed*", **peer)
+    verbs("-ts=cable", **peer)
+
+
+def api():
+    """What runs as api_rdma_* with fake adapters; of most, one mode. Left out of those: atomic, whose words go by their
+    owner. Left out of the others: checksum, which no adapter carries; lane_fall, which is of sockets, and takes minutes;
+    unmapped, since what is unmapped stays an adapter's; deadline, whose put of 768 MiB has to move faster than an
+    emulated machine moves it."""
+    tests("api", [
+        ("batch", "*"), ("ordered", "*poll/none*"), ("notify", "*loop/none*"), ("message", "*"),
+        ("cancel", "*poll/none*"), ("grant", "*thread/1*"), ("region", "*"), ("quiet", "*poll/none*"),
+        ("bounds", "*thread/1*"), ("drain", "*loop/none*"), ("random", "*"), ("meeting", "test_both_at_once*"),
+    ], XFER_TEST_MODES="few")
+    # They count each get, as a test does that waits for the adapter.
+    tests("api", [("transfer", "*thread/1*"), ("flush", "*loop/none*")], XFER_TEST_CARRIED_BY="")
+
+
+def contract():
+    names = ("engine", "transfers", "batches", "messages", "regions", "cancels")
+    tests("contract", [(name, "*") for name in names])
+    # Not same_host_path, which is of another path.
+    tests("contract", [("peers", name) for name in ("no_listener", "peer_*", "drain", "admit_and_refuse")])
+    tests("crash", [
+        ("initiator", "test_read_back*"), ("initiator", "test_killed*"), ("owner", "test_killed*"),
+        ("owner", "test_survivor*"),
+    ], XFER_TEST_MODES="few")
+    python()
+    perf()
+
+
+def python():
+    """Left out is what builds the binding again, or forgets its engines in six processes, which lasts here, and what
+    counts threads, which the kernel shows for a moment after they were joined."""
+    venv, source = BUILD / "bindings/python/venv", BUILD / "bindings/python/source"
+    if not (venv / "complete").exists():
+        skip("the Python binding could not be built")
+        return
+    left_out = ("another_version", "drop_without_close", "open_close")
+    names = " and not ".join(["contract", *left_out])
+    run(
+        venv / "bin/python", "-m", "pytest", "--quiet", "-p", "no:cacheprovider", "-k", names,
+        folder=source, PKG_CONFIG_PATH=str(BUILD / "pkgconfig"), **PATH,
+    )
+
+
+def perf():
+    """xfer_perf compares the bytes by itself, and says what they went by."""
+    program = BUILD / "examples/perf/xfer_perf"
+    if not program.exists():
+        skip("xfer_perf is not built")
+        return
+    with tempfile.NamedTemporaryFile() as file:
+        words = "put --size 64K --window 16 --rounds 1 --seconds 0.5 --transports loopback,tcp,rdma --json"
+        command = ["timeout", str(SECONDS), program, *words.split(), file.name]
+        ran = subprocess.run(command, stdout=subprocess.DEVNULL, check=False)
+        result = json.load(file) if ran.returncode == 0 else {"path": "nothing"}
+    if result["path"] == "adapter (rxe0:1)":
+        total["passed"] += 1
+        print(f"figure: xfer_perf, puts of 64 KiB, 16 at once: {result['rows'][0]['xfer']['median']:.3f} GB/s")
+    else:
+        total["failed"] += 1
+        print(f"xfer_perf: the bytes went by {result['path']}")
+
+
+if __name__ == "__main__":
+    {part.__name__: part for part in (one, path, pair, two, api, contract)}[sys.argv[2]]()
+    print(", ".join(f"{number} {kind}" for kind, number in total.items()))
