@@ -56,11 +56,15 @@ static bool has_near_lane(json_t *connection) {
     return false;
 }
 
-/* Of the path by adapters: "none", "opening", "open", "ending". */
+/* One of the paths by adapters is: "none", "opening", "open", "ending". */
 static bool adapters_are(json_t *connection, const char *wanted) {
-    json_t *path = json_object_get(connection, "attached_path");
-    const char *state = json_string_value(json_object_get(path, "state"));
-    return state != NULL && strcmp(state, wanted) == 0;
+    size_t i;
+    json_t *path;
+    json_array_foreach(json_object_get(connection, "attached_paths"), i, path) {
+        const char *state = json_string_value(json_object_get(path, "state"));
+        if (state != NULL && strcmp(state, wanted) == 0) return true;
+    }
+    return false;
 }
 
 /* Bytes that adapters have moved. */

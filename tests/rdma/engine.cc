@@ -112,6 +112,18 @@ uint64_t Engine::carried_by_adapters() const {
     return bytes;
 }
 
+std::vector<uint64_t> Engine::open_paths() const {
+    std::vector<uint64_t> carried;
+    const nlohmann::json engine = described(engine_);
+    for (const auto &loop : engine.at("loops"))
+        for (const auto &peer : loop.at("peers"))
+            for (const auto &connection : peer.at("connections"))
+                for (const auto &path : connection.at("attached_paths"))
+                    if (path.at("state") == "open")
+                        carried.push_back(path.at("carried").at("bytes").get<uint64_t>());
+    return carried;
+}
+
 // ---- the memory of another one
 
 Remote::Remote(Engine &engine, const std::string &uri) : engine_(engine) {

@@ -36,6 +36,8 @@ public:
     std::optional<xfer_event_t> next(double seconds);
     // Bytes that adapters have carried on the connections that live.
     uint64_t carried_by_adapters() const;
+    // Of each path that is open: what it has carried since it was first opened.
+    std::vector<uint64_t> open_paths() const;
     xfer_engine_t *raw() { return engine_; }
 
 private:

@@ -102,12 +102,20 @@ def path():
 def pair():
     devices = {"RDMA_TEST_NEAR": "rxe1", "RDMA_TEST_FAR": "rxe2"}
     verbs("-ts=device,operations,queue-pair,faults", "-tce=*GID that comes*", **devices)
-    # Here a case for two rails of one connection, one of which is cut under load, has its place.
     engine("-ts=engine-pair", **devices)
+    rails()
     for words in (["delay", "5ms"], ["delay", "5ms", "loss", "2%"]):
         network(["v1", "v2"], *words)
         verbs("-ts=operations", **devices)
         engine("-ts=engine-pair", **devices)
+
+
+def rails():
+    """A second pair of NICs is as fast as the first one, so that both are of use, and goes down without it."""
+    for words in ("ip link add v3 mtu 9000 type veth peer name v4 mtu 9000", "ip addr add 10.9.3.1/24 dev v3",
+                  "ip link set v3 up", "ip link set v4 up", "rdma link add rxe3 type rxe netdev v3"):
+        subprocess.run(words.split(), check=True)
+    engine("-ts=engine-rails", RDMA_TEST_RAILS="rxe1,rxe3", RDMA_TEST_CUT="v3")
 
 
 def two():

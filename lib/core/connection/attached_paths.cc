@@ -12,9 +12,14 @@
 namespace xfer {
 
 AttachedPaths::AttachedPaths(Connection &connection) : connection_(connection) {
-    for (const auto &fabric : connection.shard.fabrics)
-        most_ = std::max(most_, std::min<size_t>(fabric->most_paths(), kMaxAttached));
     at(kFirstAttached);
+}
+
+size_t AttachedPaths::most() const {
+    size_t most = 1;
+    for (const auto &fabric : connection_.shard.fabrics)
+        most = std::max<size_t>(most, fabric->most_paths());
+    return std::min<size_t>(most, kMaxAttached);
 }
 
 PathAttachment &AttachedPaths::at(uint64_t number) {
@@ -31,7 +36,7 @@ void AttachedPaths::open(bool bulk) {
         path->open();
         if (path->is_opening() || (!bulk && !path->is_closed())) return;
     }
-    if (!bulk || paths_.size() == most_) return;
+    if (!bulk || paths_.size() == most()) return;
     // It goes on as it is where there is no memory for more.
     if (catch_bad_alloc([this] { at(kFirstAttached + paths_.size()); })) open(true);
 }
@@ -43,9 +48,8 @@ void AttachedPaths::open_asked() {
 
 // One that is of no use here is not opened.
 void AttachedPaths::on_asked(const Frame &frame) {
-    if (connection_.side == Side::theirs || frame.seq < kFirstAttached ||
-        frame.seq >= kFirstAttached + most_)
-        return;
+    const bool is_of_use = frame.seq >= kFirstAttached && frame.seq < kFirstAttached + most();
+    if (connection_.side == Side::theirs || !is_of_use) return;
     connection_.in_turn([&] { at(frame.seq).on_asked(); });
 }
 

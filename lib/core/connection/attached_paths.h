@@ -42,9 +42,9 @@ public:
 
 private:
     PathAttachment &at(uint64_t number);
+    size_t most() const;  // that are of use to this end
 
     Connection &connection_;
-    size_t most_ = 1;  // that are of use to this end
     std::vector<std::unique_ptr<PathAttachment>> paths_;
 };
 
