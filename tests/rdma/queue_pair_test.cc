@@ -138,23 +138,26 @@ struct Ends {
         }
         return true;
     }
-    // Posts a chain as soon as there is room. False: the queue pair takes no more.
+    // Posts the chain as soon as there is room. False: the queue pair takes no more.
     bool post(uint64_t cookie) {
+        const uint32_t size = list.chain().size();
+        list.add(cookie);
         Posted posted;
         REQUIRE(wait([&] {
-            posted = here.pair->post(chain, cookie);
+            posted = here.pair->post(list);
             return posted.admitted != Admitted::full;
         }));
         REQUIRE(posted.admitted != Admitted::too_large);
-        if (posted.admitted == Admitted::granted) REQUIRE(posted.taken == chain.size());
+        if (posted.admitted == Admitted::granted) REQUIRE(posted.taken == size);
         return posted.admitted == Admitted::granted;
     }
     // All of the pieces, by as many chains as it takes. False: one failed.
     bool move(Dir dir, const std::vector<Piece> &pieces) {
         const ChainLimits limits = here.limits(here.pair->caps().send_requests);
         for (ChainPosition at; at.piece < pieces.size();) {
-            at = chain.build(dir, pieces, at, there.remote(), here, limits);
-            REQUIRE_FALSE(chain.lacks_key());
+            list.clear();
+            at = list.chain().build(dir, pieces, at, there.remote(), here, limits);
+            REQUIRE_FALSE(list.chain().lacks_key());
             if (!post(0)) return false;
         }
         const Ledger &ledger = here.pair->ledger();
@@ -180,9 +183,7 @@ struct Ends {
     const QueuePairOptions options;
     std::unique_ptr<OwnLoop> loop = make_loop();
     End here{"RDMA_TEST_NEAR", *loop, options}, there{"RDMA_TEST_FAR", *loop, options};
-    std::vector<ibv_send_wr> work = std::vector<ibv_send_wr>(64);
-    std::vector<ibv_sge> elements = std::vector<ibv_sge>(1'024);
-    Chain chain{work, elements};
+    PostList list{ % s};
 };
 
 }  // namespace
@@ -225,12 +226,13 @@ TEST_CASE("what is posted on a queue that fails ends with the drain, and the nex
         CAPTURE(life);
         const ChainLimits limits = ends.here.limits(4);
         for (uint64_t posted = 0; posted < 4; ++posted) {
-            ends.chain.build(Dir::put, ends.scattered(50'000, 4), {}, ends.there.remote(),
-                             ends.here, limits);
-            REQUIRE(ends.chain.size() == 4);
-            REQUIRE(ends.here.pair->post(ends.chain, posted).taken == 4);
+            ends.list.clear();
+            ends.list.chain().build(Dir::put, ends.scattered(50'000, 4), {}, ends.there.remote(),
+                                    ends.here, limits);
+            ends.list.add(posted);
+            REQUIRE(ends.here.pair->post(ends.list).taken == 4);
         }
-        CHECK(ends.here.pair->post(ends.chain, 4).admitted == Admitted::full);
+        CHECK(ends.here.pair->post(ends.list).admitted == Admitted::full);
         ends.drain();
         REQUIRE(ends.here.ends.size() == 4);
         for (uint64_t i = 0; i < 4; ++i)

@@ -57,9 +57,14 @@ struct End final : QueuePairSink, CompletionQueueSink, LocalKeys {
         REQUIRE(pair->connect(other.pair->parameters()).status == XFER_OK);
     }
 
-    // One chain of so many requests, of a byte each, which lie apart on both sides: byte 2 i of
-    // ours goes to byte 2 i of the other's.
     Posted post(End &other, uint32_t requests, uint64_t cookie, Dir dir = Dir::put) {
+        list.clear();
+        add(other, requests, cookie, dir);
+        return pair->post(list);
+    }
+    // To the list: one chain of so many requests, of a byte each, which lie apart on both sides:
+    // byte 2 i of ours goes to byte 2 i of the other's.
+    void add(End &other, uint32_t requests, uint64_t cookie, Dir dir = Dir::put) {
         pieces.clear();
         const auto base = reinterpret_cast<uint64_t>(bytes.data());
         for (uint32_t i = 0; i < requests; ++i)
@@ -69,9 +74,9 @@ struct End final : QueuePairSink, CompletionQueueSink, LocalKeys {
             .pieces = pair->caps().send_pieces,
             .read_pieces = std::min(port.limits.read_pieces, pair->caps().send_pieces),
             .request_bytes = port.message_bytes};
-        chain.build(dir, pieces, {}, other.remote(), *this, limits);
-        REQUIRE(chain.size() == requests);
-        return pair->post(chain, cookie);
+        list.chain().build(dir, pieces, {}, other.remote(), *this, limits);
+        REQUIRE(list.chain().size() == requests);
+        list.add(cookie);
     }
     RemoteMemory remote() const {
         return {reinterpret_cast<uint64_t>(bytes.data()), {&region->rkey, 1}, bytes.size()};
@@ -102,9 +107,7 @@ struct End final : QueuePairSink, CompletionQueueSink, LocalKeys {
     std::unique_ptr<CompletionQueue> queue;
     std::unique_ptr<QueuePair> pair;
     std::vector<Piece> pieces;
-    std::vector<ibv_send_wr> work = std::vector<ibv_send_wr>(256);
-    std::vector<ibv_sge> elements = std::vector<ibv_sge>(256);
-    Chain chain{work, elements};
+    PostList list{256, 256};
     std::vector<ChainEnd> ends;
     std::vector<Failure> errors, queue_failures;
     std::function<void()> on_end;

@@ -30,7 +30,7 @@ std::vector<ChainEnd> pop_all(Ledger &ledger) {
 uint32_t post(Ledger &ledger, uint64_t cookie, uint32_t requests) {
     REQUIRE(ledger.reserve(requests) == Admitted::granted);
     const uint32_t first = ledger.next();
-    ledger.posted(cookie);
+    ledger.posted(cookie, requests);
     return first;
 }
 
@@ -128,23 +128,31 @@ private:
                                                                : Admitted::granted;
         REQUIRE(verdict == expected);
         if (verdict != Admitted::granted) return;
-        const uint32_t first = ledger_.next();
         const bool refused = random_() % 25 == 0;
-        uint32_t taken = refused ? random_() % (requests + 1) : requests;
-        device_.take(first, taken, requests);
+        const uint32_t taken = refused ? random_() % (requests + 1) : requests;
         // A driver that does not say how many it took.
-        if (refused && random_() % 2 == 0) taken = requests;
-        if (refused)
-            ledger_.refused(posted_.size(), taken);
-        else
-            ledger_.posted(posted_.size());
-        if (taken == 0) {
+        const uint32_t told = refused && random_() % 2 == 0 ? requests : taken;
+        uint32_t at = 0;
+        do {  // chain by chain
+            const uint32_t size = 1 + random_() % (requests - at);
+            const uint32_t last = at + size;
+            const bool signals = last == requests || random_() % 2;
+            device_.take(ledger_.next(), std::clamp(taken, at, last) - at, signals ? size : 0);
+            const uint32_t counted = std::clamp(told, at, last) - at;
+            if (counted > 0) posted_.push_back({ledger_.next(), counted});
+            if (counted < size || (refused && last == requests))
+                ledger_.refused(posted_.size() - (counted > 0), counted);
+            else
+                ledger_.posted(posted_.size() - 1, size);
+            at = last;
+        } while (at < told);
+        if (told < requests && at == told) ledger_.refused(posted_.size(), 0);
+        if (told == 0) {
             REQUIRE(ledger_.outstanding() == before);
             return;
         }
         degraded_ |= refused;
         orphans_ += refused;
-        posted_.push_back({first, taken});
     }
 
     void hear() {

@@ -109,14 +109,24 @@ public:
         return path->export_region({number}, regions.at(number));
     }
     bool post(TestOp &op) {
+        const bool took = queue(op);
+        flush();
+        return took;
+    }
+    // It leaves with a flush, or the next task of the loop.
+    bool queue(TestOp &op) {
         op.sent = op.canceled = op.unmapped = false;
         op.import = imports.at(op.remote.region).get();
         in_method = true;
         const bool took = path->post(op);
+        in_method = false;
         if (took) posted.insert(&op);
+        return took;
+    }
+    void flush() {
+        in_method = true;
         path->flush();
         in_method = false;
-        return took;
     }
     bool cancel(TestOp &op) {
         in_method = true;

@@ -347,6 +347,73 @@ TEST_CASE("a post list that is taken in part is accounted for, at every place") 
                 }
 }
 
+TEST_CASE("a list of several chains is accounted for, chain by chain, at every place") {
+    for (const bool mute : {false, true})
+        for (unsigned taken = 0; taken <= 9; ++taken)
+            for (const uint64_t others : {uint64_t{0}, uint64_t{2}}) {
+                CAPTURE(mute);
+                CAPTURE(taken);
+                CAPTURE(others);
+                FakePersonality personality;
+                personality.null_bad_wr = mute;
+                Ends ends(personality);
+                for (uint64_t i = 0; i < others; ++i)
+                    REQUIRE(ends.near.post(ends.far, 2, i).taken == 2);
+                ends.near.list.clear();
+                const std::vector<unsigned> sizes{2, 1, 4, 2};
+                for (unsigned size : sizes)
+                    ends.near.add(ends.far, size, 10 + ends.near.list.chains().size());
+                ends.fabric.fail_post(1, taken, EIO);
+                const Posted posted = ends.near.pair->post(ends.near.list);
+                const unsigned counted = mute ? 9 : taken;
+                CHECK(posted.taken == counted);
+                CHECK(posted.why.status == (counted ? XFER_EDEGRADED : XFER_EIO));
+                CHECK(ends.near.pair->ledger().outstanding() == 2 * others + counted);
+                CHECK(ends.near.pair->ledger().degraded() == (counted > 0));
+                ends.end();
+                std::vector<ChainEnd> ended(ends.near.ends.begin() + static_cast<long>(others),
+                                            ends.near.ends.end());
+                unsigned left = counted;
+                for (size_t i = 0; left > 0; ++i) {
+                    REQUIRE(i < ended.size());
+                    CHECK(ended[i].cookie == 10 + i);
+                    CHECK(ended[i].requests == std::min(left, sizes[i]));
+                    left -= ended[i].requests;
+                    if (i + 1 < ended.size()) CHECK(ended[i].requests == sizes[i]);
+                }
+                CHECK(ends.near.queue->stale() == 0);
+            }
+}
+
+TEST_CASE("a list has a completion for each run of its chains, and they end in order") {
+    const auto signaled = [](const std::vector<unsigned> &sizes, uint32_t slots) {
+        Ends ends({}, {}, {.send_requests = slots});
+        ends.near.list.clear();
+        for (unsigned size : sizes)
+            ends.near.add(ends.far, size, ends.near.list.chains().size());
+        const FakePosts before = ends.fabric.posts();
+        CHECK(ends.near.pair->post(ends.near.list).why.status == XFER_OK);
+        CHECK(ends.fabric.posts().calls == before.calls + 1);
+        ends.settle();
+        REQUIRE(ends.near.ends.size() == sizes.size());
+        for (uint32_t i = 0; i < sizes.size(); ++i)
+            CHECK(ends.near.ends[i] == ChainEnd{i, sizes[i], How::done, 0});
+        CHECK(ends.near.pair->ledger().outstanding() == 0);
+        const uint64_t count = ends.fabric.posts().signaled - before.signaled;
+        ends.end();
+        return count;
+    };
+    CHECK(signaled({5}, 128) == 1);
+    CHECK(signaled(std::vector<unsigned>(16, 1), 128) == 1);
+    CHECK(signaled(std::vector<unsigned>(17, 1), 128) == 2);
+    CHECK(signaled({10, 6, 1}, 128) == 2);
+    CHECK(signaled({10, 7}, 128) == 2);
+    CHECK(signaled({20, 20, 1}, 128) == 3);
+    CHECK(signaled({1, 20, 1, 1}, 128) == 3);
+    CHECK(signaled(std::vector<unsigned>(16, 1), 16) == 4);  // a quarter of the slots
+    CHECK(signaled({1, 1, 1}, 3) == 3);
+}
+
 TEST_CASE("leak 1: a reservation that fails loses nothing of what was posted before") {
     Ends ends({}, {}, {.send_requests = 25});
     CHECK(ends.near.post(ends.far, 10, 1).taken == 10);
@@ -472,7 +539,7 @@ TEST_CASE("a completion of a queue pair that is gone is not taken for one of its
     Ends ends(FakePersonality::reuses_numbers());
     const uint32_t qpn = ends.near.pair->parameters().qpn;
     REQUIRE(ends.near.post(ends.far, 4, 1).taken == 4);
-    const uint64_t old = ends.near.work[3].wr_id;
+    const uint64_t old = ends.near.list.requests()[3].wr_id;
     ends.end(ends.near);
     ends.end(ends.far);
     ends.near.drained = ends.far.drained = false;
@@ -482,7 +549,7 @@ TEST_CASE("a completion of a queue pair that is gone is not taken for one of its
     ends.far.connect(ends.near);
     REQUIRE(ends.near.pair->parameters().qpn == qpn);
     REQUIRE(ends.near.post(ends.far, 4, 2).taken == 4);
-    CHECK(ends.near.work[3].wr_id != old);
+    CHECK(ends.near.list.requests()[3].wr_id != old);
     const size_t before = ends.near.ends.size();
     tell_late(ends, old, IBV_WC_SUCCESS);
     CHECK(ends.near.ends.size() == before);
@@ -494,7 +561,7 @@ TEST_CASE("a completion of a queue pair that is gone is not taken for one of its
 TEST_CASE("what is told of a request that is over changes nothing") {
     Ends ends;
     REQUIRE(ends.near.post(ends.far, 2, 1).taken == 2);
-    const uint64_t over = ends.near.work[1].wr_id;
+    const uint64_t over = ends.near.list.requests()[1].wr_id;
     ends.settle();
     REQUIRE(ends.near.post(ends.far, 2, 2).taken == 2);
     for (const ibv_wc_status status : {IBV_WC_SUCCESS, IBV_WC_RETRY_EXC_ERR})
@@ -508,7 +575,7 @@ TEST_CASE("what is told of a request that is over changes nothing") {
 TEST_CASE("of a completion that is no success, nothing but the status is believed") {
     Ends ends;
     REQUIRE(ends.near.post(ends.far, 2, 1).taken == 2);
-    tell_late(ends, ends.near.work[1].wr_id, IBV_WC_RETRY_EXC_ERR);
+    tell_late(ends, ends.near.list.requests()[1].wr_id, IBV_WC_RETRY_EXC_ERR);
     CHECK(ends.near.errors.size() == 1);
     CHECK(ends.near.ends == std::vector<ChainEnd>{{1, 2, How::failed, IBV_WC_RETRY_EXC_ERR}});
     ends.end();

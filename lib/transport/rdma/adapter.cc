@@ -13,13 +13,16 @@ namespace {
 
 // Of a completion queue: a hundred queue pairs or so. The next ones get another queue.
 constexpr uint32_t kCompletions = 16'384;
+// Requests of one doorbell: half of a queue as it is asked for, so that an adapter has something to
+// do while the next list is built. A doorbell, a write to the device, is as dear as a few requests;
+// shared by so many it counts for nothing.
+constexpr uint32_t kListRequests = 64;
 
 }  // namespace
 
 Adapter::Scratch::Scratch(const QueuePairOptions &options)
-    : requests(options.send_requests),
-      elements(size_t{options.send_requests} * options.send_pieces),
-      chain(requests, elements) {
+    : list(std::clamp(options.send_requests, 1u, kListRequests),
+           size_t{kListRequests} * std::max(options.send_pieces, 1u)) {
     pieces.reserve(kMaxPieces);  // so that no post lacks memory
     ranges.reserve(kMaxPieces);
 }

@@ -15,6 +15,7 @@
 #include "transport/rdma/completion_queue.h"
 #include "transport/rdma/device.h"
 #include "transport/rdma/memory_domain.h"
+#include "transport/rdma/post_list.h"
 #include "transport/rdma/queue_pair.h"
 #include "util/list.h"
 #include "util/log.h"
@@ -33,9 +34,7 @@ public:
 
         std::vector<Piece> pieces;
         std::vector<iovec> ranges;
-        std::vector<ibv_send_wr> requests;
-        std::vector<ibv_sge> elements;
-        Chain chain;
+        PostList list;
     };
 
     // May throw. Everything outlives it.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// From pieces to work requests: one post list for ibv_post_send. Neighbours on the remote side go
-// by one request with several scatter/gather elements; neighbours on both sides by one element. The
-// last request is signaled, and no other. No verbs call is made, and no memory is taken. Thread:
-// any, one at a time for a chain.
+// From pieces to work requests, which ibv_post_send takes as a list. Neighbours on the remote side
+// go by one request with several scatter/gather elements; neighbours on both sides by one element.
+// The last request is signaled, and no other. No verbs call is made, and no memory is taken.
+// Thread: any, one at a time for a chain.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -52,7 +52,7 @@ struct ChainPosition {
     bool operator==(const ChainPosition &) const = default;
 };
 
-// A post list in memory of the caller's, which is to live until it is posted. Adapters read the
+// Work requests in memory of the caller's, which is to live until it is posted. Adapters read the
 // bytes of an inlined request while it is posted, and those of others until it has completed.
 class Chain {
 public:
@@ -71,6 +71,7 @@ public:
     bool empty() const { return size_ == 0; }
     uint32_t size() const { return size_; }  // requests
     uint64_t bytes() const { return bytes_; }
+    size_t elements() const { return used_; }
     bool lacks_key() const { return lacks_key_; }
     std::span<ibv_send_wr> requests() { return requests_.first(size_); }  // linked by `next`
 

@@ -7,13 +7,15 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 namespace xfer::rdma {
 
 namespace {
 
-constexpr uint32_t kMaxOps = 64;         // posted and not done
-constexpr uint64_t kBegun = UINT64_MAX;  // the cookie of a record in the peer's table
+constexpr uint32_t kMaxOps = 64;  // posted and not done
+// Cookies: of an operation its place, of a record in the peer's table the notification behind them.
+constexpr uint64_t kBegun = kMaxOps;
 constexpr uint64_t kCancelNs = 250 * kNsPerMs;
 
 }  // namespace
@@ -79,19 +81,40 @@ bool Initiator::post(Op &op) {
     posting->remote = static_cast<const RemoteRegion *>(op.import);
     posting->region = op.import->region;
     queue_.push_back(*posting);
-    if (&queue_.front() == posting) go_on();
+    adapter_.loop().defer(*this);  // a flush that does not come is not waited for
     return true;
 }
 
-void Initiator::go_on() {
+// A thread that visits a loop which sleeps wakes it for what is deferred: for nothing, here.
+void Initiator::flush() {
+    post_waiting();
+    if (over_.empty()) Task::unlink();
+}
+
+void Initiator::post_waiting() {
     while (!stopped_ && !queue_.empty()) {
+        gather();
+        if (!ring()) return;
+    }
+}
+
+// What waits goes into the list, in its order.
+void Initiator::gather() {
+    adapter_.scratch().list.clear();
+    while (!queue_.empty() && room() > 0) {
         Posting &first = queue_.front();
         const bool waits = first.stage == Stage::waits;
         if (waits && !begin(first)) continue;
         if (!waits) draw(first);
         use_bounce(first);
-        if (advance(first) != Step::posted) return;
+        add_begun(*first.op);
+        if (room() > 0) add_next(first);
     }
+}
+
+uint32_t Initiator::room() const {
+    const PostList &list = adapter_.scratch().list;
+    return std::min(list.room(), pair_->free_slots() - list.size());
 }
 
 // False: the adapter can't move it, and it has left the queue.
@@ -132,63 +155,71 @@ bool Initiator::is_registered(const Posting &posting) const {
     return true;
 }
 
-Initiator::Step Initiator::advance(Posting &posting) {
-    Step step = post_begun(*posting.op);
-    while (step == Step::posted && !posting.whole)
-        step = post_next(posting);
-    if (step != Step::posted) return step;
-    posting.ListNode<InPostings>::unlink();
-    if (posting.chains == 0) be_over(posting, posting.status);
-    return step;
-}
-
 // Before the first byte of a notification's puts.
-Initiator::Step Initiator::post_begun(const Op &op) {
+void Initiator::add_begun(const Op &op) {
     const NotificationId number{op.dir == Dir::put ? op.remote.notification : 0};
-    if (!number || begun_.is_noted(number)) return Step::posted;
+    if (!number || begun_.is_noted(number)) return;
     const Piece record = begun_.note(number, op.remote.notification_key);
-    Chain &chain = adapter_.scratch().chain;
-    chain.build(Dir::put, {&record, 1}, {}, {table_.address, {&table_.key, 1}, UINT64_MAX}, begun_,
-                pair_->limits(1));
-    const Step step = judge(pair_->post(chain, kBegun));
-    if (step == Step::full) begun_.forget(number);
-    return step;
+    PostList &list = adapter_.scratch().list;
+    list.chain().build(Dir::put, {&record, 1}, {}, {table_.address, {&table_.key, 1}, UINT64_MAX},
+                       begun_, pair_->limits(1));
+    list.add(kBegun + number.value);
 }
 
-// The next chain, of as much as there are slots for.
-Initiator::Step Initiator::post_next(Posting &posting) {
-    const uint32_t slots = pair_->free_slots();
-    if (slots == 0) return Step::full;
+// The next chain, of as much as there is room for.
+void Initiator::add_next(Posting &posting) {
     Adapter::Scratch &scratch = adapter_.scratch();
     const Keys keys(adapter_.memory(), posting);
-    const ChainPosition next =
-        scratch.chain.build(posting.op->dir, scratch.pieces, posting.at, posting.remote->memory(),
-                            keys, pair_->limits(slots));
-    const bool at_end = next.piece == scratch.pieces.size();
-    if (scratch.chain.empty()) {  // nothing but pieces without bytes; or its memory has gone
-        posting.whole = true;
-        if (!at_end) posting.status = XFER_EIO;
-        return Step::posted;
+    Chain &chain = scratch.list.chain();
+    posting.at = chain.build(posting.op->dir, scratch.pieces, posting.at, posting.remote->memory(),
+                             keys, pair_->limits(room()));
+    const bool at_end = posting.at.piece == scratch.pieces.size();
+    posting.whole = at_end || chain.empty();
+    if (posting.whole && !at_end) posting.status = XFER_EIO;  // its memory has gone
+    if (!chain.empty()) {
+        ++posting.chains;
+        scratch.list.add(static_cast<uint64_t>(&posting - postings_.get()));
     }
-    ++posting.chains;
-    posting.op->sent = true;
-    const auto cookie = static_cast<uint64_t>(&posting - postings_.get());
-    const Posted posted = pair_->post(scratch.chain, cookie);
-    if (posted.taken == 0) --posting.chains;
-    const Step step = judge(posted);
-    if (step != Step::posted) return step;
-    posting.at = next;
-    posting.whole = at_end;
-    return step;
+    if (!posting.whole) return;
+    posting.ListNode<InPostings>::unlink();
+    if (posting.chains == 0) be_over(posting, posting.status);
 }
 
-Initiator::Step Initiator::judge(const Posted &posted) {
-    if (posted.admitted == Admitted::full) return Step::full;
-    if (posted.admitted != Admitted::granted) return Step::broken;  // its end is told
-    if (posted.why.status == XFER_OK) return Step::posted;
-    if (posted.taken == 0 && posted.why.status == XFER_EAGAIN) return Step::full;
+// False: nothing was in the list, or nothing more can be posted now.
+bool Initiator::ring() {
+    PostList &list = adapter_.scratch().list;
+    if (list.empty()) return false;
+    const Posted posted = pair_->post(list);
+    note_taken(posted.taken);
+    if (posted.admitted != Admitted::granted) return false;  // its end is told
+    if (posted.why.status == XFER_OK) return true;
+    if (posted.taken == 0 && posted.why.status == XFER_EAGAIN) return false;
     owner_.on_broken(posted.why);
-    return Step::broken;
+    return false;
+}
+
+// From behind, so that what was not taken comes back to the queue in its order.
+void Initiator::note_taken(uint32_t taken) {
+    const PostList &list = adapter_.scratch().list;
+    uint32_t first = list.size();
+    for (auto chain = list.chains().rbegin(); chain != list.chains().rend(); ++chain) {
+        first -= chain->requests;
+        if (first >= taken) {
+            take_back(chain->cookie);
+        } else if (chain->cookie < kMaxOps) {
+            Posting &posting = postings_[chain->cookie];
+            posting.posted = posting.at;
+            posting.op->sent = true;
+        }
+    }
+}
+
+void Initiator::take_back(uint64_t cookie) {
+    if (cookie >= kMaxOps) return begun_.forget({cookie - kBegun});
+    Posting &posting = postings_[cookie];
+    --posting.chains;
+    posting.at = posting.posted;
+    if (std::exchange(posting.whole, false)) queue_.push_front(posting);
 }
 
 // ---- bounce buffers
@@ -249,7 +280,7 @@ void Initiator::copy_out(Posting &posting) {
 // The first bad news of an operation says what became of it. A dead key says that nothing of what
 // follows was applied; of all else nobody knows whether it was.
 void Initiator::on_chain_ended(const ChainEnd &end) {
-    if (end.cookie != kBegun) {
+    if (end.cookie < kMaxOps) {
         Posting &posting = postings_[end.cookie];
         --posting.chains;
         const bool dead_key =
@@ -258,7 +289,7 @@ void Initiator::on_chain_ended(const ChainEnd &end) {
             posting.status = dead_key ? XFER_ESTALE : XFER_EPEERLOST;
         if (!stopped_ && posting.whole && posting.chains == 0) finish(posting);
     }
-    go_on();
+    if (!queue_.empty()) adapter_.loop().defer(*this);  // for all slots that this turn brings back
 }
 
 void Initiator::be_over(Posting &posting, Status status) {
@@ -273,6 +304,7 @@ void Initiator::run() {
     if (stopped_) return;
     while (Posting *posting = over_.pop_front())
         finish(*posting);
+    post_waiting();
 }
 
 void Initiator::finish(Posting &posting) {

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operations that core has posted on a path, as chains of work requests on its queue pair. They
-// are posted in their order, each as far as there are slots, and the next one when the last is
-// posted whole: none waits for slots that another one holds while it waits, too. Memory of this
-// side that is registered is read and written where it lies, other memory by way of a bounce
-// buffer. Thread: the loop's.
+// The operations that core has posted on a path, as chains of work requests on its queue pair.
+// Nothing of an operation is touched until the flush behind it, or the next task of the loop: then
+// all that wait leave by one doorbell, as far as there are slots and room in a list, and by the
+// next ones as slots come back.
+// FIFO: the requests of an operation are posted behind all requests of those that came before, and
+// no operation is passed by one that came later: it waits for the slots of at most max_ops - 1
+// others, which hold none while they wait, too.
+// Memory of this side that is registered is read and written where it lies, other memory by way of
+// a bounce buffer. Thread: the loop's.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +19,7 @@
 #include "transport/rdma/adapter.h"
 #include "transport/rdma/begun_table.h"
 #include "transport/rdma/chain.h"
+#include "transport/rdma/post_list.h"
 #include "transport/rdma/queue_pair.h"
 #include "transport/rdma/remote_region.h"
 #include "util/list.h"
@@ -50,6 +55,7 @@ public:
     // As those of a path.
     Caps caps() const;
     bool post(Op &op);
+    void flush();
     bool cancel(Op &op);
     void drop(const Import &import);
     bool withdrawn(RegionId region);
@@ -66,7 +72,8 @@ private:
         Op *op = nullptr;
         const RemoteRegion *remote = nullptr;  // null: it was dropped
         RegionId region;
-        ChainPosition at;       // how far it is posted,
+        ChainPosition posted;   // how far it is posted,
+        ChainPosition at;       // or in the list that is made,
         bool whole = false;     // and that nothing is left to be
         uint32_t chains = 0;    // under way
         bool declined = false;  // it ends so
@@ -76,7 +83,6 @@ private:
         std::optional<Bounce> bounce;
         MemoryDomain::Epoch epoch{};
     };
-    enum class Step : uint8_t { posted, full, broken };
     class Keys;
 
     bool begin(Posting &posting);
@@ -84,11 +90,14 @@ private:
     bool is_registered(const Posting &posting) const;
     bool take_bounce(Posting &posting);
     void use_bounce(const Posting &posting);
-    void go_on();
-    Step advance(Posting &posting);
-    Step post_begun(const Op &op);
-    Step post_next(Posting &posting);
-    Step judge(const Posted &posted);
+    void post_waiting();
+    void gather();
+    uint32_t room() const;
+    void add_begun(const Op &op);
+    void add_next(Posting &posting);
+    bool ring();
+    void note_taken(uint32_t taken);
+    void take_back(uint64_t cookie);
     void be_over(Posting &posting, Status status);
     void finish(Posting &posting);
     void copy_out(Posting &posting);
@@ -108,7 +117,7 @@ private:
 
     std::unique_ptr<Posting[]> postings_;
     List<Posting, InPostings> free_;
-    List<Posting, InPostings> queue_;  // not posted whole
+    List<Posting, InPostings> queue_;  // not posted whole: in their order
     List<Posting, InPostings> over_;   // to be told by the next task
     Timer cancel_{*this};
 };

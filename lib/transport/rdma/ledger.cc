@@ -27,6 +27,7 @@ Admitted Ledger::reserve(uint32_t requests) {
     if (requests > slots_) return Admitted::too_large;
     if (requests > slots_ - outstanding()) return Admitted::full;
     reserved_ = requests;
+    answered_ = false;
     return Admitted::granted;
 }
 
@@ -39,18 +40,17 @@ void Ledger::append(uint64_t cookie, uint32_t requests) {
     added.past = next_;
 }
 
-void Ledger::posted(uint64_t cookie) {
-    XFER_CHECK(reserved_ > 0);
-    append(cookie, reserved_);
-    reserved_ = 0;
+void Ledger::posted(uint64_t cookie, uint32_t requests) {
+    XFER_CHECK(requests > 0 && requests <= reserved_);
+    append(cookie, requests);
+    reserved_ -= requests;
+    answered_ = true;
 }
 
 void Ledger::refused(uint64_t cookie, uint32_t taken) {
     XFER_CHECK(reserved_ > 0);
-    if (taken > 0) {
-        append(cookie, std::min(taken, reserved_));
-        degraded_ = true;
-    }
+    if (taken > 0) append(cookie, std::min(taken, reserved_));
+    degraded_ |= taken > 0 || answered_;
     reserved_ = 0;
 }
 

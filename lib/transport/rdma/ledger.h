@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The send queue of one queue pair, as numbers: which of its slots are taken, by which chains, and
-// which of them a completion gives back. A chain is one post list; only its last request is
-// signaled. Requests are numbered in the order in which they are posted, modulo 2^32, and a
-// reliable queue pair carries them out and tells of them in that order: what is told of one request
-// stands for all before it. (lib/design/0057)
+// which of them a completion gives back. Chains are posted as lists of one or several; the last
+// request of each list is signaled, and of the others few are. Requests are numbered in the order
+// in which they are posted, modulo 2^32, and a reliable queue pair carries them out and tells of
+// them in that order: what is told of one request stands for all before it. (lib/design/0057)
 //
 // A ledger lives as long as its queue pair: one that is degraded never recovers, as the queue pair
 // never does. No verbs call is made, and no memory is taken after construction. Thread: one at a
@@ -42,17 +42,18 @@ class Ledger {
 public:
     explicit Ledger(uint32_t slots);  // at least 1; throws std::bad_alloc
 
-    // Slots for all of a chain of `requests`, at least 1, or none. What is granted is to be
-    // answered by posted() or refused() before the next question.
+    // Slots for all of a list of `requests`, at least 1, or none. What is granted is to be answered
+    // by posted() for each of its chains, in order, or by refused(), before the next question.
     Admitted reserve(uint32_t requests);
     // The number of the first of the requests that were granted.
     uint32_t next() const { return next_; }
-    // The queue pair took all of the chain that was granted.
-    void posted(uint64_t cookie);
-    // The post list was refused after `taken` of its requests; where that can't be told, all count
-    // as taken. Those are orphans: the signaled one may not be among them, so that nothing may
-    // ever tell of them, and the queue pair is degraded. With 0 nothing was posted: there is no
-    // chain, the slots are free at once, and the queue pair is as it was.
+    // The queue pair took all of a chain of so many requests.
+    void posted(uint64_t cookie, uint32_t requests);
+    // It took so many requests, 0 or more, of this chain of the list, and none behind them; where
+    // that can't be told, all count as taken. What it took of the list are orphans: the signaled
+    // one may not be among them, so that nothing may ever tell of them, and the queue pair is
+    // degraded. Where it took nothing at all, there is no chain, the slots are free at once, and
+    // the queue pair is as it was.
     void refused(uint64_t cookie, uint32_t taken);
 
     // A request is carried out, or ended with this status of a completion, other than 0, and with
@@ -94,7 +95,8 @@ private:
     uint32_t next_ = kFirst;       // request to come
     uint32_t freed_ = kFirst;      // requests before it have given their slots back
     uint32_t reached_ = kFirst;    // requests before it are over
-    uint32_t reserved_ = 0;
+    uint32_t reserved_ = 0;        // granted, and not answered
+    bool answered_ = false;        // in part
     bool degraded_ = false;
 };
 

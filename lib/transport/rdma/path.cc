@@ -99,10 +99,12 @@ bool Path::connect(const Signal &other) {
 // may be less than both of them can do.
 void Path::probe() {
     const Piece piece{begun_.zeros(), 0, kProbeBytes};
-    Chain &chain = adapter_.scratch().chain;
-    chain.build(Dir::put, {&piece, 1}, {}, {peers_table_.address, {&peers_table_.key, 1}}, begun_,
-                pair_->limits(1));
-    const Posted posted = pair_->post(chain, kProbe);
+    PostList &list = adapter_.scratch().list;
+    list.clear();
+    list.chain().build(Dir::put, {&piece, 1}, {}, {peers_table_.address, {&peers_table_.key, 1}},
+                       begun_, pair_->limits(1));
+    list.add(kProbe);
+    const Posted posted = pair_->post(list);
     if (posted.why.status != XFER_OK) close(posted.why);
 }
 

@@ -45,7 +45,7 @@ public:
     void start(PathSink &sink, OneSidedSink &declined, uint32_t max_ops) override;
     Caps caps() const override { return initiator_.caps(); }
     bool post(Op &op) override { return initiator_.post(op); }
-    void flush() override {}
+    void flush() override { initiator_.flush(); }
     bool cancel(Op &op) override { return initiator_.cancel(op); }
     bool retire(Target, Status) override { return true; }
     void discard(NotificationId) override {}

@@ -17,6 +17,7 @@
 #include "transport/rdma/ledger.h"
 #include "transport/rdma/parameters.h"
 #include "transport/rdma/port.h"
+#include "transport/rdma/post_list.h"
 #include "transport/rdma/verbs.h"
 #include "util/status.h"
 
@@ -64,8 +65,8 @@ struct Posted {
     // full, too_large, degraded: nothing was posted. granted: it went to the adapter, and `why`
     // tells whether that took all of it.
     Admitted admitted = Admitted::granted;
-    // Of the requests; the others never will be. More than 0: the chain ends by on_chain_ended().
-    // Where the driver did not say, all count as taken, and the chain may even end as done.
+    // Of the requests; the others never will be. A chain of which any was ends by on_chain_ended().
+    // Where the driver did not say, all count as taken, and a chain may even end as done.
     uint32_t taken = 0;
     // Of ibv_post_send, if it is not XFER_OK. With nothing taken, the queue pair is as it was:
     // XFER_EAGAIN if completions that are to come may help, else XFER_EIO. With some of it taken,
@@ -99,9 +100,10 @@ public:
     // To RTR and RTS. One that fails can only be destroyed.
     Failure connect(const QueuePairParameters &peer);
 
-    // Posts the chain, which is not empty: all of it or, where there are no slots for that,
-    // nothing. Its wr_ids are set here. Degraded unless it is connected.
-    Posted post(Chain &chain, uint64_t cookie);
+    // Posts the list, which is not empty, by one doorbell: all of it or, where there are no slots
+    // for that, nothing. Its wr_ids are set here, and which of its chains have a completion of
+    // their own. Degraded unless it is connected.
+    Posted post(PostList &list);
 
     // To ERR: what is posted is flushed, and on_drained() told, perhaps inside. Where an adapter
     // does not do so, the owner does not wait for ever, and destroys. Again: nothing.
@@ -124,7 +126,9 @@ private:
     Failure become_ready_to_send();
     ibv_ah_attr route_to(const QueuePairParameters &peer) const;
     Failure modify(ibv_qp_attr &attributes, int mask, const char *what);
-    static uint32_t count_taken(Chain &chain, const ibv_send_wr *refused);
+    void number(PostList &list) const;
+    void thin_completions(PostList &list) const;
+    void record(const PostList &list, uint32_t taken);
     bool post_drain();
     void finish_drain();
     void tell_ended();
