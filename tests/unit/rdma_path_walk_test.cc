@@ -156,7 +156,10 @@ private:
         flight.op.make(pick(2) ? Dir::put : Dir::get, kRegion, pieces);
         if (pick(3) == 0) flight.op.remote.notification = ++notification_;
         flight.local = slot_of(local_, slot), flight.remote = slot_of(remote_, slot);
-        if (!paths_.post(*paths_.near, flight.op)) return;
+        const bool flushes = pick(3) > 0;  // else the next one does, or the loop
+        const bool took = paths_.inside(
+            [&] { return flushes ? paths_.near->post(flight.op) : paths_.near->queue(flight.op); });
+        if (!took) return;
         taken_[slot] = true;
         ++posted;
         flights_.push_back(std::move(made));
