@@ -183,7 +183,7 @@ struct Ends {
     const QueuePairOptions options;
     std::unique_ptr<OwnLoop> loop = make_loop();
     End here{"RDMA_TEST_NEAR", *loop, options}, there{"RDMA_TEST_FAR", *loop, options};
-    PostList list{ % s};
+    PostList list{64, 1'024};
 };
 
 }  // namespace

@@ -233,6 +233,26 @@ TEST_CASE("canceled in use on an adapter that does not answer: the path ends in 
     CHECK(line.near->status_of(op) != XFER_OK);
 }
 
+TEST_CASE("canceled in use, and the loop is late: what ends meanwhile costs no path") {
+    for (const bool ends : {true, false}) {
+        Line line;
+        line.stalled = true;
+        TestOp &op = line.post_new(Dir::get, 2);
+        CHECK_FALSE(line.inside([&] { return line.near->cancel(op); }));
+        line.skip(2'000);
+        line.settle();
+        CHECK_FALSE(line.near->down_why);
+        line.stalled = !ends;
+        if (ends) REQUIRE(line.until_done());
+        line.skip(70);
+        line.settle();
+        line.stalled = false;
+        if (!ends) REQUIRE(line.until_ended());
+        CHECK(line.near->ended.has_value() == !ends);
+        line.check_each_once();
+    }
+}
+
 TEST_CASE("canceled when it is over and not yet told") {
     Line line;
     TestOp &op = make(line.ops, Dir::put, kRegion, {{address(line.local.data()), 0, 0}});

@@ -370,12 +370,17 @@ bool Initiator::cancel(Op &op) {
     return true;
 }
 
+// A loop that was kept from its work has not seen what ended meanwhile.
 void Initiator::on_timer(Timer &) {
+    const uint64_t now = adapter_.loop().now();
     uint64_t next = kNever;
-    for (uint32_t i = 0; i < kMaxOps; ++i)
-        if (postings_[i].quiet_due) next = std::min(next, postings_[i].quiet_due);
+    for (uint32_t i = 0; i < kMaxOps; ++i) {
+        uint64_t &due = postings_[i].quiet_due;
+        if (due && now > due + kCancelNs / 4) due = now + kCancelNs / 4;
+        if (due) next = std::min(next, due);
+    }
     if (next == kNever) return;
-    if (next > adapter_.loop().now()) return adapter_.loop().arm(cancel_, next);
+    if (next > now) return adapter_.loop().arm(cancel_, next);
     owner_.on_broken({XFER_ETIMEDOUT, XFER_ORIGIN_NONE, 0,
                       "an operation that was canceled does not end by itself"});
 }
