@@ -77,7 +77,7 @@ public:
     virtual void describe(JsonWriter &out) const = 0;
     // How many paths are of use to one connection at most, each by something else.
     virtual uint32_t most_paths() const = 0;
-    // XFER_EUNSUPPORTED: there will be none, ever; all else may be tried again.
+    // XFER_EUNSUPPORTED: it is not to be tried again for this path; all else may be.
     virtual Result<std::unique_ptr<AttachedPath>> open(const AttachedPathRequest &request,
                                                        AttachedPathSink &sink) = 0;
 

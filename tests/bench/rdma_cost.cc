@@ -227,7 +227,7 @@ private:
         end.fabric->add_region({number}, exported(bytes));
     }
     static void open(End &end, bool first) {
-        auto made = end.fabric->open(first, end);
+        auto made = end.fabric->open({.first = first}, end);
         require(static_cast<bool>(made), "no path");
         end.path = std::move(*made);
     }

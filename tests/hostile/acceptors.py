@@ -375,7 +375,7 @@ def a_path_that_only_the_initiator_begins(lab):
     """It was asked for one, which is ignored where there is no fabric, and has begun none."""
     for words in ({"body": b"offer"}, {"status": EPEERLOST}):
         def tell(self, number, name, words=words):
-            self.send(wire.LANES, flags=2)
+            self.send(wire.LANES, 256, flags=2)
             self.send(wire.PATH_SIGNAL, 1, region=256, generation=4, **words)
             Acceptor.tell(self, number, name)
         broken(lab, tell=tell, limit=300,

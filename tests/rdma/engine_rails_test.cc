@@ -16,7 +16,7 @@ TEST_SUITE_BEGIN("engine-rails");
 
 namespace {
 
-constexpr uint64_t kBytes = uint64_t(32) << 20;
+constexpr uint64_t kBytes = uint64_t(64) << 20;
 constexpr double kPatience = 60;  // seconds
 
 void interface(const char *word) {

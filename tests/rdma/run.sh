@@ -59,7 +59,7 @@ for part in "${parts[@]}"; do
     guest=$!
     wait $guest
     status=$? guest=
-    if [ $status -eq 77 ]; then
+    if [ $status -eq 77 ] && [ $failed -eq 0 ]; then
         cat "$log"
         exit 77
     fi

@@ -111,22 +111,65 @@ TEST_CASE("the end that was dialed asks for all of them") {
         CHECK(bytes > 0);
 }
 
-TEST_CASE("an end that has fewer ports is asked for no more of them, once") {
-    Rails pair(1);
-    uint64_t asked = 0;
-    pair.net.on_attach = [&](AttachStep step, const SimAttachedPath &path) {
-        if (step != AttachStep::open || path.first()) return AttachFate::go_on;
-        return ++asked > 1 ? AttachFate::absent : AttachFate::go_on;
-    };
-    pair.come_near();
-    for (int i = 0; i < 50; ++i) {
-        move_some(pair, 80'000);
-        pair.world.world.run_for(kSecond / 2);
+TEST_CASE("an end that has fewer ports is asked for no more of them, once, and asks for none") {
+    for (const bool dialed : {true, false}) {
+        CAPTURE(dialed);
+        Rails pair(1);
+        (dialed ? pair.net.other_ports : pair.net.ports) = 1;
+        if (!dialed) pair.net.other_ports = kPorts;
+        uint64_t asked = 0;
+        pair.net.on_attach = [&](AttachStep step, const SimAttachedPath &) {
+            asked += step == AttachStep::open;
+            return AttachFate::go_on;
+        };
+        pair.come_near();
+        Host &b = *pair.b;
+        xfer_ep_t *back = b.open(kA);
+        REQUIRE(b.lookup(back, ++pair.last_user) == XFER_OK);
+        const std::vector<uint8_t> data(kLarge, 5);
+        for (int i = 0; i < 50; ++i) {
+            move_some(pair, 80'000);
+            REQUIRE(b.put(back, data.data(), 0, data.size(), ++pair.last_user) == XFER_OK);
+            pair.world.world.run_for(kSecond / 2);
+        }
+        CHECK(asked == (dialed ? 1 + kPorts : 2));  // each attempt once
+        CHECK(open_paths(*pair.a) == 1);
+        CHECK(open_paths(b) == 1);
+        CHECK(paths(*pair.a).size() == (dialed ? kPorts : 1));
+        CHECK(pair.said(FrameType::lanes) <= 2 + kPorts);
+        pair.net.on_attach = nullptr;
     }
-    CHECK(asked == kPorts);
-    CHECK(open_paths(*pair.a) == 1);
-    CHECK(open_paths(*pair.b) == 1);
+}
+
+TEST_CASE("the end that was dialed asks again where it was itself that failed") {
+    Rails pair(1);
+    uint64_t failed = 0;
+    pair.net.on_attach = [&](AttachStep step, const SimAttachedPath &path) {
+        const bool fails = step == AttachStep::open && !path.first() && ++failed <= 3;
+        return fails ? AttachFate::fail : AttachFate::go_on;
+    };
+    Host &b = *pair.b;
+    xfer_ep_t *back = b.open(kA);
+    REQUIRE(b.lookup(back, ++pair.last_user) == XFER_OK);
+    for (int i = 0; i < 100; ++i) {
+        const uint8_t byte = 1;
+        REQUIRE(b.put(back, &byte, 0, 1, ++pair.last_user) == XFER_OK);
+        pair.world.world.run_for(100 * kNsPerMs);
+    }
+    CHECK(failed == 4);
+    CHECK(open_paths(b) == 1);
     pair.net.on_attach = nullptr;
+}
+
+TEST_CASE("neighbours make no place for paths that they need not") {
+    World world(1);
+    world.net.ports = kPorts;
+    NearPair pair(world, By::copies_and_adapter);
+    pair.come_near();
+    for (int i = 0; i < 5; ++i)
+        REQUIRE(pair.put(0, kLarge) == XFER_OK);
+    CHECK(paths(*pair.a).size() == 1);
+    CHECK(pair.said(FrameType::path_signal) == 0);
 }
 
 TEST_CASE("memory that lacks for another path costs that one alone") {

@@ -31,6 +31,7 @@ Scenario::Scenario(uint64_t seed, bool trace, bool plain)
     net.bytes_per_second = swarm.bytes_per_second;
     net.linger_max = swarm.linger_max, net.busy_one_in = swarm.busy_one_in;
     net.copies = swarm.copies, net.adapters = swarm.adapters, net.ports = swarm.ports;
+    net.other_ports = swarm.other_ports;
     if (swarm.copies || swarm.adapters) trouble_copies();
     nodes_.resize(swarm.engines);
     for (size_t i = 0; i < nodes_.size(); ++i) {

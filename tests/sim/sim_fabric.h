@@ -97,7 +97,10 @@ public:
     uint32_t number() const override { return XFER_TRANSPORT_RDMA; }
     bool is_there() const override { return true; }
     void describe(JsonWriter &out) const override;
-    uint32_t most_paths() const override { return transport_.net.ports; }
+    uint32_t most_paths() const override {
+        const SimNet &net = transport_.net;
+        return transport_.number % 2 == 0 && net.other_ports ? net.other_ports : net.ports;
+    }
     Result<std::unique_ptr<AttachedPath>> open(const AttachedPathRequest &request,
                                                AttachedPathSink &sink) override;
     void set_sink(FabricSink &sink) override { sink_ = &sink; }

@@ -131,7 +131,8 @@ public:
     // Engines have adapters, by which paths stand beside their channels: what goes wrong with their
     // set-up (sim_fabric.h). Their copies are those above.
     bool adapters = false;
-    uint32_t ports = 1;  // of each: paths of one connection that it can have
+    // Of each: paths of one connection that it can have; and of every other process, if not 0.
+    uint32_t ports = 1, other_ports = 0;
     std::function<AttachFate(AttachStep, const SimAttachedPath &)> on_attach;
     uint64_t detach_ns = 0;  // until one that is closed has ended
     // Until a region is registered, when it is first asked for, and until its keys work no more,

@@ -95,7 +95,10 @@ void Swarm::draw_later(SimWorld &world) {
     narrow = world.seed() % 11 == 3;
     copies = near && world.seed() % 3 == 0;
     adapters = !near && world.seed() % 3 != 1;
-    if (adapters) ports = 1 + static_cast<uint32_t>(world.seed() / 3 % 3);
+    if (adapters) {
+        ports = 1 + static_cast<uint32_t>(world.seed() / 3 % 3);
+        other_ports = static_cast<uint32_t>(world.seed() / 9 % 3);
+    }
     if (world.seed() % 3 == 1 && lanes != XFER_NONE) cut_lane_one_in = 2 + world.seed() % 61;
     if (world.seed() % 2 == 0) draw_last(world);
 }

@@ -83,20 +83,20 @@ struct Swarm {
     bool near = false;      // engines meet as neighbours too
     bool copies = false;    // and copy without each other
     bool adapters = false;  // engines that are no neighbours do, by paths beside their channels
-    uint32_t ports = 1;     // of an adapter
-    bool expects = false;   // endpoints may be given the id of their peer
-    bool crowds = false;    // connections come that never prove who they are
-    bool talks = false;     // engines that have found each other exchange messages
-    bool spans = false;     // batches may be made of spans
-    uint32_t loops = 1;     // of an engine, at most
-    bool polls = false;     // some applications poll
-    uint64_t poll_max = 0;  // ns, until they do
-    bool keeps = false;     // applications use and keep the handles of PEER events
-    bool asks = false;      // applications let peers in, some of them late, or turn them away
-    bool quiets = false;    // some puts and gets are quiet, with a flush behind them
-    bool owns = false;      // some engines' applications own the handles of PEER events
-    bool lists = false;     // endpoints may have lists of addresses; engines restart elsewhere
-    bool ids = false;       // endpoints may have an id alone, also the engine's own
+    uint32_t ports = 1, other_ports = 0;  // of an adapter
+    bool expects = false;                 // endpoints may be given the id of their peer
+    bool crowds = false;                  // connections come that never prove who they are
+    bool talks = false;                   // engines that have found each other exchange messages
+    bool spans = false;                   // batches may be made of spans
+    uint32_t loops = 1;                   // of an engine, at most
+    bool polls = false;                   // some applications poll
+    uint64_t poll_max = 0;                // ns, until they do
+    bool keeps = false;                   // applications use and keep the handles of PEER events
+    bool asks = false;    // applications let peers in, some of them late, or turn them away
+    bool quiets = false;  // some puts and gets are quiet, with a flush behind them
+    bool owns = false;    // some engines' applications own the handles of PEER events
+    bool lists = false;   // endpoints may have lists of addresses; engines restart elsewhere
+    bool ids = false;     // endpoints may have an id alone, also the engine's own
 
     // The net.
     uint64_t delay_max = 0, cut_one_in = 0, refuse_one_in = 0, late_one_in = 0, double_one_in = 0;

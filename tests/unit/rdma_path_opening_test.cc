@@ -76,6 +76,24 @@ TEST_CASE("each call that makes an end fails: it is told, and nothing is left") 
             }
 }
 
+// Its table may still be on its way to the device then.
+TEST_CASE("a peer that answers before it was offered anything costs the path, and nothing else") {
+    for (const auto kind : {Signal::Kind::answer, Signal::Kind::ready, Signal::Kind::offer}) {
+        Paths paths;
+        Signal early;
+        early.kind = kind;
+        early.queue_pair.gid.raw[15] = 1;
+        early.queue_pair.qpn = 7;
+        const SignalBytes bytes = encode(early);
+        paths.inside([&] {
+            REQUIRE(paths.near->open(true) == XFER_OK);
+            paths.near->path->on_signal({bytes.begin(), bytes.size()});
+        });
+        REQUIRE(paths.until([&] { return paths.near->ended.has_value(); }));
+        CHECK(paths.near->ended->status == XFER_EPROTO);
+    }
+}
+
 TEST_CASE("each transition of a queue pair fails: it is told, and nothing is left") {
     for (const ibv_qp_state to : {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS})
         for (unsigned k = 1; k <= 2; ++k) {

@@ -90,7 +90,29 @@ TEST_CASE("an end of another link layer is none") {
     CHECK(Host({kPlain}).choose(&theirs) == kNone);
 }
 
-TEST_CASE("after failures it is another, until each pair of two ports was tried") {
+TEST_CASE("the fastest of those that can meet the other end") {
+    const Host mixed({{.gid = "fe80::7", .layer = kInfiniband}, {.gigabits = 100}});
+    CHECK(mixed.choose(&kPlain) == 1);
+    CHECK(mixed.choose() == 0);
+    CHECK(mixed.choose(nullptr, -1, 1) == 0);
+    CHECK(mixed.choose(nullptr, -1, 2) == 1);  // the other end may have no InfiniBand
+    const Host second({{.gid = "fe80::7", .taken = true, .layer = kInfiniband}, {.gigabits = 100}});
+    for (uint32_t failures = 0; failures < 4; ++failures)
+        CHECK(second.choose(nullptr, -1, failures) == kNone);  // it would hold up the first one
+}
+
+TEST_CASE("after failures it is another, until each pair was tried") {
+    for (const size_t count : {1u, 2u, 3u, 4u, 8u}) {
+        CAPTURE(count);
+        const Host host(std::vector<At>(count, kPlain));
+        std::set<std::pair<int, int>> tried;
+        for (uint32_t failures = 0; failures < 2 * count * count; ++failures)
+            tried.insert({host.choose(nullptr, -1, failures), host.choose(&kPlain, -1, failures)});
+        CHECK(tried.size() == count * count);
+    }
+}
+
+TEST_CASE("of two ports in networks of their own each pair is tried, its own network first") {
     const At a{.gid = "::ffff:10.0.1.1"}, b{.gid = "::ffff:10.0.2.1"};
     const Host host({a, b});
     std::set<std::pair<int, int>> tried;

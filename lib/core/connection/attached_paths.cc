@@ -15,7 +15,7 @@ AttachedPaths::AttachedPaths(Connection &connection) : connection_(connection) {
     at(kFirstAttached);
 }
 
-size_t AttachedPaths::most() const {
+size_t AttachedPaths::max_paths() const {
     size_t most = 1;
     for (const auto &fabric : connection_.shard.fabrics)
         most = std::max<size_t>(most, fabric->most_paths());
@@ -31,14 +31,21 @@ PathAttachment &AttachedPaths::at(uint64_t number) {
 
 // ---- opening them
 
+// Where neighbours may come to share memory, that is known first. The peer may have signaled paths
+// that this end has no port for.
 void AttachedPaths::open(bool bulk) {
-    for (const auto &path : paths_) {
-        path->open();
-        if (path->is_opening() || (!bulk && !path->is_closed())) return;
+    if (!connection_.usable() || !connection_.lanes.has_no_local_path()) return;
+    for (size_t i = 0; i == 0 || i < max_paths(); ++i) {
+        if (i == paths_.size() && (!bulk || !add())) return;
+        PathAttachment &path = *paths_[i];
+        path.open();
+        if (path.is_opening() || (!bulk && !path.is_closed())) return;
     }
-    if (!bulk || paths_.size() == most()) return;
-    // It goes on as it is where there is no memory for more.
-    if (catch_bad_alloc([this] { at(kFirstAttached + paths_.size()); })) open(true);
+}
+
+// It goes on as it is where there is no memory for more.
+bool AttachedPaths::add() {
+    return catch_bad_alloc([this] { at(kFirstAttached + paths_.size()); });
 }
 
 void AttachedPaths::open_asked() {
@@ -48,7 +55,7 @@ void AttachedPaths::open_asked() {
 
 // One that is of no use here is not opened.
 void AttachedPaths::on_asked(const Frame &frame) {
-    const bool is_of_use = frame.seq >= kFirstAttached && frame.seq < kFirstAttached + most();
+    const bool is_of_use = frame.seq >= kFirstAttached && frame.seq < kFirstAttached + max_paths();
     if (connection_.side == Side::theirs || !is_of_use) return;
     connection_.in_turn([&] { at(frame.seq).on_asked(); });
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The paths that stand beside the channels of a connection, one for each port of an adapter that
 // both ends can spare for it. The first one is opened when there is something to move and no nearer
-// path, the others, one after the other, by what is large. Each falls and comes back alone, and
-// each chunk takes the one that has the least to do.
+// path, the others by what is large: one after the other, or where the end that was dialed asks for
+// them all at once. Each falls and comes back alone, and each chunk takes the one that has the
+// least to do.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,7 @@ public:
 
     void open(bool bulk);  // there is something to move
     void open_asked();     // there is no local path after all
-    // Of the peer's.
+    // Frames of the peer's.
     void on_asked(const Frame &frame);
     void on_signal(const Frame &frame, ConstBytes body);
 
@@ -42,7 +43,8 @@ public:
 
 private:
     PathAttachment &at(uint64_t number);
-    size_t most() const;  // that are of use to this end
+    bool add();
+    size_t max_paths() const;  // that this end has ports for
 
     Connection &connection_;
     std::vector<std::unique_ptr<PathAttachment>> paths_;

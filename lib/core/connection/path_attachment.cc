@@ -148,9 +148,13 @@ void PathAttachment::accept(const Frame &frame, ConstBytes offer) {
     const auto at = std::find_if(fabrics.begin(), fabrics.end(), [&](const auto &fabric) {
         return fabric->number() == frame.generation;
     });
-    if (frame.status == XFER_OK && connection_.usable() && at != fabrics.end())
+    if (!connection_.usable())
+        why_ = {XFER_EAGAIN, 0, 0, "the connection is about to end"};
+    else if (frame.status == XFER_OK && at != fabrics.end())
         why_ = start(**at, false, offer);
-    if (is_closed()) say_closed();
+    if (!is_closed()) return;
+    if (why_.status != XFER_EUNSUPPORTED) rests_ = false;  // it may be asked for again
+    say_closed();
 }
 
 void PathAttachment::on_ready() {

@@ -219,7 +219,9 @@ void Initiator::take_back(uint64_t cookie) {
     Posting &posting = postings_[cookie];
     --posting.chains;
     posting.at = posting.posted;
-    if (std::exchange(posting.whole, false)) queue_.push_front(posting);
+    if (!std::exchange(posting.whole, false)) return;
+    posting.status = XFER_OK;
+    queue_.push_front(posting);
 }
 
 // ---- bounce buffers
@@ -375,9 +377,11 @@ void Initiator::on_timer(Timer &) {
     const uint64_t now = adapter_.loop().now();
     uint64_t next = kNever;
     for (uint32_t i = 0; i < kMaxOps; ++i) {
-        uint64_t &due = postings_[i].quiet_due;
-        if (due && now > due + kCancelNs / 4) due = now + kCancelNs / 4;
-        if (due) next = std::min(next, due);
+        Posting &posting = postings_[i];
+        if (!posting.quiet_due) continue;
+        const bool late = now > posting.quiet_due + kCancelNs / 4;
+        if (late && !std::exchange(posting.was_late, true)) posting.quiet_due = now + kCancelNs / 4;
+        next = std::min(next, posting.quiet_due);
     }
     if (next == kNever) return;
     if (next > now) return adapter_.loop().arm(cancel_, next);

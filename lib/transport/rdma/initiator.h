@@ -80,6 +80,7 @@ private:
         bool awaited = false;   // its region was withdrawn, and the peer waits for its end
         Status status = XFER_OK;
         uint64_t quiet_due = 0;  // canceled, and in use: then it has ended, or the path does
+        bool was_late = false;   // the loop, when that was due: it has had its time again
         std::optional<Bounce> bounce;
         MemoryDomain::Epoch epoch{};
     };

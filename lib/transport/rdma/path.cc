@@ -28,7 +28,7 @@ Path::Path(Adapter &adapter, const Port &port, bool first, AttachedPathSink &sin
       port_(port),
       attachment_(sink),
       first_(first),
-      next_(first ? Signal::Kind::answer : Signal::Kind::offer),
+      next_(first ? std::nullopt : std::optional(Signal::Kind::offer)),
       begun_(adapter.verbs(), port, adapter.worker(), *this),
       initiator_(adapter, begun_, *this) {}
 
@@ -53,7 +53,10 @@ void Path::on_table_open(const Failure &why) {
     if (state_ != State::opening) return;
     if (why.status != XFER_OK) return close(why);
     table_open_ = true;
-    if (first_) return say(Signal::Kind::offer);
+    if (first_) {
+        next_ = Signal::Kind::answer;
+        return say(Signal::Kind::offer);
+    }
     if (offer_) answer();
 }
 

@@ -22,7 +22,9 @@ struct PortCandidate {
 // `node`, of which -1 is none; then the one with the fewest paths. After failures it is the next
 // one in that order, and so on: networks need not reach each other. `other`: of the end that has
 // offered, if one has: an end of the same link layer alone can be its other end. The end that
-// offers moves on after every other failure, so that both meet more pairs.
+// offers moves on after every other failure, and takes the fastest of another link layer as well
+// where no path of the connection has come about; the end that answers skips one after each round:
+// so each pair has its turn.
 std::optional<size_t> choose_port(std::span<const PortCandidate> ports, const PortAddress *other,
                                   int node, uint32_t failures);
 
