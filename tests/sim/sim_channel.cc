@@ -316,13 +316,16 @@ void SimChannel::copy_payload(Leaving &item, std::vector<uint8_t> &out, uint64_t
     item.left += bytes;
 }
 
-// When what leaves now arrives; kNever: it does not.
+// When what leaves now arrives; kNever: it does not. Between neighbours no network loses anything:
+// the kernel tells each end of the other's.
 uint64_t SimChannel::travel() {
     const SimWay &way = net_.way(transport_->number, there_);
     const uint64_t now = net_.world.now();
-    if (net_.silent || way.silent_until == kNever || transport_->process->dead) lost_ = true;
+    const bool cut = way.silent_until == kNever;
+    const bool loses = cut && scope() == Scope::network;
+    if (net_.silent || loses || transport_->process->dead) lost_ = true;
     if (lost_ || !other_) return kNever;
-    const uint64_t from = std::max(now, way.silent_until);
+    const uint64_t from = cut ? now : std::max(now, way.silent_until);
     last_due_ = std::max(from + net_.delay() + late_, last_due_ + 1);
     return last_due_ - now;
 }
