@@ -32,12 +32,14 @@ ShardCore &Endpoint::first_shard() const {
 
 bool Endpoint::take_room(uint32_t limit) {
     room_wanted.store(true);
-    // Room may have come between the two: then this caller takes its own wish back, or the loop has
-    // taken it.
-    if (outstanding.fetch_sub(1) <= limit && room_wanted.exchange(false)) {
-        if (outstanding.fetch_add(1) < limit) return true;
-        room_wanted.store(true);
+    // Room may have come between the two: whoever leaves last finds it, as others may have been
+    // refused by nothing but the count of this caller. The wish stays, since it may be theirs, too:
+    // a ROOM that nobody waits for does no harm.
+    while (outstanding.fetch_sub(1) <= limit) {
+        if (outstanding.fetch_add(1) >= limit) continue;
+        if (!ended.load()) return true;
         outstanding.fetch_sub(1);
+        return false;
     }
     return false;
 }
