@@ -52,7 +52,7 @@ for part in "${parts[@]}"; do
     one | path) options=(--limit 170) ;;
     pair) options=(--pair --limit 220) ;;
     two) options=(--two --limit 220) ;;
-    api | contract) options=(--limit 300) ;;
+    api | contract) options=(--limit 450) ;;
     esac
     [ $part != contract ] || prepare_contract
     python3 "$here/guest.py" "${options[@]}" python3 "$here/inside.py" "$build" "$part" >"$log" 2>&1 &
