@@ -35,8 +35,9 @@ PathAttachment &AttachedPaths::at(uint64_t number) {
 // that this end has no port for.
 void AttachedPaths::open(bool bulk) {
     if (!connection_.usable() || !connection_.lanes.has_no_local_path()) return;
-    for (size_t i = 0; i == 0 || i < max_paths(); ++i) {
-        if (i == paths_.size() && (!bulk || !add())) return;
+    for (size_t i = 0; i < paths_.size() || bulk; ++i) {
+        if (i > 0 && i >= max_paths()) return;
+        if (i == paths_.size() && !add()) return;
         PathAttachment &path = *paths_[i];
         path.open();
         if (path.is_opening() || (!bulk && !path.is_closed())) return;
