@@ -23,7 +23,7 @@ LOGS = Path(__file__).resolve().parents[1] / "build/logs/flaky"
 RERUNS = 2  # all of which must pass
 MAX_RERUN = 2  # tests of one run of a suite; with more the run fails even if all of them are flaky, see tests/run.sh
 # What these find is rare by nature, so that one failure is enough, or does not depend on chance.
-NO_RERUN = re.compile(r"^(crash_|api_quiet|hostile[-_]|lint-|abi-)")
+NO_RERUN = re.compile(r"^(crash_|api_quiet|hostile[-_]|rdma-asan|lint-|abi-)")
 OVER_BUDGET = 124  # exit status of timeout
 HEAD, TAIL = 40, 40  # lines of a failed test that are shown: from a little before its first complaint, and its last
 COMPLAINT = re.compile(r"ERROR|FAIL|Sanitizer|Assertion|Error: ")

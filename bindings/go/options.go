@@ -39,7 +39,7 @@ type RDMAOptions struct {
 	Devices      string // that may be used, such as "mlx5_0,mlx5_1:1", or "none"; by default as XFER_RDMA_DEVICES says, or all
 	QueueDepth   uint32
 	AckTimeout   uint32
-	Retries      int // of a packet; negative: none
+	Retries      int // of a packet; negative: none. Messages wait a third of a second at most
 	TrafficClass uint32
 	ServiceLevel uint32
 }

@@ -67,18 +67,34 @@ static bool adapters_are(json_t *connection, const char *wanted) {
     return false;
 }
 
-/* Bytes that adapters have moved. */
-static uint64_t carried_by_adapters(struct client *client) {
+/* Bytes, by what they went. */
+struct moved {
+    int64_t adapters; /* by their paths, or as frames of the lane that is theirs */
+    int64_t others;
+};
+
+static int64_t bytes_of(json_t *object, const char *what) {
+    return json_integer_value(json_object_get(json_object_get(object, what), "bytes"));
+}
+
+/* So far. A short message is a frame, or served by its sender when it is pulled. */
+static struct moved moved_by(struct client *client) {
+    struct moved moved = {0, 0};
     json_t *engine = describe(client);
-    uint64_t bytes = 0;
     size_t i;
     json_t *lane;
     json_array_foreach(json_object_get(connection_of(engine), "lanes"), i, lane) {
-        json_t *carried = json_object_get(json_object_get(lane, "carried_by"), "adapter");
-        bytes += (uint64_t)json_integer_value(json_object_get(carried, "bytes"));
+        const char *name = json_string_value(json_object_get(lane, "lane"));
+        int64_t by_path = bytes_of(json_object_get(lane, "carried_by"), "adapter");
+        int64_t by_lane = bytes_of(lane, "carried") - by_path + bytes_of(lane, "served");
+        moved.adapters += by_path;
+        if (name != NULL && strcmp(name, "adapter") == 0)
+            moved.adapters += by_lane + bytes_of(lane, "control_frames");
+        else
+            moved.others += by_lane;
     }
     json_decref(engine);
-    return bytes;
+    return moved;
 }
 
 /* ---- its name ---- */
@@ -182,16 +198,17 @@ static enum path look_near(struct session *session, struct client *client,
     return maps_region() ? PATH_NEAR_MAPPED : PATH_NEAR_KERNEL;
 }
 
-/* Operations go by the lanes until the region's keys are there; messages and atomics always. */
+/* Puts, gets and long messages go by sockets until the adapters' path and its keys are there,
+ * frames until their lane is. */
 static enum path look_adapter(struct session *session, struct client *client,
                               const struct plan *plan) {
-    if (plan_is_message(plan) || plan->op == OP_ATOMIC) return PATH_TCP;
     struct plan once = *plan;
     once.count = plan->window;
-    uint64_t before = carried_by_adapters(client);
     for (uint32_t waited = 0; waited < PATIENCE_MS; waited += 10) {
+        struct moved before = moved_by(client);
         session_xfer(session, client, &once, NULL);
-        if (carried_by_adapters(client) != before) return PATH_ADAPTER;
+        struct moved after = moved_by(client);
+        if (after.adapters - before.adapters > after.others - before.others) return PATH_ADAPTER;
         client_linger(client, 10);
     }
     return PATH_TCP;

@@ -32,7 +32,10 @@ typedef struct xfer_rdma_options {
                              "none"; "" for all. Default: what XFER_RDMA_DEVICES has in the environment, or all. */
     uint32_t ack_timeout; /* A packet is sent again if it is not acknowledged within 4.096 us times two to the power of
                              this, 1 to 31; default 14, which is 67 ms. */
-    uint32_t retries;     /* how often it is, 1 to 6, before the queue pair fails; XFER_NONE: not at all; default 6 */
+    uint32_t retries;     /* how often it is, 1 to 6, before the queue pair fails; XFER_NONE: not at all; default 6.
+                             Puts and gets wait as long as these two say. Frames, such as messages and notifications,
+                             go by the socket when the adapter has brought none for a third of a second, so that longer
+                             times do not bind them. */
     uint32_t traffic_class; /* in the header of packets that are routed, as all on Ethernet: 0 to 255; its upper 6 bits
                                are the DSCP */
     uint32_t service_level; /* of packets on InfiniBand, 0 to 15 */

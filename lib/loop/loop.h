@@ -124,6 +124,9 @@ public:
     virtual std::unique_ptr<Watch> watch(int fd, WatchSink &sink, uint32_t wanted) = 0;
     virtual void look_at(Poller &poller) = 0;  // in every turn, until it dozes
     virtual std::unique_ptr<Resolving> resolve(const std::string &host, ResolveSink &sink) = 0;
+    // What a thread beside this loop would do next, in a world that has none: runs the task after a
+    // while. A task that waits for that stays where it is. False: there are threads.
+    virtual bool simulate_thread(Task &) { return false; }
     virtual void set_wake_sink(WakeSink &sink) = 0;
     virtual void wake() = 0;  // any thread; coalesced
 };

@@ -23,20 +23,20 @@ Worker::~Worker() {
     }
     changed_.notify_all();
     if (started_) ::pthread_join(thread_, nullptr);
-    for (Jobs *jobs : {&queued_, &over_})
+    for (Jobs *jobs : {&urgent_, &queued_, &over_})
         while (jobs->pop_front())
             continue;
 }
 
 // ---- the loop's side
 
-void Worker::submit(Job &job) {
+void Worker::submit(Job &job, Jobs &queue) {
     const Status status = started_ ? XFER_OK : start();
     {
         const std::lock_guard lock(mutex_);
         job.status_ = status;
         job.state_ = status == XFER_OK ? Job::State::queued : Job::State::over;
-        (status == XFER_OK ? queued_ : over_).push_back(job);
+        (status == XFER_OK ? queue : over_).push_back(job);
     }
     if (status == XFER_OK)
         changed_.notify_all();
@@ -45,6 +45,7 @@ void Worker::submit(Job &job) {
 }
 
 Status Worker::start() {
+    if (loop_.simulate_thread(*this)) return XFER_OK;
     if (!bell_) bell_ = Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!bell_) return status_of_errno(errno);
     if (!watch_) watch_ = loop_.watch(bell_.get(), *this, kReadable);
@@ -84,8 +85,14 @@ void Worker::on_ready(uint32_t) {
     tell();
 }
 
+// A step of a simulated thread tells what the one before has run, so that time lies between the
+// two. Without either there is nothing in the queues.
 void Worker::run() {
     tell();
+    std::unique_lock lock(mutex_);
+    if (started_ || (urgent_.empty() && queued_.empty())) return;
+    run_next(lock);
+    loop_.simulate_thread(*this);
 }
 
 // What ends from now on rings again.
@@ -109,18 +116,26 @@ void *Worker::work_for(void *self) {
 void Worker::work() {
     std::unique_lock lock(mutex_);
     for (;;) {
-        changed_.wait(lock, [this] { return stopping_ || !queued_.empty(); });
+        changed_.wait(lock, [this] { return stopping_ || !urgent_.empty() || !queued_.empty(); });
         if (stopping_) return;
-        Job &job = *queued_.pop_front();
-        job.state_ = Job::State::running;
-        lock.unlock();
-        job.run();
-        lock.lock();
-        job.state_ = Job::State::over;
-        over_.push_back(job);
+        run_next(lock);
         changed_.notify_all();
         ring();
     }
+}
+
+void Worker::run_next(std::unique_lock<std::mutex> &lock) {
+    Job &job = *pop_next();
+    job.state_ = Job::State::running;
+    lock.unlock();
+    job.run();
+    lock.lock();
+    job.state_ = Job::State::over;
+    over_.push_back(job);
+}
+
+Worker::Job *Worker::pop_next() {
+    return urgent_.empty() ? queued_.pop_front() : urgent_.pop_front();
 }
 
 void Worker::ring() const {

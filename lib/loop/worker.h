@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A thread for calls that would block its loop, as those that pin pages. The first job starts it;
-// jobs run one at a time, in the order in which they were given in. Thread: the loop's, but for
-// Job::run().
+// jobs run one at a time, urgent ones first, each kind in the order in which it was given in. A
+// simulated loop has no thread for it, and runs its jobs as steps of its own.
+// Thread: the loop's, but for Job::run().
 #pragma once
 
 #include <pthread.h>
@@ -45,7 +46,10 @@ public:
     Worker(const Worker &) = delete;
     Worker &operator=(const Worker &) = delete;
 
-    void submit(Job &job);  // needs no memory once the thread is there
+    // They need no memory once the thread is there.
+    void submit(Job &job) { submit(job, queued_); }
+    // Ahead of all others that have not begun: what somebody waits for. It depends on none of them.
+    void submit_urgent(Job &job) { submit(job, urgent_); }
     // True: it had not begun, never will, and nobody is told. False: done() follows.
     bool revoke(Job &job);
     // As revoke(), but waits for it where it runs; it is not told then, either. One that is not
@@ -55,10 +59,13 @@ public:
 private:
     using Jobs = List<Job, Worker>;
 
+    void submit(Job &job, Jobs &queue);
+    Job *pop_next();
     Status start();
     Status start_thread();
     static void *work_for(void *self);
     void work();
+    void run_next(std::unique_lock<std::mutex> &lock);
     void on_ready(uint32_t readiness) override;
     void run() override;
     void tell();
@@ -73,7 +80,7 @@ private:
 
     std::mutex mutex_;
     std::condition_variable changed_;
-    Jobs queued_, over_;
+    Jobs urgent_, queued_, over_;
     bool stopping_ = false;
 };
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "transport/attached_channel.h"
 #include "transport/one_sided.h"
 #include "util/status.h"
 #include "wire/bytes.h"
@@ -80,13 +81,20 @@ public:
     // XFER_EUNSUPPORTED: it is not to be tried again for this path; all else may be.
     virtual Result<std::unique_ptr<AttachedPath>> open(const AttachedPathRequest &request,
                                                        AttachedPathSink &sink) = 0;
+    // A channel; set_sink() follows, and of the end that answers on_signal() with its offer.
+    virtual Result<std::unique_ptr<AttachedChannel>> open_channel(const AttachedChannelRequest &,
+                                                                  AttachedChannelSink &) {
+        return Failure{XFER_EUNSUPPORTED, XFER_ORIGIN_NONE, 0, "it has no channels"};
+    }
 
     virtual void set_sink(FabricSink &sink) = 0;  // before all that follows
-    // A region of this engine's in the host's memory, but for grants: those are never exported. Its
-    // paths may use it on either side, until it is removed. May throw: then it is as never told.
+    // A region of this engine's in the host's memory. Its paths may use it on either side, until it
+    // is removed; parts of it that are granted they may export. May throw: then it is as never
+    // told.
     virtual void add_region(RegionId region, const ExportedMemory &memory) = 0;
-    // It has ended, and no peer has an export of it any more. True: no key of it works, and no
-    // adapter touches it; else on_released() follows when that is so. What was not added is quiet.
+    // It has ended, or a grant has, and no peer has an export of it any more. True: no key of it
+    // works, and no adapter touches it; else on_released() follows when that is so. What was not
+    // added is quiet.
     virtual bool remove_region(RegionId region) = 0;
 };
 

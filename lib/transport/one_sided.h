@@ -29,6 +29,8 @@ struct ExportedMemory {
     MemoryId memory;
     int fd = -1;
     uint64_t offset = 0;
+    RegionId whole = {};  // of a grant: the region that it is a part of
+    bool lent = false;    // to peers, for a time: operations of this side use no key of it
 };
 
 // An allocation that was made with a region has its number, and ends with it.
@@ -54,6 +56,9 @@ public:
     // In place of on_done: the path can't do it after all, and another may. `sent` stays as it is.
     virtual void on_declined(Op &op) = 0;
     virtual void on_dropped(RegionId region) = 0;  // what withdrawn() had to wait for has ended
+    // export_region() may answer otherwise what it has answered with XFER_EAGAIN. Called by the
+    // loop alone.
+    virtual void on_exportable() {}
 
 protected:
     ~OneSidedSink() = default;

@@ -40,10 +40,10 @@ enum class FrameType : uint8_t {
     message = 17,  // region: its tag; payload: its bytes, or with kEnvelope its length. kSync: the
                    // sender waits until it is received
     queued = 18,   // message seq waits for its receive; kHeld: its bytes are here
-    completed = 19,  // message seq was received, or with a status thrown away
-    cancel = 20,     // the sender wants message seq back
-    control_switch =
-        21,       // the sender's last word here: its control channel goes on by the local path
+    completed = 19,       // message seq was received, or with a status thrown away
+    cancel = 20,          // the sender wants message seq back
+    control_switch = 21,  // the sender's last word here: its control channel goes on by the local
+                          // path, or by the attached lane
     atomic = 22,  // changes 8 bytes; answered as a get of them by what they were. flags: AtomicOp
     lane_closed = 23,  // lane seq is closed at this end: nothing that comes by it is looked at any
                        // more. The other end closes it, and says the same (kLanesEndAlone)
@@ -52,9 +52,10 @@ enum class FrameType : uint8_t {
     exported = 25,  // answers it: region, status; payload: what reaches it, as the lane's transport
                     // has it
     withdraw = 26,  // a region that was exported has ended: region
-    path_signal = 27,  // of path region beside the channels: attempt seq, of the fabric generation;
-                       // payload: what its other end is to know, or with a status nothing: this end
-                       // of it is closed (kAttachedPaths)
+    path_signal = 27,  // of path region beside the channels, or of the attached lane
+                       // (kAttachedLane, always on the first lane): attempt seq, of the fabric
+                       // generation; payload: what its other end is to know, or with a status
+                       // nothing: this end of it is closed (kAttachedPaths)
     withdrawn = 28,    // answers withdraw on such a path: nothing here uses that region any more
 };
 

@@ -57,8 +57,8 @@ struct Statement {
 };
 
 // Features: bits of what an end understands. A lane may end without its connection, see
-// FrameType::lane_closed; a notify may come before its puts are answered, see kCounted; a path may
-// stand beside the channels, see FrameType::path_signal.
+// FrameType::lane_closed; a notify may come before its puts are answered, see kCounted; a path or
+// another channel may stand beside the first one, see FrameType::path_signal.
 constexpr uint64_t kLanesEndAlone = 1, kCountedNotify = 2, kAttachedPaths = 4;
 constexpr uint64_t kFeatures = kLanesEndAlone | kCountedNotify | kAttachedPaths;  // ours
 

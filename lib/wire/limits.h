@@ -22,7 +22,9 @@ constexpr uint64_t kMaxMessages = 1'024;  // of one connection and direction, se
 constexpr uint64_t kMaxHeld = 256 * 1024;  // payload that came along with them
 constexpr size_t kMinKey = 32, kMaxKey = 256;
 
-constexpr uint32_t kLocalLane = 255;  // the number of the lane that takes the control channel over
+// The numbers of the lanes that take the control channel over: through memory that both ends share,
+// and by adapters.
+constexpr uint32_t kLocalLane = 255, kAttachedLane = 254;
 constexpr uint32_t kMaxChunk = 256 * 1024;  // payload bytes of one put, get or data frame
 constexpr uint32_t kMaxPieces = 512;        // ranges of one put or get frame
 constexpr uint32_t kMaxControl = 4096;      // bytes after the header of a control frame

@@ -296,8 +296,9 @@ static void test_waits_beside_a_wrong_address(void **state) {
     snprintf(list, sizeof list, "%s,%s", other->uri, third->uri);
     xfer_ep_t *ep = open_to(client, NULL, &nobody);
     assert_status(xfer_ep_probe(ep, 5, WITHIN(1000)), XFER_OK);
-    assert_status(probe_now(client, open_to(client, other->uri, &nobody), 700), XFER_EIDENTITY);
-    assert_status(probe_now(client, open_to(client, list, &nobody), 700), XFER_EIDENTITY);
+    assert_status(probe_now(client, open_to(client, other->uri, &nobody), kPatience),
+                  XFER_EIDENTITY);
+    assert_status(probe_now(client, open_to(client, list, &nobody), kPatience), XFER_EIDENTITY);
     assert_status(wait_event(client, XFER_EVENT_PROBE, 5, kPatience).status, XFER_ETIMEDOUT);
 }
 
@@ -311,7 +312,7 @@ static void assert_nobody_came(const xfer_event_t *event) {
 static void test_nobody_comes(void **state) {
     Pair pair;
     xfer_engine_options_t server = host_options(*state), client = server;
-    client.stall_ms = 100;
+    client.stall_ms = 500; /* the pair opens within it */
     pair_open_with(&pair, &server, &client, *state, 64);
     const xfer_id_t nobody = {.bytes = {1}};
     xfer_ep_t *ep = open_to(pair.client, NULL, &nobody);

@@ -491,7 +491,7 @@ static void test_stopped_owner(void **state) {
     owner_open(&owner, *state);
     uint64_t *results = test_memory(kAtOnce * sizeof *results);
     peer_signal(&owner.peer, SIGSTOP);
-    begin_adds(&owner, results, kAtOnce, 200);
+    begin_adds(&owner, results, kAtOnce, 1000); /* within which some leave */
     assert_status(xfer_cancel(owner.client->engine, NULL, 3, UINT64_MAX), XFER_OK);
     const Tally tally = end_adds(&owner, results, kAtOnce);
     assert_int_equal(tally.done, 0);
@@ -506,6 +506,11 @@ static void test_stopped_owner(void **state) {
     peer_kill(&owner.peer);
 }
 
+static void wait_sent(Host *client) {
+    for (const uint64_t end = now_ms() + kPatience; host_stats(client).inflight == 0; turn(1))
+        assert_true(now_ms() < end);
+}
+
 static void test_killed_owner(void **state) {
     enum { kAtOnce = 200 };
     for (uint32_t round = 0; round < (quick() ? 2 : 6); round++) {
@@ -514,7 +519,8 @@ static void test_killed_owner(void **state) {
         uint64_t *results = test_memory(kAtOnce * sizeof *results);
         /* With what it had not read when it was stopped, or amid what it answers. */
         if (round % 2) peer_signal(&owner.peer, SIGSTOP);
-        begin_adds(&owner, results, kAtOnce, 300);
+        begin_adds(&owner, results, kAtOnce, 1000);
+        if (round % 2) wait_sent(owner.client);
         for (uint32_t turns = round; turns > 0; turns--)
             turn(1);
         peer_kill(&owner.peer);

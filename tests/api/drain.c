@@ -177,11 +177,10 @@ static void test_after_close(void **state) {
     peer_kill(&peer);
 }
 
-/* The owner drains while a peer works: what has begun ends well, and what waits finds the successor
- * at the same address, by name. */
-static void test_rolling_restart(void **state) {
+/* Whether some of the puts waited for the next owner. */
+static bool restart_amid_puts(const Mode *mode) {
     Pair pair;
-    pair_open(&pair, *state, kLength);
+    pair_open(&pair, mode, kLength);
     uint8_t *local = test_memory(kLength);
     fill(local, kLength, 3);
     xfer_op_options_t later = {.size = sizeof later, .flags = XFER_FLAG_WAIT};
@@ -194,7 +193,7 @@ static void test_rolling_restart(void **state) {
     assert_status(drained(pair.server, 7), XFER_OK);
     host_end(pair.server);
 
-    Host *next = host_open(*state);
+    Host *next = host_open(mode);
     host_listen(next, pair.server->uri);
     open_region(next, "next", XFER_WRITE, test_memory(kLength), kLength);
     xfer_event_t found = wait_event(pair.client, XFER_EVENT_LOOKUP, 50, kPatience);
@@ -210,7 +209,16 @@ static void test_rolling_restart(void **state) {
         /* The ref was the predecessor's, whose identity was random. */
         assert_true(event.status == XFER_OK || event.status == XFER_ESTALE);
     }
-    assert_true(well < kPuts);
+    host_end(pair.client);
+    host_end(next);
+    return well < kPuts;
+}
+
+/* The owner drains while a peer works: what has begun ends well, and what waits finds the successor
+ * at the same address, by name. On a busy machine the drain may come behind all puts. */
+static void test_rolling_restart(void **state) {
+    for (int round = 0; !restart_amid_puts(*state); round++)
+        assert_true(round < 20);
 }
 
 /* By another address the peer is met again while the drain has nothing to wait for on the

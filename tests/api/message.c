@@ -2,8 +2,10 @@
  *
  * Messages: what arrives, in which order, who gets it, and how a send and a receive end when they
  * do not find each other. Floods, cancels and losses are in message_end.c. */
+#include <stdlib.h>
 #include <string.h>
 
+#include "carried.h"
 #include "fixture.h"
 #include "message.h"
 
@@ -45,6 +47,28 @@ static void test_every_length(void **state) {
     xfer_engine_stats_t stats = host_stats(letters.pair.server);
     assert_int_equal(stats.recv.completed, 2 * kLengths);
     assert_int_equal(host_stats(letters.pair.client).send.completed, 2 * kLengths);
+}
+
+/* Where there are adapters what is long goes by them, as gets do. */
+static void test_long(void **state) {
+    const bool by_adapter = wanted_way() && strcmp(wanted_way(), "adapter") == 0;
+    enum { kLong = 1 << 20, kRounds = 5 };
+    Letters letters;
+    letters_open(&letters, *state);
+    uint8_t *local = test_memory(kLong), *buffer = test_memory(kLong);
+    for (uint64_t i = 0; i < kRounds; i++) {
+        const uint64_t before = carried_by(letters.pair.server->engine, "adapter");
+        fill(local, kLong, i);
+        send_to(&letters, local, kLong, 1, i);
+        receive(&letters, NULL, buffer, kLong, 1, UINT64_MAX, i);
+        xfer_event_t event = received(&letters, i);
+        check_received(&event, &letters, 1, kLong);
+        assert_status(sent(&letters, i), XFER_OK);
+        assert_true(filled(buffer, kLong, i, 0));
+        /* The first one may have come before this end's path was ready. */
+        if (by_adapter && i > 0)
+            assert_true(carried_by(letters.pair.server->engine, "adapter") > before);
+    }
 }
 
 static void test_truncation(void **state) {
@@ -275,8 +299,27 @@ static void test_misuse(void **state) {
     assert_int_equal(count_events(letters.pair.client, XFER_EVENT_RECV, 1), 0);
 }
 
+/* Polled until it has what it wants, and not again: who sent is told all the same. */
+static void test_receiver_rests(void **state) {
+    Letters letters;
+    const bool spins = getenv("XFER_TEST_SPIN") != NULL;
+    setenv("XFER_TEST_SPIN", "1", 0);
+    letters_open(&letters, *state);
+    if (!spins) unsetenv("XFER_TEST_SPIN");
+    uint8_t buffer[64], local[64] = {0};
+    for (uint64_t i = 0; i < 5; i++) {
+        receive(&letters, NULL, buffer, sizeof buffer, 1, UINT64_MAX, i);
+        send_to(&letters, local, sizeof local, 1, i);
+        assert_status(received(&letters, i).status, XFER_OK);
+        letters.pair.server->paused = true;
+        assert_status(sent(&letters, i), XFER_OK);
+        letters.pair.server->paused = false;
+    }
+}
+
 static const struct CMUnitTest tests[] = {
     EACH_MODE(test_every_length),
+    EACH_MODE(test_long),
     EACH_DISPATCH(test_truncation),
     EACH_MODE(test_order_and_tags),
     EACH_DISPATCH(test_masks),
@@ -287,6 +330,7 @@ static const struct CMUnitTest tests[] = {
     EACH_MODE(test_to_itself),
     EACH_MODE(test_sync),
     EACH_DISPATCH(test_checksums),
+    EACH_MODE(test_receiver_rests),
     ONE_MODE(test_misuse),
 };
 

@@ -11,7 +11,7 @@
 
 #include "fixture.h"
 
-enum { kLength = 4096, kHeartbeat = 150 };
+enum { kLength = 4096, kHeartbeat = 500 };
 
 /* ---- the role: it listens at the URI, and at the end of its input it resets its sockets ---- */
 

@@ -120,7 +120,7 @@ static void test_full_of_clients(void **state) {
         eps[i] = open_ep(clients[i], server->uri);
         if (i < kBound) assert_status(connect_now(clients[i], eps[i], kPatience), XFER_OK);
     }
-    assert_status(xfer_ep_connect(eps[kBound], 1, WITHIN(400)), XFER_OK);
+    assert_status(xfer_ep_connect(eps[kBound], 1, WITHIN(1000)), XFER_OK);
     xfer_event_t event = wait_event(clients[kBound], XFER_EVENT_CONNECT, 1, kPatience);
     assert_status(event.status, XFER_ETIMEDOUT);
     assert_int_equal(event.origin, XFER_ORIGIN_PEER);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "carried.h"
 #include "fixture.h"
 
 static const uint64_t sizes[] = {
@@ -291,6 +292,7 @@ static void test_stats(void **state) {
     Pair pair;
     pair_open(&pair, *state, 4096);
     uint8_t *local = test_memory(4096);
+    const xfer_op_stats_t before = host_stats(pair.client).get; /* which waited for a way */
     for (int i = 0; i < 7; i++)
         assert_status(put_now(pair.client, pair.ep, local, &pair.ref, 0, 1000), XFER_OK);
     for (int i = 0; i < 5; i++)
@@ -299,8 +301,8 @@ static void test_stats(void **state) {
     assert_int_equal(stats.put.submitted, 7);
     assert_int_equal(stats.put.completed, 7);
     assert_int_equal(stats.put.bytes, 7000);
-    assert_int_equal(stats.get.submitted, 5);
-    assert_int_equal(stats.get.bytes, 500);
+    assert_int_equal(stats.get.submitted - before.submitted, 5);
+    assert_int_equal(stats.get.bytes - before.bytes, 500);
     assert_int_equal(stats.inflight, 0);
     assert_int_equal(stats.queued, 0);
     uint64_t timed = 0;
@@ -310,10 +312,10 @@ static void test_stats(void **state) {
     xfer_ep_stats_t ep_stats;
     assert_status(xfer_ep_stats(pair.ep, &ep_stats, sizeof ep_stats), XFER_OK);
     assert_int_equal(ep_stats.put.completed, 7);
-    assert_int_equal(ep_stats.get.completed, 5);
+    assert_int_equal(ep_stats.get.completed - before.completed, 5);
     assert_int_equal(ep_stats.connections, 1);
     xfer_engine_stats_t served = host_stats(pair.server);
-    if (over_sockets()) { /* neighbours don't ask */
+    if (over_sockets() && wanted_way() == NULL) { /* neighbours and adapters don't ask */
         assert_int_equal(served.served_put, 7000);
         assert_int_equal(served.served_get, 500);
     }

@@ -85,7 +85,7 @@ static void test_nobody_yet(void **state) {
     const Place place = place_make();
     Host *client = host_open(*state), *server = host_open(*state);
     xfer_ep_t *ep = open_ep(client, place.uri);
-    assert_status(connect_now(client, ep, 100), XFER_EUNREACHABLE);
+    assert_status(connect_now(client, ep, kPatience), XFER_EUNREACHABLE);
     assert_status(xfer_ep_lookup(ep, "memory", 1, NULL, NULL), XFER_OK);
     uint8_t *memory = test_memory(64);
     open_region(server, "memory", XFER_READ, memory, 64);

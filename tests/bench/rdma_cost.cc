@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "fake_verbs.h"
-#include "loop/own_loop.h"
+#include "forwarding_loop.h"
 #include "transport/rdma/fabric.h"
 #include "wire/proof.h"
 
@@ -80,9 +80,9 @@ void make_cheap(ibv_context *context, bool on) {
 
 // ---- a loop without the kernel: while it is bare, pollers and tasks alone
 
-class BareLoop final : public Loop {
+class BareLoop final : public ForwardingLoop {
 public:
-    explicit BareLoop(OwnLoop &inner) : inner_(inner) {}
+    using ForwardingLoop::ForwardingLoop;
     void turn() {
         for (Poller *poller : pollers_)
             poller->poll();
@@ -91,31 +91,17 @@ public:
     }
     bool bare = false;
 
-    uint64_t now() override { return inner_.now(); }
-    uint64_t clock() override { return inner_.clock(); }
-    void arm(Timer &timer, uint64_t due) override { inner_.arm(timer, due); }
-    void disarm(Timer &timer) override { inner_.disarm(timer); }
     void defer(Task &task) override {
         if (!bare) return inner_.defer(task);
         if (!task.linked()) tasks_.push_back(task);
-    }
-    void expect(uint64_t until) override { inner_.expect(until); }
-    std::unique_ptr<Watch> watch(int fd, WatchSink &sink, uint32_t wanted) override {
-        return inner_.watch(fd, sink, wanted);
     }
     void look_at(Poller &poller) override {
         if (std::find(pollers_.begin(), pollers_.end(), &poller) == pollers_.end())
             pollers_.push_back(&poller);
         inner_.look_at(poller);
     }
-    std::unique_ptr<Resolving> resolve(const std::string &host, ResolveSink &sink) override {
-        return inner_.resolve(host, sink);
-    }
-    void set_wake_sink(WakeSink &sink) override { inner_.set_wake_sink(sink); }
-    void wake() override { inner_.wake(); }
 
 private:
-    OwnLoop &inner_;
     std::vector<Poller *> pollers_;
     List<Task> tasks_;
 };

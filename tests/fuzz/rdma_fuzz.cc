@@ -5,6 +5,7 @@
 
 #include "require.h"
 #include "transport/rdma/export_key.h"
+#include "transport/rdma/packet_signal.h"
 #include "transport/rdma/signal.h"
 
 using namespace xfer;
@@ -37,10 +38,23 @@ void check_key(ConstBytes bytes) {
     REQUIRE(std::equal(written.begin(), written.end(), same.begin(), same.end()));
 }
 
+void check_packet_signal(ConstBytes bytes) {
+    auto read = decode_packet_signal(bytes);
+    if (!read) return;
+    REQUIRE(read->offset + read->bytes.size() <= read->length);
+    const PacketSignalBytes written = encode(*read);
+    REQUIRE(written.size() == bytes.size());
+    auto again = decode_packet_signal({written.begin(), written.size()});
+    REQUIRE(again);
+    const PacketSignalBytes same = encode(*again);
+    REQUIRE(std::equal(written.begin(), written.end(), same.begin(), same.end()));
+}
+
 }  // namespace
 
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
     check_signal({data, size});
     check_key({data, size});
+    check_packet_signal({data, size});
     return 0;
 }

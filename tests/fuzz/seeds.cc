@@ -11,6 +11,7 @@
 
 #ifdef WITH_RDMA
 #include "transport/rdma/export_key.h"
+#include "transport/rdma/packet_signal.h"
 #include "transport/rdma/signal.h"
 #endif
 #include "util/uri.h"
@@ -98,6 +99,10 @@ void add_frames(Corpus &corpus) {
         {"not_exported", {FrameType::exported, 0, 0, 0, 255, 7, 0, XFER_EAGAIN}},
         {"path_signal", {FrameType::path_signal, 0, 0, 40, 1, 256, XFER_TRANSPORT_RDMA, 0}},
         {"path_closed", {FrameType::path_signal, 0, 0, 0, 1, 256, 0, XFER_EPEERLOST}},
+        {"lane_signal",
+         {FrameType::path_signal, 0, 0, 40, 1, kAttachedLane, XFER_TRANSPORT_RDMA, 0}},
+        {"lane_over", {FrameType::path_signal, 0, 0, 0, 1, kAttachedLane, 0, XFER_EPEERLOST}},
+        {"control_switch", {FrameType::control_switch, 0, 0, 0, 0, 0, 0, 0}},
         {"withdrawn", {FrameType::withdrawn, 0, 0, 0, 0, 7, 0, 0}},
         {"withdraw", {FrameType::withdraw, 0, 0, 0, 255, 7, 0, 0}},
         {"add", {FrameType::atomic, 1, 0, kAtomicBody, 11, 5, 1, 0}},
@@ -251,6 +256,26 @@ void add_rdma(Corpus &corpus) {
         corpus["rdma/key_" + std::to_string(parts)].assign(bytes.begin(), bytes.end());
     }
 }
+
+void add_packet_signals(Corpus &corpus) {
+    const std::vector<uint8_t> bytes(100, 0x55);
+    rdma::PacketSignal signal;
+    signal.queue_pair.qpn = 0x12345;
+    signal.queue_pair.psn = 0xabcdef;
+    signal.queue_pair.gid.raw[10] = signal.queue_pair.gid.raw[11] = 0xff;
+    signal.number = 0x0102030405060708;
+    uint8_t kind = 1;
+    for (const char *name : {"offer", "answer", "ready", "lost", "part", "word", "end"}) {
+        signal.kind = static_cast<rdma::PacketSignal::Kind>(kind++);
+        const bool is_part = signal.kind == rdma::PacketSignal::Kind::part;
+        signal.generation = signal.kind < rdma::PacketSignal::Kind::part ? 3 : 0;
+        signal.offset = is_part ? 1000 : 0;
+        signal.length = is_part ? 1100 : 0;
+        signal.bytes = is_part ? ConstBytes(bytes) : ConstBytes();
+        const auto said = encode(signal);
+        corpus[std::string("rdma/packet_") + name].assign(said.begin(), said.end());
+    }
+}
 #endif
 
 }  // namespace
@@ -267,6 +292,7 @@ int main(int argc, char **argv) {
     add_options(corpus);
 #ifdef WITH_RDMA
     add_rdma(corpus);
+    add_packet_signals(corpus);
 #endif
     int stale = 0;
     for (const auto &[name, input] : corpus) {

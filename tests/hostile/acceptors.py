@@ -2,6 +2,7 @@
 """Hostile acceptors, against an engine of the library that dials them, looks up, gets and puts."""
 
 import os
+import socket
 import struct
 
 import initiator as wire
@@ -12,8 +13,9 @@ from lab import SOON, check, raw_message, reset, same, vector
 ETIMEDOUT, ESTALE, ECHECKSUM = -18, wire.ESTALE, wire.ECHECKSUM
 
 
-def broken(lab, identity="-", found=ETIMEDOUT, limit=150, patient=0, **steps):
-    """One with whom no connection becomes ready."""
+def broken(lab, identity="-", found=ETIMEDOUT, limit=None, patient=0, **steps):
+    """One with whom no connection becomes ready. Where its answer ends the visit, the limit is against hanging alone."""
+    limit = limit or (150 if found == ETIMEDOUT else 3000)
     return visit(lab, with_steps(lab, **steps), limit, found, identity=identity, patient=patient)
 
 
@@ -100,15 +102,17 @@ def an_acceptor_that_is_another_than_expected(lab):
 def an_acceptor_that_says_it_is_the_one_who_dials(lab):
     def mirror(self, fields):
         Acceptor.greet(self, fields, id=fields["id"], inc=fields["inc"] ^ 1)
-    broken(lab, greet=mirror, found=(EIDENTITY, ETIMEDOUT))
+    broken(lab, greet=mirror, found=(EIDENTITY, ETIMEDOUT), limit=150)
 
 
 @vector
 def refusals_of_every_kind(lab):
-    def refuse(status):
-        return lambda self, fields: self.say(wire.message(wire.REFUSE, {"st": status, "retry": 0xFFFFFFFF}))
+    def refuse(status, retry=0xFFFFFFFF):
+        return lambda self, fields: self.say(wire.message(wire.REFUSE, {"st": status, "retry": retry}))
     for status in (EAUTH, EIDENTITY, EVERSION):
-        broken(lab, greet=refuse(status), found=status)
+        broken(lab, greet=refuse(status, retry=0), found=status)
+        # The client connects, then looks up: what comes behind the refusal waits for the next attempt.
+        broken(lab, greet=refuse(status), found=(status, ETIMEDOUT), limit=150)
     for status in (-1, -32, -1000, -(1 << 31) + 1, 0, 5):
         broken(lab, limit=100, greet=refuse(status))
 
@@ -130,6 +134,25 @@ def a_ready_in_place_of_a_reply_and_twice(lab):
         Acceptor.welcome(self)
         Acceptor.welcome(self)
     broken(lab, welcome=twice)
+
+
+@vector
+def a_ready_while_our_proof_is_withheld(lab):
+    """The engine is connected to an earlier life of that one, which it probes first, and which is silent."""
+    earlier = with_steps(lab, serve=lambda self, frame: None if self.silent else Acceptor.serve(self, frame))
+    earlier.silent = False
+    same(lab.client.ask(f"{earlier.uri} 3000 - 0", "visit")["found"], OK, "a visit of the earlier life")
+    earlier.silent = True
+    earlier.listener.shutdown(socket.SHUT_RDWR)  # and takes nobody any more
+
+    def greet(self, fields):
+        Acceptor.greet(self, fields)
+        if self.visits == 1:
+            self.welcome()
+    later = with_steps(lab, greet=greet)
+    later.id, later.incarnation = earlier.id, earlier.incarnation + 1
+    visit(lab, later, 3000)
+    check(later.visits > 1, "the ready was refused")
 
 
 @vector
@@ -372,11 +395,12 @@ def a_lane_closed_before_it_is_let_in(lab):
 
 @vector
 def a_path_that_only_the_initiator_begins(lab):
-    """It was asked for one, which is ignored where there is no fabric, and has begun none."""
-    for words in ({"body": b"offer"}, {"status": EPEERLOST}):
+    """It was asked for one, which is ignored where there is no fabric, and has begun none, nor the attached lane."""
+    for words in ({"region": 256, "body": b"offer"}, {"region": 256, "status": EPEERLOST},
+                  {"region": 254, "body": b"offer"}, {"region": 254, "status": EPEERLOST}):
         def tell(self, number, name, words=words):
             self.send(wire.LANES, 256, flags=2)
-            self.send(wire.PATH_SIGNAL, 1, region=256, generation=4, **words)
+            self.send(wire.PATH_SIGNAL, 1, generation=4, **words)
             Acceptor.tell(self, number, name)
         broken(lab, tell=tell, limit=300,
                greet=lambda self, fields: Acceptor.greet(self, fields, feat=wire.ATTACHED_PATHS))

@@ -169,7 +169,7 @@ def what_the_log_says_of_lanes_that_are_not_taken(lab):
 def lanes_with_numbers_that_are_none(lab):
     connection = lab.connect()
     refused(lab, words(connection, 0), EPROTO)
-    for number in (17, 18, 255, 1 << 16, 0xFFFFFFFF):
+    for number in (17, 18, 254, 255, 1 << 16, 0xFFFFFFFF):
         refused(lab, words(connection, number))
     refused(lab, words(connection, 1 << 32), EPROTO)
     lab.is_up(connection)
@@ -347,7 +347,9 @@ def a_lane_with_a_generation_that_is_none(lab):
     lab.is_up(connection)
 
 
-# Paths beside the lanes. The server has no fabric.
+# Paths beside the lanes, and the attached lane. The server has no fabric.
+
+ATTACHED_LANE = 254
 
 def signals(lab):
     """A connection of one who knows of such paths, and says that of one."""
@@ -406,9 +408,55 @@ def a_path_closed_that_was_never_begun(lab):
 
 @vector
 def a_path_by_one_who_knows_of_none(lab):
-    connection = lab.connect()
-    signal(connection, 1)
+    for number in (256, ATTACHED_LANE):
+        connection = lab.connect()
+        signal(connection, 1, region=number)
+        lab.ends(connection)
+
+
+@vector
+def the_attached_lane_by_a_fabric_that_is_not_there(lab):
+    """Its attempts are told from those of paths."""
+    connection = signals(lab)
+    signal(connection, 7)
+    hears_no_path(connection, 7)
+    for attempt in (1, 2, 5, 1 << 32):
+        signal(connection, attempt, region=ATTACHED_LANE)
+        hears_no_path(connection, attempt)
+        signal(connection, attempt, bytes(1024), region=ATTACHED_LANE)
+        signal(connection, attempt, b"", region=ATTACHED_LANE, status=EPEERLOST)
+        signal(connection, 1, region=ATTACHED_LANE)
+    lab.is_up(connection)
+    same(sum(len(ends) for ends in connection.paths.values()), 5, "ends")
+
+
+@vector
+def frames_moved_to_an_attached_lane_that_is_not_there(lab):
+    for attempts in (0, 1, 2):
+        connection = signals(lab)
+        for attempt in range(1, attempts + 1):
+            signal(connection, attempt, region=ATTACHED_LANE)
+            hears_no_path(connection, attempt)
+        connection.control.send(Frame(wire.CONTROL_SWITCH).pack())
+        lab.ends(connection)
+
+
+@vector
+def a_signal_of_the_attached_lane_on_a_data_lane(lab):
+    connection = lab.dial()
+    connection.features = wire.ATTACHED_PATHS
+    connection.open()
+    lane = joins(lab, words(connection))
+    lane.send(Frame(wire.PATH_SIGNAL, 1, region=ATTACHED_LANE, generation=4, body=b"offer").pack())
     lab.ends(connection)
+
+
+@vector
+def the_attached_lane_closed_as_a_data_lane(lab):
+    """Nobody has begun it: there is nothing to close, and it is said so."""
+    connection = lab.understands()
+    connection.control.send(Frame(LANE_CLOSED, ATTACHED_LANE).pack())
+    lab.is_up(connection)
 
 
 @vector

@@ -96,6 +96,11 @@ class Server:
         self.process.stdin.close()
         return self.process.wait(PATIENCE)
 
+    def kill(self):
+        """It is gone then, and its name is free for the next server."""
+        self.process.kill()
+        self.process.wait(PATIENCE)
+
 
 def meet(server_peer, client_peer, at):
     server = Server(server_peer, at)
@@ -111,7 +116,7 @@ def meet(server_peer, client_peer, at):
         finally:
             waiting.kill()
     finally:
-        server.process.kill()
+        server.kill()
 
 
 def meet_apart(server_peer, client_peer):
@@ -123,7 +128,7 @@ def meet_apart(server_peer, client_peer):
         if call.returncode == 0 or "connect: XFER_EVERSION" not in call.stdout:
             raise AssertionError(f"neighbours of other versions: {call.returncode}, {call.stdout}")
     finally:
-        server.process.kill()
+        server.kill()
 
 
 def test(version, segment, folder, earlier, today):

@@ -113,7 +113,7 @@ class Rerunning(unittest.TestCase):
             self.assertEqual((status, ran, output[-1]), (1, {"bad": 2}, "0 passed, 1 failed, 0 skipped"), script)
 
     def test_what_finds_rare_faults_is_not_run_again(self):
-        for name in ("crash_near", "api_quiet", "api_quiet_near", "hostile-messages"):
+        for name in ("crash_near", "api_quiet", "api_quiet_near", "hostile-messages", "rdma-asan"):
             status, output, ran, _ = self.run_suite(**{name: self.FAILS_FIRST})
             self.assertEqual((status, ran, output[-1]), (1, {name: 1}, "0 passed, 1 failed, 0 skipped"))
 

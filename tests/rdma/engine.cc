@@ -68,6 +68,8 @@ Engine::Engine(const char *devices) {
 
 Engine::~Engine() {
     must(xfer_engine_join(engine_, uint32_t(kPatience * 1000)), "xfer_engine_join");
+    for (xfer_region_t *region : regions_)
+        xfer_region_close(region);
 }
 
 std::string Engine::listen(const std::string &uri) {
@@ -82,7 +84,7 @@ void Engine::lend(std::vector<uint8_t> &memory) {
     options.size = sizeof options;
     options.access = XFER_READ | XFER_WRITE;
     options.name = "memory";
-    xfer_region_t *region = nullptr;
+    xfer_region_t *&region = regions_.emplace_back();
     must(xfer_region_open(engine_, &options, memory.data(), memory.size(), &region, nullptr),
          "xfer_region_open");
 }
@@ -124,6 +126,17 @@ std::vector<uint64_t> Engine::open_paths() const {
     return carried;
 }
 
+std::vector<uint64_t> Engine::connections(bool frames_by_adapters) const {
+    std::vector<uint64_t> numbers;
+    const nlohmann::json engine = described(engine_);
+    for (const auto &loop : engine.at("loops"))
+        for (const auto &peer : loop.at("peers"))
+            for (const auto &connection : peer.at("connections"))
+                if (!frames_by_adapters || connection.at("control") == "adapter")
+                    numbers.push_back(connection.at("sequence").get<uint64_t>());
+    return numbers;
+}
+
 // ---- the memory of another one
 
 Remote::Remote(Engine &engine, const std::string &uri) : engine_(engine) {
@@ -133,6 +146,10 @@ Remote::Remote(Engine &engine, const std::string &uri) : engine_(engine) {
     const auto event = engine.next(kPatience);
     must(event ? event->status : XFER_ETIMEDOUT, "the lookup");
     std::memcpy(&ref_, event->data, sizeof ref_);
+}
+
+Remote::~Remote() {
+    must(xfer_ep_close(ep_), "xfer_ep_close");
 }
 
 void Remote::put(const uint8_t *from, uint64_t offset, uint64_t length, uint64_t user,

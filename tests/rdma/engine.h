@@ -38,16 +38,22 @@ public:
     uint64_t carried_by_adapters() const;
     // Of each path that is open: what it has carried since it was first opened.
     std::vector<uint64_t> open_paths() const;
+    // The connections that live, by their numbers; of those, whose frames go by adapters.
+    std::vector<uint64_t> connections(bool frames_by_adapters = false) const;
     xfer_engine_t *raw() { return engine_; }
 
 private:
     xfer_engine_t *engine_ = nullptr;
+    std::vector<xfer_region_t *> regions_;
 };
 
 // The region "memory" of the engine at `uri`.
 class Remote {
 public:
     Remote(Engine &engine, const std::string &uri);
+    ~Remote();
+    Remote(const Remote &) = delete;
+    Remote &operator=(const Remote &) = delete;
 
     // Begins; the event has `user`. `deadline` in seconds.
     void put(const uint8_t *from, uint64_t offset, uint64_t length, uint64_t user, double deadline);

@@ -49,4 +49,21 @@ TEST_CASE("engines of two devices move bytes both ways") {
     moves_and_compares(far, near, 3);
 }
 
+TEST_CASE("frames move to adapters, and all goes on") {
+    End near("RDMA_TEST_NEAR"), far("RDMA_TEST_FAR");
+    Remote remote(near.engine, far.uri);
+    remote.await_adapter();
+    const std::vector<uint64_t> before = near.engine.connections();
+    const double limit = now() + 30;
+    while (near.engine.connections(true).empty() || far.engine.connections(true).empty()) {
+        REQUIRE(now() < limit);
+        uint8_t byte;
+        remote.get(&byte, 0, 1, 0, 30);
+        REQUIRE(near.engine.next(30));
+        far.engine.next(0.01);
+    }
+    moves_and_compares(near, far, 5);
+    CHECK(near.engine.connections(true) == before);
+}
+
 TEST_SUITE_END();

@@ -215,8 +215,15 @@ class Run:
             for each in self.guests:
                 each.monitor("set_link", name="cable", up=rest == "up")
         elif word == "cable" and rest == "off":
-            self.guests[1 - guest.index].off = True
-            self.guests[1 - guest.index].monitor("quit")
+            other = self.guests[1 - guest.index]
+            other.off = True
+            other.monitor("quit")
+            # A port without a neighbour has no carrier. QEMU then drops what the NIC sends, but a frame that waits for room
+            # in the socket ends only when its machine stops: those behind it would fill the NIC's queue, and Soft-RoCE,
+            # which waits for them, would have nothing to retry.
+            guest.monitor("set_link", name="cable", up=False)
+            guest.monitor("stop")
+            guest.monitor("cont")
 
     def _pass_on(self, guest, data, whole):
         """Lines of guest 1 are marked, so they are passed on only when they are whole."""

@@ -165,7 +165,7 @@ void Scenario::act_send(Life &life) {
 }
 
 void Scenario::send_by(Life &life, Life::Ep &ep) {
-    const uint64_t length = 8 + (one_in(3) ? random(20'000) : random(200));
+    const uint64_t length = 8 + (one_in(3) ? random(kLongMessage) : random(200));
     ModelOperation &operation = model.begin(ModelOperation::send, life.number, length);
     store<uint64_t>(operation.buffer, operation.number);
     operation.ep = ep.number;
@@ -180,7 +180,7 @@ void Scenario::send_by(Life &life, Life::Ep &ep) {
 }
 
 void Scenario::act_receive(Life &life) {
-    const uint64_t capacity = one_in(5) ? 8 + random(300) : 20'008;
+    const uint64_t capacity = one_in(5) ? 8 + random(300) : 8 + kLongMessage;
     ModelOperation &operation = model.begin(ModelOperation::receive, life.number, capacity);
     Life::Ep *ep = one_in(3) ? life.ep_to(other_node(life)) : nullptr;
     operation.tag = random(kTags);

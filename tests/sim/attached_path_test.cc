@@ -428,20 +428,103 @@ TEST_CASE("an adapter that lacks memory to know of a region does without it") {
     CHECK(pair.lost_connections() == 0);
 }
 
-TEST_CASE("a grant is served by its owner") {
-    World world(1);
-    NearPair pair(world, By::adapter);
-    pair.come_near();
+namespace {
+
+constexpr uint64_t kPartAt = 1000, kPart = 1000;
+
+xfer_ref_t grant_part(NearPair &pair) {
     xfer_grant_options_t part{};
     part.size = sizeof part;
     part.access = XFER_WRITE;
-    part.offset = 1000, part.length = 1000;
+    part.offset = kPartAt, part.length = kPart;
     part.lease_ms = XFER_NONE;
     xfer_ref_t ref{};
     REQUIRE(xfer_region_grant(pair.b->region, &part, &ref, nullptr) == XFER_OK);
+    return ref;
+}
+
+bool reaches_grants(const Host &owner) {
+    const auto &registered = owner.process->registered;
+    return std::any_of(registered.begin(), registered.end(),
+                       [](const auto &at) { return is_grant({at.second}); });
+}
+
+}  // namespace
+
+TEST_CASE("a grant goes by the adapter, and is told revoked when no key of it works any more") {
+    uint64_t late = 0;
+    for (const uint32_t loops : {1, 3})
+        for (uint64_t seed = 1; seed <= 20; ++seed) {
+            CAPTURE(loops);
+            CAPTURE(seed);
+            World world(seed);
+            world.loops = loops;
+            world.net.release_ns_max = 100 * kNsPerMs;
+            NearPair pair(world, By::adapter);
+            pair.come_near();
+            const xfer_ref_t ref = grant_part(pair);
+            const uint64_t before = pair.copied();
+            for (int i = 0; i < 50 && pair.copied() == before; ++i)
+                pair.put_to(ref, std::vector<uint8_t>(kPart, 5));
+            REQUIRE(pair.copied() > before);
+            CHECK(reaches_grants(*pair.b));
+            uint64_t told = 0;
+            pair.b->on_other = [&](const xfer_event_t &event) {
+                if (event.kind != XFER_EVENT_REVOKED) return;
+                ++told;
+                CHECK_FALSE(reaches_grants(*pair.b));
+            };
+            REQUIRE(xfer_region_revoke(pair.b->region, &ref) == XFER_OK);
+            REQUIRE(world.world.run_until([&] { return told == 1; }, kSecond));
+            CHECK(pair.b->process->is_registered(id_of(pair.b->region)));
+            const std::vector<uint8_t> then = pair.b->memory;
+            const std::vector<uint8_t> data(kPart, 6);
+            pair.a->expect(++pair.last_user);
+            REQUIRE(xfer_put(pair.ep, data.data(), &ref, 0, kPart, pair.last_user, nullptr) ==
+                    XFER_OK);
+            CHECK(pair.a->wait(pair.last_user) == XFER_EREVOKED);
+            CHECK(pair.b->memory == then);
+            CHECK(pair.lost_connections() == 0);
+            CHECK(world.net.met["copy, dead key"] == 0);
+            pair.b->on_other = nullptr;
+            late += world.net.met["region, released late"];
+        }
+    CHECK(late > 5);
+}
+
+TEST_CASE("an engine's end tells its grants when no key of them works any more") {
+    for (uint64_t seed = 1; seed <= 20; ++seed) {
+        CAPTURE(seed);
+        World world(seed);
+        world.loops = 1 + seed % 3;
+        world.net.release_ns_max = 100 * kNsPerMs;
+        NearPair pair(world, By::adapter);
+        pair.come_near();
+        const xfer_ref_t ref = grant_part(pair);
+        for (int i = 0; i < 20; ++i)
+            pair.put_to(ref, std::vector<uint8_t>(kPart, 5));
+        CHECK(reaches_grants(*pair.b));
+        uint64_t told = 0;
+        pair.b->on_other = [&](const xfer_event_t &event) {
+            if (event.kind != XFER_EVENT_REVOKED) return;
+            ++told;
+            CHECK_FALSE(reaches_grants(*pair.b));
+        };
+        pair.b->end();
+        CHECK(told == 1);
+        CHECK(pair.b->process->registered.empty());
+    }
+}
+
+TEST_CASE("a grant is served by its owner where adapters have no windows") {
+    World world(1);
+    world.net.windows = false;
+    NearPair pair(world, By::adapter);
+    pair.come_near();
+    const xfer_ref_t ref = grant_part(pair);
     const uint64_t before = pair.copied();
     for (int i = 0; i < 20; ++i)
-        pair.put_to(ref, std::vector<uint8_t>(1000, 5));
+        pair.put_to(ref, std::vector<uint8_t>(kPart, 5));
     CHECK(pair.copied() == before);
-    CHECK(pair.b->memory[1999] == 5);
+    CHECK(pair.b->memory[kPartAt + kPart - 1] == 5);
 }

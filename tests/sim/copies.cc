@@ -78,6 +78,8 @@ void Scenario::trouble_copies() {
     if (attach->random() % 3 == 0) net.register_ns_max = 1 + attach->random() % (700 * kNsPerMs);
     if (attach->random() % 3 == 0) net.adapter_lacks_one_in = 1 + attach->random() % 5;
     net.on_attach = [attach](AttachStep step, const SimAttachedPath &) { return attach->at(step); };
+    auto channels = std::make_shared<AttachTrouble>(world.seed() + 1);
+    net.on_channel = [channels](AttachStep step, bool) { return channels->at(step); };
 }
 
 }  // namespace xfer

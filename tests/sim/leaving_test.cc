@@ -189,6 +189,38 @@ TEST_CASE("a drain that begins while the peer is asked whether it wants to stay 
     }
 }
 
+// Its bytes are with the sender, so that it is pulled; only the sender knows that it is at work.
+// The offer begins after a second, and is answered 200 ms later: some of these receives come in
+// between.
+TEST_CASE("a receive that comes while the sender is asked whether it wants to stay") {
+    constexpr uint64_t kBytes = 10'000;
+    for (uint64_t begins = 900; begins < 1'900; begins += 50) {
+        for (const uint32_t timeout_ms : {0u, 20u}) {
+            CAPTURE(begins);
+            CAPTURE(timeout_ms);
+            World world(1);
+            world.idle_ms = 1'000;
+            world.net.delay_min = world.net.delay_max = 100 * kNsPerMs;
+            const std::vector<uint8_t> from(kBytes, 1);
+            std::vector<uint8_t> into(kBytes);
+            Host a(world, kA), b(world, kB);
+            REQUIRE(a.lookup(a.open(kB), 1) == XFER_OK);
+            b.expect(1), a.expect(2);
+            REQUIRE(xfer_send(b.open(kA), from.data(), kBytes, 0, 1, nullptr) == XFER_OK);
+            world.world.run_for(begins * kNsPerMs);
+            xfer_op_options_t options{};
+            options.size = sizeof options;
+            options.timeout_ms = timeout_ms;
+            REQUIRE(xfer_recv(a.engine, nullptr, into.data(), kBytes, 0, 0, 2, &options) ==
+                    XFER_OK);
+            const Status received = a.wait(2, kSecond);
+            CHECK(received == (timeout_ms ? XFER_ETIMEDOUT : XFER_OK));
+            CHECK(b.wait(1, kSecond) == received);
+            CHECK(a.stats().connection_ends == 0);
+        }
+    }
+}
+
 TEST_CASE(
     "an idle end is not told, but for the handle that is the engine's: it goes if nobody comes") {
     with_seeds(30, [](World &world) {

@@ -32,6 +32,7 @@ Scenario::Scenario(uint64_t seed, bool trace, bool plain)
     net.linger_max = swarm.linger_max, net.busy_one_in = swarm.busy_one_in;
     net.copies = swarm.copies, net.adapters = swarm.adapters, net.ports = swarm.ports;
     net.other_ports = swarm.other_ports;
+    net.adapter_lanes = swarm.adapter_lanes, net.lanes_by_signals = swarm.lanes_by_signals;
     if (swarm.copies || swarm.adapters) trouble_copies();
     nodes_.resize(swarm.engines);
     for (size_t i = 0; i < nodes_.size(); ++i) {

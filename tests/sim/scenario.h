@@ -16,6 +16,9 @@
 
 namespace xfer {
 
+// Longer than what is sent eagerly, and than what adapters are not asked for.
+constexpr uint64_t kLongMessage = 100'000;
+
 template <typename Options>
 Options options_of(uint32_t timeout_ms) {
     Options options{};

@@ -108,7 +108,7 @@ void SimChannel::start(PathSink &sink, uint32_t max_ops, uint32_t) {
     path_sink_ = &sink;
     max_ops_ = max_ops;
     std::vector<uint64_t> &generations = transport_->process->generations[there_];
-    if (control_) generations.push_back(net_.world.now());
+    if (control_ && !is_attached()) generations.push_back(net_.world.now());
     generation_ = generations.size();
     receive_paused_ = true;
     if (!net_.copies || scope() != Scope::host) return;
@@ -322,7 +322,7 @@ uint64_t SimChannel::travel() {
     const SimWay &way = net_.way(transport_->number, there_);
     const uint64_t now = net_.world.now();
     const bool cut = way.silent_until == kNever;
-    const bool loses = cut && scope() == Scope::network;
+    const bool loses = cut && scope() != Scope::host;
     if (net_.silent || loses || transport_->process->dead) lost_ = true;
     if (lost_ || !other_) return kNever;
     const uint64_t from = cut ? now : std::max(now, way.silent_until);

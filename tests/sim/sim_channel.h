@@ -23,6 +23,7 @@ public:
     void set_sink(ChannelSink &sink) override;
     std::string remote() const override { return remote_; }
     Scope scope() const override {
+        if (is_attached()) return Scope::fabric;
         return remote_.starts_with("shm:") ? Scope::host : Scope::network;
     }
     Path &path() override { return *this; }
@@ -45,6 +46,7 @@ public:
     void be_late(uint64_t by) { late_ = by; }  // all that it says, as long as it lives
     uint64_t late() const { return late_; }
     bool is_data_lane() const { return !control_; }
+    bool is_attached() const { return remote_.starts_with("adapter:"); }  // SimAttachedChannel's
     void be_lost() { lost_ = true; }  // nothing that is sent from here arrives any more
     void copy_to(SimChannel &other) { copy_ = other.number_; }
     uint32_t there() const override { return there_; }

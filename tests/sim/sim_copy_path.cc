@@ -235,10 +235,13 @@ void SimCopyPath::finish(uint64_t number) {
     const auto at = find(number);
     if (at == copies_.end() || owner_.transport().process->dead) return;
     if (ask(CopyStep::finish) == CopyFate::fall) return fall();
+    const auto owner = net_.copy_paths.find(at->at.path);
+    const bool is_there = owner != net_.copy_paths.end() && !owner->second->closing_;
+    if (adapter_ && is_there && !owner->second->shows(at->at.stamp)) ++net_.met["copy, dead key"];
     ++net_.met["copied"];
     if (at->op->dir == Dir::atomic)
         apply_atomic(*at);
-    else
+    else if (!at->op->canceled)
         move(*at, at->op->bytes / 2, at->op->bytes);
     end(at, done_);
 }
@@ -334,6 +337,7 @@ bool SimCopyPath::cancel(Op &op) {
                                  [&](const Copy &copy) { return copy.op == &op; });
     const bool begun = at != copies_.end() && at->begun;
     const CopyFate fate = ask(CopyStep::cancel);
+    if (begun && net_.copy_bounces && op.dir == Dir::get) return op.canceled = true;
     if (fate == CopyFate::busy) {
         if (!begun) op.import = nullptr;  // that it was taken is all that has become of it
         return false;

@@ -75,6 +75,9 @@ public:
     bool cancel(Op &op) override;
     bool retire(Target target, Status why) override;
     void discard(NotificationId) override {}
+    void on_exportable() {
+        if (declined_sink_) declined_sink_->on_exportable();
+    }
     Result<ExportKey> export_region(RegionId region, const ExportedMemory &memory) override;
     std::unique_ptr<Import> import(ConstBytes key) override;
     void drop(std::unique_ptr<Import> import) override;

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <new>
 
+#include "sim_attached_channel.h"
 #include "util/check.h"
 #include "util/json.h"
 
@@ -30,6 +31,7 @@ SimAttachedPath::SimAttachedPath(SimFabric &fabric, AttachedPathSink &sink, bool
       first_(first),
       self_(std::make_shared<SimAttachedPath *>(this)),
       next_(first ? AttachStep::answer : AttachStep::offer) {
+    fabric.paths.insert(this);
     if (first) soon(0, [](SimAttachedPath &path) { path.say(AttachStep::offer); });
     soon(kPatienceNs, [](SimAttachedPath &path) {
         if (!path.copies_) path.close({XFER_ETIMEDOUT, 0, 0, "the other end says nothing"});
@@ -38,6 +40,7 @@ SimAttachedPath::SimAttachedPath(SimFabric &fabric, AttachedPathSink &sink, bool
 
 SimAttachedPath::~SimAttachedPath() {
     *self_ = nullptr;
+    fabric_.paths.erase(this);
     XFER_CHECK(given_ == told_);
 }
 
@@ -91,9 +94,15 @@ void SimAttachedPath::be_ready() {
 // ---- regions
 
 Result<ExportKey> SimAttachedPath::export_region(RegionId region, const ExportedMemory &memory) {
-    if (is_grant(region)) return Failure{XFER_EUNSUPPORTED, 0, 0, "grants are served"};
-    if (!fabric_.registers(region)) return Failure{XFER_EAGAIN, 0, 0, "not registered yet"};
-    return copies_->export_region(region, memory);
+    if (is_grant(region) && !net_.windows)
+        return Failure{XFER_EUNSUPPORTED, 0, 0, "grants are served"};
+    const bool ready =
+        is_grant(region) ? fabric_.opens(region, memory.whole) : fabric_.registers(region);
+    if (!ready) return Failure{XFER_EAGAIN, 0, 0, "not registered yet"};
+    auto key = copies_->export_region(region, memory);
+    if (!key && key.error().status == XFER_EAGAIN)
+        soon(kNsPerMs, [](SimAttachedPath &path) { path.on_exportable(); });
+    return key;
 }
 
 bool SimAttachedPath::is_registered(RegionId region) const {
@@ -137,6 +146,22 @@ Result<std::unique_ptr<AttachedPath>> SimFabric::open(const AttachedPathRequest 
     return {std::move(path)};
 }
 
+Result<std::unique_ptr<AttachedChannel>> SimFabric::open_channel(
+    const AttachedChannelRequest &request, AttachedChannelSink &sink) {
+    const SimNet &net = transport_.net;
+    if (!net.adapter_lanes) return Failure{XFER_EUNSUPPORTED, 0, 0, "the adapter has no channels"};
+    switch (net.on_channel ? net.on_channel(AttachStep::open, request.first) : AttachFate::go_on) {
+    case AttachFate::fail:
+        return Failure{XFER_EIO, 0, 0, "the adapter has no place"};
+    case AttachFate::absent:
+        return Failure{XFER_EUNSUPPORTED, 0, 0, "the adapter has no such channel"};
+    case AttachFate::lack:
+        throw std::bad_alloc();
+    default:
+        return {std::make_unique<SimAttachedChannel>(transport_, sink, request)};
+    }
+}
+
 // ---- what the adapter knows of memory
 
 SimFabric::~SimFabric() {
@@ -165,9 +190,20 @@ bool SimFabric::registers(RegionId region) {
         at->second = State::coming;
         const uint64_t delay = transport_.net.adapter_delay(transport_.net.register_ns_max);
         if (!delay) on_registered(region);
-        if (delay) soon(delay, [region](SimFabric &self) { self.on_registered(region); });
+        if (delay)
+            soon(delay, [region](SimFabric &self) {
+                self.on_registered(region);
+                for (SimAttachedPath *path : self.paths)
+                    path->on_exportable();
+            });
     }
     return at->second == State::registered;
+}
+
+bool SimFabric::opens(RegionId grant, RegionId whole) {
+    if (!registers(whole)) return false;
+    regions_.emplace(grant.value, State::unused);
+    return registers(grant);
 }
 
 void SimFabric::on_registered(RegionId region) {

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -16,8 +17,9 @@
 
 namespace xfer {
 
-// When a script is asked: a path is to be opened; one of its signals is to be sent.
-enum class AttachStep : uint8_t { open, offer, answer, done };
+// When a script is asked: a path or a channel is to be opened; one of its signals is to be sent.
+// `last`: of a channel alone, whose first end is the last to be ready.
+enum class AttachStep : uint8_t { open, offer, answer, done, last };
 
 enum class AttachFate : uint8_t {
     go_on,
@@ -36,6 +38,9 @@ public:
     ~SimAttachedPath();
     bool first() const { return first_; }
     void give() { given_ = true; }
+    void on_exportable() {
+        if (copies_ && !closing_) copies_->on_exportable();
+    }
 
     void on_signal(ConstBytes message) override;
     void close(const Failure &why) override;
@@ -103,11 +108,15 @@ public:
     }
     Result<std::unique_ptr<AttachedPath>> open(const AttachedPathRequest &request,
                                                AttachedPathSink &sink) override;
+    Result<std::unique_ptr<AttachedChannel>> open_channel(const AttachedChannelRequest &request,
+                                                          AttachedChannelSink &sink) override;
     void set_sink(FabricSink &sink) override { sink_ = &sink; }
     void add_region(RegionId region, const ExportedMemory &memory) override;
     bool remove_region(RegionId region) override;
-    bool registers(RegionId region);  // false: not yet
+    bool registers(RegionId region);             // false: not yet
+    bool opens(RegionId grant, RegionId whole);  // a window of it, likewise
     bool is_registered(RegionId region) const;
+    std::set<SimAttachedPath *> paths;
 
 private:
     enum class State : uint8_t { unused, coming, registered };

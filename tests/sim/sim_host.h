@@ -30,8 +30,10 @@ struct World {
     explicit World(uint64_t seed) : world(seed), net(world) {}
     SimWorld world;
     SimNet net;
-    uint32_t lanes = 1, idle_ms = 300'000;
+    uint32_t lanes = 1, idle_ms = 300'000, heartbeat_ms = 1'000;
     uint32_t loops = 1;  // of engines that come from now on
+    // What engines have beside their channels, where it is not by the net.
+    std::function<std::vector<std::unique_ptr<Fabric>>(const Host &, SimLoop &)> fabrics;
 };
 
 // One engine, with the events that it told.
@@ -47,8 +49,8 @@ struct Host {
             reinterpret_cast<Host *>(self)->on_event(*event);
         };
         options.user = reinterpret_cast<uint64_t>(this);
-        options.stall_ms = 30'000, options.connect_ms = 5'000, options.heartbeat_ms = 1'000,
-        options.idle_ms = world.idle_ms;
+        options.stall_ms = 30'000, options.connect_ms = 5'000,
+        options.heartbeat_ms = world.heartbeat_ms, options.idle_ms = world.idle_ms;
         options.lanes = world.lanes;
         options.max_connections = 64, options.max_operations = 64;
         if (!id.empty()) {
@@ -71,6 +73,7 @@ struct Host {
         };
         seams.fabrics = [](void *self, Loop &driver) {
             auto &host = *static_cast<Host *>(self);
+            if (host.world.fabrics) return host.world.fabrics(host, static_cast<SimLoop &>(driver));
             std::vector<std::unique_ptr<Fabric>> list;
             if (host.world.net.adapters)
                 list.push_back(std::make_unique<SimFabric>(

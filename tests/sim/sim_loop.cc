@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <poll.h>
 
 #include <algorithm>
 #include <stdexcept>
@@ -16,6 +17,8 @@ constexpr uint64_t kStandstill = 1'000'000;
 constexpr uint64_t kSpinning = 10'000;  // events at one time
 constexpr uint64_t kSpinsMax = 1'000;
 constexpr uint64_t kWakeNsMax = 20'000;  // from one thread to another
+constexpr uint64_t kTurnNsMax = 2'000;   // of a loop that has memory to look at
+constexpr uint64_t kCallNsMax = 50'000;  // of a thread that makes calls that block
 constexpr uint64_t kNameNsMax = 20 * kNsPerMs;
 
 bool is_numeric(const std::string &host) {
@@ -143,6 +146,102 @@ void SimLoop::run_tasks() {
     batch.append(tasks_);
     while (Task *task = batch.pop_front())
         task->run();
+}
+
+// ---- what others write
+
+class SimWatch final : public Watch {
+public:
+    SimWatch(SimLoop &loop, int fd, WatchSink &sink, uint32_t wanted)
+        : world_(loop.world_),
+          loop_(loop.number_),
+          number_(++world_.last_watch_),
+          fd_(fd),
+          sink_(sink),
+          wanted_(wanted) {
+        world_.watches_[number_] = this;
+        look();
+    }
+    ~SimWatch() override {
+        world_.watches_.erase(number_);
+        if (told_) world_.cancel(loop_, key_);
+    }
+    void want(uint32_t readiness) override {
+        wanted_ = readiness;
+        look();
+    }
+    void look() {
+        if (told_ || !is_ready()) return;
+        told_ = true;
+        key_ = world_.add(loop_, world_.now() + world_.random(kWakeNsMax), [this] { tell(); });
+    }
+
+private:
+    bool is_ready() const {
+        pollfd asked{fd_, POLLIN, 0};
+        return (wanted_ & kReadable) && ::poll(&asked, 1, 0) == 1;
+    }
+    // It may be destroyed inside.
+    void tell() {
+        told_ = false;
+        SimWorld &world = world_;
+        if (is_ready()) sink_.on_ready(kReadable);
+        world.look_at_descriptors();
+    }
+
+    SimWorld &world_;
+    const uint32_t loop_;
+    const uint64_t number_;
+    const int fd_;
+    WatchSink &sink_;
+    uint32_t wanted_;
+    bool told_ = false;  // by an event that is on its way
+    SimWorld::Key key_;
+};
+
+void SimWorld::look_at_descriptors() {
+    for (auto &[number, watch] : watches_)
+        watch->look();
+}
+
+std::unique_ptr<Watch> SimLoop::watch(int fd, WatchSink &sink, uint32_t wanted) {
+    return std::make_unique<SimWatch>(*this, fd, sink, wanted);
+}
+
+void SimLoop::look_at(Poller &poller) {
+    used();
+    if (!poller.linked()) polled_.push_back(poller);
+    turn_pollers();
+}
+
+void SimLoop::turn_pollers() {
+    if (polled_.empty() || std::exchange(will_poll_, true)) return;
+    world_.add(number_, now() + world_.random(kTurnNsMax), [this] { poll_all(); });
+}
+
+// Each may end itself, and others.
+void SimLoop::poll_all() {
+    will_poll_ = false;
+    bool found = false;
+    List<Poller, InPolled> batch;
+    batch.append(polled_);
+    while (Poller *poller = batch.pop_front()) {
+        polled_.push_back(*poller);
+        found |= poller->poll();
+    }
+    while (!found && !polled_.empty() && polled_.front().doze())
+        polled_.pop_front();
+    turn_pollers();
+}
+
+bool SimLoop::simulate_thread(Task &task) {
+    used();
+    if (task.linked()) return true;
+    beside_.push_back(task);
+    world_.add(number_, now() + world_.random(kCallNsMax), [this] {
+        if (Task *next = beside_.pop_front()) next->run();
+    });
+    return true;
 }
 
 void SimLoop::wake() {

@@ -18,6 +18,7 @@
 namespace xfer {
 
 class SimLoop;
+class SimWatch;
 
 class SimWorld {
 public:
@@ -45,6 +46,10 @@ public:
     bool run_until(const std::function<bool()> &done, uint64_t limit);
     void run_for(uint64_t time);
 
+    // Descriptors that are watched may have become readable: only here it is noticed, and told to
+    // their loops a while later.
+    void look_at_descriptors();
+
     // Whether a loop was used while another one ran: with threads that is a race.
     bool raced() const { return raced_; }
 
@@ -57,6 +62,7 @@ public:
 
 private:
     friend class SimLoop;
+    friend class SimWatch;
     using Key = std::tuple<uint64_t, uint64_t, uint64_t>;  // due, a throw of the dice, count
     struct Event {
         uint32_t loop;  // 0: none
@@ -80,6 +86,8 @@ private:
     bool raced_ = false;
     std::map<Key, Event> queue_;
     std::map<uint32_t, std::map<Key, Event>> frozen_;  // what came due, by loop
+    std::map<uint64_t, SimWatch *> watches_;           // in the order in which they were made
+    uint64_t last_watch_ = 0;
 };
 
 class SimLoop final : public Loop {
@@ -94,8 +102,9 @@ public:
     void arm(Timer &timer, uint64_t due) override;
     void disarm(Timer &timer) override;
     void defer(Task &task) override;
-    std::unique_ptr<Watch> watch(int, WatchSink &, uint32_t) override { return nullptr; }
-    void look_at(Poller &) override {}  // nobody else writes memory here
+    std::unique_ptr<Watch> watch(int fd, WatchSink &sink, uint32_t wanted) override;
+    void look_at(Poller &poller) override;
+    bool simulate_thread(Task &task) override;
     std::unique_ptr<Resolving> resolve(const std::string &host, ResolveSink &sink) override;
     void expect(uint64_t) override {}
     void set_wake_sink(WakeSink &sink) override { wake_sink_ = &sink; }
@@ -103,8 +112,11 @@ public:
 
 private:
     friend class SimWorld;
+    friend class SimWatch;
     class Question;
     void run_tasks();
+    void turn_pollers();
+    void poll_all();
     void used() { world_.raced_ |= world_.running_ && world_.running_ != number_; }
 
     SimWorld &world_;
@@ -113,6 +125,9 @@ private:
     uint64_t armed_ = 0;
     List<Task> tasks_;
     bool will_run_tasks_ = false;
+    List<Task> beside_;  // of simulated threads
+    List<Poller, InPolled> polled_;
+    bool will_poll_ = false;
     bool woken_ = false;
     WakeSink *wake_sink_ = nullptr;
 };

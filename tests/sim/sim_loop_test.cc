@@ -2,10 +2,15 @@
 #include "sim_loop.h"
 
 #include <doctest/doctest.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <memory>
 #include <set>
 #include <stdexcept>
+
+#include "loop/worker.h"
+#include "util/fd.h"
 
 using namespace xfer;
 
@@ -201,4 +206,134 @@ TEST_CASE("a world that cannot go on says so") {
     OnTask again([&] { loop.defer(again); });
     loop.defer(again);
     CHECK_THROWS_AS(world.run_for(1000 * kNsPerMs), std::logic_error);
+}
+
+namespace {
+
+struct OnJob final : Worker::Job {
+    OnJob(std::string with, std::vector<std::string> &to, SimWorld &in)
+        : name(std::move(with)), lines(to), world(in) {}
+    void run() noexcept override {
+        lines.push_back("run " + name);
+        ran_at = world.now();
+    }
+    void done(Status status) override {
+        CHECK(status == XFER_OK);
+        lines.push_back("done " + name);
+        CHECK(world.now() >= ran_at);
+        took_time = world.now() > ran_at;
+        if (then) then();
+    }
+    const std::string name;
+    std::vector<std::string> &lines;
+    SimWorld &world;
+    uint64_t ran_at = 0;
+    bool took_time = false;
+    std::function<void()> then;
+};
+
+using Lines = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("a worker runs its jobs in virtual time, one by one, urgent ones first") {
+    uint64_t took_time = 0;
+    for (uint64_t seed = 1; seed <= 20; ++seed) {
+        SimWorld world(seed);
+        SimLoop loop(world);
+        Worker worker(loop);
+        Lines lines;
+        OnJob one("1", lines, world), two("2", lines, world), three("3", lines, world),
+            urgent("urgent", lines, world), revoked("revoked", lines, world),
+            dropped("dropped", lines, world);
+        one.then = [&] { worker.submit(three); };
+        for (OnJob *job : {&one, &revoked, &dropped, &two})
+            worker.submit(*job);
+        worker.submit_urgent(urgent);
+        CHECK(lines.empty());
+        CHECK(worker.revoke(revoked));
+        worker.drop(dropped);
+        world.run_for(kNsPerMs);
+        CHECK(lines == Lines{"run urgent", "done urgent", "run 1", "done 1", "run 2", "done 2",
+                             "run 3", "done 3"});
+        CHECK_FALSE(worker.revoke(one));
+        took_time += one.took_time;
+    }
+    CHECK(took_time > 15);
+}
+
+TEST_CASE("a worker that is gone runs and tells nothing more") {
+    SimWorld world(1);
+    SimLoop loop(world);
+    Lines lines;
+    OnJob one("1", lines, world), two("2", lines, world);
+    auto worker = std::make_unique<Worker>(loop);
+    worker->submit(one);
+    worker->submit(two);
+    REQUIRE(world.run_until([&] { return lines.size() == 1; }, kNsPerMs));
+    worker.reset();
+    world.run_for(kNsPerMs);
+    CHECK(lines == Lines{"run 1"});
+}
+
+namespace {
+
+struct OnReady : WatchSink {
+    void on_ready(uint32_t) override {
+        ++count;
+        if (drop) watch.reset();
+    }
+    int count = 0;
+    bool drop = false;
+    std::unique_ptr<Watch> watch;
+};
+
+struct OnPoll : Poller {
+    bool poll() override {
+        ++polls;
+        return to_find > 0 && to_find-- > 0;
+    }
+    bool doze() override { return ++dozes > 1; }
+    int polls = 0, dozes = 0, to_find = 3;
+};
+
+}  // namespace
+
+TEST_CASE("a descriptor is told as long as it is readable and watched") {
+    SimWorld world(1);
+    SimLoop loop(world);
+    const Fd fd(::eventfd(2, EFD_SEMAPHORE | EFD_CLOEXEC | EFD_NONBLOCK));
+    OnReady again, once, paused;
+    once.drop = true;
+    again.watch = loop.watch(fd.get(), again, kReadable);
+    once.watch = loop.watch(fd.get(), once, kReadable);
+    paused.watch = loop.watch(fd.get(), paused, 0);
+    CHECK(world.run_until([&] { return again.count == 5 && !once.watch; }, kNsPerMs));
+    CHECK(once.count == 1);
+    CHECK(paused.count == 0);
+    uint64_t one;
+    while (::read(fd.get(), &one, sizeof one) == sizeof one) {}
+    world.run_for(kNsPerMs);
+    CHECK(again.count == 5);
+    REQUIRE(::write(fd.get(), &one, sizeof one) == sizeof one);
+    world.look_at_descriptors();
+    paused.watch->want(kReadable);
+    CHECK(world.run_until([&] { return again.count > 5 && paused.count > 0; }, kNsPerMs));
+}
+
+TEST_CASE("memory is looked at until nothing is found there and its poller dozes") {
+    SimWorld world(1);
+    SimLoop loop(world);
+    OnPoll poller, gone;
+    loop.look_at(poller);
+    loop.look_at(gone);
+    gone.unlink();
+    CHECK(poller.polls == 0);
+    world.run_for(kNsPerMs);
+    CHECK(poller.polls == 5);
+    CHECK(poller.dozes == 2);
+    CHECK(gone.polls == 0);
+    loop.look_at(poller);
+    world.run_for(kNsPerMs);
+    CHECK(poller.polls == 6);
 }

@@ -131,10 +131,18 @@ public:
     // Engines have adapters, by which paths stand beside their channels: what goes wrong with their
     // set-up (sim_fabric.h). Their copies are those above.
     bool adapters = false;
+    bool windows = true;  // of memory: peers reach grants by them
+    // What is got comes into a buffer of the adapter's first: a cancel leaves that alone.
+    bool copy_bounces = false;
     // Of each: paths of one connection that it can have; and of every other process, if not 0.
     uint32_t ports = 1, other_ports = 0;
     std::function<AttachFate(AttachStep, const SimAttachedPath &)> on_attach;
     uint64_t detach_ns = 0;  // until one that is closed has ended
+    // They make channels, too (sim_attached_channel.h): what goes wrong with their set-up, of the
+    // end that began or the other one; all that such a channel sends goes as signals; or does once
+    // an end has found that its queue pair brings nothing any more.
+    bool adapter_lanes = false, lanes_by_signals = false, lanes_stall = false;
+    std::function<AttachFate(AttachStep, bool first)> on_channel;
     // Until a region is registered, when it is first asked for, and until its keys work no more,
     // when it is removed; each the half of the times at once.
     uint64_t register_ns_max = 50'000, release_ns_max = 50'000;

@@ -296,3 +296,43 @@ TEST_CASE("notifications that wait when their connection is superseded") {
             xfer_batch_close(batch);
     });
 }
+
+// The two have dialed each other, and the peer takes the second attempt when the first connection
+// has ended there in peace: its answer comes before the goodbye. At each moment of the handshakes.
+TEST_CASE("the answer to a proof that overtakes the goodbye of the connection before") {
+    constexpr uint64_t kTrip = kNsPerMs, kLate = 20 * kTrip;
+    uint64_t overtaken = 0;
+    for (uint64_t at = 0; at < 10 * kTrip; at += kTrip / 4) {
+        CAPTURE(at);
+        World world(1);
+        world.net.delay_min = world.net.delay_max = kTrip;
+        Host a(world, kA, std::vector<uint8_t>(16, 9)), b(world, kB, std::vector<uint8_t>(16, 1));
+        a.on_other = b.on_other = [](const xfer_event_t &event) {
+            if (event.kind == XFER_EVENT_PEER_DOWN) CHECK(event.status == XFER_ECLOSED);
+        };
+        const auto delay = [&](const Host &host, const std::string &to) {
+            for (auto &[number, channel] : world.net.channels)
+                if (channel->transport().number == host.process->number &&
+                    (channel->remote() == to || to.empty()))
+                    channel->be_late(kLate);
+        };
+        xfer_ep_t *ep = a.open(kB), *back = b.open(kA);
+        a.expect(1), b.expect(1);
+        REQUIRE(xfer_ep_lookup(ep, "memory", 1, nullptr, nullptr) == XFER_OK);
+        REQUIRE(xfer_ep_lookup(back, "memory", 1, nullptr, nullptr) == XFER_OK);
+        world.world.run_for(at);
+        delay(a, kB);
+        REQUIRE(world.world.run_until([&] { return a.ups && b.ups; }, kSecond));
+        REQUIRE(xfer_engine_drain(a.engine, 2, nullptr) == XFER_OK);
+        delay(b, kA);
+        REQUIRE(world.world.run_until([&] { return b.downs || b.ups > 1; }, kSecond));
+        b.expect(3);  // right behind its answer
+        REQUIRE(xfer_ep_lookup(back, "memory", 3, nullptr, nullptr) == XFER_OK);
+        CHECK(a.wait(1, kSecond) == XFER_OK);
+        world.world.run_for(kSecond);
+        overtaken += a.ups > 1;
+        if (a.ups > 1) CHECK(b.wait(3, kSecond) == XFER_OK);
+        a.on_other = b.on_other = nullptr;
+    }
+    CHECK(overtaken > 8);
+}

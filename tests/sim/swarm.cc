@@ -98,6 +98,8 @@ void Swarm::draw_later(SimWorld &world) {
     if (adapters) {
         ports = 1 + static_cast<uint32_t>(world.seed() / 3 % 3);
         other_ports = static_cast<uint32_t>(world.seed() / 9 % 3);
+        adapter_lanes = world.seed() / 27 % 2 == 0;
+        lanes_by_signals = world.seed() / 54 % 3 == 0;
     }
     if (world.seed() % 3 == 1 && lanes != XFER_NONE) cut_lane_one_in = 2 + world.seed() % 61;
     if (world.seed() % 2 == 0) draw_last(world);

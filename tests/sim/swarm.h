@@ -84,6 +84,8 @@ struct Swarm {
     bool copies = false;    // and copy without each other
     bool adapters = false;  // engines that are no neighbours do, by paths beside their channels
     uint32_t ports = 1, other_ports = 0;  // of an adapter
+    bool adapter_lanes = false;           // which makes channels, too,
+    bool lanes_by_signals = false;        // that do without queue pairs
     bool expects = false;                 // endpoints may be given the id of their peer
     bool crowds = false;                  // connections come that never prove who they are
     bool talks = false;                   // engines that have found each other exchange messages

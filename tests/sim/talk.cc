@@ -11,7 +11,6 @@ namespace xfer {
 namespace {
 
 constexpr uint32_t kPatienceMs = 60'000;
-constexpr uint64_t kLongMessage = 20'000;  // longer than what is sent eagerly
 constexpr uint64_t kGetLength = 64 * 1024;
 
 }  // namespace

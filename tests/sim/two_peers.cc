@@ -57,7 +57,7 @@ void Walk::dial_again(const Visit &at) {
     World start = at.world;
     for (size_t i = 0; i < start.engines.size(); ++i)
         limits.dials[i] = start.engines[i].dials + 1;
-    start.disturbed = start.dialed = false;
+    start.disturbed = start.broken = start.dialed = false;
     Walk walk(limits, result_);
     walk.run(std::move(start), true);
     result_.again += walk.states();

@@ -9,11 +9,12 @@
 namespace xfer {
 namespace {
 
-constexpr std::array<std::string_view, 6> kPhases = {"dialing", "hello_sent", "held",
-                                                     "proving", "parked",     "ready"};
+constexpr std::array<std::string_view, 7> kPhases = {"dialing",  "hello_sent", "held", "proving",
+                                                     "welcomed", "parked",     "ready"};
 constexpr std::array<std::string_view, 8> kCauses = {"dial",  "up",   "reply",    "proof",
                                                      "ready", "lost", "answered", "adopted"};
-constexpr std::array<std::string_view, 5> kOutputs = {"hello", "proof", "ready", "live", "probe"};
+constexpr std::array<std::string_view, 6> kOutputs = {"hello", "proof", "ready",
+                                                      "live",  "probe", "supersede"};
 
 std::string node(std::string_view group, uint8_t phase) {
     if (phase == Transition::kNone) return "[*]";

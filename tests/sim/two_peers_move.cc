@@ -44,6 +44,7 @@ private:
     void perform(Known &known, uint8_t end, const Output &output);
     void go_live(Known &known, uint8_t end, TwoEnds &attempt);
     void say(TwoEnds &attempt, uint8_t from, Word word);
+    void lose();
     void fall(TwoEnds &attempt, uint8_t end);
     void ended(TwoEnds &attempt, uint8_t end);
 
@@ -54,7 +55,9 @@ private:
 void Move::make(const Happening &what) {
     TwoEnds *attempt = find(what.number);
     const uint8_t end = what.who == kA ? 0 : 1;
-    world_.disturbed |= what.kind >= Happening::cut && what.kind != Happening::data;
+    const bool disturbs = what.kind >= Happening::cut && what.kind != Happening::data;
+    world_.disturbed |= disturbs;
+    world_.broken |= disturbs && what.kind != Happening::close && what.kind != Happening::hang;
     switch (what.kind) {
     case Happening::dial:
     case Happening::dial_address:
@@ -73,6 +76,7 @@ void Move::make(const Happening &what) {
         ++world_.expiries;
         [[fallthrough]];
     case Happening::notice:
+        if (attempt->live[end] && !(attempt->frames[end] & kBye)) lose();
         fall(*attempt, end);
         break;
     case Happening::end:
@@ -88,6 +92,10 @@ void Move::make(const Happening &what) {
     case Happening::cut:
         attempt->cut = true;
         ++world_.cuts;
+        break;
+    case Happening::hang:
+        attempt->hangs = true;
+        ++world_.hangs;
         break;
     case Happening::close:
         close_at_will(*attempt, end);
@@ -226,6 +234,11 @@ void Move::hear(Known &known, uint8_t end, const Input &input) {
     for (const Output &output : outputs) {
         if (output.kind == Output::close && output.number == was_ready && !world_.disturbed)
             fault = "a ready connection is closed though nothing was cut";
+        const TwoEnds *ended = find(output.number);
+        const bool heard = ended && ended->end[end] != End::open;
+        if (output.kind == Output::close && output.number == was_ready &&
+            output.why == XFER_EPEERLOST && !heard && input.kind != Input::answered)
+            lose();
         if (output.kind == Output::close && output.why == XFER_EIDENTITY &&
             input.kind != Input::answered)
             fault = "a newcomer is refused without a probe";
@@ -266,6 +279,8 @@ void Move::record(const PeerState &before, const PeerState &after, const Input &
 
 void Move::perform(Known &known, uint8_t end, const Output &output) {
     TwoEnds *attempt = find(output.number);
+    if (attempt && attempt->end[end] == End::closing && output.kind == Output::supersede)
+        return hear(known, end, {Input::answered, output.number, 0, 0, {}});
     if (!attempt || attempt->end[end] != End::open) return;
     switch (output.kind) {
     case Output::send_hello:
@@ -277,6 +292,7 @@ void Move::perform(Known &known, uint8_t end, const Output &output) {
     case Output::live:
         return go_live(known, end, *attempt);
     case Output::probe:
+    case Output::supersede:
         if (attempt->probe[end] == Probe::none) attempt->probe[end] = Probe::asked;
         return;
     case Output::close:
@@ -303,6 +319,12 @@ void Move::say(TwoEnds &attempt, uint8_t from, Word word) {
     attempt.said[to] = word;
     if (word == Word::proof || word == Word::ready)
         attempt.statement[to] = statement_by(known(attempt, from).state, attempt.number);
+}
+
+// The application is told that a connection was lost.
+void Move::lose() {
+    const bool may = world_.broken || world_.third != Third::none;
+    if (!may && fault.empty()) fault = "a connection is lost though nothing was cut";
 }
 
 // One end gives it up: it saw the end, waited long enough, or wants to.

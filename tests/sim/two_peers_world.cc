@@ -21,6 +21,30 @@ const TwoEnds *World::find(uint64_t number) const {
 
 // ---- what may happen next
 
+namespace {
+
+const Attempt *contact_of(const World &world, const TwoEnds &attempt, uint8_t end) {
+    const Engine &engine = world.engines[end ? attempt.other : kA];
+    const Known &known = engine.peers[end ? 0 : world.identity(attempt.other)];
+    for (const Attempt &contact : known.state.attempts)
+        if (contact.number == attempt.number) return &contact;
+    return nullptr;
+}
+
+// One that is over, as the peer says, has some time for its goodbye.
+bool is_over(const World &world, const TwoEnds &attempt, uint8_t end) {
+    const Attempt *contact = contact_of(world, attempt, end);
+    return contact && contact->phase == Phase::ready && contact->over;
+}
+
+// What comes behind the ready waits as long as this end does.
+bool is_welcomed(const World &world, const TwoEnds &attempt, uint8_t end) {
+    const Attempt *contact = contact_of(world, attempt, end);
+    return contact && contact->phase == Phase::welcomed;
+}
+
+}  // namespace
+
 void natural(const World &world, std::vector<Happening> &out) {
     for (const TwoEnds &attempt : world.attempts)
         for (uint8_t end = 0; end < 2; ++end) {
@@ -34,12 +58,14 @@ void natural(const World &world, std::vector<Happening> &out) {
             if (state != End::open && state != End::waiting) continue;
             // Who waits for one that is frozen gives up: the handshake, the probe, the heartbeat.
             if (attempt.cut || frozen) add(Happening::notice);
-            if (!attempt.up && !attempt.cut && end == attempt.from) add(Happening::up);
+            const bool rises = !attempt.up && !attempt.hangs && !attempt.cut;
+            if (rises && end == attempt.from) add(Happening::up);
             if (attempt.said[end] != kSilence)
                 add(Happening::deliver);
-            else if (attempt.frames[end])
+            else if (attempt.frames[end] && !is_welcomed(world, attempt, end))
                 add(Happening::frames);
-            if (attempt.probe[end] == Probe::answered) add(Happening::answer);
+            if (attempt.probe[end] == Probe::answered || is_over(world, attempt, end))
+                add(Happening::answer);
             // Ping and pong are frames: they pass where this end is live too.
             const bool passes = !attempt.cut && state == End::open && attempt.live[end];
             if (passes && attempt.probe[1 - end] == Probe::asked) add(Happening::pong);
@@ -88,6 +114,8 @@ void disturbances(const World &world, const TwoPeersLimits &limits, std::vector<
             const bool open = attempt.end[end] == End::open;
             const bool young = !attempt.live[end] && (open || attempt.end[end] == End::waiting);
             if (young && world.expiries < limits.expiries) add(Happening::expire);
+            const bool rising = open && !attempt.up && !attempt.hangs && !attempt.cut;
+            if (rising && world.hangs < limits.hangs) add(Happening::hang);
             if (!open || !attempt.live[end]) continue;
             if (world.closes < limits.closes) add(Happening::close);
             if (world.data < limits.data && !attempt.cut) add(Happening::data);
@@ -96,7 +124,7 @@ void disturbances(const World &world, const TwoPeersLimits &limits, std::vector<
 }
 
 std::string text_of(const Happening &what) {
-    constexpr std::array<std::string_view, 17> kNames = {"dials",
+    constexpr std::array<std::string_view, 18> kNames = {"dials",
                                                          "dials an address of",
                                                          "reaches on",
                                                          "hears",
@@ -108,6 +136,7 @@ std::string text_of(const Happening &what) {
                                                          "loses",
                                                          "closes",
                                                          "waits no longer for",
+                                                         "never comes up on",
                                                          "sends data on",
                                                          "restarts",
                                                          "freezes",
@@ -148,9 +177,23 @@ std::string judge_pair(const World &world, uint8_t other, bool &connected) {
     return "";
 }
 
+// What never comes up is in nobody's way.
+World without_hanging(World world) {
+    const auto hangs = [&](const Attempt &contact) {
+        const TwoEnds *attempt = world.find(contact.number);
+        return attempt && attempt->hangs;
+    };
+    for (Engine &engine : world.engines)
+        for (Known &known : engine.peers)
+            known.state.attempts.erase_if(hangs);
+    std::erase_if(world.attempts, [](const TwoEnds &attempt) { return attempt.hangs; });
+    return world;
+}
+
 }  // namespace
 
-std::string judge(const World &world, bool &connected) {
+std::string judge(const World &all, bool &connected) {
+    const World world = without_hanging(all);
     connected = false;
     size_t counted = 0;
     for (const Known &known : world.engines[kA].peers) {
@@ -185,12 +228,13 @@ void write(std::string &to, const Statement &statement) {
 
 void write(std::string &to, const Known &known) {
     const PeerState &state = known.state;
-    for (uint64_t value : {known.live, state.last_sequence, state.abandoned, state.seen,
-                           state.seen_incarnation, state.given_up, uint64_t{state.attempts.size()}})
+    for (uint64_t value :
+         {known.live, state.last_sequence, state.abandoned, state.seen, state.seen_incarnation,
+          state.given_up, state.ended, uint64_t{state.attempts.size()}})
         write(to, value);
     for (const Attempt &contact : state.attempts)
         for (uint64_t value : {contact.number, static_cast<uint64_t>(contact.phase),
-                               contact.sequence, contact.incarnation})
+                               contact.sequence, contact.incarnation, uint64_t{contact.over}})
             write(to, value);
 }
 
@@ -199,8 +243,8 @@ void write(std::string &to, const Known &known) {
 // Every number is small.
 std::string World::key() const {
     std::string key;
-    write(key, disturbed * 2u + (dialed && !disturbed));
-    for (uint64_t value : {cuts, closes, expiries, data})
+    write(key, broken * 4u + disturbed * 2u + (dialed && !disturbed));
+    for (uint64_t value : {cuts, closes, expiries, hangs, data})
         write(key, value);
     const size_t others = third == Third::none ? 2 : 3;
     for (size_t i = 0; i < others; ++i) {
@@ -213,7 +257,8 @@ std::string World::key() const {
     }
     for (const TwoEnds &attempt : attempts) {
         write(key, attempt.number);
-        write(key, attempt.other * 16u + attempt.peer * 4u + attempt.up * 2u + attempt.cut);
+        write(key, attempt.hangs * 64u + attempt.other * 16u + attempt.peer * 4u + attempt.up * 2u +
+                       attempt.cut);
         for (size_t end = 0; end < 2; ++end) {
             write(key, static_cast<uint64_t>(attempt.end[end]) * 64 +
                            static_cast<uint64_t>(attempt.probe[end]) * 16 + attempt.live[end] * 8 +

@@ -32,12 +32,13 @@ struct TwoPeersLimits {
     uint8_t closes = 0;     // of a live connection, by the will of one side
     uint8_t expiries = 0;   // of the time that a handshake may take
     uint8_t data = 0;       // frames on live connections
+    uint8_t hangs = 0;      // channels that never come up
     bool slow = false;      // channels take time to come up
 };
 
 // What the machine did to one contact, as lib/README.md draws it.
 struct Transition {
-    static constexpr uint8_t kNone = 6;     // in place of a phase
+    static constexpr uint8_t kNone = 7;     // in place of a phase
     static constexpr uint8_t kAdopted = 7;  // in place of a cause: Peer::adopt_dialed
     Side side;
     uint8_t before, after;
@@ -67,7 +68,8 @@ struct TwoEnds {
     uint8_t peer =
         kNobody;  // whose the dialing side takes it to be; an address alone tells nothing
     bool up = false;
-    bool cut = false;  // what is said from now on is lost
+    bool hangs = false;  // it never comes up; who dialed it may give it up
+    bool cut = false;    // what is said from now on is lost
     uint64_t sequence = 0;
     std::array<uint64_t, 2> incarnation{};
     std::array<End, 2> end{};
@@ -106,6 +108,7 @@ struct Happening {
         cut,
         close,
         expire,
+        hang,
         data,
         restart,
         freeze,
@@ -135,8 +138,9 @@ struct World {
     bool slow;
     std::array<Engine, 3> engines;
     std::vector<TwoEnds> attempts;
-    uint8_t cuts = 0, closes = 0, expiries = 0, data = 0;
+    uint8_t cuts = 0, closes = 0, expiries = 0, hangs = 0, data = 0;
     bool disturbed = false;  // something was cut, closed, or started anew
+    bool broken = false;     // the same, but for what was closed, or never came up
     bool dialed = false;
 };
 

@@ -31,6 +31,7 @@ constexpr Way kWays[] = {
     {"shm-shown", "shm", true},
     {"sim", "tcp", false, true},
     {"sim-shown", "shm", true, true},
+    {"adapter", "rdma"},
 };
 
 const Way &way() {
@@ -227,6 +228,9 @@ namespace {
 
 std::unique_ptr<Ends> make(bool met) {
     if (is_loopback()) return std::make_unique<Loopback>();
+#ifdef WITH_RDMA
+    if (way().scheme == "rdma") return make_adapter_ends();
+#endif
     if (way().simulated) return std::make_unique<Simulated>(met);
     return std::make_unique<OnKernel>(met);
 }

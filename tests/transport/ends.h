@@ -141,5 +141,7 @@ private:
 std::unique_ptr<Ends> make_ends();
 std::unique_ptr<Ends> make_strangers();
 bool is_loopback();
+// Their frames go by queue pairs, on adapters that there is only the table of.
+std::unique_ptr<Ends> make_adapter_ends();
 
 }  // namespace xfer::test

@@ -31,6 +31,7 @@ const Step kGoLive = {{.kind = In::live}, "begin", kLive};
 const Step kOffer = {{.kind = In::offer_idle_close, .now = kNow},
                      "count_offer, arm_offer, send_offer",
                      "offered, ours none, theirs none, left idle"};
+const std::string kSuperseded = "live, ours none, theirs said, probing, superseded";
 const Step kPeerDone = {{.kind = In::peer_done}, "put_off", "live, ours none, theirs done"};
 
 const Row kRows[] = {
@@ -167,6 +168,21 @@ const Row kRows[] = {
       {{.kind = In::probe_timeout, .status = XFER_EPEERLOST},
        "close, bye XFER_EPEERLOST",
        "closing, ours none, theirs none, probing"}}},
+    {"one that is superseded takes nothing new, and has some time for its goodbye",
+     {kGoLive,
+      {{.kind = In::supersede, .now = kNow}, "put_off, arm_probe", kSuperseded},
+      {{.kind = In::supersede, .now = kNow + 1}, "", kSuperseded},
+      {{.kind = In::probe, .now = kNow}, "", kSuperseded},
+      {{.kind = In::pong}, "", kSuperseded},
+      {{.kind = In::quiesced}, "", kSuperseded},
+      {{.kind = In::probe_timeout, .status = XFER_EPEERLOST},
+       "disarm_probe, answered",
+       "live, ours none, theirs said, superseded"},
+      {{.kind = In::probe_timeout}, "", "live, ours none, theirs said, superseded"}}},
+    {"one that is superseded while it is probed",
+     {kGoLive,
+      {{.kind = In::probe, .now = kNow}, "arm_probe, send_ping", kLive + ", probing"},
+      {{.kind = In::supersede, .now = kNow}, "disarm_probe, put_off, arm_probe", kSuperseded}}},
 };
 
 ConnectionState after(const std::vector<In> &inputs) {
@@ -204,6 +220,9 @@ TEST_CASE("an offer and a probe have their time") {
     CHECK(until(step(live, offer).second, ConnectionOutput::arm_offer) == kNow + kProbeNs);
     const In probe{.kind = In::probe, .now = kNow};
     CHECK(until(step(live, probe).second, ConnectionOutput::arm_probe) == kNow + kProbeNs);
+    const In supersede{.kind = In::supersede, .now = kNow};
+    CHECK(until(step(after({{.kind = In::live}, probe}), supersede).second,
+                ConnectionOutput::arm_probe) == kNow + kGoodbyeNs);
     const In patient{
         .kind = In::offer_timeout, .now = kNow + 5, .last_use = kNow + 3, .patience = 10};
     CHECK(until(step(after({{.kind = In::live}, offer}), patient).second,

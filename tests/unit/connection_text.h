@@ -13,7 +13,7 @@ namespace xfer {
 inline constexpr std::array<std::string_view, 5> kPhaseNames = {"handshake", "live", "offered",
                                                                 "closing", "ended"};
 inline constexpr std::array<std::string_view, 4> kDrainNames = {"none", "wanted", "said", "done"};
-inline constexpr std::array<std::string_view, 15> kInputNames = {"proved",
+inline constexpr std::array<std::string_view, 16> kInputNames = {"proved",
                                                                  "live",
                                                                  "offer_idle_close",
                                                                  "idle_close_offered",
@@ -24,6 +24,7 @@ inline constexpr std::array<std::string_view, 15> kInputNames = {"proved",
                                                                  "peer_done",
                                                                  "quiesced",
                                                                  "probe",
+                                                                 "supersede",
                                                                  "pong",
                                                                  "probe_timeout",
                                                                  "close",
@@ -59,6 +60,7 @@ inline std::string text_of(const ConnectionState &state) {
     if (state.proved) text += ", proved";
     if (state.left_idle) text += ", left idle";
     if (state.probing) text += ", probing";
+    if (state.superseded) text += ", superseded";
     return text;
 }
 

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A libibverbs of fake adapters, found by its name in place of the system's (LD_LIBRARY_PATH): any
 // program that links libxfer moves its bytes by adapters then, within one process. What is posted
-// is executed at once. A rule of verbs that was broken aborts the program at its end.
+// is executed at once. A rule of verbs that was broken aborts the program at its end. With
+// XFER_FAKE_NO_WINDOWS they have no memory windows.
+#include <cstdlib>
+
 #include "fake_verbs.h"
 
 #undef ibv_query_port
@@ -14,8 +17,9 @@ const xfer::rdma::Verbs &table() {
     static FakeFabric fabric;
     static const bool has_adapters = [] {
         fabric.run_on_post(true);
-        fabric.add();
-        fabric.add();
+        const bool windows = !std::getenv("XFER_FAKE_NO_WINDOWS");
+        fabric.add({.windows = windows});
+        fabric.add({.windows = windows});
         return true;
     }();
     return has_adapters ? FakeFabric::verbs() : FakeFabric::verbs();

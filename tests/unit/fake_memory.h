@@ -75,8 +75,9 @@ public:
     Verbs verbs{};
     Port port;
     std::atomic<int> adds{0}, removes{0};
-    std::atomic<int> fail_adds{0};     // so many from now on fail
-    std::atomic<int> fail_removes{0};  // in the same way
+    std::atomic<int> adds_before_remove{0};  // the last one
+    std::atomic<int> fail_adds{0};           // so many from now on fail
+    std::atomic<int> fail_removes{0};        // in the same way
     std::atomic<int> error{ENOMEM};
     // At this base memory is mapped for reading alone.
     std::atomic<const void *> read_only{nullptr};
@@ -116,6 +117,7 @@ private:
         std::unique_lock lock(mutex_);
         enter(lock);
         ++removes;
+        adds_before_remove = adds.load();
         if (fail_removes > 0) return --fail_removes, EBUSY;
         CHECK(regions_.erase(region->lkey) == 1);
         return 0;

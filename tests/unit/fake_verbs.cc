@@ -90,6 +90,16 @@ void FakeFabric::run_on_post(bool on) {
     if (on) run_all();
 }
 
+void FakeFabric::on_post(std::function<void()> call) {
+    const std::lock_guard lock(mutex_);
+    on_post_ = std::move(call);
+}
+
+void FakeFabric::posted() {
+    if (run_on_post_) run_all();
+    if (on_post_) on_post_();
+}
+
 void FakeFabric::fail_request(ibv_qp *pair, unsigned k, ibv_wc_status status) {
     const std::lock_guard lock(mutex_);
     request_plans_.push_back({static_cast<FakeQueuePair *>(pair), k, status});
@@ -98,6 +108,11 @@ void FakeFabric::fail_request(ibv_qp *pair, unsigned k, ibv_wc_status status) {
 void FakeFabric::fail_call(FakeCall call, unsigned k, int error) {
     const std::lock_guard lock(mutex_);
     call_plans_[call] = {k, error};
+}
+
+void FakeFabric::fail_calls(FakeCall call, int error) {
+    const std::lock_guard lock(mutex_);
+    call_plans_[call] = {.error = error, .for_good = true};
 }
 
 void FakeFabric::fail_modify(ibv_qp_state to, unsigned k, int error) {
@@ -125,12 +140,13 @@ void FakeFabric::mend(FakeAdapter &one, FakeAdapter &other) {
 }
 
 bool FakeFabric::fires(Plan &plan) {
-    return plan.after > 0 && --plan.after == 0;
+    return plan.for_good || (plan.after > 0 && --plan.after == 0);
 }
 
 bool FakeFabric::fails(FakeCall call) {
     Plan &plan = call_plans_[call];
     if (!fires(plan)) return false;
+    meet(call);
     errno = plan.error;
     return true;
 }
@@ -176,6 +192,33 @@ FakeCounts FakeFabric::live() {
         counts.pairs += objects.pairs.live();
     }
     return counts;
+}
+
+bool FakeFabric::has_registered(const void *memory, size_t length) {
+    const std::lock_guard lock(mutex_);
+    const auto *const begin = static_cast<const uint8_t *>(memory);
+    bool found = false;
+    for (const auto &adapter : adapters_)
+        adapter->objects_->regions.each_live([&](const FakeRegion &region) {
+            const auto *const of = static_cast<const uint8_t *>(region.addr);
+            found |= begin < of + region.length && of < begin + length;
+        });
+    return found;
+}
+
+bool FakeFabric::has_bound(const void *memory, size_t length) {
+    const std::lock_guard lock(mutex_);
+    bool found = false;
+    for (const auto &adapter : adapters_)
+        for (const auto &[key, window] : adapter->objects_->bound)
+            found |= window->range.addr == reinterpret_cast<uint64_t>(memory) &&
+                     window->range.length == length;
+    return found;
+}
+
+std::map<FakeFault, uint64_t> FakeFabric::met() {
+    const std::lock_guard lock(mutex_);
+    return met_;
 }
 
 FakePosts FakeFabric::posts() {
@@ -244,6 +287,8 @@ Port FakeAdapter::port() {
     port.address = address_;
     port.limits = options_.limits;
     port.limits.atomics_with_cpu = options_.atomics == IBV_ATOMIC_GLOB;
+    port.limits.windows = options_.windows;
+    port.limits.part_windows = options_.windows && !options_.loose_windows;
     port.bits_per_second = uint64_t{400'000'000'000};
     port.message_bytes = options_.message_bytes;
     return port;

@@ -13,11 +13,14 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <set>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "transport/rdma/port.h"
@@ -30,6 +33,7 @@ struct FakeContext;
 class FakeCompletionQueue;
 class FakeQueuePair;
 struct FakeCompletion;
+struct FakePacket;
 struct FakeRequest;
 
 enum class Violation : uint8_t {
@@ -39,7 +43,7 @@ enum class Violation : uint8_t {
     busy_channel,       // destroyed under its completion queues
     busy_context,       // closed under its domains, channels or queues
     busy_domain,        // under its regions or queue pairs
-    busy_pair,          // with requests that are neither done nor flushed
+    busy_pair,          // with requests that are neither done nor flushed, or windows
     busy_queue,         // a completion queue under its queue pairs
     busy_region,        // under a request that is not known to be over, or a bound window
     capacity,           // more asked at creation than the device has
@@ -65,7 +69,7 @@ enum class Violation : uint8_t {
     unacked,            // a queue or fabric ended with events that were not acknowledged
     unpolled,           // a queue pair ended with completions that nobody saw
     use_after_destroy,
-    window,  // bound while it is, beyond its region, or under a key of another
+    window,  // bound while it is, beyond its region, under a key of another; given back too early
 };
 const char *name_of(Violation violation);
 
@@ -75,7 +79,8 @@ struct FakePersonality {
     bool reuse_numbers = false;   // queue pair numbers and keys: the lowest free one; else the next
     bool null_bad_wr = false;     // a failing post does not say which request it did not take
     bool late_completions = false;  // those of a queue pair that was destroyed stay to be polled
-    bool late_reads = false;  // reads fetch their data as late as the fences behind them permit
+    bool late_writes = false;  // what a queue pair had begun when it was told to stop may land yet
+    bool late_reads = false;   // reads fetch their data as late as the fences behind them permit
 
     static FakePersonality strict() { return {}; }  // as an mlx5
     static FakePersonality erdma() { return {.reset_is_final = true}; }
@@ -97,7 +102,10 @@ struct FakeAdapterOptions {
     ibv_atomic_cap atomics = IBV_ATOMIC_HCA;  // GLOB: limits.atomics_with_cpu in its port
     uint32_t inline_bytes = 220;              // granted at most, whatever is asked
     uint32_t granted_sends = 0;               // of every queue pair, whatever is asked; 0: as asked
-    bool windows = true;                      // of type 2
+    uint32_t granted_receives = 0;            // likewise, where any are asked for
+    bool windows = true;                      // of type 2: limits.windows in its port
+    bool claims_windows = false;              // and has none
+    bool loose_windows = false;               // held to their registration, as by Soft-RoCE
     uint64_t message_bytes = uint64_t{1} << 30;  // of a request
 };
 
@@ -110,6 +118,7 @@ enum class FakeCall : uint8_t {
     alloc_pd,
     reg_mr,  // and its other forms
     alloc_mw,
+    dealloc_mw,
     create_comp_channel,
     create_cq,
     create_qp,
@@ -120,6 +129,15 @@ enum class FakeCall : uint8_t {
 
 // What a cut link loses: with the answers lost, the bytes have landed and nobody knows.
 enum class FakeCut : uint8_t { requests, answers };
+
+// What a failing ibv_post_send takes of its requests. Without room, none, and the errno is ENOMEM.
+enum class FakePost : uint8_t { no_room, none, some, all };
+enum class FakeHold : uint8_t { completion };
+
+// A fault by its kind: a call, a transition or a post that fails, the status that a request ends
+// with, what a cut link loses, a completion that comes late, an event of the device.
+using FakeFault = std::variant<FakeCall, ibv_qp_state, FakePost, ibv_wc_status, FakeCut, FakeHold,
+                               ibv_event_type>;
 
 struct FakeCounts {  // of objects that are alive, without those of FakeAdapter::port()
     size_t lists = 0, contexts = 0;
@@ -154,6 +172,12 @@ public:
     // Executes what is posted before the post returns, and what waited for a state before the call
     // that brings it: nobody has to run it.
     void run_on_post(bool on);
+    // Of late_writes: the next one lands, if its target lives still. And how many were begun.
+    void land();
+    uint64_t late_writes();
+    uint64_t landed();  // of these
+    // Instead: told when there may be something to execute, which it does not do itself.
+    void on_post(std::function<void()> call);
 
     // Completions stay with their queue pair until released, in order there.
     void hold_completions(bool hold);  // false: releases all
@@ -165,8 +189,10 @@ public:
     void fail_request(ibv_qp *pair, unsigned k, ibv_wc_status status);
     // The k-th call from now (from 1) returns `error`. One plan for each call; 0 takes it back.
     void fail_call(FakeCall call, unsigned k, int error);
+    void fail_calls(FakeCall call, int error);  // all from now on
     void fail_modify(ibv_qp_state to, unsigned k, int error);
-    // The k-th ibv_post_send from now takes `taken` of its requests and returns `error`.
+    // The k-th ibv_post_send from now takes `taken` of its requests and returns `error`. In ERR it
+    // takes none: a drain alone, and no driver takes that and says that it does not.
     void fail_post(unsigned k, unsigned taken, int error);
 
     void cut(FakeAdapter &one, FakeAdapter &other, FakeCut cut = FakeCut::requests);
@@ -179,9 +205,16 @@ public:
     // That kind is not kept.
     void allow(Violation violation);
 
+    // The faults that came about, and how often: one that is asked for may never do.
+    std::map<FakeFault, uint64_t> met();
+
     FakeCounts live();
+    // Whether a byte of this memory is registered; a window is bound to just this range.
+    bool has_registered(const void *memory, size_t length);
+    bool has_bound(const void *memory, size_t length);
     FakePosts posts();
     std::vector<ibv_qp *> pairs();
+    void free_windows();  // that are left, as the end of the process does it
 
 private:
     friend class FakeAdapter;
@@ -192,6 +225,7 @@ private:
         unsigned after = 0;  // calls; 0: none
         int error = 0;
         unsigned taken = 0;
+        bool for_good = false;
     };
     struct RequestPlan {
         FakeQueuePair *pair;
@@ -206,6 +240,7 @@ private:
     static Link link(const FakeAdapter *one, const FakeAdapter *other);
     static bool fires(Plan &plan);
     bool fails(FakeCall call);  // with errno set
+    void meet(FakeFault fault) { ++met_[fault]; }
     void violate(Violation violation, std::string what);
     template <typename T>
     bool alive(const T *object);
@@ -213,6 +248,7 @@ private:
     // All of these with the mutex held.
     bool step_next();
     size_t run_all();
+    void posted();
     ibv_wc_status planned_status(FakeQueuePair &pair);
     void complete(FakeQueuePair &pair, bool receive, const FakeCompletion &completion);
     void deliver(const FakeCompletion &completion);
@@ -229,14 +265,18 @@ private:
     std::vector<FakeQueuePair *> pairs_;  // alive
     size_t turn_ = 0;
     bool run_on_post_ = false, hold_ = false;
+    std::function<void()> on_post_;
     std::map<FakeCall, Plan> call_plans_;
     std::map<ibv_qp_state, Plan> modify_plans_;
     Plan post_plan_;
     std::vector<RequestPlan> request_plans_;
+    std::deque<FakePacket> on_way_;
+    uint64_t late_writes_ = 0, landed_ = 0;
     std::map<Link, FakeCut> cuts_;
     std::set<Violation> allowed_;
     std::vector<std::pair<Violation, std::string>> violations_;
     FakePosts posts_;
+    std::map<FakeFault, uint64_t> met_;
 };
 
 class FakeAdapter {

@@ -142,7 +142,9 @@ int FakeTable::query_device(ibv_context *handle, ibv_device_attr *out) {
     out->max_qp_rd_atom = limits.reads_in;
     out->max_qp_init_rd_atom = limits.reads_out;
     out->atomic_cap = adapter.options_.atomics;
-    if (adapter.options_.windows) out->device_cap_flags = IBV_DEVICE_MEM_WINDOW_TYPE_2B;
+    if (adapter.options_.loose_windows) out->vendor_id = 0xffffff;
+    if (adapter.options_.windows || adapter.options_.claims_windows)
+        out->device_cap_flags = IBV_DEVICE_MEM_WINDOW_TYPE_2B;
     return 0;
 }
 
@@ -240,6 +242,7 @@ int FakeTable::get_async_event(ibv_context *handle, ibv_async_event *out) {
         if (context.events.empty()) continue;  // its queue is gone
         *out = context.events.front();
         context.events.pop_front();
+        fabric.meet(out->event_type);
         ++fabric.async_unacked_;
         if (size_t *const of_queue = unacked_of(*out)) ++*of_queue;
         return 0;

@@ -175,7 +175,10 @@ int FakeTable::modify_qp(ibv_qp *handle, ibv_qp_attr *attributes, int mask) {
     if (!fabric.alive(&pair)) return EINVAL;
     const ibv_qp_state to = mask & IBV_QP_STATE ? attributes->qp_state : pair.phase;
     FakeFabric::Plan &plan = fabric.modify_plans_[to];
-    if (FakeFabric::fires(plan)) return errno = plan.error;
+    if (FakeFabric::fires(plan)) {
+        fabric.meet(to);
+        return errno = plan.error;
+    }
     if (!may_modify(adapter, pair, *attributes, mask)) return errno = EINVAL;
 
     apply(pair.attributes, *attributes, mask);
@@ -184,7 +187,7 @@ int FakeTable::modify_qp(ibv_qp *handle, ibv_qp_attr *attributes, int mask) {
     if (mask & IBV_QP_SQ_PSN) pair.send_psn = attributes->sq_psn;
     if (to == IBV_QPS_RTS) pair.was_ready = true;
     if (to != IBV_QPS_RESET) {
-        if (fabric.run_on_post_) fabric.run_all();
+        fabric.posted();
         return 0;
     }
     if (pair.has_open_requests())

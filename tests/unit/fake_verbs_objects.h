@@ -28,6 +28,11 @@ public:
         --live_;
     }
     size_t live() const { return live_; }
+    template <typename Call>
+    void each_live(Call call) const {
+        for (const auto &object : all_)
+            if (object->is_alive) call(*object);
+    }
 
 private:
     std::vector<std::unique_ptr<T>> all_;
@@ -138,6 +143,15 @@ struct FakeRequest {
     unsigned local_access() const { return is_read() || is_atomic() ? IBV_ACCESS_LOCAL_WRITE : 0; }
 };
 
+// A write that is on its way, though the initiator's queue pair is in ERR.
+struct FakePacket {
+    FakeAdapter *from, *to;
+    uint32_t from_pair, to_pair, psn;
+    uint32_t rkey;
+    uint64_t address;
+    std::vector<uint8_t> bytes;
+};
+
 struct FakeReceive {
     uint64_t wr_id;
     std::vector<ibv_sge> pieces;
@@ -151,6 +165,7 @@ public:
     bool all_signaled = false;
     bool was_ready = false;  // in RTS once
     bool mute = false;       // completes nothing any more
+    bool failed = false;     // by a request of its own
     size_t async_unacked = 0;
     // What it is in; ibv_qp::state is what it was told, and knows nothing of failures.
     ibv_qp_state phase = IBV_QPS_RESET;
@@ -174,6 +189,7 @@ public:
     bool has_open_requests() const { return reported < posted || !receives.empty(); }
     // Whether a request that is not known to be over uses the key.
     bool uses(uint32_t lkey) const;
+    bool binds(const FakeWindow &window) const;  // likewise
 
 private:
     std::vector<FakeRequest> slots_;
@@ -215,6 +231,7 @@ struct FakeAdapter::Objects {
     std::unordered_map<uint32_t, FakeQueuePair *> by_number;
 
     void unbind(FakeWindow &window);
+    void free(FakeWindow &window);
     // The region that covers the piece; null: none in that domain.
     const FakeRegion *local(const ibv_pd *domain, const ibv_sge &piece, unsigned access) const;
 };

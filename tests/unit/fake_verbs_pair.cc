@@ -50,6 +50,8 @@ ibv_qp *FakeTable::create_qp(ibv_pd *handle, ibv_qp_init_attr *attributes) {
     FakeAdapter::Objects &objects = *adapter.objects_;
     ibv_qp_cap &cap = attributes->cap;
     if (options.granted_sends > 0) cap.max_send_wr = options.granted_sends;
+    if (options.granted_receives > 0 && cap.max_recv_wr > 0)
+        cap.max_recv_wr = options.granted_receives;
     cap.max_inline_data = std::min(cap.max_inline_data, options.inline_bytes);
 
     FakeQueuePair &pair = objects.pairs.add();
@@ -135,6 +137,8 @@ int FakeTable::destroy_qp(ibv_qp *handle) {
     std::vector<FakeWindow *> windows;
     for (const auto &[key, window] : objects.bound)
         if (window->bound == &pair) windows.push_back(window);
+    if (!windows.empty())
+        fabric.violate(Violation::busy_pair, "destroyed under its windows: drivers wait for them");
     for (FakeWindow *window : windows)
         objects.unbind(*window);
     objects.by_number.erase(pair.qp_num);

@@ -115,17 +115,24 @@ int FakeTable::post_send(ibv_qp *handle, ibv_send_wr *request, ibv_send_wr **bad
         error = EINVAL;
     }
     ++fabric.posts_.calls;
-    for (unsigned taken = 0; request && !error; ++taken) {
-        if (planned && taken == fabric.post_plan_.taken) break;
+    unsigned taken = 0;
+    for (; request && !error; ++taken) {
+        if (planned && (taken == fabric.post_plan_.taken || pair.phase == IBV_QPS_ERR)) break;
         if ((error = check_send(pair, *request))) break;
         ++fabric.posts_.requests;
         fabric.posts_.signaled += (request->send_flags & IBV_SEND_SIGNALED) != 0;
         take_send(pair, *request);
         request = request->next;
     }
-    if (planned && !error) error = fabric.post_plan_.error;
+    if (planned && !error) {
+        error = fabric.post_plan_.error;
+        fabric.meet(!request          ? FakePost::all
+                    : taken           ? FakePost::some
+                    : error == ENOMEM ? FakePost::no_room
+                                      : FakePost::none);
+    }
     if (error) *bad = fabric.personality_.null_bad_wr ? nullptr : request;
-    if (fabric.run_on_post_) fabric.run_all();
+    fabric.posted();
     return error;
 }
 
@@ -162,7 +169,7 @@ int FakeTable::post_recv(ibv_qp *handle, ibv_recv_wr *request, ibv_recv_wr **bad
         ++pair.receives_out;
     }
     if (error) *bad = fabric.personality_.null_bad_wr ? nullptr : request;
-    if (fabric.run_on_post_) fabric.run_all();
+    fabric.posted();
     return error;
 }
 

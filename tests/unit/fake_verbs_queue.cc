@@ -212,10 +212,9 @@ void FakeFabric::deliver(const FakeCompletion &completion) {
 
 void FakeFabric::complete(FakeQueuePair &pair, bool receive, const FakeCompletion &completion) {
     ++pair.unpolled;
-    if (hold_)
-        (receive ? pair.held_receives : pair.held_sends).push_back(completion);
-    else
-        deliver(completion);
+    if (!hold_) return deliver(completion);
+    meet(FakeHold::completion);
+    (receive ? pair.held_receives : pair.held_sends).push_back(completion);
 }
 
 bool FakeFabric::release(FakeQueuePair &pair, bool receive) {

@@ -94,6 +94,7 @@ uint64_t FakeExecution::next() const {
 bool FakeExecution::flush_one() {
     if (pair_.reported < pair_.posted) {
         FakeRequest &request = pair_.slot(pair_.reported);
+        if (fabric_.personality_.late_writes && !request.done) send_late(request);
         request.done = true;
         request.status = IBV_WC_WR_FLUSH_ERR;
         report();
@@ -103,6 +104,48 @@ bool FakeExecution::flush_one() {
     end_receive(pair_,
                 failed_entry(pair_.receives.front().wr_id, pair_.qp_num, IBV_WC_WR_FLUSH_ERR),
                 false);
+    return true;
+}
+
+// Its bytes have left. In order: nothing lands behind what does not.
+void FakeExecution::send_late(const FakeRequest &request) {
+    FakeAdapter *const there = adapter_at(pair_.attributes.ah_attr);
+    const bool is_write = request.request.opcode == IBV_WR_RDMA_WRITE;
+    pair_.failed |= !is_write;
+    if (pair_.failed || !there) return;
+    FakePacket packet{&adapter_,
+                      there,
+                      pair_.qp_num,
+                      pair_.attributes.dest_qp_num,
+                      pair_.send_psn,
+                      request.request.wr.rdma.rkey,
+                      request.request.wr.rdma.remote_addr,
+                      std::vector<uint8_t>(request.bytes)};
+    gather(request, packet.bytes.data());
+    pair_.send_psn =
+        (pair_.send_psn + packets(request.bytes, pair_.attributes.path_mtu)) & kPsnMask;
+    fabric_.on_way_.push_back(std::move(packet));
+    ++fabric_.late_writes_;
+}
+
+bool FakeExecution::land(FakeFabric &fabric, const FakePacket &packet) {
+    const auto &numbers = packet.to->objects_->by_number;
+    const auto found = numbers.find(packet.to_pair);
+    if (found == numbers.end() || packet.bytes.empty()) return false;
+    FakeQueuePair &target = *found->second;
+    if (fabric.cuts_.contains(FakeFabric::link(packet.from, packet.to)) ||
+        (target.phase != IBV_QPS_RTR && target.phase != IBV_QPS_RTS) ||
+        target.attributes.dest_qp_num != packet.from_pair || target.receive_psn != packet.psn)
+        return false;
+    FakeExecution arrival(fabric, target);
+    arrival.target_ = &target;
+    arrival.there_ = packet.to->objects_.get();
+    uint8_t *const memory =
+        arrival.remote(packet.rkey, packet.address, packet.bytes.size(), IBV_ACCESS_REMOTE_WRITE);
+    if (!memory) return false;
+    std::memcpy(memory, packet.bytes.data(), packet.bytes.size());
+    target.receive_psn =
+        (target.receive_psn + packets(packet.bytes.size(), target.attributes.path_mtu)) & kPsnMask;
     return true;
 }
 
@@ -129,6 +172,7 @@ void FakeExecution::report() {
         const uint64_t wr_id = request.request.wr_id;
         if (request.status != IBV_WC_SUCCESS) {
             pair_.phase = IBV_QPS_ERR;
+            pair_.failed |= request.status != IBV_WC_WR_FLUSH_ERR;
             fabric_.complete(pair_, false,
                              {failed_entry(wr_id, pair_.qp_num, request.status), &pair_, false,
                               false, pair_.reported});
@@ -195,6 +239,7 @@ bool FakeExecution::find_target() {
     if (!there || there->options_.layer != adapter_.options_.layer) return false;
     const auto cut = fabric_.cuts_.find(FakeFabric::link(&adapter_, there));
     if (cut != fabric_.cuts_.end()) {
+        fabric_.meet(cut->second);
         if (cut->second == FakeCut::requests) return false;
         answers_lost_ = true;
     }
@@ -363,9 +408,26 @@ ibv_wc_status FakeFabric::planned_status(FakeQueuePair &pair) {
     ibv_wc_status status = IBV_WC_SUCCESS;
     for (RequestPlan &plan : request_plans_)
         if ((!plan.pair || plan.pair == &pair) && plan.after > 0 && --plan.after == 0)
-            status = plan.status;
+            meet(status = plan.status);
     std::erase_if(request_plans_, [](const RequestPlan &plan) { return plan.after == 0; });
     return status;
+}
+
+void FakeFabric::land() {
+    const std::lock_guard lock(mutex_);
+    if (on_way_.empty()) return;
+    landed_ += FakeExecution::land(*this, on_way_.front());
+    on_way_.pop_front();
+}
+
+uint64_t FakeFabric::late_writes() {
+    const std::lock_guard lock(mutex_);
+    return late_writes_;
+}
+
+uint64_t FakeFabric::landed() {
+    const std::lock_guard lock(mutex_);
+    return landed_;
 }
 
 bool FakeFabric::step_next() {

@@ -17,10 +17,12 @@ public:
 
     // False: there is nothing to do, or what is next has to wait.
     bool run_one();
+    static bool land(FakeFabric &fabric, const FakePacket &packet);
 
 private:
     uint64_t next() const;
     bool flush_one();
+    void send_late(const FakeRequest &request);
     bool execute(uint64_t at);
     void report();
 

@@ -6,11 +6,31 @@
 #include "fake_verbs_run.h"
 
 namespace xfer::rdma {
+namespace {
+
+constexpr uint64_t kMostBytes = uint64_t{1} << 31;  // as of an mlx5
+
+}  // namespace
+
+bool FakeQueuePair::binds(const FakeWindow &window) const {
+    for (uint64_t i = reported; i < posted; ++i) {
+        const ibv_send_wr &request = slot(i).request;
+        if (request.opcode == IBV_WR_BIND_MW && request.bind_mw.mw == &window) return true;
+    }
+    return false;
+}
 
 void FakeAdapter::Objects::unbind(FakeWindow &window) {
     bound.erase(window.key);
     window.bound = nullptr;
     window.region = nullptr;
+}
+
+void FakeAdapter::Objects::free(FakeWindow &window) {
+    if (window.bound) unbind(window);
+    key_numbers.give_back(window.number);
+    --static_cast<FakeDomain *>(window.pd)->users;
+    windows.bury(window);
 }
 
 ibv_mw *FakeTable::alloc_mw(ibv_pd *handle, ibv_mw_type type) {
@@ -39,12 +59,19 @@ int FakeTable::dealloc_mw(ibv_mw *handle) {
     const std::lock_guard lock(fabric.mutex_);
     auto &window = *static_cast<FakeWindow *>(handle);
     if (!fabric.alive(&window)) return EINVAL;
-    FakeAdapter::Objects &objects = *adapter.objects_;
-    if (window.bound) objects.unbind(window);
-    objects.key_numbers.give_back(window.number);
-    --static_cast<FakeDomain *>(window.pd)->users;
-    objects.windows.bury(window);
+    if (fabric.fails(FakeCall::dealloc_mw)) return errno;
+    for (const FakeQueuePair *pair : fabric.pairs_)
+        if (pair->binds(window))
+            fabric.violate(Violation::window, "given back under the request that binds it");
+    adapter.objects_->free(window);
     return 0;
+}
+
+void FakeFabric::free_windows() {
+    const std::lock_guard lock(mutex_);
+    for (const auto &adapter : adapters_)
+        adapter->objects_->windows.each_live(
+            [&](FakeWindow &window) { adapter->objects_->free(window); });
 }
 
 // What does not depend on the requests before it.
@@ -58,7 +85,8 @@ bool FakeTable::may_bind(FakeQueuePair &pair, const ibv_send_wr &request) {
         range.mw_access_flags & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
     return window.pd == pair.pd && region.pd == pair.pd && (region.access & IBV_ACCESS_MW_BIND) &&
            (!writes || (region.access & IBV_ACCESS_LOCAL_WRITE)) && range.length > 0 &&
-           region.covers(range.addr, range.length) && request.bind_mw.rkey >> 8 == window.number;
+           range.length <= kMostBytes && region.covers(range.addr, range.length) &&
+           request.bind_mw.rkey >> 8 == window.number;
 }
 
 ibv_wc_status FakeExecution::bind(const FakeRequest &request) {
@@ -92,7 +120,10 @@ uint8_t *FakeExecution::by_window(uint32_t rkey, uint64_t address, uint64_t byte
     const auto found = there_->bound.find(rkey);
     if (found == there_->bound.end()) return nullptr;
     const FakeWindow &window = *found->second;
-    const bool open = window.bound == target_ && window.covers(address, bytes) &&
+    const bool is_loose = adapter_of(target_->context).options_.loose_windows;
+    const bool covers =
+        is_loose ? window.region->covers(address, bytes) : window.covers(address, bytes);
+    const bool open = window.bound == target_ && covers &&
                       (window.range.mw_access_flags & access) &&
                       (target_->attributes.qp_access_flags & access);
     return open ? window.region->at(address) : nullptr;

@@ -132,3 +132,44 @@ TEST_CASE("a full table makes room of what is out of reach, and of nothing else"
     table.clear();
     CHECK(table.alive == 0);
 }
+
+TEST_CASE("a message is asked for on purpose, and once") {
+    Table table;
+    const MessageId message{3};
+    const Access access{Target(message).wire()};
+    const RegionId number{access.region};
+    using Word = ImportTable::Word;
+    CHECK_FALSE(table.reaches(access));  // and does not ask by the way
+    CHECK(table.word_on(access) == Word::unasked);
+    table.asked(access);
+    CHECK(table.word_on(access) == Word::awaited);
+    CHECK_FALSE(table.reaches(access));
+    table.answered(number, table.import(), false);
+    CHECK(table.word_on(access) == Word::here);
+    CHECK(table.reaches(access));
+    CHECK_FALSE(table.reaches({access.region, 1, 0}));
+    CHECK(table.forget(number));
+    CHECK(table.alive == 0);
+    CHECK(table.word_on(access) == Word::unasked);
+    CHECK_FALSE(table.forget(number));
+}
+
+TEST_CASE("a message that is forgotten while it is asked for leaves nothing behind") {
+    Table table;
+    for (uint64_t i = 1; i <= 2 * kMaxImports; ++i) {
+        const Access access{Target(MessageId{i}).wire()};
+        REQUIRE(table.word_on(access) == ImportTable::Word::unasked);
+        table.asked(access);
+        CHECK_FALSE(table.forget(RegionId{access.region}));
+        CHECK_FALSE(table.waits_for(RegionId{access.region}));
+    }
+}
+
+TEST_CASE(
+    "messages that are asked for count as questions, and where there are too many go by lanes") {
+    Table table;
+    for (uint64_t i = 1; i <= kMaxExportsAsked; ++i)
+        table.asked({Target(MessageId{i}).wire()});
+    CHECK(table.word_on({Target(MessageId{1'000}).wire()}) == ImportTable::Word::here);
+    CHECK_FALSE(table.asks(kAccess));
+}

@@ -14,7 +14,7 @@ namespace {
 constexpr uint64_t kOld = 7, kNew = 8;  // incarnations of the peer
 
 std::string text_of(const Output &output) {
-    const char *names[] = {"hello", "proof", "ready", "live", "probe", "close"};
+    const char *names[] = {"hello", "proof", "ready", "live", "probe", "supersede", "close"};
     std::string text = names[output.kind] + std::string(" ") + std::to_string(output.number);
     if (output.kind == Output::close) text += std::string(" ") + xfer_status_name(output.why);
     return text;
@@ -235,8 +235,8 @@ TEST_CASE("rule 1: what its initiator has given up is dead") {
     Machine ready;
     ready.accept(5, 1);
     ready.hello(6, 2);
-    CHECK(ready.proof(6, {1, 0, 0}) == "close 5 XFER_EPEERLOST, ready 6, live 6");
-    CHECK(ready.live() == 6);
+    CHECK(ready.proof(6, {1, 0, 0}) == "supersede 5");  // its goodbye may be on its way
+    CHECK(ready.lost(5) == "ready 6, live 6");
 }
 
 TEST_CASE("rule 1: what the peer has seen and holds no longer is dead") {
@@ -247,8 +247,8 @@ TEST_CASE("rule 1: what the peer has seen and holds no longer is dead") {
         one.hello(5, 1);
         return one.proof(5, statement);
     };
-    CHECK(meet({0, 3, 0}) == "close 1 XFER_EPEERLOST, ready 5, live 5");
-    CHECK(meet({0, 4, 4}) == "close 1 XFER_EPEERLOST, ready 5, live 5");
+    CHECK(meet({0, 3, 0}) == "supersede 1");
+    CHECK(meet({0, 4, 4}) == "supersede 1");
     CHECK(meet({0, 3, 3}) == "close 5 XFER_EEXIST");  // it holds it
     CHECK(meet({0, 2, 0}) == "close 5 XFER_EEXIST");  // it has not seen it yet
 
@@ -256,6 +256,12 @@ TEST_CASE("rule 1: what the peer has seen and holds no longer is dead") {
     proving.prove(1, 3);
     proving.hello(5, 1);
     CHECK(proving.proof(5, {0, 3, 0}) == "close 1 XFER_EPEERLOST, ready 5, live 5");
+
+    Machine other(true);  // it speaks of attempts with its own incarnation
+    other.prove(1, 3);
+    other.hello(5, 1, kNew);
+    CHECK(other.proof(5, {0, 3, 0}) == "");
+    CHECK(!other.gone(1));
 
     // Nothing that did not prove itself has been seen in that sense.
     Machine hello_sent(true);
@@ -272,6 +278,69 @@ TEST_CASE("rule 1: what the peer has seen and holds no longer is dead") {
     CHECK(!held.gone(2));
 }
 
+// The goodbye of the old one, which was said before, is read behind the newcomer's words.
+TEST_CASE("a connection that ended in peace ends by its goodbye, not by a newcomer's statement") {
+    SUBCASE("the newcomer waits for it") {
+        Machine one(true);
+        one.prove(1, 3);
+        one.ready(1);
+        one.hello(5, 1);
+        CHECK(one.proof(5, {0, 3, 0}) == "supersede 1");
+        CHECK(one.parked(5));
+        CHECK(one.live() == 1);
+        CHECK(one.lost(1) == "ready 5, live 5");
+    }
+    SUBCASE("but not for ever") {
+        Machine one(true);
+        one.accept(4, 1);
+        one.hello(5, 2, kNew);
+        one.hello(6, 2);
+        CHECK(one.proof(6, {1, 0, 0}) == "supersede 4");
+        CHECK(one.proof(5) == "supersede 4");
+        CHECK(one.answered(4) == "close 4 XFER_EPEERLOST, ready 6, live 6, probe 6");
+        CHECK(one.answered(6) == "close 5 XFER_EIDENTITY");
+    }
+    SUBCASE("also if nobody waits any more") {
+        Machine one(true);
+        one.accept(4, 1);
+        one.hello(5, 2);
+        CHECK(one.proof(5, {1, 0, 0}) == "supersede 4");
+        CHECK(one.lost(5) == "");
+        CHECK(one.answered(4) == "close 4 XFER_EPEERLOST");
+        CHECK(one.state.attempts.empty());
+    }
+    SUBCASE("a newcomer of another incarnation asks nothing of it") {
+        Machine one(true);
+        one.accept(4, 1);
+        one.hello(5, 2);
+        one.hello(6, 1, kNew);
+        CHECK(one.proof(5, {1, 0, 0}) == "supersede 4");
+        CHECK(one.proof(6) == "supersede 4");
+    }
+    SUBCASE("one whose initiator has not heard it yet is refused") {
+        Machine one(true);
+        one.accept(4, 1);
+        one.lost(4);
+        one.hello(5, 2);
+        CHECK(one.proof(5, {0, 0, 0}) == "close 5 XFER_EEXIST");
+        one.hello(6, 3);
+        CHECK(one.proof(6, {2, 0, 0}) == "ready 6, live 6");
+        one.hello(7, 1, kNew);
+        one.lost(6);
+        CHECK(one.proof(7) == "ready 7, live 7");  // another incarnation counts anew
+    }
+    SUBCASE("what was never ready leaves nothing behind") {
+        Machine one(true);
+        one.prove(1, 1);
+        one.hello(5, 3);
+        one.hello(6, 4);
+        one.proof(5);
+        one.lost(5);
+        one.lost(1);
+        CHECK(one.proof(6, {2, 0, 0}) == "ready 6, live 6");
+    }
+}
+
 TEST_CASE("rule 1 at ready: the other attempts that the peer no longer holds end") {
     Machine one(false);
     one.announce(1, 1);
@@ -281,6 +350,63 @@ TEST_CASE("rule 1 at ready: the other attempts that the peer no longer holds end
     REQUIRE(one.reply(2) == "proof 2");
     CHECK(one.ready(2, {4, 2, 2}) == "close 1 XFER_EPEERLOST, live 2");
     CHECK(one.state.attempts.size() == 1);
+
+    Machine two(false);
+    two.prove(1, 1);
+    two.announce(2, 2);
+    REQUIRE(two.reply(2) == "proof 2");
+    two.hello(5, 4);
+    two.lost(1);
+    REQUIRE(two.proof(5) == "ready 5, live 5");
+    CHECK(two.ready(2, {3, 2, 2}) == "close 2 XFER_EEXIST");
+    two.announce(3, 3);
+    REQUIRE(two.reply(3) == "close 3 XFER_EEXIST");
+
+    Machine three(false);
+    three.prove(1, 1);
+    three.hello(5, 4);
+    REQUIRE(three.proof(5) == "ready 5, live 5");
+    CHECK(three.ready(1, {4, 1, 1}) == "supersede 5");  // its goodbye may be on its way
+    CHECK(three.live() == 5);
+    CHECK(three.lost(5) == "live 1");
+}
+
+// The peer uses it from its ready on, so nobody comes before it.
+TEST_CASE("one that the peer has taken waits for the end of the one before") {
+    Machine one(false);
+    one.prove(1, 1);
+    one.accept(5, 1);
+    REQUIRE(one.ready(1, {1, 1, 1}) == "supersede 5");
+    SUBCASE("by its goodbye") {
+        CHECK(one.lost(5) == "live 1");
+        CHECK(!may_dial(one.state));
+    }
+    SUBCASE("but not for ever") {
+        CHECK(one.answered(5) == "close 5 XFER_EPEERLOST, live 1");
+    }
+    SUBCASE("and may end before") {
+        CHECK(one.lost(1) == "");
+        CHECK(one.answered(5) == "close 5 XFER_EPEERLOST");
+        CHECK(one.state.attempts.empty());
+    }
+    SUBCASE("others that wait come after it") {
+        one.hello(6, 2);
+        one.hello(7, 1, kNew);
+        CHECK(one.proof(6, {1, 1, 1}) == "supersede 5");
+        CHECK(one.proof(7) == "supersede 5");
+        CHECK(one.lost(5) == "live 1, close 6 XFER_EEXIST, probe 1");
+    }
+    SUBCASE("it is over when the peer says so") {
+        one.hello(6, 2);
+        CHECK(one.proof(6, {1, 1, 0}) == "close 1 XFER_EPEERLOST, supersede 5");
+        CHECK(one.lost(5) == "ready 6, live 6");
+    }
+    SUBCASE("what is doubled changes nothing") {
+        CHECK(one.ready(1, {1, 1, 1}) == "");
+        CHECK(one.reply(1) == "");
+        CHECK(one.live() == 5);
+        CHECK(same(statement_of(one.state), {0, 1, 1}));
+    }
 }
 
 TEST_CASE("a statement says nothing of the connection that it comes by") {
@@ -347,23 +473,13 @@ TEST_CASE("another incarnation waits for the probe of the old connection") {
             CHECK(one.live() == 1);
         }
     }
-    SUBCASE("an answer spares those of the same incarnation") {
+    SUBCASE("an answer counts on a ready connection alone") {
         Machine one(true);
         one.prove(1, 1);
         one.hello(5, 1, kOld);
         one.proof(5);
         CHECK(one.answered(1) == "");
         CHECK(one.parked(5));
-
-        Machine two;
-        two.accept(4, 1, kOld);
-        two.hello(5, 1, kNew);
-        two.hello(6, 2, kNew);
-        two.proof(5);
-        two.proof(6);
-        REQUIRE(two.lost(4) == "ready 5, live 5");
-        CHECK(two.answered(5) == "");
-        CHECK(two.parked(6));
     }
     SUBCASE("an answer says nothing to those of whom nothing is known yet") {
         Machine one;
@@ -439,18 +555,30 @@ TEST_CASE("one that waited for another incarnation is then judged by rule 3") {
     }
 }
 
-TEST_CASE("who waits is promoted once, one after the other") {
-    Machine one(true);
-    one.accept(4, 1, kOld);
-    one.hello(5, 1, kNew);
-    one.hello(6, 2, kNew);
-    CHECK(one.proof(5) == "probe 4");
-    CHECK(one.proof(6) == "probe 4");
-    CHECK(one.lost(4) == "ready 5, live 5");
-    CHECK(one.parked(6));
-    CHECK(one.lost(5) == "ready 6, live 6");
-    CHECK(one.lost(6) == "");
-    CHECK(one.state.attempts.empty());
+// Its initiator gives the second one up as soon as the first is ready there: kept, it was promoted
+// when the first had ended, and its end was told as the loss of a connection.
+TEST_CASE("of several that wait the first is promoted, those of its incarnation end") {
+    SUBCASE("for a probe") {
+        Machine one(true);
+        one.accept(4, 1, kOld);
+        one.hello(5, 1, kNew);
+        one.hello(6, 2, kNew);
+        CHECK(one.proof(5) == "probe 4");
+        CHECK(one.proof(6) == "probe 4");
+        CHECK(one.lost(4) == "ready 5, live 5, close 6 XFER_EEXIST");
+        CHECK(one.lost(5) == "");
+        CHECK(one.state.attempts.empty());
+    }
+    SUBCASE("for ours, which is proving") {
+        Machine one(true);
+        one.prove(1, 1);
+        one.hello(5, 1);
+        one.hello(6, 2);
+        CHECK(one.proof(5) == "");
+        CHECK(one.proof(6) == "");
+        CHECK(one.lost(1) == "ready 5, live 5, close 6 XFER_EEXIST");
+        CHECK(one.lost(5) == "");
+    }
 }
 
 TEST_CASE("a parked one keeps from dialing, an unproven one does not") {
@@ -465,6 +593,26 @@ TEST_CASE("a parked one keeps from dialing, an unproven one does not") {
     one.lost(5);
     one.hello(6, 2);
     CHECK(may_dial(one.state));
+}
+
+// The peer takes no other before it is told of the end of the last one that it had ready.
+TEST_CASE("one that never comes up does not keep the peer from being told of an end") {
+    for (bool heard : {false, true}) {
+        Machine one;
+        one.dial(1, 1);
+        one.prove(2, 2);
+        one.announce(3, 3);
+        if (heard) REQUIRE(one.ready(2) == "live 2");
+        CHECK(!one.gone(1));
+        CHECK(one.lost(2) == "close 1 XFER_EEXIST");
+        CHECK(!one.gone(3));
+        CHECK(same(statement_of(one.state), {2, 0, 0}));
+    }
+    Machine other;  // whose end is not told, since the peer has not counted it
+    other.dial(1, 1);
+    other.announce(2, 2);
+    CHECK(other.lost(2) == "");
+    CHECK(!other.gone(1));
 }
 
 TEST_CASE("what is told to the peer") {

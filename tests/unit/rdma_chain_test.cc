@@ -404,6 +404,50 @@ TEST_CASE("a request never has more bytes than a message may") {
     CHECK(chain.requests()[2].sg_list->length == 1);
 }
 
+TEST_CASE("a message is one request of one element, inlined where it may be") {
+    Storage storage;
+    Chain chain = storage.chain();
+    const Piece before[] = {{0, 0, 10}, {20, 20, 10}};
+    chain.build(Dir::put, before, {}, kRemote, two_keys(), kLimits);
+    for (const uint32_t length : {1u, 10u, 11u, 1'000u}) {
+        CAPTURE(length);
+        chain.build_send(300, length, 5, with_inline(10));
+        REQUIRE(chain.size() == 1);
+        CHECK(chain.elements() == 1);
+        CHECK(chain.bytes() == length);
+        CHECK_FALSE(chain.lacks_key());
+        const ibv_send_wr &request = chain.requests()[0];
+        CHECK(request.opcode == IBV_WR_SEND);
+        CHECK(request.next == nullptr);
+        CHECK(request.num_sge == 1);
+        CHECK(request.sg_list->addr == 300);
+        CHECK(request.sg_list->length == length);
+        CHECK(request.sg_list->lkey == 5);
+        const unsigned inlined = length <= 10 ? IBV_SEND_INLINE : 0;
+        CHECK(request.send_flags == (IBV_SEND_SIGNALED | inlined));
+    }
+    chain.build(Dir::put, before, {}, kRemote, two_keys(), kLimits);
+    CHECK(text_of(chain) == "0:0+10/1 20:20+10/1");
+}
+
+TEST_CASE("where there is no room for a message, the chain is empty") {
+    ibv_send_wr request;
+    ibv_sge element;
+    ChainLimits none = kLimits;
+    none.requests = 0;
+    Chain chain({&request, 1}, {&element, 1});
+    chain.build_send(300, 8, 5, kLimits);
+    CHECK(chain.size() == 1);
+    chain.build_send(300, 8, 5, none);
+    CHECK(chain.empty());
+    CHECK(chain.bytes() == 0);
+    Chain no_requests({}, {&element, 1}), no_elements({&request, 1}, {});
+    no_requests.build_send(300, 8, 5, kLimits);
+    CHECK(no_requests.empty());
+    no_elements.build_send(300, 8, 5, kLimits);
+    CHECK(no_elements.empty());
+}
+
 TEST_CASE("every byte goes where it belongs, whatever the pieces and the limits") {
     uint64_t chains = 0, merged = 0;
     for (uint32_t seed = 0; seed < 1'000; ++seed) {

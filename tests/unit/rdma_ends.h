@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "fake_verbs.h"
@@ -92,6 +93,12 @@ struct End final : QueuePairSink, CompletionQueueSink, LocalKeys {
         ends.push_back(end);
         if (on_end) on_end();
     }
+    void on_received(QueuePair &of, uint32_t buffer, uint32_t length) override {
+        CHECK(&of == pair.get());
+        CHECK_FALSE(drained);
+        received.emplace_back(buffer, length);
+        if (on_receive) on_receive();
+    }
     void on_error(QueuePair &, const Failure &why) override { errors.push_back(why); }
     void on_drained(QueuePair &) override {
         CHECK_FALSE(drained);
@@ -109,8 +116,9 @@ struct End final : QueuePairSink, CompletionQueueSink, LocalKeys {
     std::vector<Piece> pieces;
     PostList list{256, 256};
     std::vector<ChainEnd> ends;
+    std::vector<std::pair<uint32_t, uint32_t>> received;  // buffer and bytes of each message
     std::vector<Failure> errors, queue_failures;
-    std::function<void()> on_end;
+    std::function<void()> on_end, on_receive;
     bool drained = false;
 };
 

@@ -594,6 +594,51 @@ TEST_CASE("reads that are late have happened before a failure behind them") {
     CHECK(state_of(line.far) == IBV_QPS_ERR);
 }
 
+TEST_CASE("writes of a queue pair that was told to stop land late, while the other end lives") {
+    enum class Ends : uint8_t { nothing, pair, key, link };
+    for (const Ends ends : {Ends::nothing, Ends::pair, Ends::key, Ends::link}) {
+        CAPTURE(static_cast<int>(ends));
+        FakeLine line({.late_writes = true});
+        line.connect();
+        line.near.bytes[0] = 9;
+        REQUIRE(post_write(line) == 0);
+        line.near.modify(IBV_QPS_ERR);
+        line.fabric.run();
+        CHECK(statuses(line.near.poll()) == Statuses{kFlushed});
+        CHECK(line.fabric.late_writes() == 1);
+        CHECK(line.far.bytes[7] == 0);
+        line.near.bytes[0] = 1;  // it is the program's again
+        if (ends == Ends::pair) line.far.modify(IBV_QPS_ERR);
+        if (ends == Ends::key) {
+            REQUIRE(verbs.dereg_mr(line.far.region) == 0);
+            line.far.region = nullptr;
+        }
+        if (ends == Ends::link) line.fabric.cut(line.here, line.there);
+        line.fabric.land();
+        line.fabric.land();
+        CHECK(line.far.bytes[7] == (ends == Ends::nothing ? 9 : 0));
+        CHECK(line.fabric.landed() == (ends == Ends::nothing ? 1 : 0));
+    }
+}
+
+TEST_CASE("nothing lands late behind a request that failed, or one that is no write") {
+    for (const bool fails : {true, false}) {
+        FakeLine line({.late_writes = true});
+        line.connect();
+        line.near.bytes[0] = 9;
+        if (fails) line.fabric.fail_request(line.near.pair, 1, IBV_WC_RETRY_EXC_ERR);
+        ibv_sge into = line.near.piece(100, 1);
+        REQUIRE(line.near.post(line.near.request(IBV_WR_RDMA_READ, &into, line.far, 3)) == 0);
+        REQUIRE(post_write(line) == 0);
+        if (!fails) line.near.modify(IBV_QPS_ERR);
+        line.fabric.run();
+        line.near.poll();
+        line.fabric.land();
+        CHECK(line.fabric.late_writes() == 0);
+        CHECK(line.far.bytes[7] == 0);
+    }
+}
+
 TEST_CASE("events of the device are kept for the test") {
     FakeFabric fabric;
     FakeAdapter &adapter = fabric.add();

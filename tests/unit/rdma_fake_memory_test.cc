@@ -130,6 +130,7 @@ TEST_CASE("a window is open between bind and invalidate, under its key of then")
         line.bind();
         line.drain();
         verbs.destroy_qp(std::exchange(line.far.pair, nullptr));
+        CHECK(line.fabric.took(Violation::busy_pair));
         CHECK(verbs.dereg_mr(std::exchange(line.region, nullptr)) == 0);
     }
     CHECK(line.fabric.report() == "");

@@ -461,14 +461,16 @@ TEST_CASE("events of a completion queue go with it") {
 }
 
 TEST_CASE("granted is what the adapter grants") {
-    FakeLine line({}, {.inline_bytes = 12, .granted_sends = 3});
+    FakeLine line({}, {.inline_bytes = 12, .granted_sends = 3, .granted_receives = 5});
     CHECK(line.near.granted.max_inline_data == 12);
     CHECK(line.near.granted.max_send_wr == 3);
+    CHECK(line.near.granted.max_recv_wr == 5);
     ibv_qp_attr attributes{};
     ibv_qp_init_attr init{};
     REQUIRE(FakeFabric::verbs().query_qp(line.near.pair, &attributes, IBV_QP_STATE, &init) == 0);
     CHECK(attributes.qp_state == IBV_QPS_RESET);
     CHECK(init.cap.max_send_wr == 3);
+    CHECK(init.cap.max_recv_wr == 5);
 }
 
 TEST_CASE("numbers come back at once, or not soon") {

@@ -360,7 +360,7 @@ TEST_CASE("post lists that are taken in part, at every place and behind any numb
 TEST_CASE("leak 8: no wr_id of ours is that of another kind, queue or request, or 0") {
     using Kind = RequestId::Kind;
     std::map<uint64_t, RequestId> seen;
-    for (const Kind kind : {Kind::send, Kind::drain})
+    for (const Kind kind : {Kind::send, Kind::drain, Kind::receive})
         for (const uint32_t queue : {uint32_t{1}, uint32_t{2}, RequestId::kQueues - 1})
             for (const uint32_t sequence : {uint32_t{0}, uint32_t{1}, UINT32_MAX}) {
                 const RequestId id{kind, queue, sequence};
@@ -371,4 +371,6 @@ TEST_CASE("leak 8: no wr_id of ours is that of another kind, queue or request, o
     CHECK_FALSE(decode_request_id(1));
     CHECK_FALSE(decode_request_id(UINT64_MAX));
     CHECK_FALSE(decode_request_id(encode({Kind::send, 0, 1})));
+    CHECK_FALSE(decode_request_id(encode({Kind{}, 1, 1})));
+    CHECK_FALSE(decode_request_id(encode({Kind{4}, 1, 1})));
 }

@@ -21,6 +21,8 @@ namespace {
 constexpr uint32_t kBoth = XFER_READ | XFER_WRITE;
 
 struct Bench : LoopOverMemory, MemoryDomainSink {
+    void on_settled() override { ++settled; }
+    uint64_t settled = 0;
     Bench() { domain.emplace(memory.verbs, memory.port, *worker, log, *this); }
     ~Bench() { close(); }
     void close() {
@@ -229,6 +231,22 @@ TEST_CASE("one that ends while it is registered is deregistered, and told after 
         CHECK(bench.memory.removes == (fails ? 0 : 1));
         CHECK(bench.lines.empty());
     }
+}
+
+TEST_CASE("the end of one does not wait for registrations that have not begun") {
+    Bench bench;
+    for (uint64_t region = 1; region <= 4; ++region)
+        bench.add(region, region * 1000, 1000);
+    bench.await(1000);
+    bench.memory.hold();
+    bench.find(2000);
+    bench.memory.await_call();
+    bench.find(3000), bench.find(4000);
+    CHECK_FALSE(bench.remove(1));
+    bench.memory.let_go();
+    REQUIRE(bench.turn_until([&] { return bench.has_released(1); }));
+    CHECK(bench.memory.adds_before_remove == 2);
+    CHECK(bench.await(4000).reach == 1000);
 }
 
 TEST_CASE("no memory is deregistered while a chain is under way that may use its key") {

@@ -77,7 +77,8 @@ void check_depth(Line &line, uint32_t depth) {
 
 }  // namespace
 
-TEST_CASE("eight sources of batches of 1, 10, 30 and 200 requests on depth 25") {
+TEST_CASE(
+    "leak 3: who waits for slots holds none: eight sources of batches of up to 200 on depth 25") {
     for (const bool registered : {true, false})
         for (const std::vector<uint64_t> &batches :
              std::vector<std::vector<uint64_t>>{{1}, {10}, {30}, {200}, {1, 10, 30, 200}}) {
@@ -105,7 +106,7 @@ TEST_CASE("10,000 requests on depth 16") {
     }
 }
 
-TEST_CASE("a small operation waits for those before it alone, whatever comes behind") {
+TEST_CASE("leak 7: a small operation waits for those before it alone, whatever comes behind") {
     Line line(true, 17);
     line.stalled = true;
     TestOp &large = line.post_new(Dir::put, 500);

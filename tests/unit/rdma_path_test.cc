@@ -186,6 +186,21 @@ TEST_CASE("a region in several parts is reached in each, and across them") {
     }
 }
 
+TEST_CASE("a put that would fit inline, but spans two parts, has keys like any other") {
+    FakeAdapterOptions options;
+    options.limits.region_bytes = kPart;
+    Octets local(64), remote(2 * kPart);
+    Paths paths({}, options, options);
+    paths.open();
+    paths.share(*paths.far, kRegion, remote);
+    paths.warm_up(*paths.near, kRegion, local);
+    fill(local, 1);
+    for (const uint64_t offset : {kPart - 1, kPart - 63, kPart}) {
+        CHECK(put_or_get(paths, Dir::put, {{address(local.data()), offset, 64}}) == XFER_OK);
+        CHECK(std::equal(local.begin(), local.end(), remote.begin() + static_cast<long>(offset)));
+    }
+}
+
 TEST_CASE("a region in more parts than a key has room for is not exported") {
     FakeAdapterOptions options;
     options.limits.region_bytes = kPart;

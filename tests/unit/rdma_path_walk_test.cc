@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // A random walk over a path, beside a model of both memories: operations, cancels, withdrawals,
 // faults and ends, in any order, with adapters that move on in between. XFER_WALK_SEED and
-// XFER_WALK_ROUNDS choose which, and how many.
+// XFER_WALK_ROUNDS choose which, and how many; as they are by default, each fault has to come
+// about.
 #include <doctest/doctest.h>
 
 #include <cstdlib>
 #include <random>
+#include <utility>
 
 #include "rdma_paths.h"
 #include "transport/rdma/path.h"
@@ -19,12 +21,31 @@ namespace {
 constexpr uint64_t kRegion = 7, kLocal = 1;
 constexpr uint8_t kScribble = 0xee;  // what no operation brings
 constexpr uint32_t kInline = 64;
+constexpr uint64_t kDrainMs = 1'100;         // of a path, for an adapter that tells nothing
 constexpr size_t kSlot = 2048, kSlots = 64;  // of an operation, on both sides
 
 unsigned number_of(const char *name, unsigned otherwise) {
     const char *text = std::getenv(name);
     return text ? static_cast<unsigned>(std::strtoul(text, nullptr, 10)) : otherwise;
 }
+
+constexpr ibv_wc_status kErrors[] = {IBV_WC_RETRY_EXC_ERR, IBV_WC_REM_ACCESS_ERR,
+                                     IBV_WC_LOC_PROT_ERR, IBV_WC_REM_OP_ERR, IBV_WC_GENERAL_ERR};
+// Of what makes a path.
+constexpr FakeCall kCalls[] = {FakeCall::create_comp_channel,
+                               FakeCall::create_cq,
+                               FakeCall::create_qp,
+                               FakeCall::reg_mr,
+                               FakeCall::alloc_mw,
+                               FakeCall::dealloc_mw,
+                               FakeCall::req_notify_cq};
+constexpr FakePost kPosts[] = {FakePost::no_room, FakePost::none, FakePost::some, FakePost::all};
+constexpr FakeHold kHolds[] = {FakeHold::completion};
+constexpr ibv_qp_state kStates[] = {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS};
+constexpr FakeCut kCuts[] = {FakeCut::requests, FakeCut::answers};
+constexpr ibv_event_type kEvents[] = {
+    IBV_EVENT_PORT_ERR,      IBV_EVENT_PORT_ACTIVE, IBV_EVENT_QP_FATAL,    IBV_EVENT_QP_REQ_ERR,
+    IBV_EVENT_QP_ACCESS_ERR, IBV_EVENT_CQ_ERR,      IBV_EVENT_DEVICE_FATAL};
 
 struct Flight {
     TestOp op;
@@ -36,8 +57,9 @@ struct Flight {
 
 class Walk {
 public:
-    explicit Walk(unsigned seed)
+    Walk(unsigned seed, MetFaults &met)
         : random_(seed),
+          met_(met),
           registered_(pick(2)),
           paths_(personality(), options(), options()),
           local_(kSlot * kSlots),
@@ -51,8 +73,10 @@ public:
         start();
     }
     ~Walk() {
+        if (pick(2)) raise(pick(2) ? *paths_.near : *paths_.far, IBV_EVENT_DEVICE_FATAL);
         finish();
         paths_.near->on_op = nullptr;
+        add_met(met_, paths_.fabric);
     }
 
     void step() {
@@ -68,11 +92,14 @@ public:
         case 6:
             return pick(8) ? void() : withdraw();
         case 7:
-            return pick(6) ? void() : fault();
+            return pick(2) ? void() : fault();
         case 8:
             return pick(12) ? void() : restart();
         case 9:
-            paths_.stalled = !paths_.stalled;
+            if (pick(2))
+                paths_.stalled = !paths_.stalled;
+            else
+                hold(!held_);
             return;
         case 10:
             return paths_.step();
@@ -98,14 +125,19 @@ private:
         return made;
     }
 
-    void start() {
+    void hold(bool on) {
+        held_ = on;
+        paths_.fabric.hold_completions(on);
+    }
+    void let_go() {
         paths_.stalled = false;
-        do {  // a fault of before may meet it
-            paths_.close();
-            REQUIRE(paths_.begin() == XFER_OK);
-            REQUIRE(paths_.until(
-                [this] { return paths_.both_ready() || paths_.near->ended || paths_.far->ended; }));
-        } while (!paths_.both_ready() || !paths_.try_import(*paths_.far, kRegion));
+        hold(false);
+    }
+    void start() {
+        let_go();
+        do  // a fault may meet it
+            close();
+        while (!try_start());
         paths_.near->dropped.clear();
         const size_t begun = paths_.far->begun.size();
         CHECK(begun <= kSlots);
@@ -113,11 +145,34 @@ private:
         for (int i = 0; i < 3; ++i)
             paths_.own->turn(kNsPerMs / 4);
     }
+    bool try_start() {
+        if (paths_.begin() != XFER_OK) {
+            paths_.step();  // its port may be about to come up
+            return false;
+        }
+        REQUIRE(paths_.until(
+            [this] { return paths_.both_ready() || paths_.near->ended || paths_.far->ended; }));
+        return paths_.both_ready() && paths_.try_import(*paths_.far, kRegion);
+    }
+    // An adapter that tells nothing any more is waited for by the path, and not by this test.
+    template <typename Condition>
+    void await(Condition condition) {
+        for (int i = 0; i < 20 && !condition(); ++i)
+            paths_.step();
+        if (!condition()) paths_.skip(kDrainMs);
+        REQUIRE(paths_.until(condition));
+    }
+    void close() {
+        paths_.close(*paths_.near);
+        paths_.close(*paths_.far);
+        await([this] { return paths_.near->is_over() && paths_.far->is_over(); });
+        paths_.release();
+    }
     // Whatever is under way ends; then both memories are as the operations that ended well say.
     void finish() {
-        paths_.stalled = false;
-        REQUIRE(paths_.until([&] { return paths_.near->posted.empty(); }));
-        paths_.close();
+        let_go();
+        await([this] { return paths_.near->posted.empty(); });
+        close();
         for (const auto &flight : flights_)
             if (!flight->over) FAIL_CHECK("an operation never ended");
         flights_.clear();
@@ -182,18 +237,71 @@ private:
         const size_t before = paths_.near->dropped.size();
         const bool quiet = paths_.inside([&] { return paths_.near->withdraw(kRegion); });
         if (quiet) return;
-        paths_.stalled = false;
+        let_go();
         REQUIRE(
             paths_.until([&] { return is_down() || paths_.near->dropped.size() == before + 1; }));
     }
     void fault() {
-        static constexpr ibv_wc_status kErrors[] = {IBV_WC_RETRY_EXC_ERR, IBV_WC_REM_ACCESS_ERR,
-                                                    IBV_WC_GENERAL_ERR};
-        if (pick(2)) return paths_.fabric.fail_request(nullptr, 1 + pick(9), kErrors[pick(3)]);
-        // Not of a drain: no driver takes that and says that it does not.
-        paths_.fabric.fail_post(1 + pick(2), pick(3), pick(2) ? ENOMEM : EIO);
-        post();
+        switch (pick(10)) {
+        case 0:
+        case 1:
+        case 2:
+            return fail_post();
+        case 3:
+        case 4:
+            return fail_call(kCalls[pick(std::size(kCalls))]);
+        case 5:
+            return fail_transition(kStates[pick(std::size(kStates))]);
+        case 6:
+            return cut(kCuts[pick(std::size(kCuts))]);
+        case 7:
+            return paths_.fabric.fail_request(nullptr, 1 + pick(9),
+                                              kErrors[pick(std::size(kErrors))]);
+        default:
+            return raise(pick(2) ? *paths_.near : *paths_.far,
+                         kEvents[pick(std::size(kEvents) - 1)]);
+        }
+    }
+    void fail_post() {
+        if (pick(2)) {  // so that there are slots
+            let_go();
+            paths_.step();
+        }
+        paths_.fabric.fail_post(1 + pick(2), pick(2) ? 0 : 1 + pick(2), pick(2) ? ENOMEM : EIO);
+        for (unsigned i = 1 + pick(8); i > 0; --i)
+            post();
         paths_.fabric.fail_post(0, 0, 0);
+    }
+    // A completion queue that can't be armed is not polled any more. Another one is only made when
+    // that of before is in error.
+    void fail_call(FakeCall call) {
+        const bool makes_queue =
+            call == FakeCall::create_comp_channel || call == FakeCall::create_cq;
+        if (makes_queue) raise(pick(2) ? *paths_.near : *paths_.far, IBV_EVENT_CQ_ERR);
+        paths_.fabric.fail_call(call, pick(8) ? 1 : 2, pick(2) ? ENOMEM : EPERM);
+        restart();
+        paths_.fabric.fail_call(call, 0, 0);
+        if (call == FakeCall::req_notify_cq) paths_.fabric.took(Violation::unpolled);
+    }
+    void fail_transition(ibv_qp_state to) {
+        paths_.fabric.fail_modify(to, 1 + pick(2), EINVAL);
+        restart();
+        paths_.fabric.fail_modify(to, 0, 0);
+    }
+    void cut(FakeCut what) {
+        if (is_down()) return;
+        paths_.fabric.cut(paths_.near->adapter, paths_.far->adapter, what);
+        post();
+        for (unsigned i = pick(12); i > 0; --i)
+            paths_.fabric.step();
+        paths_.fabric.mend(paths_.near->adapter, paths_.far->adapter);
+    }
+    void raise(Side &side, ibv_event_type type) {
+        raise_event(paths_.fabric, side.adapter, type);
+        for (unsigned i = pick(4); i > 0; --i)
+            paths_.step();
+        if (type == IBV_EVENT_PORT_ERR)
+            raise_event(paths_.fabric, side.adapter, IBV_EVENT_PORT_ACTIVE);
     }
     bool is_down() const { return paths_.near->is_over() || paths_.near->down; }
 
@@ -237,8 +345,8 @@ private:
             CHECK(local == flight.local);
         else
             CHECK(remote == flight.remote);
-        const auto &done = paths_.near->done;
-        const bool is_done = !done.empty() && done.back().op == &op;
+        const auto done = std::exchange(paths_.near->done, {});
+        const bool is_done = !done.empty();  // else declined
         const Status status = is_done ? done.back().status : XFER_EAGAIN;
         if (!is_done) {
             ++declined;
@@ -272,7 +380,9 @@ private:
     }
 
     std::mt19937 random_;
+    MetFaults &met_;
     const bool registered_;
+    bool held_ = false;
     Paths paths_;
     Octets local_, remote_;
     std::vector<std::unique_ptr<Flight>> flights_;
@@ -284,14 +394,23 @@ private:
 
 TEST_CASE("a walk") {
     const unsigned first = number_of("XFER_WALK_SEED", 1),
-                   rounds = number_of("XFER_WALK_ROUNDS", 20);
+                   rounds = number_of("XFER_WALK_ROUNDS", 40);
+    MetFaults met;
     for (unsigned seed = first; seed < first + rounds; ++seed) {
         CAPTURE(seed);
-        Walk walk(seed);
+        Walk walk(seed, met);
         for (int i = 0; i < 600; ++i)
             walk.step();
         MESSAGE("seed ", seed, ": ", walk.posted, " operations, ", walk.well, " well, ", walk.lost,
                 " lost, ", walk.canceled, " canceled, ", walk.declined, " declined, ", walk.falls,
                 " falls");
     }
+    if (std::getenv("XFER_WALK_SEED") || std::getenv("XFER_WALK_ROUNDS")) return;
+    check_met(met, "call", kCalls);
+    check_met(met, "transition to", kStates);
+    check_met(met, "post", kPosts);
+    check_met(met, "status", kErrors);
+    check_met(met, "cut", kCuts);
+    check_met(met, "hold", kHolds);
+    check_met(met, "event", kEvents);
 }

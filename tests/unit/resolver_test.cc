@@ -133,7 +133,7 @@ TEST_CASE("a name server that never answers holds up nothing, and its question c
         }
         uint64_t start = loop->clock();
         turn_until(*loop, local);
-        CHECK(loop->clock() - start < kSecond / 2);
+        CHECK(loop->clock() - start < kSecond);
         loop->turn(50 * kNsPerMs);
         CHECK(answer.count == 0);
         EngineLoop::Inside inside(*loop);

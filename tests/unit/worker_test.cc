@@ -124,6 +124,26 @@ TEST_CASE("jobs run on one other thread, in their order, and are told on the loo
     }
 }
 
+TEST_CASE("urgent jobs go ahead of those that have not begun, each kind in its order") {
+    LoopAndWorker both;
+    HeldJob running;
+    both.worker->submit(running);
+    running.await_begin();
+    std::vector<int> ran, told;
+    std::deque<OnJob> jobs;
+    for (int i = 0; i < 8; ++i) {
+        OnJob &job =
+            jobs.emplace_back([&, i] { ran.push_back(i); }, [&, i](Status) { told.push_back(i); });
+        i % 2 ? both.worker->submit_urgent(job) : both.worker->submit(job);
+    }
+    CHECK(both.worker->revoke(jobs[3]));
+    both.worker->drop(jobs[4]);
+    running.let_go = true;
+    REQUIRE(both.turn_until([&] { return told.size() == 6; }));
+    CHECK(ran == std::vector<int>{1, 5, 7, 0, 2, 6});
+    CHECK(told == ran);
+}
+
 TEST_CASE("a loop that sleeps wakes up for the end of a job") {
     LoopAndWorker both;
     HeldJob job;

@@ -47,6 +47,8 @@ constexpr uint64_t kSmall = 64 * 1024;       // batches up to this stay on the c
 // A path by which regions are reached without their owner.
 constexpr uint32_t kMaxImports = 4'096;
 constexpr uint32_t kMaxExportsAsked = 64;  // questions that wait for an answer
+// How long a pull waits for the adapters to know the message; it goes by lanes then.
+constexpr uint64_t kExportPatienceNs = 100 * kNsPerMs;
 
 constexpr uint32_t kSpareNotifications = 1'024;  // of an engine, kept for the next ones
 
@@ -94,6 +96,8 @@ constexpr uint32_t kBusyMs = 50;  // what a busy engine asks for; who is asked t
 constexpr uint64_t kBusyMostNs = 10'000 * kNsPerMs;
 constexpr uint64_t kProbeNs =
     500 * kNsPerMs;  // for an old connection to answer when a newcomer has its name
+constexpr uint64_t kGoodbyeNs =
+    50 * kNsPerMs;  // for the goodbye of a connection that its peer has replaced
 constexpr uint64_t kFenceNs =
     100 * kNsPerMs;  // for the owner to confirm a cancel, before MAYBE_APPLIED
 constexpr uint64_t kRetireNs =
@@ -114,6 +118,11 @@ constexpr uint64_t ask_after(uint64_t heartbeat) {
 }
 constexpr uint64_t lost_after(uint64_t heartbeat) {
     return heartbeat + heartbeat / 2;
+}
+// Of a silence that is too long: when an adapter is not waited for any more, so that the answer to
+// a probe still comes, or to a ping, which is said when half of the silence is over.
+constexpr uint64_t stalls_after(uint64_t silence) {
+    return (silence / 2 < kProbeNs ? silence / 2 : kProbeNs) * 2 / 3;
 }
 
 }  // namespace xfer

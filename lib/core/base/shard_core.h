@@ -27,6 +27,7 @@ class ConnectionMigration;
 class ConnectionTable;
 class CrossShard;
 struct DirectCopy;
+class Flow;
 class Inbound;
 class Operation;
 class Peer;
@@ -106,8 +107,9 @@ public:
     virtual void close(Endpoint &ep) = 0;
     virtual void close(Peer &peer, const Failure &why) = 0;  // with its endpoints
     virtual void operation_ended(Endpoint &ep) = 0;
-    virtual void less_busy(Endpoint &ep) = 0;  // what counted there has ended
-    virtual void arrived() = 0;                // what came from another loop held a drain meanwhile
+    virtual void less_busy(Endpoint &ep) = 0;          // what counted there has ended
+    virtual void left_adapters(const Flow &flow) = 0;  // something of its peer, which may be unused
+    virtual void arrived() = 0;  // what came from another loop held a drain meanwhile
     virtual void connected(Connection &connection) = 0;
     virtual void disconnected(Connection &connection) = 0;
     // Destroyed when no callback of its channels runs.

@@ -34,7 +34,8 @@ PathAttachment &AttachedPaths::at(uint64_t number) {
 // Where neighbours may come to share memory, that is known first. The peer may have signaled paths
 // that this end has no port for.
 void AttachedPaths::open(bool bulk) {
-    if (!connection_.usable() || !connection_.lanes.has_no_local_path()) return;
+    if (!connection_.usable() || !connection_.lanes.local.is_absent()) return;
+    connection_.attached_lane.open();
     for (size_t i = 0; i < paths_.size() || bulk; ++i) {
         if (i > 0 && i >= max_paths()) return;
         if (i == paths_.size() && !add()) return;
@@ -67,6 +68,11 @@ void AttachedPaths::on_signal(const Frame &frame, ConstBytes body) {
     connection_.in_turn([&] { at(frame.region).on_signal(frame, body); });
 }
 
+bool AttachedPaths::has_ready() const {
+    return std::any_of(paths_.begin(), paths_.end(),
+                       [](const auto &path) { return path->is_ready(); });
+}
+
 // ---- which one carries what
 
 OneSidedRail *AttachedPaths::find(uint64_t number) const {
@@ -83,6 +89,36 @@ OneSidedRail *AttachedPaths::reaching(const Access &access) const {
         if (path->rail.reaches(access) && (!best || load(path->rail) < load(*best)))
             best = &path->rail;
     return best;
+}
+
+// All of them are asked, and the first answer that is of use is enough.
+bool AttachedPaths::awaits(const Access &message) const {
+    bool awaited = false;
+    for (const auto &path : paths_)
+        awaited |= path->rail.awaits(message);
+    return awaited && !reaching(message);
+}
+
+void AttachedPaths::forget_import(MessageId message) const {
+    for (const auto &path : paths_)
+        path->rail.forget_import(message);
+}
+
+void AttachedPaths::forget_export(MessageId message) const {
+    for (const auto &path : paths_)
+        path->rail.forget_export(message);
+}
+
+bool AttachedPaths::exports(MessageId message) const {
+    return std::any_of(paths_.begin(), paths_.end(),
+                       [&](const auto &path) { return path->rail.exports(message); });
+}
+
+uint32_t AttachedPaths::withdraw(MessageId message) const {
+    uint32_t reading = 0;
+    for (const auto &path : paths_)
+        reading += path->rail.withdraw_export(message);
+    return reading;
 }
 
 std::vector<AttachedPath *> AttachedPaths::beside(const PathAttachment &self,

@@ -21,12 +21,20 @@ public:
 
     void open(bool bulk);  // there is something to move
     void open_asked();     // there is no local path after all
+    bool has_ready() const;
     // Frames of the peer's.
     void on_asked(const Frame &frame);
     void on_signal(const Frame &frame, ConstBytes body);
 
     OneSidedRail *find(uint64_t number) const;           // null: there is none
     OneSidedRail *reaching(const Access &access) const;  // null: none does, for now
+    // A message that is pulled: its owner has to say yet by which of them it is reached.
+    bool awaits(const Access &message) const;
+    void forget_import(MessageId message) const;  // it is here
+    void forget_export(MessageId message) const;  // it is there
+    bool exports(MessageId message) const;
+    // How many of them the peer may still read it by: on_withdrawn() of the sink follows for each.
+    uint32_t withdraw(MessageId message) const;
     // Those of `fabric` that are open or come to be, but for `self`.
     std::vector<AttachedPath *> beside(const PathAttachment &self, const Fabric &fabric) const;
     bool flush();  // false: there was nothing

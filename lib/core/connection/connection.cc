@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "core/base/engine_core.h"
 #include "core/base/shard_core.h"
@@ -45,6 +46,7 @@ void Connection::disarm_timers() {
         shard.loop.disarm(*timer);
     keepalive.stop();
     attached.disarm();
+    attached_lane.disarm();
 }
 
 Status Connection::dial(const Uri &address) {
@@ -128,10 +130,20 @@ void Connection::hear(Lane &lane, const Hello &message, ConstBytes raw) {
     case HelloKind::reply:
         return sink.on_reply(message, raw);
     case HelloKind::ready:
-        return sink.on_ready(message);
+        if (!state_.proved) return refuse(XFER_EPROTO);  // it answers a proof
+        sink.on_ready(message);
+        if (!live() && !closing()) await_turn();
+        return;
     default:
         return refuse(XFER_EPROTO);
     }
+}
+
+// The peer has taken it and may say frames at once: they wait for the end of the connection in
+// whose place this one comes.
+void Connection::await_turn() {
+    shard.loop.disarm(handshake_limit_);
+    control().start();
 }
 
 // On a channel that was accepted: a new connection, or a lane of one that lives. Until it has
@@ -195,7 +207,8 @@ void Connection::close_lanes(const Failure &reason, Status bye) {
     frame.type = FrameType::bye;
     frame.status = bye;
     const bool said = !bye || catch_bad_alloc([&] { lanes.control().channel->send(frame, {}); });
-    static_cast<void>(said);  // its end says enough
+    static_cast<void>(said);      // its end says enough
+    attached_lane.close(reason);  // by signals it may have last words on the first lane
     lanes.close(reason);
     attached.close(reason);
     finish();
@@ -204,6 +217,7 @@ void Connection::close_lanes(const Failure &reason, Status bye) {
 void Connection::on_lane_down(Lane &lane, const Failure &reason) {
     if (!closing() && lanes.survives(lane, reason)) return;
     lane.state = Lane::State::down;
+    if (closing() && lane.number == kAttachedLane) lanes.close(why);
     close(reason);
     finish();
 }
@@ -230,11 +244,16 @@ void Connection::pump_soon() {
     if (sink.waiting() || awaits_quiet(state_)) shard.loop.defer(*this);
 }
 
+// A turn fires timers before it reads: what came in time is heard first.
+void Connection::end_probe() {
+    if (!std::exchange(probe_over_, true))
+        return shard.loop.arm(probe_limit_, shard.now() + kNsPerMs);
+    apply({.kind = ConnectionInput::probe_timeout},
+          {XFER_EPEERLOST, XFER_ORIGIN_OS, ETIMEDOUT, "an old connection did not answer"});
+}
+
 void Connection::on_timer(Timer &timer) {
-    if (&timer == &probe_limit_)
-        return apply(
-            {.kind = ConnectionInput::probe_timeout},
-            {XFER_EPEERLOST, XFER_ORIGIN_OS, ETIMEDOUT, "an old connection did not answer"});
+    if (&timer == &probe_limit_) return end_probe();
     if (&timer == &quiet_limit_)
         return close(
             {XFER_EPEERLOST, XFER_ORIGIN_OS, ETIMEDOUT, "a reader of a closed region stalls"});
@@ -275,6 +294,7 @@ void Connection::perform(const ConnectionOutput &output, const Failure &reason) 
     case ConnectionOutput::disarm_offer:
         return keepalive.stop();
     case ConnectionOutput::arm_probe:
+        probe_over_ = false;
         shard.heartbeat.arm();
         return shard.loop.arm(probe_limit_, output.until);
     case ConnectionOutput::disarm_probe:
@@ -320,14 +340,18 @@ void Connection::flush() {
 }
 
 bool Connection::send(const Frame &frame, ConstBytes body) {
+    if (is_work(frame.type) && !closing()) touch();
+    return send_by(lanes.control(), frame, body);
+}
+
+bool Connection::send_by(Lane &lane, const Frame &frame, ConstBytes body) {
     if (closing()) return false;
-    if (is_work(frame.type)) touch();
     bool taken = false;
-    in_turn([&] { taken = lanes.control().channel->send(frame, body); });
+    in_turn([&] { taken = lane.channel->send(frame, body); });
     if (!taken)
         close({XFER_EPEERLOST, XFER_ORIGIN_OS, ETIMEDOUT,
                "the peer does not read its control channel"});
-    lanes.control().frames.add(body.size());
+    lane.frames.add(body.size());
     return taken;
 }
 
@@ -348,10 +372,11 @@ void Connection::on_quiesced(Target target) {
 
 // A peer that sends control frames elsewhere broke the protocol.
 void Connection::on_control(Lane &lane, const Frame &frame, ConstBytes body) {
-    if (closing()) return;
     const bool beside_puts = frame.type == FrameType::notify && frame.flags & kCounted;
-    if (!beside_puts && !lanes.hears_control_on(lane))
-        return close({XFER_EPROTO, 0, 0, "a control frame on a data lane"});
+    const bool of_lane = frame.type == FrameType::path_signal && frame.region == kAttachedLane;
+    if (closing() && !(of_lane && lane.number == 0 && !attached_lane.is_closed())) return;
+    const bool here = of_lane ? lane.number == 0 : lanes.hears_control_on(lane);
+    if (!beside_puts && !here) return close({XFER_EPROTO, 0, 0, "a control frame on a data lane"});
     switch (frame.type) {
     case FrameType::ping: {
         Frame pong;
@@ -366,7 +391,7 @@ void Connection::on_control(Lane &lane, const Frame &frame, ConstBytes body) {
     case FrameType::lanes:
         return frame.flags & kAttachedPathFlag ? attached.on_asked(frame) : lanes.asked(frame);
     case FrameType::path_signal:
-        return attached.on_signal(frame, body);
+        return of_lane ? attached_lane.on_signal(frame, body) : attached.on_signal(frame, body);
     case FrameType::control_switch:
         return lanes.on_control_switch(lane);
     case FrameType::lane_closed:

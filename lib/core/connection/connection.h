@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/connection/attached_lane.h"
 #include "core/connection/attached_paths.h"
 #include "core/connection/connection_sink.h"
 #include "core/connection/connection_state.h"
@@ -61,6 +62,7 @@ public:
     void flush();
     void pump_soon();
     bool send(const Frame &frame, ConstBytes body = {});
+    bool send_by(Lane &lane, const Frame &frame, ConstBytes body);
     bool moves() const { return lanes.busy() || attached.busy(); }  // operations are under way
     // Lanes by which its bytes are on their way out: on_quiesced follows for each of them.
     uint32_t retire(Target target, Status why);
@@ -100,6 +102,7 @@ public:
     LaneSet lanes{*this};
     Keepalive keepalive{*this};
     AttachedPaths attached{*this};
+    AttachedLane attached_lane{*this};
     Failure why;  // it ended
     bool live() const { return state_.lived; }
     bool closing() const { return is_closing(state_); }
@@ -120,8 +123,10 @@ private:
     void close_lanes(const Failure &reason, Status bye);
     void resume();
     void end();
+    void end_probe();
     void hear(Lane &lane, const Hello &message, ConstBytes raw);
     void hear_half_open(const Hello &message, ConstBytes raw);
+    void await_turn();
     void refuse(const Failure &why);
     void on_leave(const Frame &frame);
     void on_drain(const Frame &frame);
@@ -133,6 +138,7 @@ private:
     uint32_t quiet_awaited_ = 0;
     Timer handshake_limit_;
     Timer probe_limit_;  // since the first newcomer asked
+    bool probe_over_ = false;
     Timer quiet_limit_;  // of what is on its way out of a region that has ended
     uint64_t live_since_ = 0;
     uint64_t retry_ns_ = 0;  // the peer is busy: not before so long

@@ -25,7 +25,7 @@ public:
     virtual void on_lane(const Hello &message, ConstBytes raw) = 0;   // it joins another connection
     virtual void leave_half_open() = 0;                               // if it was
     virtual void on_live() = 0;
-    virtual void on_answered() = 0;  // a probe
+    virtual void on_answered() = 0;  // a probe, or the time for a goodbye is over
     virtual void on_ended() = 0;     // last; it is to be destroyed
 
     // ---- frames, but for those of the connection itself
@@ -40,6 +40,8 @@ public:
     virtual void on_notification_begun(NotificationId notification, uint64_t key) = 0;
     virtual void on_notified_put(NotificationId notification, uint64_t bytes) = 0;  // was applied
     virtual void on_quiesced(Target target) = 0;  // on one more of the lanes that were waited for
+    // By one more of the paths that it was exported on nothing of it is read any more.
+    virtual void on_withdrawn(MessageId message) = 0;
 
     // ---- work
     virtual void pump() = 0;             // sends what there is credit for

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/connection/connection_state.h"
 
+#include <utility>
+
 namespace xfer {
 namespace {
 
@@ -27,7 +29,10 @@ private:
     void drain(const Input &input);
     void hear_drain(Drain word);
     void probe(const Input &input);
+    void supersede(const Input &input);
     void hear_pong();
+    void end_probe();
+    void probe_timeout(Status why);
     void close(Status why);
     void leave_idle();
 
@@ -68,11 +73,12 @@ void ConnectionStep::take_open(const Input &input) {
         return;
     case Input::probe:
         return probe(input);
+    case Input::supersede:
+        return supersede(input);
     case Input::pong:
         return hear_pong();
     case Input::probe_timeout:
-        if (state_.probing) close(input.status);
-        return;
+        return probe_timeout(input.status);
     default:
         return;
     }
@@ -154,8 +160,27 @@ void ConnectionStep::probe(const Input &input) {
     out(Output::send_ping);
 }
 
+// Its goodbye is on its way, if there is one; nothing new goes by it. The first limit counts here
+// as well.
+void ConnectionStep::supersede(const Input &input) {
+    if (std::exchange(state_.superseded, true)) return;
+    if (state_.probing) out(Output::disarm_probe);
+    hear_drain(Drain::said);
+    state_.probing = true;
+    out(Output::arm_probe, input.now + kGoodbyeNs);
+}
+
+// To an older probe, if it is superseded: its goodbye follows.
 void ConnectionStep::hear_pong() {
+    if (state_.probing && !state_.superseded) end_probe();
+}
+
+void ConnectionStep::probe_timeout(Status why) {
     if (!state_.probing) return;
+    state_.superseded ? end_probe() : close(why);
+}
+
+void ConnectionStep::end_probe() {
     state_.probing = false;
     out(Output::disarm_probe);
     out(Output::answered);

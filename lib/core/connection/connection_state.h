@@ -42,7 +42,8 @@ struct ConnectionState {
     bool proved = false;     // we have said our proof
     bool lived = false;      // it came to be live
     bool left_idle = false;  // it ends, or is offered to, since nobody uses it
-    bool probing = false;    // a newcomer waits for its sign of life
+    bool probing = false;    // a newcomer waits for its sign of life, or for its goodbye
+    bool superseded = false;
     uint64_t offered_at = 0, denied_at = 0;
 
     auto operator<=>(const ConnectionState &) const = default;
@@ -59,8 +60,9 @@ struct ConnectionInput {
         drain,               // our engine drains, or something of ours has ended since: idle
         peer_drain,
         peer_done,
-        quiesced,  // nothing that we have begun is under way
-        probe,     // is it alive? now
+        quiesced,   // nothing that we have begun is under way
+        probe,      // is it alive? now
+        supersede,  // the peer has another one in its place, so it is over: now
         pong,
         probe_timeout,
         close,       // for any other reason
@@ -91,7 +93,7 @@ struct ConnectionOutput {
         resume,         // what has come while we had offered
         drain,          // the same input once more: it may be said now
         put_off,        // what waits for a name at the peer
-        answered,       // the probe
+        answered,       // the probe; or the time for a goodbye is over
         close,          // all lanes, behind a bye with `status` if it is not XFER_OK
         end,            // nothing more comes
     };

@@ -20,10 +20,9 @@ void ImportTable::erase(Entries::iterator at) {
 
 // That it was out of reach for who had another key says nothing.
 ImportTable::Found ImportTable::find(const Access &access) {
-    const auto region = access.target().region();
-    if (!region) return {};  // a message, which is pulled once
-    const auto at = look(*region);
-    if (at == entries_.end()) return {nullptr, asked_ < kMaxExportsAsked && make_room()};
+    if (access.target().message()) return {known(access), false};
+    const auto at = look(RegionId{access.region});
+    if (at == entries_.end()) return {nullptr, may_ask()};
     const Entry &entry = at->second;
     if (entry.state == Entry::State::unreachable && !entry.is_for(access)) {
         erase(at);
@@ -33,10 +32,20 @@ ImportTable::Found ImportTable::find(const Access &access) {
 }
 
 const Import *ImportTable::known(const Access &access) {
-    const auto region = access.target().region();
-    const auto at = region ? look(*region) : entries_.end();
+    const auto at = look(RegionId{access.region});
     if (at == entries_.end()) return nullptr;
     return at->second.is_for(access) ? at->second.import.get() : nullptr;
+}
+
+ImportTable::Word ImportTable::word_on(const Access &access) {
+    const auto at = look(RegionId{access.region});
+    if (at != entries_.end())
+        return at->second.state == Entry::State::asked ? Word::awaited : Word::here;
+    return may_ask() ? Word::unasked : Word::here;
+}
+
+bool ImportTable::may_ask() {
+    return asked_ < kMaxExportsAsked && make_room();
 }
 
 bool ImportTable::make_room() {
@@ -48,7 +57,7 @@ bool ImportTable::make_room() {
 }
 
 void ImportTable::asked(const Access &access) {
-    Entry &entry = entries_[*access.target().region()];
+    Entry &entry = entries_[RegionId{access.region}];
     entry.generation = access.generation;
     entry.key = access.key;
     ++asked_;
@@ -71,6 +80,14 @@ void ImportTable::answered(RegionId region, std::unique_ptr<Import> import, bool
 std::unique_ptr<Import> ImportTable::withdraw(RegionId region) {
     const auto at = look(region);
     if (at == entries_.end() || at->second.state == Entry::State::asked) return nullptr;
+    std::unique_ptr<Import> import = std::move(at->second.import);
+    erase(at);
+    return import;
+}
+
+std::unique_ptr<Import> ImportTable::forget(RegionId message) {
+    const auto at = look(message);
+    if (at == entries_.end()) return nullptr;
     std::unique_ptr<Import> import = std::move(at->second.import);
     erase(at);
     return import;

@@ -23,11 +23,15 @@ public:
     Found find(const Access &access);
     const Import *known(const Access &access);  // the same, and asks nobody
     void asked(const Access &access);           // may throw
+    // A message, which nobody asks for by the way: whether its owner has to say yet where it is.
+    enum class Word : uint8_t { unasked, awaited, here };
+    Word word_on(const Access &access);
     bool waits_for(RegionId region) const;
     // The answer. Null: it can't be reached. `again`: it may be asked for once more.
     void answered(RegionId region, std::unique_ptr<Import> import, bool again);
     // The region has ended: what was imported of it, if it was.
     std::unique_ptr<Import> withdraw(RegionId region);
+    std::unique_ptr<Import> forget(RegionId message);  // the same, and no answer is waited for
     void clear();
 
 private:
@@ -42,6 +46,7 @@ private:
     using Entries = std::map<RegionId, Entry>;
     Entries::iterator look(RegionId region);
     void erase(Entries::iterator at);
+    bool may_ask();
     bool make_room();
 
     Entries entries_;

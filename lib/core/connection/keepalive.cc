@@ -54,7 +54,7 @@ void Keepalive::on_timer(Timer &) {
 // The kernel tells of a neighbour that has died. Whether one is stopped is asked only while
 // somebody waits for it, and once after that.
 bool Keepalive::is_quiescent() const {
-    return connection_.lanes.has_local_path() && idle() && connection_.usable() &&
+    return connection_.lanes.local.is_open() && idle() && connection_.usable() &&
            !connection_.state().probing && !connection_.retiring() &&
            connection_.sink.quiescent() &&
            connection_.lanes.control().channel->last_heard() > last_use_;
@@ -70,6 +70,12 @@ uint64_t Keepalive::settles_after() const {
     return lost_after(connection_.shard.engine.options().heartbeat_ms * kNsPerMs);
 }
 
+uint64_t Keepalive::stalls_after() const {
+    const uint64_t ours = lost_after(connection_.shard.engine.options().heartbeat_ms * kNsPerMs);
+    const uint64_t theirs = connection_.handshake.peer_terms().silence_ms * kNsPerMs;
+    return xfer::stalls_after(theirs ? std::min(ours, theirs) : ours);
+}
+
 uint64_t Keepalive::check(uint64_t now) {
     if (!is_open(connection_.state())) return kNever;
     take_use(now);
@@ -80,8 +86,8 @@ uint64_t Keepalive::check(uint64_t now) {
     const uint64_t idle_end = ours ? last_use_ + options.idle_ms * kNsPerMs : kNever;
     const bool quiescent = is_quiescent();
     if (quiescent) rested_ = now;
-    const uint64_t heard = std::max({connection_.lanes.control().channel->last_heard(),
-                                     shard.heartbeat.listens_since(), rested_});
+    const uint64_t heard =
+        std::max({connection_.lanes.last_heard(), shard.heartbeat.listens_since(), rested_});
     // Who is driven by its user only when it has time says 0: it can't be judged. The others answer
     // each of our pings, so that our own patience counts as well as what the peer asks for.
     const uint64_t silence = connection_.handshake.peer_terms().silence_ms * kNsPerMs;

@@ -25,6 +25,8 @@ public:
     uint64_t check(uint64_t now);
     // How long the peer may take to say that its end of a path is closed.
     uint64_t settles_after() const;
+    // When a channel by an adapter says its frames another way, before either end counts as lost.
+    uint64_t stalls_after() const;
 
     // ---- from the connection
     void await_answer(uint64_t until);  // to our offer; who gives none has nothing to say

@@ -35,6 +35,7 @@ void Lane::adopt(std::unique_ptr<Channel> made) {
 
 void Lane::start() {
     rail.window = number == kLocalLane ? kLocalWindow : kLaneWindow;
+    if (number == kAttachedLane) rail.window = kLaneWindow / 8;
     const uint32_t max_ops = std::min(connection.handshake.peer_terms().max_ops, kLaneOps);
     channel->start(rail, max_ops, kLaneOps);
     rail.start(channel->path());
@@ -56,7 +57,8 @@ void Lane::give_back() {
     rail.give_back();
     one_sided.give_back();
     if (rail.path && !one_sided.path) one_sided.settle();  // it has ended alone
-    if (rail.path && state == State::ready && rail.takes_none())
+    const bool may_end = number != kAttachedLane && state == State::ready;
+    if (rail.path && may_end && rail.takes_none())
         channel->close({XFER_EPEERLOST, XFER_ORIGIN_NONE, 0, "a lane that takes no operations"});
 }
 
@@ -75,7 +77,7 @@ void Lane::open() {
     state = State::ready;
     ready_since = connection.shard.now();
     reported = false;
-    start();
+    if (!rail.path) start();
     channel->resume();
 }
 

@@ -23,7 +23,7 @@ Frame word(FrameType type) {
 
 }  // namespace
 
-LaneSet::LaneSet(Connection &connection) : connection_(connection) {
+LaneSet::LaneSet(Connection &connection) : local(connection), connection_(connection) {
     lanes_.push_back(std::make_unique<Lane>(connection, 0));
     control_ = lanes_[0].get();
 }
@@ -52,7 +52,15 @@ Lane &LaneSet::add(uint32_t number) {
 
 // Control frames belong on the control channel: the first lane until the peer has moved it.
 bool LaneSet::hears_control_on(const Lane &lane) const {
-    return lane.number == (control_switched_ ? kLocalLane : 0);
+    return &lane == (control_switched_ ? control_ : lanes_[0].get());
+}
+
+bool LaneSet::moves_control() const {
+    return next_control_ && !next_control_->is_closed();
+}
+
+uint64_t LaneSet::last_heard() const {
+    return std::max(first().channel->last_heard(), control_->channel->last_heard());
 }
 
 bool LaneSet::is_heard() const {
@@ -68,10 +76,14 @@ PathView LaneSet::view(Lane &lane) const {
     path.control = &lane == control_;
     path.waiting = lane.rail.bytes + lane.one_sided.bytes;  // what this loop copies, too
     path.full = !lane.route().has_room();
-    path.scope = lane.rail.caps.scope;
+    // One by an adapter is no nearer than the others, which carry what would keep its frames
+    // waiting.
+    const bool attached = lane.number == kAttachedLane;
+    path.scope = attached ? Scope::network : lane.rail.caps.scope;
     // The first one has nothing to say any more when the local one speaks.
-    const bool over = lane.number == 0 && !path.control;
-    if (lane.is_closed() || over)
+    const bool over = lane.number == 0 && local.is_open() && !path.control;
+    const bool frames_alone = attached && (!path.control || lane.rail.takes_none());
+    if (lane.is_closed() || over || frames_alone)
         path.health = PathView::Health::down;
     else if (lane.state != Lane::State::ready)
         path.health = PathView::Health::opening;
@@ -79,7 +91,7 @@ PathView LaneSet::view(Lane &lane) const {
 }
 
 Choice LaneSet::choose_lane(uint64_t bytes) const {
-    FixedVector<PathView, kMaxLanes + 2> paths;
+    FixedVector<PathView, kMaxLanes + 3> paths;
     for (const auto &lane : lanes_)
         paths.push_back(view(*lane));
     return choose({paths.begin(), paths.size()}, {.bytes = bytes});
@@ -107,46 +119,10 @@ bool LaneSet::flush() {
 
 // ---- opening them
 
-// Who lists an address of shared memory may be a neighbour. Only trying tells.
-void LaneSet::open_local_path() {
-    if (local_path_ != LocalPath::apart || !connection_.usable()) return;
-    local_path_ = LocalPath::tried;
-    if (is_local(first())) return;
-    // It goes on as it is where there is no memory for more.
-    if (!catch_bad_alloc([this] { look_for_neighbour(); })) local_path_failure_ = no_memory();
-}
-
-// The first of these addresses that one copy reaches, by a transport of ours.
-Transport *LaneSet::shared_memory(const std::vector<std::string> &listens, Uri &address) const {
-    for (const std::string &text : listens) {
-        auto uri = parse_uri(text);
-        Transport *transport = uri ? connection_.shard.transport_for(*uri) : nullptr;
-        if (!transport || transport->scope(*uri) > Scope::host) continue;
-        address = *uri;
-        return transport;
-    }
-    return nullptr;
-}
-
-void LaneSet::look_for_neighbour() {
-    Uri address;
-    Transport *transport = shared_memory(connection_.handshake.peer_terms().listens, address);
-    if (!transport) {
-        const Terms own = connection_.shard.engine.self().terms();
-        local_path_failure_ = {XFER_EUNSUPPORTED, 0, 0,
-                               shared_memory(own.listens, address)
-                                   ? "the peer offers no shared memory"
-                                   : "no transport of ours shares memory (option transports, "
-                                     "XFER_TRANSPORTS)"};
-        return;
-    }
-    if (connection_.side == Side::theirs) return ask_for_lanes(kLocalLaneFlag);
+Failure LaneSet::dial_local(Transport &transport, const Uri &address) {
     Lane &lane = add(kLocalLane);
-    lane.dial(*transport, address);
-    if (lane.is_closed())
-        local_path_failure_ = lane.why;
-    else
-        local_path_ = LocalPath::joining;
+    lane.dial(transport, address);
+    return lane.is_closed() ? lane.why : Failure{};
 }
 
 // Only who dialed knows an address that answers; the other end asks.
@@ -174,10 +150,8 @@ void LaneSet::open_data_lanes(uint32_t at_most) {
 
 void LaneSet::asked(const Frame &ask) {
     if (connection_.side == Side::theirs) return;
-    if (ask.flags & kLocalLaneFlag) return open_local_path();
-    if (std::exchange(wanted_, true) || local_path_ == LocalPath::joining ||
-        local_path_ == LocalPath::switched)
-        return;
+    if (ask.flags & kLocalLaneFlag) return local.open();
+    if (std::exchange(wanted_, true) || local.is_begun()) return;
     if (connection_.shard.engine.options().lanes != XFER_NONE) open_data_lanes();
 }
 
@@ -186,14 +160,15 @@ void LaneSet::asked(const Frame &ask) {
 // Lanes arrive in any order.
 std::string_view LaneSet::why_not(const Connection &half_open, const Hello &message,
                                   ConstBytes raw) const {
-    const bool local = message.lane == kLocalLane;
+    const bool near = message.lane == kLocalLane;
     if (connection_.side == Side::ours)
         return "this side dialed that connection, and opens its lanes";
     if (!connection_.handshake.hear_lane(message, raw))
         return "the proof of the lane does not hold";
     if (!connection_.usable()) return "that connection is about to end";
-    if (message.lane > kMaxLanes && !local) return "no lane has that number";
-    if (local != is_local(half_open.control())) return "not the transport of that lane";
+    if (message.lane > kMaxLanes && !near) return "no lane has that number";
+    if (near != is_local(half_open.control())) return "not the transport of that lane";
+    if (near && moves_control()) return "the control channel goes by another lane";
     const Lane *lane = find(message.lane);
     if (!lane) return "";
     if (lane->state != Lane::State::down) return "that connection has a lane of that number";
@@ -203,7 +178,6 @@ std::string_view LaneSet::why_not(const Connection &half_open, const Hello &mess
 std::string_view LaneSet::join(Connection &half_open, const Hello &message, ConstBytes raw) {
     const std::string_view why = why_not(half_open, message, raw);
     if (!why.empty()) return why;
-    const bool local = message.lane == kLocalLane;
     Hello welcome;
     welcome.kind = HelloKind::lane_ready;
     welcome.lane = message.lane;
@@ -212,10 +186,9 @@ std::string_view LaneSet::join(Connection &half_open, const Hello &message, Cons
     lane.generation = message.generation;
     lane.adopt(std::move(half_open.control().channel));
     lane.channel->send_hello(words);
-    if (local) {
-        lane.state = Lane::State::joining;
-        local_path_ = LocalPath::joining;
-        lane.start();
+    if (lane.number == kLocalLane) {
+        local.on_joining();
+        await_switch_to(lane);
         return {};
     }
     lane.open();
@@ -223,9 +196,9 @@ std::string_view LaneSet::join(Connection &half_open, const Hello &message, Cons
     return {};
 }
 
-// We dialed it, and are let in.
+// We began it, and are let in.
 void LaneSet::joined(Lane &lane) {
-    if (lane.number == kLocalLane) {
+    if (takes_control(lane)) {
         lane.start();
         switch_control_to(lane);
     } else {
@@ -235,46 +208,42 @@ void LaneSet::joined(Lane &lane) {
     connection_.sink.pump();
 }
 
+void LaneSet::await_switch_to(Lane &lane) {
+    lane.state = Lane::State::joining;
+    next_control_ = &lane;
+    lane.start();
+}
+
+// Beside a lane by an adapter the first one goes on as a data lane does.
 void LaneSet::switch_control_to(Lane &lane) {
     connection_.send(word(FrameType::control_switch));
     lane.state = Lane::State::ready;
-    control_ = &lane;
-    local_path_ = LocalPath::switched;
+    control_ = next_control_ = &lane;
+    if (lane.number == kLocalLane) return local.on_switched();
+    first().rail.window = kLaneWindow;
 }
 
 // The peer's last word on the first channel.
 void LaneSet::on_control_switch(const Lane &from) {
-    Lane *local = find(kLocalLane);
-    const bool due = connection_.side == Side::ours ? local_path_ == LocalPath::switched
-                                                    : local_path_ == LocalPath::joining;
-    if (from.number != 0 || control_switched_ || !due || !local || local->is_closed())
+    const bool due = from.number == 0 && !control_switched_;
+    // Where it goes has ended here, and the peer had not heard that.
+    if (due && connection_.attached_lane.is_ending())
+        return connection_.close(Failure(connection_.attached_lane.why()));
+    if (due && next_control_ && next_control_->is_closed())
+        return connection_.close(Failure(next_control_->why));
+    if (!due || !next_control_)
         return connection_.close(
             {XFER_EPROTO, 0, 0, "the peer moves the control channel to nowhere"});
+    Lane &next = *next_control_;
     control_switched_ = true;
-    if (connection_.side == Side::theirs) switch_control_to(*local);
-    local->channel->resume();
+    if (connection_.side == Side::theirs) switch_control_to(next);
+    next.channel->resume();
     connection_.sink.pump();
-}
-
-std::string_view LaneSet::local_path() const {
-    if (has_local_path()) return "open";
-    if (local_path_ == LocalPath::joining) return "opening";
-    return local_path_ == LocalPath::apart ? "not tried"
-           : local_path_failure_.status    ? "none"
-                                           : "asked for";
-}
-
-std::string_view LaneSet::why_not_local() const {
-    if (has_local_path() || local_path_ == LocalPath::joining) return "";
-    if (local_path_ == LocalPath::apart) return "nothing has been moved yet";
-    if (local_path_failure_.status) return local_path_failure_.message;
-    return "the peer, which dialed, was asked to open it";
 }
 
 // It never came to carry anything. What wanted to move goes by other lanes.
 void LaneSet::local_path_failed(const Failure &why) {
-    local_path_failure_ = why;
-    local_path_ = LocalPath::tried;
+    local.on_failed(why);
     if (connection_.closing()) return;
     connection_.attached.open_asked();
     if (wanted_ && connection_.usable() && connection_.side == Side::ours)
@@ -286,10 +255,13 @@ void LaneSet::local_path_failed(const Failure &why) {
 
 // ---- their end
 
+// The first lane ends behind the attached one, which may have last words to be said by it.
 void LaneSet::close(const Failure &why) {
     disarm();
     for (auto &lane : lanes_)
-        if (lane->channel && !lane->is_closed())
+        if (lane->number == 0 && control_->number == kAttachedLane && !control_->is_closed())
+            continue;
+        else if (lane->channel && !lane->is_closed())
             lane->channel->close(why);
         else
             lane->state = Lane::State::down;
@@ -338,7 +310,7 @@ bool LaneSet::survives(Lane &lane, const Failure &why) {
     lane.state = was_ready ? Lane::State::fallen : Lane::State::down;
     lane.why = why;
     if (lane.number != 0 && !was_ready) return not_opened(lane, why), true;
-    const bool alone = &lane != control_ && connection_.handshake.agreed(kLanesEndAlone);
+    const bool alone = ends_alone(lane);
     const bool waits = alone ? why.status != XFER_EPROTO : why.status == XFER_EPEERLOST;
     if (!connection_.live() || !waits || hears_control_on(lane) || !is_heard()) return false;
     const uint64_t patience = alone ? connection_.keepalive.settles_after() : kLastWordsNs;
@@ -349,6 +321,12 @@ bool LaneSet::survives(Lane &lane, const Failure &why) {
     if (lane.peer_closed) settle(lane);
     connection_.pump_soon();
     return true;
+}
+
+// Signals of the attached lane go by the first one.
+bool LaneSet::ends_alone(const Lane &lane) const {
+    const bool has_signals = lane.number == 0 && control_->number == kAttachedLane;
+    return &lane != control_ && !has_signals && connection_.handshake.agreed(kLanesEndAlone);
 }
 
 void LaneSet::say_closed(uint64_t number) {
@@ -384,8 +362,9 @@ void LaneSet::not_settled() {
 // is looked at, and it is answered at once.
 void LaneSet::on_lane_closed(const Frame &frame) {
     Lane *lane = find(frame.seq);
-    const bool carries_frames = lane && (lane == control_ || hears_control_on(*lane));
-    if (!connection_.handshake.agreed(kLanesEndAlone) || carries_frames)
+    const bool stays =
+        lane && (!ends_alone(*lane) || lane->number == kAttachedLane || hears_control_on(*lane));
+    if (!connection_.handshake.agreed(kLanesEndAlone) || stays)
         return connection_.close({XFER_EPROTO, 0, 0, "the peer closes the control channel alone"});
     if (lane && lane->state == Lane::State::fallen) return settle(*lane);
     if (lane && lane->state == Lane::State::ready) lane->peer_closed = true;
@@ -414,6 +393,8 @@ void LaneSet::settle(Lane &lane) {
 }
 
 void LaneSet::not_opened(Lane &lane, const Failure &why) {
+    if (next_control_ == &lane) next_control_ = nullptr;
+    if (lane.number == kAttachedLane) return connection_.attached_lane.on_lane_closed(why);
     if (!std::exchange(lane.reported, true))
         connection_.shard.log().warn("peer {}: lane {} to {} failed: {}",
                                      short_name(connection_.handshake.peer().id), lane.number,
@@ -434,8 +415,7 @@ void LaneSet::open_again_later(const Lane &lane) {
 
 void LaneSet::on_timer(Timer &timer) {
     if (&timer == &settled_limit_) return not_settled();
-    const bool local = local_path_ == LocalPath::joining || local_path_ == LocalPath::switched;
-    if (connection_.closing() || local) return;
+    if (connection_.closing() || local.is_begun()) return;
     if (connection_.usable()) return connection_.in_turn([this] { open_data_lanes(1); });
     // We have offered to end it, and it may go on.
     connection_.shard.loop.arm(reopen_, connection_.shard.now() + pause_);

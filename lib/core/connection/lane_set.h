@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lanes of a connection: its first one, data lanes, which join it, and the local lane, through
-// memory that both ends share, which takes the control channel over. Both kinds are opened when
-// there is something to move; the local lane alone carries all of it, so that data lanes are opened
-// only where there is none.
+// The lanes of a connection: its first one, data lanes, which join it, and one that takes the
+// control channel over: the local lane, through memory that both ends share, or the attached lane,
+// by adapters (core/connection/attached_lane.h). They are opened when there is something to move;
+// the local lane alone carries all of it, so that the others are opened only where there is none.
 //
 // Frames have an order, and two channels have none between them. So each end sends `control_switch`
 // as its last word on the old channel and goes on by the new one, and hears the new one once it has
@@ -21,6 +21,7 @@
 
 #include "core/base/limits.h"
 #include "core/connection/lane.h"
+#include "core/connection/local_path.h"
 #include "core/connection/path_selector.h"
 #include "loop/loop.h"
 #include "wire/hello.h"
@@ -38,6 +39,11 @@ public:
     Lane &control() const { return *control_; }  // where frames are sent
     const std::vector<std::unique_ptr<Lane>> &all() const { return lanes_; }
     bool hears_control_on(const Lane &lane) const;
+    bool moves_control() const;   // it moves to another lane, or has moved there
+    uint64_t last_heard() const;  // from the peer, where frames or signals come
+    static bool is_local(const Lane &lane) { return lane.channel->scope() <= Scope::host; }
+
+    LocalPath local;
 
     // ---- which one carries what
     Choice choose_lane(uint64_t bytes) const;  // what of so many bytes would take
@@ -46,24 +52,19 @@ public:
     bool flush();  // false: there was nothing
 
     // ---- opening them
-    void open_local_path();  // if the peer may be a neighbour; there is something to move
+    Lane &add(uint32_t number);  // or the one that has ended
+    Failure dial_local(Transport &transport, const Uri &address);
+    void ask_for_lanes(uint8_t which);  // of the initiator
     void asked(const Frame &frame);
     // A lane of the peer's takes the channel of a half-open connection; else why not.
     std::string_view join(Connection &half_open, const Hello &message, ConstBytes raw);
     void joined(Lane &lane);                   // a lane of ours is let in
+    void await_switch_to(Lane &lane);          // one of the peer's is to take its frames
     void on_control_switch(const Lane &from);  // the peer's last word on the first lane
     bool busy() const {                        // operations are under way
         return std::any_of(lanes_.begin(), lanes_.end(),
                            [](const auto &lane) { return lane->rail.ops || lane->one_sided.ops; });
     }
-    // It was looked for, and there is none.
-    bool has_no_local_path() const {
-        return local_path_ == LocalPath::tried && local_path_failure_.status;
-    }
-    bool has_local_path() const { return control_->channel && is_local(*control_); }
-    // Of the local path: "open", "opening", or why there is none.
-    std::string_view local_path() const;
-    std::string_view why_not_local() const;
 
     // ---- their end
     // True: the connection goes on without it, for now at least.
@@ -79,20 +80,19 @@ public:
     void disarm();
 
 private:
-    static bool is_local(const Lane &lane) { return lane.channel->scope() <= Scope::host; }
+    static bool takes_control(const Lane &lane) {
+        return lane.number == kLocalLane || lane.number == kAttachedLane;
+    }
     bool is_heard() const;  // control frames may still come
     PathView view(Lane &lane) const;
     Lane *find(uint64_t number) const;
-    Lane &add(uint32_t number);  // or the one that has ended
-    Transport *shared_memory(const std::vector<std::string> &listens, Uri &address) const;
-    void look_for_neighbour();
-    void ask_for_lanes(uint8_t which);
     void open_data_lanes(uint32_t at_most = kMaxLanes);
     std::string_view why_not(const Connection &half_open, const Hello &message,
                              ConstBytes raw) const;  // empty: it may join
     void switch_control_to(Lane &lane);
     void local_path_failed(const Failure &why);
     void not_opened(Lane &lane, const Failure &why);
+    bool ends_alone(const Lane &lane) const;
     void say_closed(uint64_t number);
     void settle(Lane &lane);
     void arm_settled_limit();
@@ -103,18 +103,10 @@ private:
     Connection &connection_;
     std::vector<std::unique_ptr<Lane>> lanes_;
     Lane *control_;
+    Lane *next_control_ = nullptr;   // that frames go by next, or now
     bool control_switched_ = false;  // the peer's
     bool wanted_ = false;            // data lanes
-    // How far the local path is: nobody has asked for it; it failed, or there is none; on its way;
-    // ours to speak on.
-    enum class LocalPath : uint8_t {
-        apart,
-        tried,
-        joining,
-        switched
-    } local_path_ = LocalPath::apart;
-    Failure local_path_failure_;
-    Timer settled_limit_{*this};  // the first of those of the lanes
+    Timer settled_limit_{*this};     // the first of those of the lanes
     Timer reopen_{*this};
     uint64_t pause_ = 0;  // before that
     uint32_t tried_ = 0;  // the last data lane that was dialed alone

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/connection/one_sided_rail.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "core/base/shard_core.h"
 #include "core/connection/connection.h"
 #include "util/memory.h"
+#include "wire/limits.h"
 
 namespace xfer {
 
@@ -17,6 +21,7 @@ void OneSidedRail::on_down(const Failure &why) {
     one_sided_ = nullptr;
     imports_.clear();
     exported_.clear();
+    asked_.clear();
     while (!withdrawn_.empty())
         on_withdrawn({*withdrawn_.begin()});
     Rail::on_down(why);
@@ -107,7 +112,7 @@ void OneSidedRail::request_export(const Access &access) {
 void OneSidedRail::on_export(const Frame &frame, ConstBytes body) {
     switch (frame.type) {
     case FrameType::request_export:
-        return answer(frame, load<uint64_t>(body.data()));
+        return answer({frame.region, frame.generation, load<uint64_t>(body.data())});
     case FrameType::exported:
         return import(frame, body);
     case FrameType::withdrawn:
@@ -118,24 +123,54 @@ void OneSidedRail::on_export(const Frame &frame, ConstBytes body) {
 }
 
 // Where memory lacks it goes on by requests.
-void OneSidedRail::answer(const Frame &asked, uint64_t key) {
-    Frame frame = about(FrameType::exported, RegionId{asked.region});
-    frame.status = XFER_ENOMEM;
+void OneSidedRail::answer(const Access &asked) {
+    Status status = XFER_ENOMEM;
     ExportKey made;
-    [[maybe_unused]] const bool tried = catch_bad_alloc([&] {
-        frame.status = export_region({asked.region, asked.generation, key}, made);
+    [[maybe_unused]] const bool tried =
+        catch_bad_alloc([&] { status = export_region(asked, made); });
+    const bool is_message = asked.target().message().has_value();
+    if (status == XFER_EAGAIN && is_message) {
+        if (answer_later(asked)) return;
+        status = XFER_ENOMEM;
+    }
+    say(asked, status, status == XFER_OK ? made : ExportKey());
+}
+
+// Who asks for a message waits, and asks once: more questions of it have the same answer.
+bool OneSidedRail::answer_later(const Access &asked) {
+    const bool waits = std::any_of(asked_.begin(), asked_.end(), [&](const Access &other) {
+        return other.target() == asked.target();
     });
-    if (frame.status != XFER_OK) made = {};
-    frame.length = static_cast<uint32_t>(made.size());
-    lane.connection.send(frame, {made.begin(), made.size()});
+    if (!waits && asked_.size() >= kMaxExportsAsked) return false;
+    return waits || catch_bad_alloc([&] { asked_.push_back(asked); });
+}
+
+void OneSidedRail::on_exportable() {
+    for (const Access &asked : std::exchange(asked_, {}))
+        if (one_sided_) answer(asked);
+}
+
+void OneSidedRail::say(const Access &asked, Status status, const ExportKey &key) {
+    Frame frame = about(FrameType::exported, RegionId{asked.region});
+    frame.status = status;
+    frame.length = static_cast<uint32_t>(key.size());
+    lane.connection.send(frame, {key.begin(), key.size()});
+}
+
+bool OneSidedRail::is_attached() const {
+    return number_ >= kFirstAttached && number_ < kFirstAttached + kMaxAttached;
 }
 
 // The allocation is noted, too: its end is told although no region of its number may be exported.
+// A message that neighbours pull goes by their rings.
 Status OneSidedRail::export_region(const Access &access, ExportKey &made) {
+    const bool is_message = access.target().message().has_value();
+    if (is_message && !is_attached()) return XFER_EUNSUPPORTED;
     ExportedMemory memory;
     const Status status = lane.connection.sink.find_export(access, memory);
     if (status != XFER_OK) return status;
-    auto key = one_sided_->export_region({access.region}, memory);
+    auto key =
+        one_sided_->export_region(is_message ? memory.whole : RegionId{access.region}, memory);
     if (!key) return key.error().status;
     exported_.insert(access.region);
     if (memory.memory) exported_.insert(memory.memory.value);
@@ -151,7 +186,9 @@ void OneSidedRail::import(const Frame &frame, ConstBytes key) {
         if (frame.status == XFER_OK) made = one_sided_->import(key);
     });
     if (made) made->region = region;
-    imports_.answered(region, std::move(made), frame.status == XFER_EAGAIN);
+    const bool again = frame.status == XFER_EAGAIN && Target::from_wire(region.value).region();
+    imports_.answered(region, std::move(made), again);
+    lane.connection.pump_soon();  // a pull may have waited for it
 }
 
 void OneSidedRail::withdraw(RegionId region) {
@@ -165,7 +202,10 @@ void OneSidedRail::on_dropped(RegionId region) {
 }
 
 void OneSidedRail::on_withdrawn(RegionId region) {
-    if (withdrawn_.erase(region.value)) on_quiesced(region);
+    if (!withdrawn_.erase(region.value)) return;
+    const Target target = Target::from_wire(region.value);
+    if (const auto message = target.message()) return lane.connection.sink.on_withdrawn(*message);
+    on_quiesced(target);
 }
 
 // What has to be remembered of a region that was exported is, so that its end needs no memory.
@@ -179,6 +219,37 @@ bool OneSidedRail::retire(Target target, Status why) {
     if (waits) withdrawn_.insert(std::move(exported));
     lane.connection.send(about(FrameType::withdraw, *region));
     return quiet && !waits;
+}
+
+// ---- messages, which are pulled once
+
+bool OneSidedRail::awaits(const Access &message) {
+    if (!one_sided_ || takes_none()) return false;
+    if (imports_.word_on(message) == ImportTable::Word::unasked) request_export(message);
+    return imports_.word_on(message) == ImportTable::Word::awaited;
+}
+
+void OneSidedRail::forget_import(MessageId message) {
+    const RegionId region{Target(message).wire()};
+    if (auto import = imports_.forget(region)) one_sided_->drop(std::move(import));
+}
+
+void OneSidedRail::forget_export(MessageId message) {
+    const Target target = message;
+    std::erase_if(asked_, [&](const Access &asked) { return asked.target() == target; });
+    exported_.erase(target.wire());
+}
+
+// What was asked and not answered gets its answer.
+bool OneSidedRail::withdraw_export(MessageId message) {
+    const Target target = message;
+    const auto is_it = [&](const Access &asked) { return asked.target() == target; };
+    if (std::erase_if(asked_, is_it)) say({target.wire()}, XFER_ESTALE, {});
+    auto exported = exported_.extract(target.wire());
+    if (!exported) return false;
+    withdrawn_.insert(std::move(exported));
+    lane.connection.send(about(FrameType::withdraw, RegionId{target.wire()}));
+    return true;
 }
 
 }  // namespace xfer

@@ -1,63 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/connection/path_attachment.h"
 
-#include <algorithm>
 #include <utility>
 
-#include "core/base/engine_core.h"
 #include "core/base/limits.h"
 #include "core/base/shard_core.h"
 #include "core/connection/connection.h"
-#include "util/memory.h"
-#include "wire/short_name.h"
 
 namespace xfer {
 
-namespace {
-
-bool has_fabric(const ShardCore &shard) {
-    return std::any_of(shard.fabrics.begin(), shard.fabrics.end(),
-                       [](const auto &fabric) { return fabric->is_there(); });
-}
-
-}  // namespace
-
-// Without a fabric there is never a use in trying, and open() is asked at each pump.
 PathAttachment::PathAttachment(Connection &connection, uint32_t number)
-    : rail(connection.lanes.first(), connection.lanes.first().rail, number),
-      connection_(connection),
-      number_(number),
-      rests_(!has_fabric(connection.shard)) {}
-
-PathAttachment::~PathAttachment() {
-    disarm();
-}
-
-void PathAttachment::disarm() {
-    connection_.shard.loop.disarm(reopen_);
-    connection_.shard.loop.disarm(settled_limit_);
-}
-
-// ---- attempts
-
-// A fabric of ours that the peer has, too.
-Fabric *PathAttachment::shared_fabric() const {
-    if (!connection_.handshake.agreed(kAttachedPaths)) return nullptr;
-    const auto &theirs = connection_.handshake.peer_terms().transports;
-    for (const auto &fabric : connection_.shard.fabrics)
-        if (fabric->is_there() &&
-            std::find(theirs.begin(), theirs.end(), fabric->name()) != theirs.end())
-            return fabric.get();
-    return nullptr;
-}
+    : Attachment(connection, number, "path"),
+      rail(connection.lanes.first(), connection.lanes.first().rail, number) {}
 
 // Only the initiator begins. Where neighbours may come to share memory, that is known first.
 void PathAttachment::begin_or_ask() {
-    if (!connection_.usable() || !connection_.lanes.has_no_local_path()) return;
+    if (!connection_.usable() || !connection_.lanes.local.is_absent()) return;
     fabric_ = shared_fabric();
     rests_ = !fabric_ || connection_.side == Side::theirs;
     if (!fabric_) return;
-    if (connection_.side == Side::ours) return begin();
+    if (connection_.side == Side::ours) {
+        if (begin()) asked_ = false;  // the peer hears of its end, and asks anew
+        return;
+    }
     Frame ask;
     ask.type = FrameType::lanes;
     ask.flags = kAttachedPathFlag;
@@ -67,37 +32,20 @@ void PathAttachment::begin_or_ask() {
 
 void PathAttachment::on_asked() {
     asked_ = true;
-    connection_.lanes.open_local_path();
+    connection_.lanes.local.open();
     open();
 }
 
-void PathAttachment::begin() {
-    ++attempt_;
-    why_ = start(*fabric_, true, {});
-    if (why_.status != XFER_OK) return open_again_later();
-    asked_ = false;  // the peer hears of its end, and asks anew
-}
-
-// What lacks memory for it ends the attempt, not the connection.
-Failure PathAttachment::start(Fabric &fabric, bool first, ConstBytes offer) {
-    Result<std::unique_ptr<AttachedPath>> made = no_memory();
-    [[maybe_unused]] const bool tried = catch_bad_alloc([&] {
-        const auto beside = connection_.attached.beside(*this, fabric);
-        made = fabric.open({first, offer, beside, failures_}, *this);
-    });
-    ++failures_;
+Failure PathAttachment::make(Fabric &fabric, bool first, ConstBytes offer) {
+    const auto beside = connection_.attached.beside(*this, fabric);
+    auto made = fabric.open({first, offer, beside, failures_}, *this);
     if (!made) return made.error();
-    fabric_ = &fabric;
     path_ = std::move(*made);
-    peer_closed_ = false;
-    ready_since_ = 0;
-    state_ = State::opening;
     return {};
 }
 
-std::string_view PathAttachment::state() const {
-    constexpr std::string_view kNames[] = {"none", "opening", "open", "ending"};
-    return kNames[static_cast<size_t>(state_)];
+void PathAttachment::say(const Frame &frame, ConstBytes body) {
+    connection_.send(frame, body);
 }
 
 std::string_view PathAttachment::why_not() const {
@@ -105,140 +53,24 @@ std::string_view PathAttachment::why_not() const {
     if (why_.status != XFER_OK) return why_.message;
     if (!has_fabric(connection_.shard)) return "this engine has no fabric";
     if (!shared_fabric()) return "the peer has no fabric that this engine has";
-    if (connection_.lanes.has_local_path()) return "the two are neighbours";
+    if (connection_.lanes.local.is_open()) return "the two are neighbours";
     if (connection_.side == Side::theirs && rests_)
         return "the peer, which dialed, was asked to open it";
     return "nothing has been moved yet";
 }
 
-// ---- signals
-
-void PathAttachment::send_signal(ConstBytes message) {
-    if (is_closed()) return;
-    Frame frame;
-    frame.type = FrameType::path_signal;
-    frame.seq = attempt_;
-    frame.region = number_;
-    frame.generation = fabric_->number();
-    frame.length = static_cast<uint32_t>(message.size());
-    connection_.send(frame, message);
-}
-
-// What comes of an attempt that has ended here was sent before the peer heard of that.
-void PathAttachment::on_signal(const Frame &frame, ConstBytes body) {
-    const bool ours = connection_.side == Side::ours;
-    if (!connection_.handshake.agreed(kAttachedPaths) || (ours && frame.seq > attempt_))
-        return connection_.close({XFER_EPROTO, 0, 0, "a signal of a path that nobody has begun"});
-    if (frame.seq > attempt_) {
-        if (state_ != State::none)
-            return connection_.close(
-                {XFER_EPROTO, 0, 0, "a path is begun again before its end was told"});
-        accept(frame, body);
-    }
-    if (frame.seq < attempt_) return;
-    if (frame.status != XFER_OK) return on_peer_closed(frame);
-    if (!is_closed()) connection_.in_turn([&] { path_->on_signal(body); });
-}
-
-// Another attempt of the initiator's; it may end with its first word.
-void PathAttachment::accept(const Frame &frame, ConstBytes offer) {
-    attempt_ = frame.seq;
-    why_ = {XFER_EUNSUPPORTED, 0, 0, "no fabric of ours has that number"};
-    const auto &fabrics = connection_.shard.fabrics;
-    const auto at = std::find_if(fabrics.begin(), fabrics.end(), [&](const auto &fabric) {
-        return fabric->number() == frame.generation;
-    });
-    if (!connection_.usable())
-        why_ = {XFER_EAGAIN, 0, 0, "the connection is about to end"};
-    else if (frame.status == XFER_OK && at != fabrics.end())
-        why_ = start(**at, false, offer);
-    if (!is_closed()) return;
-    if (why_.status != XFER_EUNSUPPORTED) rests_ = false;  // it may be asked for again
-    say_closed();
-}
-
+// The adapters meet: a channel by them will, too.
 void PathAttachment::on_ready() {
     state_ = State::ready;
     ready_since_ = connection_.shard.now();
     failures_ = 0;
     rail.window = kLaneWindow;
     rail.start(*path_, kLaneOps);
+    connection_.attached_lane.open();
     connection_.pump_soon();
 }
 
-// ---- its end
-
-void PathAttachment::close(const Failure &why) {
-    disarm();
-    rests_ = true;
-    if (!is_closed()) path_->close(why);
-}
-
-void PathAttachment::on_ended(const Failure &why) {
-    why_ = why;
-    state_ = State::fallen;
-    if (connection_.closing()) return connection_.finish();
-    say_closed();
-    if (peer_closed_) return settle();
-    if (ready_since_ == 0) return;  // nothing was posted: who says nothing costs only the path
-    connection_.shard.loop.arm(settled_limit_,
-                               connection_.shard.now() + connection_.keepalive.settles_after());
-}
-
-void PathAttachment::say_closed() {
-    Frame frame;
-    frame.type = FrameType::path_signal;
-    frame.seq = attempt_;
-    frame.region = number_;
-    frame.status = why_.status == XFER_OK ? XFER_EPEERLOST : why_.status;
-    connection_.send(frame);
-}
-
-void PathAttachment::on_peer_closed(const Frame &frame) {
-    if (state_ == State::fallen) return settle();
-    if (is_closed() || std::exchange(peer_closed_, true)) return;
-    path_->close({frame.status, XFER_ORIGIN_PEER, frame.status, "the peer's end has closed"});
-}
-
-// Nothing that was posted can land any more, here or there.
-void PathAttachment::settle() {
-    state_ = State::none;
-    connection_.shard.loop.disarm(settled_limit_);
-    const auto peer = short_name(connection_.handshake.peer().id);
-    constexpr const char *kLine = "peer {}: path {} by {} ended: {}";
-    const bool is_news = ready_since_ || pause_ == 0;  // not one failed attempt after the other
-    if (connection_.side == Side::ours && is_news)
-        connection_.shard.log().warn(kLine, peer, number_, fabric_->name(), why_.message);
-    else  // a peer could make as many of these lines as it likes
-        connection_.shard.log().debug(kLine, peer, number_, fabric_->name(), why_.message);
-    rail.settle();
-    open_again_later();
-    connection_.pump_soon();
-}
-
-// A peer that does not say that its end is closed is not trusted to have closed it. A loop that was
-// kept from its work has not read what came meanwhile.
-void PathAttachment::not_settled() {
-    const uint64_t now = connection_.shard.now();
-    if (now <= settled_limit_.due + kLastWordsNs / 4) return connection_.close(Failure(why_));
-    connection_.shard.loop.arm(settled_limit_, now + kLastWordsNs);
-}
-
-// One that lasted counts as a success: the next pause is the first one again. A peer that has no
-// such path has none later.
-void PathAttachment::open_again_later() {
-    rests_ = true;
-    if (why_.status == XFER_EUNSUPPORTED) return;
-    if (connection_.side == Side::theirs) return void(rests_ = false);
-    const bool lasted = ready_since_ && connection_.shard.now() >= ready_since_ + kLastingNs;
-    pause_ = lasted ? kBackoffFirstNs : std::clamp(2 * pause_, kBackoffFirstNs, kBackoffLastNs);
-    connection_.shard.loop.arm(reopen_, connection_.shard.now() + pause_);
-}
-
-void PathAttachment::on_timer(Timer &timer) {
-    if (&timer == &settled_limit_) return not_settled();
-    if (connection_.closing()) return;
-    rests_ = false;
+void PathAttachment::try_again() {
     if (asked_) open();
     connection_.pump_soon();  // what we have to move asks for it
 }

@@ -82,6 +82,8 @@ void Rail::finish(Op &op, Status status) {
 
 Status Rail::on_access(Dir dir, const Access &access, std::span<const WirePiece> pieces,
                        std::vector<iovec> &out) {
+    // A first lane is open until the attached one is over.
+    if (lane.connection.closing()) return XFER_ECLOSED;
     Status status = XFER_ENOMEM;
     ConnectionSink &sink = lane.connection.sink;
     if (!catch_bad_alloc([&] { status = sink.access(dir, access, pieces, out); })) out.clear();

@@ -35,6 +35,7 @@ std::string_view origin_name(uint32_t origin) {
 
 std::string lane_name(uint32_t number) {
     if (number == 0) return "first";
+    if (number == kAttachedLane) return "adapter";
     return number == kLocalLane ? "local" : "data " + std::to_string(number);
 }
 
@@ -111,6 +112,7 @@ std::string_view name_of(const Lane &lane, Moved moved) {
     if (moved == Moved::mapped) return "mapped";
     if (moved == Moved::kernel) return "kernel";
     if (moved == Moved::adapter) return "adapter";
+    if (lane.number == kAttachedLane) return "sends";
     const bool shared = lane.channel && lane.channel->scope() <= Scope::host;
     return !shared ? "socket" : lane.channel->remote() == "loopback" ? "process" : "rings";
 }
@@ -161,6 +163,14 @@ void write_attached(JsonWriter &out, const PathAttachment &path) {
     out.end_object();
 }
 
+void write_attached_lane(JsonWriter &out, const AttachedLane &lane) {
+    out.begin_object("attached_lane");
+    out.add("state", lane.state());
+    out.add("fabric", lane.fabric());
+    out.add("why_not", lane.why_not());
+    out.end_object();
+}
+
 // The lane that work of so many bytes would take.
 std::string lane_for(const Connection &connection, uint64_t bytes) {
     const std::optional<size_t> path = connection.lanes.choose_lane(bytes).path;
@@ -171,11 +181,12 @@ void write_connection(JsonWriter &out, const Connection &connection) {
     out.begin_object();
     out.add("initiator", connection.side == Side::ours ? "us" : "peer");
     out.add("live", connection.live());
-    out.add("control", connection.lanes.has_local_path() ? "local" : "first");
+    out.add("control", lane_name(connection.lanes.control().number));
     out.begin_object("local_path");
-    out.add("state", connection.lanes.local_path());
-    out.add("why_not", connection.lanes.why_not_local());
+    out.add("state", connection.lanes.local.state());
+    out.add("why_not", connection.lanes.local.why_not());
     out.end_object();
+    write_attached_lane(out, connection.attached_lane);
     out.begin_array("attached_paths");
     for (const auto &path : connection.attached.all())
         write_attached(out, *path);

@@ -217,6 +217,13 @@ void Shard::less_busy(Endpoint &ep) {
     if (--ep.busy == 0 && ep.closing) finish_close(ep);
 }
 
+void Shard::left_adapters(const Flow &flow) {
+    loop.defer(*this);  // it may have held a drain
+    if (flow.busy() || flow.leaves_adapters()) return;
+    for (Peer &peer : peers.all())
+        if (&peer.flow == &flow) return peers.review(peer);
+}
+
 void Shard::explain_timeout(Operation &operation) {
     if (operation.left_behind) return;
     const Peer &peer = *operation.ep->peer;

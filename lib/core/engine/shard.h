@@ -44,6 +44,7 @@ public:
     void operation_ended(Endpoint &ep) override;
     void explain_timeout(Operation &operation) override;
     void less_busy(Endpoint &ep) override;
+    void left_adapters(const Flow &flow) override;
     void arrived() override;
     uint64_t keep_alive() override;
     void on_end_receives(Endpoint &ep) override;

@@ -113,10 +113,11 @@ void CrossShard::answer(uint64_t connection, uint64_t number, const MessageAnswe
         live->message_receiver.completed(number, answer.status);
 }
 
-// The receive has its message, and the bytes are still with the sender.
+// The receive has its message, and the bytes are still with the sender, which says no to an offer
+// that is under way.
 void CrossShard::pull(Receive &receive) {
     Connection *live = shard_.connections.find(receive.connection);
-    if (!live || !live->usable()) return lose(receive);
+    if (!live || !is_open(live->state())) return lose(receive);
     Endpoint *ep = receive.named.get();
     if (!ep && !catch_bad_alloc([&] { ep = &live->sink.unnamed(); })) {
         live->message_receiver.completed(receive.number, XFER_ENOMEM);

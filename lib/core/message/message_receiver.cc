@@ -74,6 +74,7 @@ void MessageReceiver::completed(uint64_t number, Status status) {
     if (!payload) return;
     payload_ -= *payload;
     open_.erase(number);
+    connection_.attached.forget_import(MessageId{number});
     answer(FrameType::completed, number, 0, status);
 }
 

@@ -4,6 +4,7 @@
 #include "core/base/engine_core.h"
 #include "core/base/shard_core.h"
 #include "core/connection/connection.h"
+#include "core/region/shard_regions.h"
 #include "core/transfer/flow.h"
 #include "util/mapped.h"
 #include "util/memory.h"
@@ -92,6 +93,8 @@ void MessageSender::completed(Connection &connection, const Frame &frame) {
     const Open *const open = open_.find(frame.seq);
     if (!open) return broken(connection);
     Send *send = open->send;
+    // Else some of it may still be read, by what was canceled there.
+    if (frame.status == XFER_OK) connection.attached.forget_export(MessageId{frame.seq});
     payload_ -= open->payload;
     unanswered_ -= open->unanswered;
     open_.erase(frame.seq);
@@ -101,25 +104,36 @@ void MessageSender::completed(Connection &connection, const Frame &frame) {
 void MessageSender::finish(Connection &connection, Send &send, Status status) {
     if (status == XFER_OK) {
         send.status = XFER_OK;  // also if it was to be canceled: that came too late
+        send.reading = 0;
+        if (!send.leaving) send.ListNode<InLeaving>::unlink();
         send.moved.set(send.length);
     } else if (send.status == XFER_OK) {
         send.status = status;
         send.origin = XFER_ORIGIN_PEER;
     }
-    send.answered = true;
+    send.answered = send.fencing = true;  // nothing changes that
     if (still(connection, send)) flow_.complete(send);
 }
 
 // A peer could answer while what it pulls is still on its way out.
 bool MessageSender::still(Connection &connection, Send &send) {
     if (!send.pulled) return true;
-    if (!send.leaving) {
+    if (!send.leaving && !send.reading) {
         send.leaving = connection.retire(MessageId{send.number}, XFER_ESTALE);
-        if (!send.leaving) return true;
+        send.reading = connection.attached.withdraw(MessageId{send.number});
+        if (!send.leaving && !send.reading) return true;
         leaving_.push_back(send);
     }
-    connection.shard.loop.disarm(send.timer);
+    await_rest(send);
     return false;
+}
+
+// Lanes have a limit of their own. A peer whose adapter may still read is waited for a while: then
+// the key is void all the same, and who uses it loses its path.
+void MessageSender::await_rest(Send &send) {
+    if (send.leaving) return flow_.shard.loop.disarm(send.timer);
+    send.fencing = true;
+    send.await_fence();
 }
 
 void MessageSender::cancel(Connection &connection, Send &send) {
@@ -130,21 +144,53 @@ void MessageSender::cancel(Connection &connection, Send &send) {
     if (still(connection, send)) send.await_fence();
 }
 
+Send *MessageSender::find_leaving(const Connection &connection, MessageId number) {
+    for (Send &send : leaving_)
+        if (send.connection == connection.number && send.number == number.value) return &send;
+    return nullptr;
+}
+
 void MessageSender::quiet(const Connection &connection, MessageId number) {
-    for (Send &send : leaving_) {
-        if (send.connection != connection.number || send.number != number.value) continue;
-        if (--send.leaving) return;
-        send.ListNode<InLeaving>::unlink();
-        return send.answered ? flow_.complete(send) : send.await_fence();
-    }
+    Send *send = find_leaving(connection, number);
+    if (!send || --send->leaving) return;
+    if (send->reading) return await_rest(*send);
+    send->ListNode<InLeaving>::unlink();
+    return send->answered ? flow_.complete(*send) : send->await_fence();
+}
+
+void MessageSender::withdrawn(const Connection &connection, MessageId number) {
+    Send *send = find_leaving(connection, number);
+    if (!send || !send->reading || --send->reading || send->leaving) return;
+    send->ListNode<InLeaving>::unlink();
+    return send->answered ? flow_.complete(*send) : send->await_fence();
+}
+
+Send *MessageSender::asked_for(const Access &asked) {
+    const auto message = asked.target().message();
+    const Open *const open = message ? open_.find(message->value) : nullptr;
+    Send *send = open ? open->send : nullptr;
+    return !send || send->fencing || asked.generation || asked.key ? nullptr : send;
+}
+
+// Lent with the first question of an adapter's.
+Status MessageSender::find_export(const Access &asked, ExportedMemory &out) {
+    Send *send = asked_for(asked);
+    if (!send) return XFER_ESTALE;
+    if (send->length <= kSmall) return XFER_EUNSUPPORTED;
+    out.base = const_cast<uint8_t *>(send->data);
+    out.length = send->length;
+    out.access = XFER_READ;
+    out.lent = true;
+    if (!send->is_lent() && !flow_.shard.regions.lend(*send, out)) return XFER_ENOMEM;
+    out.whole = send->memory;
+    send->pulled = true;
+    return XFER_OK;
 }
 
 Status MessageSender::access(Dir dir, const Access &asked, std::span<const WirePiece> pieces,
                              std::vector<iovec> &out) {
-    const auto message = asked.target().message();
-    const Open *const open = message ? open_.find(message->value) : nullptr;
-    Send *send = open ? open->send : nullptr;
-    if (!send || send->fencing || asked.generation || asked.key) return XFER_ESTALE;
+    Send *send = asked_for(asked);
+    if (!send) return XFER_ESTALE;
     if (dir != Dir::get) return XFER_EACCESS;
     for (const WirePiece &piece : pieces)
         if (piece.offset > send->length || piece.length > send->length - piece.offset)

@@ -30,10 +30,13 @@ public:
     // The peer pulls one.
     Status access(Dir dir, const Access &asked, std::span<const WirePiece> pieces,
                   std::vector<iovec> &out);
+    Status find_export(const Access &asked, ExportedMemory &out);  // the same, by an adapter
     void cancel(Connection &connection, Send &send);
-    bool still(Connection &connection, Send &send);              // else quiet() is to come
+    // Nothing of it is on its way out, or read. False: quiet() or withdrawn() follows.
+    bool still(Connection &connection, Send &send);
     void quiet(const Connection &connection, MessageId number);  // its bytes have left, by one lane
-    void forget(Send &send);                                     // it has ended
+    void withdrawn(const Connection &connection, MessageId number);  // the same, by one path
+    void forget(Send &send);                                         // it has ended
     void reset() override;
 
 private:
@@ -42,11 +45,14 @@ private:
         uint32_t payload = 0;     // bytes that went along
         uint32_t unanswered = 0;  // bytes that the peer may not have looked at yet
     };
+    Send *asked_for(const Access &asked);  // null: it has ended
     bool room(const Send &send) const;
     bool is_eager(const Send &send) const;
     void make_room(const Send &send);  // all that begin() takes
     void begin(Connection &connection, Send &send);
     void finish(Connection &connection, Send &send, Status status);
+    Send *find_leaving(const Connection &connection, MessageId number);
+    void await_rest(Send &send);
 
     Flow &flow_;
     List<Send, InQueue> queue_;

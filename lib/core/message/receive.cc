@@ -81,7 +81,7 @@ void Receive::connection_lost(Connection &lost) {
 
 void Receive::ended() {
     Connection *live = flow->connection();
-    if (live && live->number == connection && live->usable())
+    if (live && live->number == connection && is_open(live->state()))
         live->message_receiver.completed(number, status);
     Transfer::ended();
     event.bytes = length;

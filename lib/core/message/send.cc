@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/message/send.h"
 
+#include "core/base/shard_core.h"
 #include "core/connection/connection.h"
 #include "core/message/message_sender.h"
+#include "core/region/shard_regions.h"
+#include "core/transfer/flow.h"
 
 namespace xfer {
 
 void Send::reset() {
     Operation::reset();
     number = connection = 0;
-    leaving = 0;
+    leaving = reading = 0;
     pulled = answered = false;
 }
 
@@ -28,10 +31,27 @@ void Send::withdraw() {
 // still be on its way out.
 void Send::connection_lost(Connection &lost) {
     if (connection != lost.number) return;
-    lose(lost.why);
+    if (!answered) lose(lost.why);
     maybe_applied = !answered;
     fencing = answered = true;  // no other word is waited for
     if (flow->messages.still(lost, *this)) flow->complete(*this);
+}
+
+bool Send::leave_adapters() {
+    if (!is_lent() || flow->shard.regions.take_back(*this)) return true;
+    flow->messages.forget(*this);
+    return false;
+}
+
+void Send::on_left() {
+    flow->left_adapters(*this);
+}
+
+// Nothing is seen of what an adapter reads.
+void Send::look_for_progress() {
+    const Connection *live = flow->connection();
+    const bool is_here = is_lent() && live && live->number == connection;
+    if (is_here && live->attached.exports(MessageId{number})) progress = flow->now();
 }
 
 void Send::ended() {

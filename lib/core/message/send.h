@@ -4,13 +4,14 @@
 
 #include <vector>
 
+#include "core/region/lent_memory.h"
 #include "core/transfer/operation.h"
 
 namespace xfer {
 
 struct InLeaving;  // a list tag
 
-class Send : public Operation, public ListNode<InLeaving> {
+class Send : public Operation, public ListNode<InLeaving>, public LentMemory {
 public:
     // Set before the submit.
     const uint8_t *data = nullptr;
@@ -23,6 +24,7 @@ public:
     uint64_t connection = 0;  // whose number that is
     bool pulled = false;      // the peer has asked for its bytes
     uint32_t leaving = 0;     // lanes by which they are on their way out: its end waits for them
+    uint32_t reading = 0;     // paths by which the peer may still read: it waits for a while
     bool answered = false;    // it has ended but for that
 
     void reset() override;
@@ -31,7 +33,10 @@ public:
     bool stays() override { return begun(); }
     void withdraw() override;
     void connection_lost(Connection &lost) override;
-    void fence_expired() override { maybe_applied = true; }
+    void fence_expired() override { maybe_applied |= !answered; }
+    bool leave_adapters() override;
+    void on_left() override;
+    void look_for_progress() override;
     bool patient() const override { return deadline != kNever; }
     void ended() override;
 

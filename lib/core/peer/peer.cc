@@ -142,11 +142,16 @@ Session *Peer::find(uint64_t number) {
 void Peer::hear(const Input &input) {
     auto [state, outputs] = step(std::move(state_), input);
     state_ = std::move(state);
+    uint64_t told = 0;
     for (const Output &output : outputs) {
         Session *connection = find(output.number);
-        if (!connection || connection->closing()) continue;
-        connection->in_turn([&] { perform(*connection, output); });
+        if (!connection) continue;
+        if (!connection->closing())
+            connection->in_turn([&] { perform(*connection, output); });
+        else if (output.kind == Output::supersede)
+            told = output.number;  // why it ends is known: nobody waits for its lanes
     }
+    if (told) hear({Input::answered, told, 0, 0, {}});
 }
 
 void Peer::perform(Session &connection, const Output &output) {
@@ -161,6 +166,8 @@ void Peer::perform(Session &connection, const Output &output) {
         return go_live(connection);
     case Output::probe:
         return connection.apply({.kind = ConnectionInput::probe, .now = shard.now()});
+    case Output::supersede:
+        return connection.apply({.kind = ConnectionInput::supersede, .now = shard.now()});
     case Output::close:
         if (connection.side == Side::theirs && !connection.live())
             return connection.refuse(output.why);
@@ -371,7 +378,7 @@ bool Peer::unused() {
 }
 
 bool Peer::busy() {
-    return !connections_.empty() || wanted();
+    return !connections_.empty() || wanted() || flow.leaves_adapters();
 }
 
 uint64_t Peer::keep_alive(uint64_t now) {

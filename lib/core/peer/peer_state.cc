@@ -6,6 +6,19 @@
 namespace xfer {
 namespace {
 
+// Of ours: the peer may have counted it.
+bool is_proved(const Attempt &contact) {
+    return contact.phase == Phase::ready || contact.phase == Phase::proving ||
+           contact.phase == Phase::welcomed;
+}
+
+// Whether a statement says that its side no longer has this attempt.
+bool is_over(const Attempt &contact, const Statement &statement) {
+    if (contact.side == Side::theirs) return contact.sequence <= statement.abandoned;
+    return is_proved(contact) && contact.sequence <= statement.seen &&
+           contact.sequence != statement.held;
+}
+
 // Until a probe or the end of another decides.
 bool waits(const Attempt &contact) {
     return contact.phase == Phase::parked || contact.phase == Phase::held;
@@ -34,6 +47,11 @@ private:
     void drop(uint64_t number) {
         state_.attempts.erase_if([&](const Attempt &contact) { return contact.number == number; });
     }
+    void note_end(const Attempt &contact) {
+        if (contact.side == Side::theirs && contact.phase == Phase::ready &&
+            contact.incarnation == state_.seen_incarnation)
+            state_.ended = std::max(state_.ended, contact.sequence);
+    }
     void close(uint64_t number, Status why) {
         out(Output::close, number, why);
         drop(number);
@@ -52,11 +70,12 @@ private:
     void proof(const Input &input);
     void ready(Attempt &contact, const Input &input);
     void lost(const Input &input);
+    void give_up_older(const Attempt &ended);
     void answered(const Attempt &contact);
     void believe(const Attempt &from, const Statement &statement);
     bool loses_tie_break(const Attempt &theirs) const;
     void admit(Attempt &contact);
-    void probe_for_others(uint64_t number, uint64_t incarnation);
+    void settle(uint64_t number, uint64_t incarnation);
     void promote();
 
     PeerState &state_;
@@ -90,16 +109,14 @@ void Step::dial(const Input &input) {
 }
 
 // Rule 1. `from` is proven, so what it says of the others counts; of another incarnation's it knows
-// nothing.
+// nothing. How a ready one ended, that itself may still tell.
 void Step::believe(const Attempt &from, const Statement &statement) {
     const uint64_t incarnation = from.incarnation, self = from.number;
     if (incarnation == state_.seen_incarnation)
         state_.given_up = std::max(state_.given_up, statement.abandoned);
     close_all(XFER_EPEERLOST, [&](const Attempt &other) {
-        if (other.number == self || other.incarnation != incarnation) return false;
-        if (other.side == Side::theirs) return other.sequence <= statement.abandoned;
-        bool settled = other.phase == Phase::ready || other.phase == Phase::proving;
-        return settled && other.sequence <= statement.seen && other.sequence != statement.held;
+        return other.number != self && other.incarnation == incarnation &&
+               other.phase != Phase::ready && is_over(other, statement);
     });
 }
 
@@ -119,24 +136,30 @@ void Step::reply(Attempt &contact, const Input &input) {
     out(Output::send_proof, contact.number);
 }
 
+// What is said here, as in ready(), may overtake a goodbye, and a connection that ended in peace is
+// not to be told as lost. So a newcomer that supersedes the ready one waits for the end of that, by
+// the goodbye in most cases. And whose initiator has not heard yet how its last connection ended is
+// refused: our ready would overtake that goodbye.
 void Step::proof(const Input &input) {
     const uint64_t number = input.number;
     if (find(number)) return;
     if (state_.attempts.size() >= kMaxAttempts) return out(Output::close, number, XFER_EOVERLOAD);
     if (state_.seen_incarnation != input.incarnation) {
         state_.seen_incarnation = input.incarnation;
-        state_.seen = state_.given_up = 0;
+        state_.seen = state_.given_up = state_.ended = 0;
     }
     if (input.sequence <= state_.given_up) return out(Output::close, number, XFER_EPEERLOST);
     state_.seen = std::max(state_.seen, input.sequence);
     const Attempt proven{number, Side::theirs, Phase::parked, input.sequence, input.incarnation};
     believe(proven, input.statement);
-    const Attempt *live = in_phase(Phase::ready);
-    if (live && live->incarnation == proven.incarnation)
-        return out(Output::close, number, kDuplicate);
+    if (input.statement.abandoned < state_.ended) return out(Output::close, number, kDuplicate);
+    Attempt *live = in_phase(Phase::ready);
+    const bool same = live && live->incarnation == proven.incarnation;
+    if (same && !is_over(*live, input.statement)) return out(Output::close, number, kDuplicate);
     state_.attempts.push_back(proven);
-    if (live) return out(Output::probe, live->number);
-    promote();
+    if (!live) return promote();
+    live->over |= same;
+    out(live->over ? Output::supersede : Output::probe, live->number);
 }
 
 // Ours that did not prove themselves yet are given up: the peer has not counted them. One that did
@@ -149,36 +172,52 @@ void Step::admit(Attempt &contact) {
                other.phase == Phase::held;
     });
     out(Output::send_ready, number);
-    out(Output::live, number);
-    probe_for_others(number, incarnation);
+    settle(number, incarnation);
 }
 
-// Other incarnations that wait have asked for a probe of whoever is ready.
-void Step::probe_for_others(uint64_t number, uint64_t incarnation) {
-    if (std::any_of(state_.attempts.begin(), state_.attempts.end(), [&](const Attempt &other) {
-            return waits(other) && other.incarnation != incarnation;
-        }))
+// This one lives. Others of its incarnation that wait end, since their initiator gives them up;
+// those of another incarnation have asked for a probe of whoever is ready.
+void Step::settle(uint64_t number, uint64_t incarnation) {
+    out(Output::live, number);
+    close_all(kDuplicate, [&](const Attempt &other) {
+        return waits(other) && other.incarnation == incarnation;
+    });
+    if (std::any_of(state_.attempts.begin(), state_.attempts.end(), waits))
         out(Output::probe, number);
 }
 
 void Step::ready(Attempt &welcomed, const Input &input) {
     if (welcomed.phase != Phase::proving) return;
-    const uint64_t number = welcomed.number;
+    const uint64_t number = welcomed.number, incarnation = welcomed.incarnation;
     believe(Attempt(welcomed), input.statement);
-    Attempt &contact = *find(number);
-    if (in_phase(Phase::ready)) return close(number, kDuplicate);
-    contact.phase = Phase::ready;
-    const uint64_t incarnation = contact.incarnation;
-    out(Output::live, number);
-    close_all(kDuplicate, [&](const Attempt &other) {
-        return waits(other) && other.incarnation == incarnation;
-    });
-    probe_for_others(number, incarnation);
+    if (Attempt *live = in_phase(Phase::ready)) {
+        if (live->incarnation != incarnation || !is_over(*live, input.statement))
+            return close(number, kDuplicate);
+        live->over = true;
+        find(number)->phase = Phase::welcomed;
+        return out(Output::supersede, live->number);
+    }
+    find(number)->phase = Phase::ready;
+    settle(number, incarnation);
 }
 
 void Step::lost(const Input &input) {
-    drop(input.number);
+    if (const Attempt *contact = find(input.number)) {
+        const Attempt ended = *contact;
+        note_end(ended);
+        drop(ended.number);
+        if (ended.side == Side::ours && is_proved(ended)) give_up_older(ended);
+    }
     promote();
+}
+
+// The peer may have had that one ready, and refuses the next until it is told of the end, which is
+// told when none that was dialed before is left: one that never comes up would be in the way.
+void Step::give_up_older(const Attempt &ended) {
+    close_all(kDuplicate, [&](const Attempt &other) {
+        const bool young = other.phase == Phase::dialing || other.phase == Phase::hello_sent;
+        return young && other.sequence < ended.sequence;
+    });
 }
 
 // Rule 3; and one of another incarnation may be heard only when ours to this one has ended.
@@ -189,9 +228,13 @@ bool Step::loses_tie_break(const Attempt &theirs) const {
     });
 }
 
-// If nothing is ready, whom nobody beats any more takes its turn.
+// If nothing is ready, whom the peer has taken, or whom nobody beats any more, takes its turn.
 void Step::promote() {
     if (in_phase(Phase::ready)) return;
+    if (Attempt *welcomed = in_phase(Phase::welcomed)) {
+        welcomed->phase = Phase::ready;
+        return settle(welcomed->number, welcomed->incarnation);
+    }
     for (Attempt &contact : state_.attempts)
         if (contact.phase == Phase::parked && !loses_tie_break(contact)) return admit(contact);
     Attempt *held = in_phase(Phase::held);
@@ -202,10 +245,9 @@ void Step::promote() {
 
 void Step::answered(const Attempt &live) {
     if (live.phase != Phase::ready) return;
-    const uint64_t incarnation = live.incarnation;
-    close_all(XFER_EIDENTITY, [&](const Attempt &other) {
-        return waits(other) && other.incarnation != incarnation;
-    });
+    if (!live.over) return close_all(XFER_EIDENTITY, waits);
+    close(live.number, XFER_EPEERLOST);  // it had its time for a goodbye
+    promote();
 }
 
 }  // namespace
@@ -221,14 +263,12 @@ std::pair<PeerState, Outputs> step(PeerState state, const Input &input) {
 
 Statement statement_of(const PeerState &state) {
     Statement statement{state.last_sequence, state.seen, 0};
-    const Attempt *live = live_contact(state);
     for (const Attempt &contact : state.attempts) {
         if (contact.side == Side::ours)
             statement.abandoned = std::min(statement.abandoned, contact.sequence - 1);
         else if (contact.incarnation == state.seen_incarnation)
             statement.held = std::max(statement.held, contact.sequence);
     }
-    if (live && live->side == Side::theirs) statement.held = live->sequence;
     return statement;
 }
 

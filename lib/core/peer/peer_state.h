@@ -5,12 +5,13 @@
 //
 // After proof, both sides apply the same three rules:
 //   1. A connection that its initiator lists as abandoned, or that the peer has seen and no longer
-//   holds, is dead.
+//   holds, is over; how a READY one ended, its own end tells.
 //   2. Of two initiated by the same side the one that is READY lives; else the first to prove
 //   itself.
 //   3. Of two under way, one from each side, the one from the smaller engine id lives. A READY one
 //   is never beaten.
 // The loser is parked, unused, until the winner is READY, and promoted if the winner fails.
+// One that the peer has taken in the place of another waits, too, until that other has ended here.
 // Another incarnation of the peer waits until the old connection was probed: if that answers, the
 // newcomer is refused; if it ends, the newcomer takes over.
 #pragma once
@@ -29,6 +30,7 @@ enum class Phase : uint8_t {
     hello_sent,  // ours: hello sent
     held,        // ours: reply verified, proof withheld while an older incarnation is probed
     proving,     // ours: proof sent, waiting for ready
+    welcomed,    // ours: ready heard, waiting for the end of the one in whose place it comes
     parked,      // theirs: proven, but another one is preferred for now
     ready,
 };
@@ -39,6 +41,7 @@ struct Attempt {
     Phase phase = Phase::dialing;
     uint64_t sequence = 0;
     uint64_t incarnation = 0;  // the peer's, 0 while unknown
+    bool over = false;         // a ready one, as the peer says: superseded
 };
 
 constexpr size_t kMaxAttempts = 6;                 // past so many, none of theirs is taken
@@ -52,6 +55,7 @@ struct PeerState {
     uint64_t seen = 0;           // highest of theirs, in their incarnation
     uint64_t seen_incarnation = 0;
     uint64_t given_up = 0;  // of theirs, in that incarnation, as the peer has told
+    uint64_t ended = 0;     // highest of theirs, in that incarnation, that was ready
 };
 
 struct Input {
@@ -62,7 +66,7 @@ struct Input {
         proof,     // theirs has proved itself: number, sequence, incarnation, statement
         ready,     // on ours: statement
         lost,      // the channel ended
-        answered,  // a probed connection is alive
+        answered,  // a probed connection is alive, or a superseded one had its time for a goodbye
     };
     Kind kind;
     uint64_t number = 0;
@@ -76,9 +80,10 @@ struct Output {
         send_hello,
         send_proof,
         send_ready,
-        live,   // both ends are ready: use it
-        probe,  // ask whether it is alive; answer with `answered` or `lost`
-        close,  // end it, with `why`; `lost` need not follow
+        live,       // both ends are ready: use it
+        probe,      // ask whether it is alive; answer with `answered` or `lost`
+        supersede,  // the same of one that is over, as the peer says, but for its goodbye
+        close,      // end it, with `why`; `lost` need not follow
     };
     Kind kind;
     uint64_t number = 0;

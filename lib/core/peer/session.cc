@@ -257,7 +257,8 @@ Status Session::access_message(Dir dir, const Access &asked, std::span<const Wir
 }
 
 Status Session::find_export(const Access &asked, ExportedMemory &out) {
-    return target_side.find_export(asked, out);
+    if (!asked.target().message()) return target_side.find_export(asked, out);
+    return peer->live() == this ? peer->messages.find_export(asked, out) : XFER_ESTALE;
 }
 
 void Session::on_unmapped(Target target) {
@@ -282,6 +283,10 @@ void Session::retire(Region &region) {
 void Session::on_quiesced(Target target) {
     if (const auto message = target.message()) return peer->messages.quiet(*this, *message);
     shard.regions.on_quiesced(*target.region());
+}
+
+void Session::on_withdrawn(MessageId message) {
+    peer->messages.withdrawn(*this, message);
 }
 
 // ---- work

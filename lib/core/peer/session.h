@@ -51,6 +51,7 @@ private:
     void on_notification_begun(NotificationId notification, uint64_t key) override;
     void on_notified_put(NotificationId notification, uint64_t bytes) override;
     void on_quiesced(Target target) override;
+    void on_withdrawn(MessageId message) override;
     void pump() override;
     void ask_waiting() override;
     void put_off() override;

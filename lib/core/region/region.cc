@@ -56,6 +56,7 @@ ExportedMemory Region::exported() const {
     out.length = length;
     out.access = access;
     const Region &whole = is_grant() ? *parent : *this;
+    if (is_grant()) out.whole = {whole.id};
     if (!whole.own) return out;
     out.memory = memory_of({whole.id});
     out.fd = whole.own->fd();

@@ -10,7 +10,7 @@ namespace xfer {
 Result<Region *> RegionRegistry::open(const xfer_region_options_t &options, uint8_t *address,
                                       uint64_t length, std::unique_ptr<SharedMemory> own) {
     auto region = Ref<Region>::adopt(
-        new Region(engine_, last_.fetch_add(1) + 1, engine_.random_u64(), address, length));
+        new Region(engine_, take_number().value, engine_.random_u64(), address, length));
     region->own = std::move(own);
     region->access = options.access;
     region->event.user = options.user;
@@ -147,7 +147,7 @@ private:
 
 Status RegionRegistry::grant(Region &parent, const xfer_grant_options_t &options,
                              RemoteRegion &ref) {
-    const uint64_t id = kGrantBit | (last_.fetch_add(1) + 1);
+    const uint64_t id = kGrantBit | take_number().value;
     auto grant = Ref<Region>::adopt(new Region(engine_, id, engine_.random_u64(),
                                                parent.base + options.offset, options.length));
     grant->access = options.access;

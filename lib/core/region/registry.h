@@ -26,6 +26,8 @@ public:
                           std::unique_ptr<SharedMemory> own = nullptr);
     Status end(Region &region);
 
+    RegionId take_number() { return {last_.fetch_add(1) + 1}; }
+
     // A part of `parent`, with an end of its own.
     Status grant(Region &parent, const xfer_grant_options_t &options, RemoteRegion &ref);
     Status renew(Region &parent, const RemoteRegion &ref, uint32_t lease_ms);

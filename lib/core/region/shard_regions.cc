@@ -17,10 +17,13 @@ void ShardRegions::add(Region &region, RegionTable::Places &places) {
     shard_.region_added(region);
 }
 
-// An adapter that lacks memory to know of it does without: what concerns it goes by requests.
+// An adapter that lacks memory to know of it does without: what concerns it goes by requests. Of a
+// grant it hears when a peer asks for its key.
 void ShardRegions::lend(Region &region) {
-    if (region.is_grant() || region.kind != XFER_MEM_HOST || shard_.closing()) return;
-    region.comings[shard_.index].lent = true;
+    RegionChange &coming = region.comings[shard_.index];
+    coming.lent = region.is_grant();
+    if (coming.lent || region.kind != XFER_MEM_HOST || shard_.closing()) return;
+    coming.lent = true;
     for (const auto &fabric : shard_.fabrics)
         [[maybe_unused]] const bool told =
             catch_bad_alloc([&] { fabric->add_region({region.id}, region.exported()); });
@@ -94,6 +97,12 @@ bool ShardRegions::leave_adapters(Region &region) {
 }
 
 void ShardRegions::on_released(RegionId id) {
+    for (LentMemory &lent : leaving_) {
+        if (lent.memory != id || --lent.adapters) continue;
+        lent.ListNode<InLeavingAdapters>::unlink();
+        lent.memory = {};
+        return lent.on_left();
+    }
     for (RegionChange &coming : releasing_) {
         Region &region = *coming.region;
         if (region.id != id.value || --coming.adapters) continue;
@@ -102,6 +111,28 @@ void ShardRegions::on_released(RegionId id) {
         shard_.loop.defer(shard_);
         return region.release();  // may destroy both
     }
+}
+
+// Each of the adapters is told, or none: what is to be exported is known to all of them.
+bool ShardRegions::lend(LentMemory &lent, const ExportedMemory &memory) {
+    const RegionId number = shard_.engine.regions().take_number();
+    size_t told = 0;
+    const auto tell_all = [&] {
+        for (; told < shard_.fabrics.size(); ++told)
+            shard_.fabrics[told]->add_region(number, memory);
+    };
+    if (catch_bad_alloc(tell_all)) return lent.memory = number, true;
+    while (told > 0)
+        shard_.fabrics[--told]->remove_region(number);
+    return false;
+}
+
+bool ShardRegions::take_back(LentMemory &lent) {
+    for (const auto &fabric : shard_.fabrics)
+        if (!fabric->remove_region(lent.memory)) ++lent.adapters;
+    if (!lent.is_leaving()) return lent.memory = {}, true;
+    leaving_.push_back(lent);
+    return false;
 }
 
 bool ShardRegions::leave_adapters() {

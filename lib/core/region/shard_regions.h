@@ -5,6 +5,7 @@
 
 #include <string_view>
 
+#include "core/region/lent_memory.h"
 #include "core/region/region.h"
 #include "transport/attached_path.h"
 
@@ -21,6 +22,9 @@ public:
     void lease(Region &grant);            // its time counts from now
     void wait_quiet(Region &region, uint32_t lanes);  // on_quiesced follows, once for each of them
     void on_quiesced(RegionId id);
+    bool lend(LentMemory &lent, const ExportedMemory &memory);  // false: memory lacks
+    // No peer has an export of it any more. True: no key of it works; else on_left() follows.
+    bool take_back(LentMemory &lent);
     void on_released(RegionId id) override;
     // At the shard's end, with no connection left: true once no adapter touches any, open or not;
     // else the shard is deferred when that may have changed.
@@ -38,6 +42,7 @@ private:
     RegionTable table_;
     List<RegionChange, InRetiring> retiring_;   // gone, but some of them is on its way out
     List<RegionChange, InRetiring> releasing_;  // that came, and adapters are letting go of
+    List<LentMemory, InLeavingAdapters> leaving_;
     bool left_adapters_ = false;
 };
 

@@ -81,20 +81,31 @@ void Flow::detach(Connection &lost) {
 
 void Flow::pump() {
     if (!connection_ || !connection_->usable()) return;
+    awaiting_.append(bulk_);  // they came first
+    bulk_.append(awaiting_);
     if (!all_.empty()) {
-        connection_->lanes.open_local_path();
+        connection_->lanes.local.open();
         connection_->attached.open(!bulk_.empty());
     }
     const bool fresh = connection_->takes_new();
     if (fresh) notifications.pump();
     if (fresh && sends_.waiting()) sends_.pump(*connection_);
-    const auto may = [&](Queue &queue) {
-        return !queue.empty() && connection_ && (fresh || queue.front().begun());
+    const auto first = [&](Queue &queue) -> Transfer * {
+        for (Transfer &each : queue)
+            if (connection_ && (fresh || each.begun())) return &each;
+        return nullptr;
     };
     for (Queue *queue : {&small_, &bulk_})
-        while (may(*queue) && queue->front().feed(*connection_)) {}
+        while (Transfer *next = first(*queue))
+            if (!next->feed(*connection_)) break;
     connection_->flush();
     if (connection_ && connection_->usable()) notifications.close_left();
+}
+
+void Flow::await_export(Transfer &pull, uint64_t due) {
+    pull.ListNode<InQueue>::unlink();
+    awaiting_.push_back(pull);
+    shard.loop.arm(pull.timer, std::min(due, limit(pull)));
 }
 
 void Flow::done(Op &op, Status status) {
@@ -136,7 +147,11 @@ void Flow::on_operation_timer(Operation &operation) {
         operation.fence_expired();
         return complete(operation);
     }
-    if (shard.now() < limit(operation)) return arm(operation);
+    operation.look_for_progress();
+    if (shard.now() < limit(operation)) {
+        arm(operation);
+        return pump();  // it may have waited for an export
+    }
     shard.explain_timeout(operation);
     end(operation, XFER_ETIMEDOUT);
 }
@@ -208,10 +223,22 @@ void Flow::end_all(const Endpoint *ep, Status why, const Failure &cause) {
 
 void Flow::complete(Operation &operation) {
     shard.loop.disarm(operation.timer);
-    operation.ListNode<InFlow>::unlink();
     operation.ListNode<InQueue>::unlink();
     operation.ListNode<InEnding>::unlink();
     CancelIndex::remove(operation);
+    operation.ListNode<InFlow>::unlink();
+    if (operation.leave_adapters()) return tell(operation);
+    leaving_.push_back(operation);  // where nothing changes its end any more
+}
+
+// It may have outlived its connection, and the last handle of its peer.
+void Flow::left_adapters(Operation &operation) {
+    operation.ListNode<InFlow>::unlink();
+    tell(operation);
+    shard.left_adapters(*this);
+}
+
+void Flow::tell(Operation &operation) {
     operation.ended();
     shard.counters.queued.sub();
     if (connection_) connection_->pump_soon();

@@ -28,7 +28,7 @@ class Flow {
 public:
     Flow(ShardCore &owner, MessageSender &sender, SendQueue &sends)
         : shard(owner), messages(sender), notifications(*this), sends_(sends) {}
-    ~Flow() { XFER_CHECK(all_.empty()); }
+    ~Flow() { XFER_CHECK(all_.empty() && leaving_.empty()); }
 
     void submit(Operation &operation);
     void add(Operation &operation);  // what was not submitted here: the pull of a receive
@@ -50,9 +50,12 @@ public:
     void noted(const Frame &frame);
 
     bool waiting() {
-        return !small_.empty() || !bulk_.empty() || notifications.waiting() || sends_.waiting();
+        const bool any = !small_.empty() || !bulk_.empty() || !awaiting_.empty();
+        return any || notifications.waiting() || sends_.waiting();
     }
-    bool busy() { return !all_.empty(); }
+    bool busy() const { return !all_.empty(); }
+    // Something has ended but for adapters that know its memory.
+    bool leaves_adapters() const { return !leaving_.empty(); }
     bool quiet();  // nothing of it is under way, though more may wait
 
     // ---- for its operations
@@ -63,8 +66,10 @@ public:
     uint64_t now() const;
     void queue(Transfer &transfer) { queue_of(transfer).push_back(transfer); }
     void queue_first(Transfer &transfer) { queue_of(transfer).push_front(transfer); }
+    void await_export(Transfer &pull, uint64_t due);  // until then, or the next pump
     void on_operation_timer(Operation &operation);
     void complete(Operation &operation);
+    void left_adapters(Operation &operation);  // what complete() had to wait for
 
 private:
     using Queue = List<Transfer, InQueue>;
@@ -78,8 +83,11 @@ private:
 
     SendQueue &sends_;  // `messages`
     Connection *connection_ = nullptr;
-    List<Operation, InFlow> all_;
+    void tell(Operation &operation);
+
+    List<Operation, InFlow> all_, leaving_;
     Queue small_, bulk_;
+    Queue awaiting_;                  // pulls of messages that an adapter may come to reach
     List<Operation, InQueue> ready_;  // ordered, and their turn has come
     bool starting_ = false;
     List<Operation, InEnding> ending_;  // collected by end_each

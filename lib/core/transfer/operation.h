@@ -76,7 +76,10 @@ public:
     // It ends with `status`, as soon as its buffers are quiet.
     virtual void withdraw() = 0;
     virtual void connection_lost(Connection &lost) = 0;
-    virtual void fence_expired() {}  // the owner's word did not come in time
+    virtual void fence_expired() {}      // the owner's word did not come in time
+    virtual void look_for_progress() {}  // where no answer shows it
+    // It has ended but for adapters that know its memory. False: Flow::left_adapters() follows.
+    virtual bool leave_adapters() { return true; }
     // It waits for the peer's application as long as its deadline says, however long nothing moves.
     virtual bool patient() const { return false; }
     virtual void ended();                         // fills in its event

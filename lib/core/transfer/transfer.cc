@@ -17,7 +17,7 @@ void Transfer::reset() {
     Operation::reset();
     next_ = {};
     stopped_ = answered_ = false;
-    framed_ = 0;
+    framed_ = awaits_until_ = 0;
     notification = Notification::none;
     runs.clear();
     for (Remote &remote : remotes)
@@ -52,6 +52,7 @@ bool Transfer::feed(Connection &connection) {
         if (refuse(connection)) continue;
         const Cursor &next = unsent_.empty() ? next_ : unsent_.front().begin;
         const Access &access = remotes[list.remote(next)].access;
+        if (await_export(connection, access)) return true;
         const Route route = connection.lanes.route_for(list.bytes(), access);
         if (!route.has_room()) return false;
         Op *op = nullptr;
@@ -61,6 +62,17 @@ bool Transfer::feed(Connection &connection) {
     }
     ListNode<InQueue>::unlink();
     try_complete();
+    return true;
+}
+
+// A message that is long is worth the time in which adapters come to know it. Others go on
+// meanwhile.
+bool Transfer::await_export(const Connection &connection, const Access &access) {
+    if (!access.target().message() || list.bytes() <= kSmall) return false;
+    if (!connection.attached.awaits(access)) return false;
+    if (!awaits_until_) awaits_until_ = flow->now() + kExportPatienceNs;
+    if (flow->now() >= awaits_until_) return false;
+    flow->await_export(*this, awaits_until_);
     return true;
 }
 

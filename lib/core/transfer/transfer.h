@@ -73,6 +73,7 @@ protected:
     virtual bool resumable() const { return !notifies || !answered_; }
 
 private:
+    bool await_export(const Connection &connection, const Access &access);
     bool refuse(const Connection &connection);  // skips what is for another engine than that
     Op &draw(const Caps &caps);
     // The chunk from there on, as far as the op may be long.
@@ -94,9 +95,10 @@ private:
     List<Op, InTransfer> inflight_;
     List<Op, InTransfer> unsent_;  // drawn for a path that ended before they left
     uint32_t inflight_count_ = 0;
-    bool stopped_ = false;   // no more is drawn
-    bool answered_ = false;  // some of it, on the connection of its notification
-    uint64_t framed_ = 0;    // bytes of puts that were answered, and went as frames
+    bool stopped_ = false;       // no more is drawn
+    bool answered_ = false;      // some of it, on the connection of its notification
+    uint64_t framed_ = 0;        // bytes of puts that were answered, and went as frames
+    uint64_t awaits_until_ = 0;  // of a pull: the answer how it is reached; 0: it has not asked
 };
 
 }  // namespace xfer

@@ -22,6 +22,7 @@
 
 namespace xfer::rdma {
 
+class PacketLink;
 class Path;
 struct InAdapter;
 
@@ -56,14 +57,34 @@ public:
     BounceBuffers &bounce_buffers() { return bounce_buffers_; }
     Scratch &scratch() { return scratch_; }
 
-    void add(Path &path);  // it leaves with its end
+    void add(Path &path);  // it leaves with its end; so does a link
+    void add(PacketLink &link);
     size_t paths_on(const Port &port);
-    // On a completion queue that has room for it; a new one, if need be.
-    Result<std::unique_ptr<QueuePair>> make_queue_pair(const Port &port, QueuePairSink &sink);
+    size_t links_on(const Port &port);
+    // A region or grant has ended. True: no key of it works, and nothing of it is touched; else the
+    // sink's on_released() follows: of a region when that is so, of a grant by each path.
+    bool remove(RegionId region);
+    bool has_window_of(RegionId region);
+    // Peers reach by memory windows what they may, as far as those can be made.
+    bool has_windows() const {
+        return device_->ports().front().limits.windows && failed_binds_ < kMostFailedBinds;
+    }
+    void on_settled();  // of a registration: its paths may export what they could not
+    void on_window_removed(RegionId region);
+    void on_window_failed(const Failure &why);  // told once
+    // It has cost a path, or may have. When as many have in a row, no other window is bound.
+    void on_bind_failed(const Failure &why);
+    void on_bind_done() { failed_binds_ = 0; }
+    // On a completion queue that has room for it; a new one, if need be. With receives it is for
+    // messages alone, and gives no access to memory.
+    Result<std::unique_ptr<QueuePair>> make_queue_pair(const Port &port, QueuePairSink &sink,
+                                                       uint32_t receives = 0);
 
 private:
+    static constexpr uint32_t kMostFailedBinds = 3;
+
     template <typename Affected>
-    void close_paths(Affected affected, const Failure &why);
+    void close(Affected affected, const Failure &why);
 
     void on_port_up(const Port &) override {}  // the next path takes it
     void on_port_down(const Port &port, const Failure &why) override;
@@ -81,12 +102,16 @@ private:
     Worker &worker_;
     const Log &log_;
     const QueuePairOptions options_;
+    MemoryDomainSink &sink_;
     const std::unique_ptr<Device> device_;
     MemoryDomain memory_;
     BounceBuffers bounce_buffers_;
     Scratch scratch_;
     std::vector<std::unique_ptr<CompletionQueue>> queues_;
     List<Path, InAdapter> paths_;
+    uint32_t failed_binds_ = 0;  // in a row
+    bool told_window_failed_ = false;
+    List<PacketLink, InAdapter> links_;
 };
 
 }  // namespace xfer::rdma

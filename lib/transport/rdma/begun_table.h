@@ -7,15 +7,10 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 
-#include "loop/worker.h"
 #include "transport/pieces.h"
 #include "transport/rdma/chain.h"
-#include "transport/rdma/port.h"
-#include "transport/rdma/registration.h"
-#include "transport/rdma/verbs.h"
-#include "util/status.h"
+#include "transport/rdma/pinned_block.h"
 #include "wire/ids.h"
 #include "wire/limits.h"
 
@@ -26,29 +21,20 @@ struct BegunRecord {
     uint64_t number = 0, key = 0;  // number 0: none
 };
 
-class BegunTableSink {
-public:
-    virtual void on_table_open(const Failure &why) = 0;  // XFER_OK: it can be written
-    virtual void on_table_closed() = 0;
-
-protected:
-    ~BegunTableSink() = default;
-};
-
-class BegunTable final : Worker::Job, public LocalKeys {
+class BegunTable final : public LocalKeys {
 public:
     // May throw. Everything outlives it.
-    BegunTable(const Verbs &verbs, const Port &port, Worker &worker, BegunTableSink &sink);
+    BegunTable(const Verbs &verbs, const Port &port, Worker &worker, PinnedBlockSink &sink);
     ~BegunTable();
     BegunTable(const BegunTable &) = delete;
     BegunTable &operator=(const BegunTable &) = delete;
 
-    void open();   // registers it: on_table_open() follows
-    void close();  // the keys are void then: on_table_closed() follows, in place of on_table_open()
+    void open() { block_.open(); }  // registers it
+    void close() { block_.close(); }
 
     // What the peer has to know of it.
     uint64_t address() const { return reinterpret_cast<uint64_t>(tables_->peers); }
-    uint32_t key() const { return registration_->chunk(0).rkey; }
+    uint32_t key() const { return block_.rkey(); }
 
     uint64_t zeros() const { return reinterpret_cast<uint64_t>(tables_->ours); }  // as yet
 
@@ -74,21 +60,9 @@ private:
     BegunRecord &ours(NotificationId number) const {
         return tables_->ours[number.value % kNotificationSpan];
     }
-    void submit(bool registers);
-    void deregister();
-    void run() noexcept override;
-    void done(Status status) override;
 
-    const Verbs &verbs_;
-    const Port &port_;
-    Worker &worker_;
-    BegunTableSink &sink_;
     std::unique_ptr<Tables> tables_;
-    std::optional<Registration> registration_;
-    Failure why_;
-    bool registers_ = true;  // the job, or else it deregisters
-    bool closing_ = false, on_worker_ = false;
-    bool kept_ = false;  // by the device
+    PinnedBlock block_;
 };
 
 }  // namespace xfer::rdma

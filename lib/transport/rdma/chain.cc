@@ -45,9 +45,35 @@ ChainPosition Chain::build(Dir dir, std::span<const Piece> pieces, ChainPosition
     return fill(kind, pieces, from, remote, &keys);
 }
 
+void Chain::assign(const ibv_send_wr &request) {
+    clear();
+    requests_[size_++] = request;
+    finish();
+}
+
+void Chain::build_send(uint64_t local, uint32_t length, uint32_t lkey, const ChainLimits &limits) {
+    XFER_CHECK(length > 0 && length <= limits.request_bytes);
+    clear();
+    if (limits.requests == 0 || requests_.empty() || elements_.empty()) return;
+    ibv_sge &element = elements_[used_++];
+    element = {local, length, lkey};
+    ibv_send_wr &request = requests_[size_++];
+    request = {};
+    request.sg_list = &element;
+    request.num_sge = 1;
+    request.opcode = IBV_WR_SEND;
+    bytes_ = length;
+    finish();
+    if (length <= limits.inline_bytes) request.send_flags |= IBV_SEND_INLINE;
+}
+
+void Chain::clear() {
+    size_ = 0, used_ = 0, request_bytes_ = 0, bytes_ = 0, lacks_key_ = false;
+}
+
 ChainPosition Chain::fill(const Kind &kind, std::span<const Piece> pieces, ChainPosition from,
                           const RemoteMemory &remote, const LocalKeys *keys) {
-    size_ = 0, used_ = 0, request_bytes_ = 0, bytes_ = 0, lacks_key_ = false;
+    clear();
     ChainPosition at = from;
     while (at.piece < pieces.size()) {
         const Piece &piece = pieces[at.piece];

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// From pieces to work requests, which ibv_post_send takes as a list. Neighbours on the remote side
-// go by one request with several scatter/gather elements; neighbours on both sides by one element.
+// From pieces, or a message, to work requests, which ibv_post_send takes as a list. Neighbours on
+// the remote side go by one request with several scatter/gather elements; neighbours on both sides
+// by one element.
 // The last request is signaled, and no other. No verbs call is made, and no memory is taken.
 // Thread: any, one at a time for a chain.
 #pragma once
@@ -67,6 +68,13 @@ public:
     ChainPosition build(Dir dir, std::span<const Piece> pieces, ChainPosition from,
                         const RemoteMemory &remote, const LocalKeys &keys,
                         const ChainLimits &limits);
+    // Builds anew: a message to a receive of the peer, of at least one byte and at most
+    // `request_bytes`, by one request of one element. What is inlined needs no key. Where there is
+    // no room the chain is empty.
+    void build_send(uint64_t local, uint32_t length, uint32_t lkey, const ChainLimits &limits);
+
+    // This request alone, which moves no bytes.
+    void assign(const ibv_send_wr &request);
 
     bool empty() const { return size_ == 0; }
     uint32_t size() const { return size_; }  // requests
@@ -87,6 +95,7 @@ private:
         uint64_t local, remote, length;
         uint32_t lkey, rkey;
     };
+    void clear();
     // Without keys, lkeys are 0.
     ChainPosition fill(const Kind &kind, std::span<const Piece> pieces, ChainPosition from,
                        const RemoteMemory &remote, const LocalKeys *keys);

@@ -61,7 +61,7 @@ CompletionQueue::~CompletionQueue() {
     Poller::unlink();
     watch_.reset();
     if (queue_) {
-        take_events();
+        take_event();
         acknowledge();
         verbs_.destroy_cq(queue_);
     }
@@ -95,7 +95,7 @@ void CompletionQueue::detach(uint32_t number) {
 // ---- turns of the loop
 
 void CompletionQueue::on_ready(uint32_t) {
-    const int error = take_events();
+    const int error = take_event();
     if (error && failure_.status == XFER_OK)
         failure_ = verbs_failure(verbs_errno(error), "the completion channel can't be read");
     if (!failed_) loop_.look_at(*this);
@@ -147,15 +147,16 @@ void CompletionQueue::dispatch(const ibv_wc &completion) {
         ++stale_;
 }
 
-// An errno, or 0 when no more are there.
-int CompletionQueue::take_events() {
+// An errno, or 0 when none is there. An arming brings one event, and one that came all the same
+// keeps the channel readable.
+int CompletionQueue::take_event() {
     ibv_cq *queue;
     void *user;
-    while (verbs_.get_cq_event(channel_, &queue, &user) == 0) {
-        armed_ = false;
-        if (++events_ >= kEvents) acknowledge();
-    }
-    return errno == EAGAIN || errno == EINTR ? 0 : errno;
+    if (verbs_.get_cq_event(channel_, &queue, &user) != 0)
+        return errno == EAGAIN || errno == EINTR ? 0 : errno;
+    armed_ = false;
+    if (++events_ >= kEvents) acknowledge();
+    return 0;
 }
 
 void CompletionQueue::acknowledge() {

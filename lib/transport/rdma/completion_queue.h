@@ -82,7 +82,7 @@ private:
     bool doze() override;
     int poll_into(ibv_wc *completions, int room);
     void dispatch(const ibv_wc &completion);
-    int take_events();
+    int take_event();
     void acknowledge();
     void tell_failure();
 

@@ -62,6 +62,18 @@ bool has_on_demand_paging(const Verbs &verbs, ibv_context *context) {
            (caps.per_transport_caps.rc_odp_caps & kNeeded) == kNeeded;
 }
 
+// The vendor of the kernel's own driver, which looks at the queue pair and the rights of a window,
+// but at the range of its registration.
+constexpr uint32_t kSoftRoce = 0xffffff;
+
+// What says that it has windows may still make none, as where its driver's library is older.
+bool has_windows(const ibv_device_attr &device, ibv_pd *domain) {
+    constexpr unsigned kType2 = IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
+    if (!(device.device_cap_flags & kType2)) return false;
+    ibv_mw *const window = ibv_alloc_mw(domain, IBV_MW_TYPE_2);
+    return window && ibv_dealloc_mw(window) == 0;
+}
+
 bool set_nonblocking(int fd) {
     const int flags = ::fcntl(fd, F_GETFL);
     return flags >= 0 && ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;
@@ -104,6 +116,8 @@ std::optional<Failure> Device::open_context(ibv_device *device) {
     numa_node_ = numa_node_of(*device);
     domain_ = verbs_.alloc_pd(context_);
     if (!domain_) return verbs_failure(errno, "it gives no protection domain");
+    limits_.windows = has_windows(attributes, domain_);
+    limits_.part_windows = limits_.windows && attributes.vendor_id != kSoftRoce;
     return std::nullopt;
 }
 

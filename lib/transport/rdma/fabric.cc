@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "transport/rdma/frame_channel.h"
 #include "transport/rdma/path.h"
-#include "transport/rdma/port_choice.h"
 #include "transport/rdma/signal.h"
 #include "util/json.h"
 
@@ -29,7 +29,7 @@ int node_here() {
 
 AdapterFabric::AdapterFabric(const Verbs &verbs, Devices devices, const QueuePairOptions &options,
                              Loop &loop, const Log &log)
-    : worker_(loop), left_out_(std::move(devices.left_out)) {
+    : loop_(loop), log_(&log), worker_(loop), left_out_(std::move(devices.left_out)) {
     MemoryDomainSink &sink = *this;
     for (auto &device : devices.open) {
         if (device->ports().empty()) continue;
@@ -53,37 +53,52 @@ uint32_t AdapterFabric::most_paths() const {
     return static_cast<uint32_t>(ports);
 }
 
+Result<AdapterFabric::Place> AdapterFabric::place(const PortAddress *other,
+                                                  std::span<AttachedPath *const> beside,
+                                                  uint32_t failures) const {
+    std::vector<Place> places;
+    std::vector<PortCandidate> ports;
+    for (const auto &adapter : adapters_) {
+        for (const Port &port : adapter->device().ports()) {
+            const bool taken =
+                std::any_of(beside.begin(), beside.end(), [&port](const AttachedPath *path) {
+                    return &static_cast<const Path *>(path)->port() == &port;
+                });
+            places.push_back({adapter.get(), &port});
+            ports.push_back({&port, adapter->paths_on(port) + adapter->links_on(port), taken});
+        }
+    }
+    const auto chosen = choose_port(ports, other, node_here(), failures);
+    if (!chosen)
+        return Failure{XFER_EUNREACHABLE, XFER_ORIGIN_VERBS, 0,
+                       "no port of an adapter is active and free"};
+    return places[*chosen];
+}
+
 Result<std::unique_ptr<AttachedPath>> AdapterFabric::open(const AttachedPathRequest &request,
                                                           AttachedPathSink &sink) {
-    if (!is_there())
-        return Failure{XFER_EUNSUPPORTED, why_none_.origin, why_none_.native, why_none_.message};
+    if (!is_there()) return why_none();
     if (request.beside.size() >= most_paths())
         return Failure{XFER_EUNSUPPORTED, XFER_ORIGIN_NONE, 0, "each port has a path already"};
     std::optional<PortAddress> other;
     if (!request.offer.empty()) {
         auto offer = decode_signal(request.offer);
         if (!offer) return offer.error();
-        const QueuePairParameters &far = offer->queue_pair;
-        other = {.layer = far.layer, .lid = far.lid, .gid = far.gid, .mtu = far.mtu};
+        other = address_of(offer->queue_pair);
     }
-    std::vector<Adapter *> adapters;
-    std::vector<PortCandidate> ports;
-    for (const auto &adapter : adapters_) {
-        for (const Port &port : adapter->device().ports()) {
-            const bool taken = std::any_of(
-                request.beside.begin(), request.beside.end(), [&port](const AttachedPath *path) {
-                    return &static_cast<const Path *>(path)->port() == &port;
-                });
-            adapters.push_back(adapter.get());
-            ports.push_back({&port, adapter->paths_on(port), taken});
-        }
-    }
-    const auto chosen =
-        choose_port(ports, other ? &*other : nullptr, node_here(), request.failures);
-    if (!chosen)
-        return Failure{XFER_EUNREACHABLE, XFER_ORIGIN_VERBS, 0,
-                       "no port of an adapter is active and free"};
-    return Path::open(*adapters[*chosen], *ports[*chosen].port, request.first, sink);
+    auto at = place(other ? &*other : nullptr, request.beside, request.failures);
+    if (!at) return at.error();
+    return Path::open(*at->adapter, *at->port, request.first, sink);
+}
+
+Result<std::unique_ptr<AttachedChannel>> AdapterFabric::open_channel(
+    const AttachedChannelRequest &request, AttachedChannelSink &sink) {
+    if (!is_there()) return why_none();
+    return FrameChannel::open(*this, loop_, *log_, request, sink);
+}
+
+Failure AdapterFabric::why_none() const {
+    return {XFER_EUNSUPPORTED, why_none_.origin, why_none_.native, why_none_.message};
 }
 
 void AdapterFabric::describe(JsonWriter &out) const {
@@ -134,15 +149,26 @@ void AdapterFabric::add_region(RegionId region, const ExportedMemory &memory) {
 bool AdapterFabric::remove_region(RegionId region) {
     bool quiet = true;
     for (const auto &adapter : adapters_) {
-        if (adapter->memory().remove(region)) continue;
-        releasing_.push_back(region);
+        if (adapter->remove(region)) continue;
+        if (!is_grant(region)) releasing_.push_back(region);
         quiet = false;
     }
-    if (quiet) --regions_;
+    if (quiet && !is_grant(region)) --regions_;
     return quiet;
 }
 
+void AdapterFabric::on_settled() {
+    for (const auto &adapter : adapters_)
+        adapter->on_settled();
+}
+
+// Of a grant, of which nothing was made in advance, a path says that its window is gone.
 void AdapterFabric::on_released(RegionId region) {
+    if (is_grant(region)) {
+        for (const auto &adapter : adapters_)
+            if (adapter->has_window_of(region)) return;
+        return sink_->on_released(region);
+    }
     releasing_.erase(std::find(releasing_.begin(), releasing_.end(), region));
     if (std::find(releasing_.begin(), releasing_.end(), region) != releasing_.end()) return;
     --regions_;

@@ -18,6 +18,11 @@ constexpr uint32_t kMaxOps = 64;  // posted and not done
 constexpr uint64_t kBegun = kMaxOps;
 constexpr uint64_t kCancelNs = 250 * kNsPerMs;
 
+// What has a key that is dead.
+Status status_of_end(RegionId region) {
+    return is_grant(region) ? XFER_EREVOKED : XFER_ESTALE;
+}
+
 }  // namespace
 
 // The keys of what is posted now.
@@ -144,7 +149,7 @@ bool Initiator::is_registered(const Posting &posting) const {
     const Op &op = *posting.op;
     const auto &pieces = adapter_.scratch().pieces;
     const bool is_inline = op.dir == Dir::put && op.bytes <= pair_->caps().inline_bytes;
-    if (is_inline && pieces.size() == 1) return true;
+    if (is_inline && pieces.size() == 1 && posting.remote->has_in_one_part(pieces[0])) return true;
     for (const Piece &piece : pieces) {
         for (uint64_t done = 0; done < piece.length;) {
             const LocalKey key = adapter_.memory().find(piece.local + done, op.dir);
@@ -288,10 +293,10 @@ void Initiator::on_chain_ended(const ChainEnd &end) {
         const bool dead_key =
             end.how == ChainEnd::How::failed && end.native == IBV_WC_REM_ACCESS_ERR;
         if (end.how != ChainEnd::How::done && posting.status == XFER_OK)
-            posting.status = dead_key ? XFER_ESTALE : XFER_EPEERLOST;
+            posting.status = dead_key ? status_of_end(posting.region) : XFER_EPEERLOST;
         if (!stopped_ && posting.whole && posting.chains == 0) finish(posting);
     }
-    if (!queue_.empty()) adapter_.loop().defer(*this);  // for all slots that this turn brings back
+    go_on();
 }
 
 void Initiator::be_over(Posting &posting, Status status) {
@@ -396,9 +401,9 @@ void Initiator::drop(const Import &import) {
         posting.remote = nullptr;
         if (posting.stage != Stage::begun || posting.whole) continue;
         posting.whole = true;  // the rest of it has nowhere to go
-        posting.status = XFER_ESTALE;
+        posting.status = status_of_end(posting.region);
         posting.ListNode<InPostings>::unlink();
-        if (posting.chains == 0) be_over(posting, XFER_ESTALE);
+        if (posting.chains == 0) be_over(posting, posting.status);
     }
 }
 

@@ -61,6 +61,9 @@ public:
     bool withdrawn(RegionId region);
 
     void on_chain_ended(const ChainEnd &end);
+    void go_on() {  // slots have come back: the next task uses all of a turn
+        if (!queue_.empty()) adapter_.loop().defer(*this);
+    }
     void stop();  // nothing more is posted, and nothing told until end()
     void end();   // the queue pair is destroyed: all that is left ends, and is told
 

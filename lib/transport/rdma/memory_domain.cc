@@ -10,10 +10,14 @@ namespace xfer::rdma {
 // A region, and what is under way of it on the worker.
 class MemoryDomain::Entry final : public Worker::Job, public ListNode<> {
 public:
-    enum class State : uint8_t { unused, registering, registered, failed, deregistering };
+    enum class State : uint8_t { unused, registering, registered, failed, held, deregistering };
 
-    Entry(MemoryDomain &of, RegionId number, const RegisteredRange &covered)
-        : domain(of), region(number), range(covered), era(std::make_unique<Era>()) {}
+    Entry(MemoryDomain &of, RegionId number, const RegisteredRange &covered, bool for_peers_alone)
+        : domain(of),
+          region(number),
+          range(covered),
+          lent(for_peers_alone),
+          era(std::make_unique<Era>()) {}
 
     uint64_t base() const { return reinterpret_cast<uint64_t>(range.base); }
     bool holds(uint64_t address) const { return address - base() < range.length; }
@@ -33,8 +37,10 @@ public:
     MemoryDomain &domain;
     const RegionId region;
     const RegisteredRange range;
+    const bool lent;  // no chain uses its key: it waits for none
     State state = State::unused;
     bool removed = false;  // while it was being registered
+    uint64_t held_by = 0;
     // The next one's, until it is removed; from then on the one that it waits for.
     std::unique_ptr<Era> era;
     std::unique_ptr<Registration> registration;  // the worker's while a job is under way
@@ -70,7 +76,7 @@ MemoryDomain::~MemoryDomain() {
     const bool forked = ::getpid() != pid_;
     for (auto &[region, entry] : entries_)
         forked ? void(entry.release()) : worker_.drop(*entry);
-    for (OwningList<Entry> *removed : {&waiting_, &on_worker_})
+    for (OwningList<Entry> *removed : {&waiting_, &held_, &on_worker_})
         while (Entry *entry = removed->pop_front()) {
             if (forked) continue;
             worker_.drop(*entry);
@@ -82,11 +88,12 @@ MemoryDomain::~MemoryDomain() {
 
 void MemoryDomain::add(RegionId region, const ExportedMemory &memory) {
     if (!memory.length) return;
-    const RegisteredRange range{memory.base, memory.length, memory.access, false};
-    auto made = std::make_unique<Entry>(*this, region, range);
+    const RegisteredRange range{memory.base, memory.length, memory.access, false, true};
+    auto made = std::make_unique<Entry>(*this, region, range, memory.lent);
     Entry &entry = *made;
     const auto [at, added] = entries_.emplace(region.value, std::move(made));
     XFER_CHECK(added);
+    if (entry.lent) return;
     if (catch_bad_alloc([&] { by_address_.add(entry.base(), entry.range.length, entry); })) return;
     entries_.erase(at);
     throw std::bad_alloc();
@@ -96,8 +103,10 @@ bool MemoryDomain::remove(RegionId region) {
     auto node = entries_.extract(region.value);
     if (!node) return true;
     std::unique_ptr<Entry> entry = std::move(node.mapped());
-    by_address_.remove(entry->base(), entry->range.length, *entry);
-    last_hit_ = {};
+    if (!entry->lent) {
+        by_address_.remove(entry->base(), entry->range.length, *entry);
+        last_hit_ = {};
+    }
     switch (entry->state) {
     case Entry::State::registering:
         if (worker_.revoke(*entry)) return true;
@@ -105,6 +114,7 @@ bool MemoryDomain::remove(RegionId region) {
         on_worker_.push_back(*entry.release());
         return false;
     case Entry::State::registered:
+        if (entry->lent) return retire(std::move(entry)), false;
         std::swap(era_, entry->era);
         waiting_.push_back(*entry.release());
         end_eras();
@@ -117,7 +127,26 @@ bool MemoryDomain::remove(RegionId region) {
 // The oldest first: who entered later may use what was there before.
 void MemoryDomain::end_eras() {
     while (!waiting_.empty() && waiting_.front().era->under_way == 0)
-        deregister(std::unique_ptr<Entry>(waiting_.pop_front()));
+        retire(std::unique_ptr<Entry>(waiting_.pop_front()));
+}
+
+// A device deregisters nothing that a window is bound to.
+void MemoryDomain::retire(std::unique_ptr<Entry> entry) {
+    if (entry->held_by == 0) return deregister(std::move(entry));
+    entry->state = Entry::State::held;
+    held_.push_back(*entry.release());
+}
+
+MemoryDomain::Hold MemoryDomain::hold(RegionId region) {
+    Entry &entry = *entries_.at(region.value);
+    ++entry.held_by;
+    return &entry;
+}
+
+void MemoryDomain::let_go(Hold hold) {
+    if (--hold->held_by > 0 || hold->state != Entry::State::held) return;
+    hold->ListNode<>::unlink();
+    deregister(std::unique_ptr<Entry>(hold));
 }
 
 // ---- registering
@@ -130,11 +159,12 @@ void MemoryDomain::begin(Entry &entry) {
 void MemoryDomain::on_registered(Entry &entry, Status status) {
     const bool registered = entry.registration != nullptr;
     entry.state = registered ? Entry::State::registered : Entry::State::failed;
-    if (!registered && !entry.removed)
+    const bool told = entry.lent && std::exchange(told_lent_failed_, !registered);
+    if (!registered && !entry.removed && !told)
         log_.warn("{}: {} bytes of memory at {:#x} go by other ways: {}", port_.name,
                   entry.range.length, entry.base(),
                   status == XFER_OK ? entry.failure().message : Text("no thread registers it"));
-    if (!entry.removed) return;
+    if (!entry.removed) return sink_.on_settled();
     // Nobody has found a key of it.
     entry.ListNode<>::unlink();
     registered ? deregister(std::unique_ptr<Entry>(&entry)) : release(entry);
@@ -143,7 +173,7 @@ void MemoryDomain::on_registered(Entry &entry, Status status) {
 void MemoryDomain::deregister(std::unique_ptr<Entry> entry) {
     entry->state = Entry::State::deregistering;
     on_worker_.push_back(*entry);
-    worker_.submit(*entry.release());
+    worker_.submit_urgent(*entry.release());
 }
 
 // A device that keeps it is broken, or has failed. There is nobody else to ask.

@@ -28,6 +28,8 @@ namespace xfer::rdma {
 
 class MemoryDomainSink {
 public:
+    // What was being registered is, or can't be.
+    virtual void on_settled() = 0;
     // What remove() had to wait for has ended. Called by the loop alone, never from inside a method
     // of the domain, which is not destroyed inside.
     virtual void on_released(RegionId region) = 0;
@@ -37,6 +39,7 @@ protected:
 };
 
 class MemoryDomain {
+    class Entry;
     struct Era {
         uint64_t under_way = 0;
     };
@@ -53,8 +56,8 @@ public:
     MemoryDomain(const MemoryDomain &) = delete;
     MemoryDomain &operator=(const MemoryDomain &) = delete;
 
-    // A region of this engine's in the host's memory, which no other has the number of. May throw,
-    // with nothing changed.
+    // A region of this engine's in the host's memory, or what is lent to peers for a time, which no
+    // other has the number of. May throw, with nothing changed.
     void add(RegionId region, const ExportedMemory &memory);
     // No key of it is found any more. True: no key of it works, and nothing of it is touched; else
     // that is so from on_released() on, which follows. A region that was not added is none.
@@ -80,8 +83,12 @@ public:
         if (--epoch->under_way == 0 && epoch != era_.get()) end_eras();
     }
 
+    // What keeps the registration of a region that was found, beyond its end: a memory window.
+    using Hold = Entry *;
+    Hold hold(RegionId region);
+    void let_go(Hold hold);
+
 private:
-    class Entry;
     using Entries = std::unordered_map<uint64_t, std::unique_ptr<Entry>>;
     struct Hit {  // in one chunk
         uint64_t begin = 0, length = 0;
@@ -93,6 +100,7 @@ private:
     void begin(Entry &entry);
     void on_registered(Entry &entry, Status status);
     void end_eras();
+    void retire(std::unique_ptr<Entry> entry);
     void deregister(std::unique_ptr<Entry> entry);
     void on_deregistered(Entry &entry);
     void release(Entry &entry);
@@ -108,7 +116,9 @@ private:
     Hit last_hit_;
     std::unique_ptr<Era> era_;     // that chains enter now
     OwningList<Entry> waiting_;    // removed, until their eras have ended: in their order
+    OwningList<Entry> held_;       // removed, until nothing holds them
     OwningList<Entry> on_worker_;  // removed
+    bool told_lent_failed_ = false;
 };
 
 }  // namespace xfer::rdma

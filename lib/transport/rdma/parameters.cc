@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/rdma/parameters.h"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -38,6 +40,21 @@ const char *why_not(const QueuePairParameters &read) {
 
 bool is_none(const ibv_gid &gid) {
     return std::all_of(std::begin(gid.raw), std::end(gid.raw), [](uint8_t byte) { return !byte; });
+}
+
+PortAddress address_of(const QueuePairParameters &parameters) {
+    return {.layer = parameters.layer,
+            .lid = parameters.lid,
+            .gid = parameters.gid,
+            .mtu = parameters.mtu};
+}
+
+std::string to_text(const QueuePairParameters &parameters) {
+    char address[INET6_ADDRSTRLEN] = "";
+    ::inet_ntop(AF_INET6, parameters.gid.raw, address, sizeof address);
+    const bool by_lid = parameters.layer == LinkLayer::infiniband;
+    return (by_lid ? "LID " + std::to_string(parameters.lid) : std::string(address)) +
+           ", queue pair " + std::to_string(parameters.qpn);
 }
 
 std::array<uint8_t, QueuePairParameters::kSize> encode(const QueuePairParameters &parameters) {

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 
 #include "transport/rdma/port.h"
 #include "util/status.h"
@@ -29,6 +30,9 @@ struct QueuePairParameters {
 };
 
 bool is_none(const ibv_gid &gid);
+PortAddress address_of(const QueuePairParameters &parameters);
+// As "::ffff:10.0.0.1, queue pair 17" or "LID 5, queue pair 17".
+std::string to_text(const QueuePairParameters &parameters);
 
 std::array<uint8_t, QueuePairParameters::kSize> encode(const QueuePairParameters &parameters);
 // Of a peer's bytes, whatever they are: XFER_EVERSION of a version that is unknown, XFER_EPROTO of

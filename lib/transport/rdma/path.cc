@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/rdma/path.h"
 
-#include <arpa/inet.h>
-
 #include <utility>
 
 #include "util/memory.h"
@@ -14,9 +12,6 @@ namespace {
 constexpr uint64_t kSignalNs = 5'000 * kNsPerMs;  // for the other end's next signal
 constexpr uint64_t kProbe = UINT64_MAX - 1;       // the cookie of that
 constexpr uint64_t kProbeBytes = 8'192;
-constexpr uint64_t kDestroyPauseNs = 20 * kNsPerMs;
-constexpr uint32_t kDestroyTries = 10;
-constexpr uint64_t kDrainNs = 1'000 * kNsPerMs;  // for an adapter to flush what was posted
 
 }  // namespace
 
@@ -30,7 +25,9 @@ Path::Path(Adapter &adapter, const Port &port, bool first, AttachedPathSink &sin
       first_(first),
       next_(first ? std::nullopt : std::optional(Signal::Kind::offer)),
       begun_(adapter.verbs(), port, adapter.worker(), *this),
-      initiator_(adapter, begun_, *this) {}
+      initiator_(adapter, begun_, *this),
+      windows_(adapter, *this),
+      end_(adapter, *this) {}
 
 Result<std::unique_ptr<AttachedPath>> Path::open(Adapter &adapter, const Port &port, bool first,
                                                  AttachedPathSink &sink) {
@@ -49,7 +46,7 @@ Path::~Path() {
     loop_.disarm(limit_);
 }
 
-void Path::on_table_open(const Failure &why) {
+void Path::on_block_open(const Failure &why) {
     if (state_ != State::opening) return;
     if (why.status != XFER_OK) return close(why);
     table_open_ = true;
@@ -122,8 +119,13 @@ void Path::on_probed() {
 }
 
 void Path::on_chain_ended(QueuePair &, const ChainEnd &end) {
-    if (end.cookie != kProbe) return initiator_.on_chain_ended(end);
-    if (end.how == ChainEnd::How::done && state_ == State::opening) on_probed();
+    if (end.cookie == kProbe) {
+        if (end.how == ChainEnd::How::done && state_ == State::opening) on_probed();
+        return;
+    }
+    if (end.cookie == WindowTable::kBind) windows_.on_bind_ended(end);
+    windows_.post();  // before the operations, which take all slots that there are
+    end.cookie == WindowTable::kBind ? initiator_.go_on() : initiator_.on_chain_ended(end);
 }
 
 void Path::say(Signal::Kind kind) {
@@ -147,27 +149,30 @@ void Path::be_ready() {
 
 void Path::start(PathSink &sink, OneSidedSink &declined, uint32_t max_ops) {
     sink_ = &sink;
+    exports_ = &declined;
     initiator_.start(sink, declined, max_ops, *pair_, peers_table_);
-}
-
-// As "::ffff:10.0.0.1, queue pair 17" or "LID 5, queue pair 17".
-std::string Path::remote() const {
-    if (!peer_) return {};
-    char address[INET6_ADDRSTRLEN] = "";
-    ::inet_ntop(AF_INET6, peer_->gid.raw, address, sizeof address);
-    const bool by_lid = peer_->layer == LinkLayer::infiniband;
-    return (by_lid ? "LID " + std::to_string(peer_->lid) : std::string(address)) + ", queue pair " +
-           std::to_string(peer_->qpn);
+    windows_.start(*pair_);
 }
 
 // ---- regions
 
+// By windows where that can be, whose keys work on this path alone. Else by the keys of the
+// registration, and a grant not at all: a key of a part would be a key of the whole.
 Result<ExportKey> Path::export_region(RegionId region, const ExportedMemory &memory) {
-    if (is_grant(region))
-        return Failure{XFER_EUNSUPPORTED, XFER_ORIGIN_NONE, 0, "its owner serves a grant"};
-    auto found = adapter_.memory().find(region);
+    const RegionId whole = is_grant(region) ? memory.whole : region;
+    auto found = adapter_.memory().find(whole);
     if (!found) return found.error();
     const Registration &registration = **found;
+    const bool by_windows = is_grant(region)
+                                ? registration.takes_windows() && port_.limits.part_windows
+                                : registration.by_windows();
+    if (by_windows) {
+        auto keys = windows_.find(region, memory, whole, registration);
+        if (!keys) return keys.error();
+        return encode(*keys);
+    }
+    if (is_grant(region))
+        return Failure{XFER_EUNSUPPORTED, XFER_ORIGIN_NONE, 0, "its owner serves a grant"};
     RegionKeys keys;
     keys.base = reinterpret_cast<uint64_t>(memory.base);
     keys.length = memory.length;
@@ -186,46 +191,34 @@ std::unique_ptr<Import> Path::import(ConstBytes key) {
 
 // ---- its end
 
-// What was posted is flushed, so that the adapter touches no memory any more; then the queue pair
-// goes, so that the peer's adapter doesn't, either; and then the table that it wrote.
+// What was posted is flushed, so that the adapter touches no memory any more; then the windows and
+// their queue pair go, so that the peer's adapter doesn't, either; and then the table that it
+// wrote.
 void Path::close(const Failure &why) {
     if (state_ == State::closing || state_ == State::ended) return;
     state_ = State::closing;
     why_ = why;
+    exports_ = nullptr;
     initiator_.stop();
-    loop_.arm(limit_, loop_.now() + kDrainNs);
-    if (pair_) pair_->fail();
-    loop_.defer(*this);
+    windows_.stop();
+    loop_.disarm(limit_);
+    end_.begin(*pair_);
 }
 
-void Path::run() {
-    if (state_ == State::closing && pair_ && pair_->is_drained()) destroy_pair();
-}
-
-// An adapter that flushes nothing in all that time will not; destroying ends it as well.
 void Path::on_timer(Timer &) {
-    if (state_ == State::closing) return destroy_pair();
     close({XFER_ETIMEDOUT, XFER_ORIGIN_NONE, 0, "the peer's adapter says nothing"});
 }
 
-// What refers to it may have to end first. A device that keeps it for good is broken, or has
-// failed; in ERR it lets nothing in.
-void Path::destroy_pair() {
-    if (destroyed_) return;
-    const Failure why = pair_->destroy();
-    if (why.status != XFER_OK && ++destroy_tries_ < kDestroyTries)
-        return loop_.arm(limit_, loop_.now() + kDestroyPauseNs);
-    loop_.disarm(limit_);
-    destroyed_ = true;
-    if (why.status != XFER_OK) adapter_.log().error("{}", why.message);
+void Path::on_flushed() {
+    if (windows_.close()) end_.destroy();
+}
+
+void Path::on_destroyed() {
+    windows_.end();
     begun_.close();
 }
 
-void Path::on_table_closed() {
-    end();
-}
-
-void Path::end() {
+void Path::on_block_closed() {
     initiator_.end();
     if (sink_) {
         begun_.each([this](NotificationId number, uint64_t key) {

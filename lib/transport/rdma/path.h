@@ -16,7 +16,9 @@
 #include "transport/rdma/begun_table.h"
 #include "transport/rdma/initiator.h"
 #include "transport/rdma/queue_pair.h"
+#include "transport/rdma/queue_pair_end.h"
 #include "transport/rdma/signal.h"
+#include "transport/rdma/window_table.h"
 #include "util/list.h"
 
 namespace xfer::rdma {
@@ -24,9 +26,10 @@ namespace xfer::rdma {
 class Path final : public AttachedPath,
                    public ListNode<InAdapter>,
                    QueuePairSink,
-                   BegunTableSink,
+                   QueuePairEndSink,
+                   PinnedBlockSink,
                    Initiator::Owner,
-                   Task,
+                   WindowTableSink,
                    TimerSink {
 public:
     // May throw. A failure of the device leaves nothing.
@@ -36,11 +39,17 @@ public:
 
     const Port &port() const { return port_; }
     bool is_of(const ibv_qp *pair) const { return pair_ && pair_->handle() == pair; }
+    // Of what it has exported by memory windows. True: nothing; else the adapter hears of it.
+    bool remove(RegionId region) { return windows_.remove(region); }
+    bool has_window_of(RegionId region) const { return windows_.has(region); }
+    void on_settled() override {  // of its windows, or of a registration
+        if (exports_) exports_->on_exportable();
+    }
 
     void on_signal(ConstBytes message) override;
     void close(const Failure &why) override;
     std::string local() const override { return port_.name; }
-    std::string remote() const override;
+    std::string remote() const override { return peer_ ? to_text(*peer_) : ""; }
 
     void start(PathSink &sink, OneSidedSink &declined, uint32_t max_ops) override;
     Caps caps() const override { return initiator_.caps(); }
@@ -59,8 +68,8 @@ private:
     enum class State : uint8_t { opening, ready, closing, ended };
 
     Path(Adapter &adapter, const Port &port, bool first, AttachedPathSink &sink);
-    void on_table_open(const Failure &why) override;
-    void on_table_closed() override;
+    void on_block_open(const Failure &why) override;
+    void on_block_closed() override;
     void answer();
     bool connect(const Signal &other);
     void probe();
@@ -70,12 +79,13 @@ private:
 
     void on_chain_ended(QueuePair &pair, const ChainEnd &end) override;
     void on_error(QueuePair &, const Failure &why) override { close(why); }
-    void on_drained(QueuePair &) override { loop_.defer(*this); }
+    void on_drained(QueuePair &) override { end_.on_drained(); }
+    void on_flushed() override;
+    void on_destroyed() override;
     void on_broken(const Failure &why) override { close(why); }
-    void run() override;
+    void on_removed(RegionId region) override { adapter_.on_window_removed(region); }
+    void on_windows_closed() override { end_.destroy(); }
     void on_timer(Timer &timer) override;
-    void destroy_pair();
-    void end();
 
     Adapter &adapter_;
     Loop &loop_;
@@ -85,15 +95,17 @@ private:
     State state_ = State::opening;
     std::optional<Signal::Kind> next_;  // that has to be heard
     std::optional<Signal> offer_;       // the other end's
-    bool table_open_ = false, destroyed_ = false;
-    uint32_t destroy_tries_ = 0;
+    bool table_open_ = false;
     BegunTable begun_;
     Initiator initiator_;
+    WindowTable windows_;
     std::unique_ptr<QueuePair> pair_;
+    QueuePairEnd end_;
     std::optional<QueuePairParameters> peer_;  // its queue pair, once it is known
     PeersTable peers_table_;
-    PathSink *sink_ = nullptr;  // from start() on
-    Timer limit_{*this};        // for the signals of the other end, and then for the drain
+    PathSink *sink_ = nullptr;         // from start() on
+    OneSidedSink *exports_ = nullptr;  // from start() until it closes
+    Timer limit_{*this};               // for the signals of the other end
     Failure why_;
 };
 

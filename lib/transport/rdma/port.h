@@ -23,6 +23,8 @@ struct DeviceLimits {
             reads_in = 0;           // RDMA reads and atomics under way, as initiator, as target
     bool atomics_with_cpu = false;  // IBV_ATOMIC_GLOB: one with those of the processor
     bool on_demand_paging = false;
+    bool windows = false;       // memory windows of type 2
+    bool part_windows = false;  // which open no more than their range
     bool operator==(const DeviceLimits &) const = default;
 };
 

@@ -13,7 +13,7 @@ namespace xfer::rdma {
 
 struct PortCandidate {
     const Port *port;
-    size_t paths = 0;    // of all connections that are on it
+    size_t paths = 0;    // and links, of all connections, that are on it
     bool taken = false;  // by another path of the same connection
 };
 

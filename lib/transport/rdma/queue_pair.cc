@@ -76,12 +76,14 @@ Result<std::unique_ptr<QueuePair>> QueuePair::create(const Verbs &verbs, const P
 
 Failure QueuePair::open() {
     if (const Failure failure = make(); failure.status != XFER_OK) return failure;
+    if (caps_.receives < options_.receives) return too_few_receives();
+    caps_.receives = options_.receives;
     if (caps_.granted_requests < 2)
         return {XFER_EUNSUPPORTED, XFER_ORIGIN_VERBS, 0,
                 Text(port_.name) + ": a queue pair takes a single request"};
     caps_.send_requests = std::min(wanted_requests(options_), caps_.granted_requests - 1);
     ledger_ = Ledger(caps_.send_requests);
-    const uint32_t completions = caps_.send_requests + 1;
+    const uint32_t completions = caps_.send_requests + 1 + caps_.receives;
     if (!completions_.reserve(completions))
         return {XFER_ENOMEM, XFER_ORIGIN_NONE, 0,
                 Text(port_.name) + ": the completion queue has no room for a queue pair"};
@@ -94,23 +96,32 @@ Failure QueuePair::open() {
 // Devices that can't have so many bytes inlined refuse the whole.
 Failure QueuePair::make() {
     const DeviceLimits &limits = port_.limits;
+    if (options_.receives > limits.send_requests) return too_few_receives();
     for (uint32_t inlined = options_.inline_bytes;; inlined /= 2) {
         ibv_qp_init_attr asked{};
         asked.send_cq = asked.recv_cq = completions_.handle();
         asked.qp_type = IBV_QPT_RC;
         asked.cap.max_send_wr = std::min(wanted_requests(options_) + 1, limits.send_requests);
         asked.cap.max_send_sge = std::max(1u, std::min(options_.send_pieces, limits.send_pieces));
+        asked.cap.max_recv_wr = options_.receives;
+        asked.cap.max_recv_sge = options_.receives > 0;
         asked.cap.max_inline_data = inlined;
         pair_ = verbs_.create_qp(port_.domain, &asked);
         if (pair_) {
             caps_.granted_requests = asked.cap.max_send_wr;
             caps_.send_pieces = asked.cap.max_send_sge;
             caps_.inline_bytes = asked.cap.max_inline_data;
+            caps_.receives = asked.cap.max_recv_wr;
             return {};
         }
         if (errno != EINVAL || inlined == 0)
             return verbs_failure(verbs_errno(-1), Text(port_.name) + ": no queue pair");
     }
+}
+
+Failure QueuePair::too_few_receives() const {
+    return {XFER_EUNSUPPORTED, XFER_ORIGIN_VERBS, 0,
+            Text(port_.name) + ": a queue pair takes too few receives"};
 }
 
 Failure QueuePair::modify(ibv_qp_attr &attributes, int mask, const char *what) {
@@ -126,8 +137,10 @@ Failure QueuePair::initialise() {
     attributes.qp_state = IBV_QPS_INIT;
     attributes.port_num = port_.number;
     attributes.pkey_index = port_.pkey_index;
-    attributes.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
-    if (port_.limits.atomics_with_cpu) attributes.qp_access_flags |= IBV_ACCESS_REMOTE_ATOMIC;
+    if (options_.remote_access) {
+        attributes.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+        if (port_.limits.atomics_with_cpu) attributes.qp_access_flags |= IBV_ACCESS_REMOTE_ATOMIC;
+    }
     return modify(attributes, IBV_QP_PORT | IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS, "initialised");
 }
 
@@ -268,19 +281,81 @@ Posted QueuePair::post(PostList &list) {
     return out;
 }
 
+// A driver that names another receive, or none, may have taken this one: it is the adapter's.
+Failure QueuePair::post_receive(uint32_t buffer, uint64_t address, uint32_t length, uint32_t lkey) {
+    if (state_ == State::broken || ledger_.degraded())
+        return {XFER_EDEGRADED, XFER_ORIGIN_NONE, 0, Text(port_.name) + ": it is to be failed"};
+    if (receives_out_ == caps_.receives)
+        return {XFER_EAGAIN, XFER_ORIGIN_NONE, 0, Text(port_.name) + ": all receives are posted"};
+    ibv_sge element{address, length, lkey};
+    ibv_recv_wr receive{}, *refused = nullptr;
+    receive.wr_id = encode(RequestId{RequestId::Kind::receive, number_, buffer});
+    receive.sg_list = &element;
+    receive.num_sge = 1;
+    const int result = ibv_post_recv(pair_, &receive, &refused);
+    const bool taken = result == 0 || refused != &receive;
+    receives_out_ += taken;
+    if (result == 0) return {};
+    Failure why = verbs_failure(verbs_errno(result), Text(port_.name) + ": a receive is not taken");
+    why.status = why.native == ENOMEM && receives_out_ > 0 ? XFER_EAGAIN : XFER_EIO;
+    if (!taken) return why;
+    ledger_.degrade();
+    why.status = XFER_EDEGRADED;
+    return why;
+}
+
 // ---- completions
 
-// The status is looked at before anything else: of an error, little else is defined.
 void QueuePair::on_completion(const RequestId &id, const ibv_wc &completion) {
-    if (id.kind == RequestId::Kind::drain) return finish_drain();
-    const bool succeeded = completion.status == IBV_WC_SUCCESS;
+    switch (id.kind) {
+    case RequestId::Kind::send:
+        on_sent(id.sequence, completion.status);
+        break;
+    case RequestId::Kind::drain:
+        drain_out_ = false;
+        end_sends();
+        break;
+    case RequestId::Kind::receive:
+        on_receive_ended(id.sequence, completion);
+        break;
+    }
+    if (state_ == State::failed) finish_drain();
+}
+
+void QueuePair::on_sent(uint32_t sequence, ibv_wc_status status) {
+    const bool succeeded = status == IBV_WC_SUCCESS;
     const bool is_known =
-        succeeded ? ledger_.completed(id.sequence) : ledger_.failed(id.sequence, completion.status);
+        succeeded ? ledger_.completed(sequence) : ledger_.failed(sequence, status);
     if (!is_known) return;  // told twice
-    if (!succeeded && state_ == State::connected && !std::exchange(told_error_, true))
-        sink_.on_error(*this, completion_failure(completion.status, port_.name));
+    if (!succeeded) tell_error(completion_failure(status, port_.name));
     tell_ended();
-    if (state_ == State::failed && !drain_posted_ && ledger_.outstanding() == 0) finish_drain();
+}
+
+// The status is looked at before anything else: of an error, little else is defined. One that is
+// flushed unasked is an error, too, and may be all that is told of it. What a write with immediate
+// data takes a receive for has no bytes in it, however many the completion names.
+void QueuePair::on_receive_ended(uint32_t buffer, const ibv_wc &completion) {
+    if (receives_out_ == 0) return;  // told twice
+    --receives_out_;
+    const bool succeeded = completion.status == IBV_WC_SUCCESS;
+    if (succeeded && completion.opcode == IBV_WC_RECV)
+        return sink_.on_received(*this, buffer, completion.byte_len);
+    ledger_.degrade();
+    if (succeeded)
+        tell_error(
+            {XFER_EPROTO, XFER_ORIGIN_PEER, 0, Text(port_.name) + ": a write took a receive"});
+    else
+        tell_error(completion_failure(completion.status, port_.name));
+}
+
+void QueuePair::tell_error(const Failure &why) {
+    if (state_ != State::connected || std::exchange(told_error_, true)) return;
+    sink_.on_error(*this, why);
+}
+
+void QueuePair::end_sends() {
+    ledger_.drained();
+    tell_ended();
 }
 
 void QueuePair::tell_ended() {
@@ -297,8 +372,8 @@ void QueuePair::fail() {
     ibv_qp_attr attributes{};
     attributes.qp_state = IBV_QPS_ERR;
     const bool in_error = modify(attributes, 0, "failed").status == XFER_OK;
-    if (ledger_.outstanding() == 0) return finish_drain();
-    if (in_error && was_connected) drain_posted_ = post_drain();
+    if (ledger_.outstanding() > 0 && in_error && was_connected) drain_out_ = post_drain();
+    finish_drain();
 }
 
 // Signaled, behind all others, in the slot that is kept for it. Of orphans nothing else may tell
@@ -311,11 +386,10 @@ bool QueuePair::post_drain() {
     return ibv_post_send(pair_, &last, &refused) == 0;
 }
 
+// Receives need no request behind them: each has a completion of its own.
 void QueuePair::finish_drain() {
-    if (std::exchange(drained_, true)) return;
-    ledger_.drained();
-    tell_ended();
-    sink_.on_drained(*this);
+    if (drain_out_ || ledger_.outstanding() > 0 || receives_out_ > 0) return;
+    if (!std::exchange(drained_, true)) sink_.on_drained(*this);
 }
 
 Failure QueuePair::destroy() {
@@ -331,8 +405,8 @@ Failure QueuePair::destroy() {
     state_ = State::failed;
     detach();
     drained_ = true;
-    ledger_.drained();
-    tell_ended();
+    receives_out_ = 0;
+    end_sends();
     return {};
 }
 

@@ -19,7 +19,9 @@ constexpr auto kBetweenTries = std::chrono::milliseconds(2);
 
 uint64_t chunk_bytes_of(const DeviceLimits &limits, uint64_t length) {
     if (length <= limits.region_bytes) return length;
-    return limits.region_bytes / kChunkUnit * kChunkUnit;
+    const bool is_large = limits.region_bytes >= Registration::kWindowBytes;
+    const uint64_t unit = is_large ? Registration::kWindowBytes : kChunkUnit;
+    return limits.region_bytes / unit * unit;
 }
 
 // Of peers' atomics, those that are ones to the CPU as well; the others go by the memory's owner.
@@ -29,6 +31,10 @@ int verbs_access(uint32_t access, const DeviceLimits &limits) {
     if (access & XFER_WRITE) flags |= IBV_ACCESS_REMOTE_WRITE;
     if ((access & XFER_ATOMIC) && limits.atomics_with_cpu) flags |= IBV_ACCESS_REMOTE_ATOMIC;
     return flags;
+}
+
+Failure not_registered(int error, const Port &port) {
+    return verbs_failure(error, Text(port.name) + ": memory can't be registered");
 }
 
 }  // namespace
@@ -41,6 +47,7 @@ Registration::Registration(Registration &&other) noexcept
       range_(other.range_),
       chunk_bytes_(other.chunk_bytes_),
       writable_(other.writable_),
+      takes_windows_(other.takes_windows_),
       regions_(std::exchange(other.regions_, {})) {}
 
 Registration::~Registration() {
@@ -57,13 +64,22 @@ Result<Registration> Registration::add(const Verbs &verbs, const Port &port,
         return Failure{XFER_ETOOBIG, XFER_ORIGIN_VERBS, 0,
                        Text(port.name) + ": the device registers less than a page"};
     const int remote = verbs_access(range.access, port.limits);
+    made.takes_windows_ = range.windows && port.limits.windows;
+    if (made.takes_windows_) {
+        const int rights = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND |
+                           (made.is_too_long_for_windows() ? remote : 0);
+        const int error = made.register_all(port.domain, rights);
+        if (!error) return made;
+        if (error != EFAULT) return not_registered(error, port);
+        made.takes_windows_ = false;
+    }
     int error = made.register_all(port.domain, remote | IBV_ACCESS_LOCAL_WRITE);
     // Memory that is mapped for reading alone. What peers write must be writable here as well.
     if (error == EFAULT && !(range.access & ~uint32_t{XFER_READ})) {
         error = made.register_all(port.domain, remote);
         made.writable_ = false;
     }
-    if (error) return verbs_failure(error, Text(port.name) + ": memory can't be registered");
+    if (error) return not_registered(error, port);
     return made;
 }
 
@@ -100,6 +116,11 @@ uint64_t Registration::length_of(uint64_t index) const {
 Registration::Chunk Registration::chunk(uint64_t index) const {
     const ibv_mr &region = *regions_[index];
     return {index * chunk_bytes_, length_of(index), region.lkey, region.rkey};
+}
+
+ibv_mr *Registration::window_place(uint64_t offset, uint64_t length) const {
+    const uint64_t index = offset / chunk_bytes_;
+    return (offset + length - 1) / chunk_bytes_ == index ? regions_[index] : nullptr;
 }
 
 std::optional<Failure> Registration::close() {

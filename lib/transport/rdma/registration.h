@@ -2,10 +2,12 @@
 // Memory that a device may touch: its pages stay, and have keys.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
 
+#include "transport/rdma/export_key.h"
 #include "transport/rdma/port.h"
 #include "transport/rdma/verbs.h"
 #include "util/status.h"
@@ -17,6 +19,7 @@ struct RegisteredRange {
     uint64_t length = 0;
     uint32_t access = 0;            // of peers: XFER_READ, XFER_WRITE, XFER_ATOMIC
     bool relaxed_ordering = false;  // writes may be seen in any order, where the library knows that
+    bool windows = false;           // peers are to reach it by memory windows, where that can be
 };
 
 // Of one range, with as many memory regions as the device's limit makes of it. Thread: one at a
@@ -29,10 +32,14 @@ public:
         uint32_t lkey, rkey;
     };
 
+    // What a memory window spans at most: an mlx5 takes no more.
+    static constexpr uint64_t kWindowBytes = uint64_t{1} << 31;
+
     // In the port's domain, with chunks that begin at multiples of 4,096 B from the base. Memory
-    // that this process can't write may still be read by peers, and is no place for a get then. The
-    // failure leaves nothing registered: XFER_EINVAL of an empty range, XFER_ERANGE of one that
-    // wraps, XFER_ETOOBIG where the device takes no page at once; else that of the call. May throw.
+    // that this process can't write may still be read by peers, and is no place for a get then, nor
+    // for a window. The failure leaves nothing registered: XFER_EINVAL of an empty range,
+    // XFER_ERANGE of one that wraps, XFER_ETOOBIG where the device takes no page at once; else that
+    // of the call. May throw.
     static Result<Registration> add(const Verbs &verbs, const Port &port,
                                     const RegisteredRange &range);
 
@@ -48,6 +55,13 @@ public:
     std::optional<Failure> close_patiently();
 
     bool writable() const { return writable_; }  // by the device on our behalf: as of a get
+    uint64_t base() const { return reinterpret_cast<uint64_t>(range_.base); }
+    bool takes_windows() const { return takes_windows_; }
+    // Peers reach nothing by its own keys: windows can span it all.
+    bool by_windows() const { return takes_windows_ && !is_too_long_for_windows(); }
+    uint64_t window_bytes() const { return std::min(chunk_bytes_, kWindowBytes); }
+    // Where a window to these bytes of the range is bound; null: to no single chunk.
+    ibv_mr *window_place(uint64_t offset, uint64_t length) const;
     uint64_t chunks() const { return regions_.size(); }
     Chunk chunk(uint64_t index) const;
     // The one that an offset of the range lies in.
@@ -55,6 +69,9 @@ public:
 
 private:
     Registration(const Verbs &verbs, const Port &port, const RegisteredRange &range);
+    bool is_too_long_for_windows() const {
+        return (range_.length - 1) / window_bytes() >= kMaxParts;
+    }
     int register_all(ibv_pd *domain, int access);
     ibv_mr *register_chunk(ibv_pd *domain, uint64_t index, int access) const;
     uint64_t length_of(uint64_t index) const;
@@ -62,7 +79,7 @@ private:
     const Verbs &verbs_;
     const RegisteredRange range_;
     const uint64_t chunk_bytes_;
-    bool writable_ = true;
+    bool writable_ = true, takes_windows_ = false;
     std::vector<ibv_mr *> regions_;
 };
 

@@ -12,6 +12,7 @@ struct RequestId {
     enum class Kind : uint8_t {
         send = 1,   // a request of a chain
         drain = 2,  // the last one of a queue pair in ERR: it is flushed when all others are
+        receive = 3,
     };
     // Queues are numbered from 1 by the completion queue that tells of them. What is told of a
     // queue that is gone meets no other: a number is used again after 2^24 queues at the earliest.
@@ -19,7 +20,7 @@ struct RequestId {
 
     Kind kind{};
     uint32_t queue = 0;
-    uint32_t sequence = 0;  // of the request in its queue, modulo 2^32
+    uint32_t sequence = 0;  // of the request in its queue, modulo 2^32; of a receive, its buffer
 
     bool operator==(const RequestId &) const = default;
 };
@@ -32,7 +33,7 @@ constexpr uint64_t encode(const RequestId &id) {
 // Nothing: no request of ours has it.
 constexpr std::optional<RequestId> decode_request_id(uint64_t wr_id) {
     const auto kind = static_cast<RequestId::Kind>(wr_id >> 56);
-    if (kind != RequestId::Kind::send && kind != RequestId::Kind::drain) return std::nullopt;
+    if (kind < RequestId::Kind::send || kind > RequestId::Kind::receive) return std::nullopt;
     const auto queue = static_cast<uint32_t>(wr_id >> 32) & (RequestId::kQueues - 1);
     if (queue == 0) return std::nullopt;
     return RequestId{kind, queue, static_cast<uint32_t>(wr_id)};

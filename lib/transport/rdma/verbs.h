@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // libibverbs, opened at run time: an absent library is an ordinary result. The table has what the
-// library exports; the data path (ibv_post_send, ibv_post_recv, ibv_poll_cq, ibv_req_notify_cq) is
-// inline in its header, and goes straight to the device's driver. Tests have a table of their own
-// (tests/unit/fake_*.h).
+// library exports; the data path (ibv_post_send, ibv_post_recv, ibv_poll_cq, ibv_req_notify_cq) and
+// what makes memory windows are inline in its header, and go straight to the device's driver. Tests
+// have a table of their own (tests/unit/fake_*.h).
 #pragma once
 
 #include <infiniband/verbs.h>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/shm/ring_stream.h"
 
-#include <algorithm>
 #include <cerrno>
 
 #include "util/mapped.h"
@@ -13,15 +12,6 @@ namespace {
 
 // A loop that never sleeps would look at idle rings for ever.
 constexpr uint32_t kFruitless = 1'000;
-
-// As the kernel tells it of a socket; asked where that costs little beside the copy.
-constexpr size_t kLarge = 32 * 1024;
-
-bool all_mapped(std::span<const iovec> vectors) {
-    return std::all_of(vectors.begin(), vectors.end(), [](const iovec &vector) {
-        return vector.iov_len < kLarge || is_mapped(vector.iov_base, vector.iov_len);
-    });
-}
 
 }  // namespace
 
@@ -45,7 +35,7 @@ ssize_t RingStream::write(std::span<const iovec> from) {
         errno = room ? EBADMSG : hung_up_ ? EPIPE : EAGAIN;
         return -1;
     }
-    if (!all_mapped(from)) {
+    if (!are_mapped(from)) {  // as the kernel tells it of a socket
         errno = EFAULT;
         return -1;
     }
@@ -63,7 +53,7 @@ ssize_t RingStream::read(std::span<const iovec> into) {
         errno = there == 0 ? EAGAIN : EBADMSG;
         return -1;
     }
-    if (!all_mapped(into)) {
+    if (!are_mapped(into)) {
         errno = EFAULT;
         return -1;
     }

@@ -11,6 +11,7 @@
 
 #include "transport/path.h"
 #include "util/fd.h"
+#include "wire/limits.h"
 
 namespace xfer::stream {
 
@@ -20,6 +21,8 @@ public:
     virtual Scope scope() const = 0;  // how far the other end is
     // A write is no system call: nothing is gained by writing more at once.
     virtual bool direct() const { return false; }
+    // Of control frames that wait: with more the channel stops to read until they have left.
+    virtual size_t pause_at() const { return kControlPause; }
     // Without waiting: the bytes that went, or -1 and errno. EAGAIN: none now. 0 read: the end.
     virtual ssize_t write(std::span<const iovec> from) = 0;
     virtual ssize_t read(std::span<const iovec> into) = 0;

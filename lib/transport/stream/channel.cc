@@ -206,7 +206,7 @@ void StreamChannel::pace() {
         last_heard_ = loop_.now();  // it reads: as good as a word
         loop_.arm(unread_, loop_.now() + kUnreadMs * kNsPerMs);
     }
-    if (sender_.waiting() > kControlPause) return;
+    if (sender_.waiting() > pause_at()) return;
     both_.paused = false;
     loop_.disarm(unread_);
     loop_.defer(*this);  // with a look at what has come meanwhile
@@ -289,7 +289,9 @@ void StreamChannel::resume() {
 bool StreamChannel::send(const Frame &frame, ConstBytes body) {
     if (both_.stage != Stage::frames && both_.stage != Stage::hello) return true;
     XFER_CHECK(body.size() == frame.length && body.size() <= kMaxControl);
-    says_bye_ = frame.type == FrameType::bye && frame.status != XFER_EPEERLOST;
+    // A signal may have a bye in it, of a channel that goes by this one.
+    says_bye_ = (frame.type == FrameType::bye && frame.status != XFER_EPEERLOST) ||
+                frame.type == FrameType::path_signal;
     uint8_t head[Frame::kSize];
     encode(frame, head);
     bool taken = false;
@@ -303,7 +305,9 @@ bool StreamChannel::send(const Frame &frame, ConstBytes body) {
     });
     if (!done) return give_up(), true;  // its end tells
     if (sender_.failed()) loop_.defer(*this);
-    if (sender_.waiting() > kControlPause) pause();
+    // Signals have a window of their own, and their other end may have as many to say: neither is
+    // to stop reading for that.
+    if (frame.type != FrameType::path_signal && sender_.waiting() > pause_at()) pause();
     if (taken && sender_.waiting() > 0) send_soon();
     return taken;
 }
@@ -359,6 +363,7 @@ void StreamChannel::close(const Failure &why) {
     if (both_.stage == Stage::closing || both_.stage == Stage::over) return;
     // A refusal and the end are one packet: who has not proved itself costs as little as it can.
     if (both_.stage == Stage::hello && carrier_ && !says_bye_) carrier_->cork();
+    if (why.status == XFER_EPEERLOST) says_bye_ = false;
     both_.stage = Stage::closing;
     why_ = why;
     loop_.defer(*this);

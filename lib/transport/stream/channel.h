@@ -67,6 +67,7 @@ private:
     Failure why_ended() const;
     void parse();
     void push();
+    size_t pause_at() const { return carrier_ ? carrier_->pause_at() : kControlPause; }
     void pause();
     void pace();
     void send_soon();

@@ -294,7 +294,7 @@ class RdmaOptions(NamedTuple):
     devices: str | None = None
     queue_depth: int | None = None
     ack_timeout: int | None = None
-    retries: int | None = None  # 0: a packet is not sent again
+    retries: int | None = None  # 0: a packet is not sent again. Messages wait 0.33 s at most
     traffic_class: int = 0
     service_level: int = 0
 

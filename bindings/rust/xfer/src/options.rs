@@ -29,7 +29,7 @@ pub struct RdmaOptions {
     pub queue_depth: Option<u32>,
     /// A packet is sent again after 4.096 us times two to the power of this.
     pub ack_timeout: Option<u32>,
-    /// How often it is; 0: not at all.
+    /// How often it is; 0: not at all. Messages wait a third of a second at most.
     pub retries: Option<u32>,
     /// In the header of packets that are routed.
     pub traffic_class: u32,

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/connection/local_path.h"
+
+#include "core/base/engine_core.h"
+#include "core/base/shard_core.h"
+#include "core/connection/connection.h"
+#include "util/memory.h"
+
+namespace xfer {
+
+// Who lists an address of shared memory may be a neighbour. Only trying tells.
+void LocalPath::open() {
+    if (state_ != State::apart || !connection_.usable()) return;
+    state_ = State::tried;
+    if (LaneSet::is_local(connection_.lanes.first())) return;
+    // It goes on as it is where there is no memory for more.
+    if (!catch_bad_alloc([this] { look_for_neighbour(); })) failure_ = no_memory();
+}
+
+// The first of these addresses that one copy reaches, by a transport of ours.
+Transport *LocalPath::shared_memory(const std::vector<std::string> &listens, Uri &address) const {
+    for (const std::string &text : listens) {
+        auto uri = parse_uri(text);
+        Transport *transport = uri ? connection_.shard.transport_for(*uri) : nullptr;
+        if (!transport || transport->scope(*uri) > Scope::host) continue;
+        address = *uri;
+        return transport;
+    }
+    return nullptr;
+}
+
+void LocalPath::look_for_neighbour() {
+    Uri address;
+    Transport *transport = shared_memory(connection_.handshake.peer_terms().listens, address);
+    if (!transport) {
+        const Terms own = connection_.shard.engine.self().terms();
+        failure_ = {XFER_EUNSUPPORTED, 0, 0,
+                    shared_memory(own.listens, address)
+                        ? "the peer offers no shared memory"
+                        : "no transport of ours shares memory (option transports, "
+                          "XFER_TRANSPORTS)"};
+        return;
+    }
+    if (connection_.side == Side::theirs) return connection_.lanes.ask_for_lanes(kLocalLaneFlag);
+    failure_ = connection_.lanes.dial_local(*transport, address);
+    if (failure_.status == XFER_OK) state_ = State::joining;
+}
+
+bool LocalPath::is_open() const {
+    const Lane &control = connection_.lanes.control();
+    return control.channel && LaneSet::is_local(control);
+}
+
+std::string_view LocalPath::state() const {
+    if (is_open()) return "open";
+    if (state_ == State::joining) return "opening";
+    return state_ == State::apart ? "not tried" : failure_.status ? "none" : "asked for";
+}
+
+std::string_view LocalPath::why_not() const {
+    if (is_open() || state_ == State::joining) return "";
+    if (state_ == State::apart) return "nothing has been moved yet";
+    if (failure_.status) return failure_.message;
+    return "the peer, which dialed, was asked to open it";
+}
+
+void LocalPath::on_failed(const Failure &why) {
+    failure_ = why;
+    state_ = State::tried;
+}
+
+}  // namespace xfer
