@@ -120,3 +120,34 @@ TEST_CASE("a flush does not overtake what was begun before its endpoint moved") 
         a.on_done = nullptr;
     });
 }
+
+// The loop that it leaves is put off the processor in the middle of the turn in which it went.
+TEST_CASE("what ended before an endpoint moved is told before its CLOSED") {
+    with_seeds(50, [](World &world) {
+        Host b(world, kB, kOfSecondLoop);
+        world.loops = 2;
+        world.polled = true;
+        Host a(world, kA);
+        std::string told;
+        a.on_done = a.on_other = [&](const xfer_event_t &event) {
+            told += std::string(event_name(event.kind)) + " ";
+        };
+        xfer_ep_t *ep = a.open(kB);
+        a.expect(1);
+        REQUIRE(xfer_ep_connect(ep, 1, nullptr) == XFER_OK);
+        REQUIRE(world.world.run_until([&] { return b.stats().accepts == 1; }, kSecond));
+        world.world.freeze(a.loop);
+        a.expect(2);
+        REQUIRE(xfer_ep_flush(ep, nullptr, 2, nullptr) == XFER_OK);
+        world.world.run_for(kSecond);
+        world.world.thaw(a.loop);
+        REQUIRE(world.world.run_until([&] { return !world.net.detached.empty(); }, kSecond));
+        world.world.freeze(a.loop);
+        REQUIRE(xfer_ep_close(ep) == XFER_OK);
+        a.eps.clear();
+        world.world.run_for(kSecond);
+        world.world.thaw(a.loop);
+        CHECK(a.wait(2) == XFER_OK);
+        CHECK(told.rfind("FLUSH CONNECT CLOSED ", 0) == 0);
+    });
+}

@@ -31,7 +31,8 @@ struct World {
     SimWorld world;
     SimNet net;
     uint32_t lanes = 1, idle_ms = 300'000, heartbeat_ms = 1'000;
-    uint32_t loops = 1;  // of engines that come from now on
+    uint32_t loops = 1;   // of engines that come from now on
+    bool polled = false;  // by take(), the same
     // What engines have beside their channels, where it is not by the net.
     std::function<std::vector<std::unique_ptr<Fabric>>(const Host &, SimLoop &)> fabrics;
 };
@@ -39,15 +40,20 @@ struct World {
 // One engine, with the events that it told.
 struct Host {
     Host(World &w, std::string listen_at, std::vector<uint8_t> id = {})
-        : world(w), loop(w.world), process(w.net.new_process()), uri(std::move(listen_at)) {
+        : world(w),
+          loop(w.world),
+          process(w.net.new_process()),
+          uri(std::move(listen_at)),
+          polled(w.polled) {
         Options options;
-        options.dispatch = XFER_DISPATCH_LOOP;
+        options.dispatch = polled ? XFER_DISPATCH_POLL : XFER_DISPATCH_LOOP;
         options.io_threads =
             1;  // a loop that is driven all the time: peers may judge us by silence
         options.insecure = true;
-        options.on_event = [](const xfer_event_t *event, uint64_t self) {
-            reinterpret_cast<Host *>(self)->on_event(*event);
-        };
+        if (!polled)
+            options.on_event = [](const xfer_event_t *event, uint64_t self) {
+                reinterpret_cast<Host *>(self)->on_event(*event);
+            };
         options.user = reinterpret_cast<uint64_t>(this);
         options.stall_ms = 30'000, options.connect_ms = 5'000,
         options.heartbeat_ms = world.heartbeat_ms, options.idle_ms = world.idle_ms;
@@ -104,7 +110,7 @@ struct Host {
     void end() {
         if (!engine) return;
         xfer_engine_close(engine);
-        CHECK(world.world.run_until([&] { return ended; }, 60 * kSecond));
+        CHECK(world.world.run_until([&] { return take(), ended; }, 60 * kSecond));
         CHECK(xfer_engine_join(engine, XFER_NONE) == XFER_OK);
         engine = nullptr;
         for (xfer_ep_t *ep : eps)
@@ -125,6 +131,13 @@ struct Host {
     void expect(uint64_t user) {
         CHECK(done.count(user) == 0);
         ++pending;
+    }
+    void take() {
+        xfer_event_t event;
+        for (uint32_t count = polled; count;) {
+            REQUIRE(xfer_engine_poll(engine, &event, sizeof event, 1, 0, &count) == XFER_OK);
+            if (count) on_event(event);
+        }
     }
     void on_event(const xfer_event_t &event) {
         ++sequence;
@@ -151,7 +164,7 @@ struct Host {
         return stats;
     }
     Status wait(uint64_t user, uint64_t limit = 120 * kSecond) {
-        if (!world.world.run_until([&] { return done.count(user) != 0; }, limit))
+        if (!world.world.run_until([&] { return take(), done.count(user) != 0; }, limit))
             return XFER_EINTERNAL;
         return done[user].status;
     }
@@ -171,6 +184,7 @@ struct Host {
     std::vector<std::unique_ptr<SimLoop>> others;
     const std::shared_ptr<SimProcess> process;
     const std::string uri;
+    const bool polled;
     xfer_engine_t *engine = nullptr;
     xfer_region_t *region = nullptr;
     std::vector<xfer_ep_t *> eps;

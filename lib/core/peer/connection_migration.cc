@@ -62,6 +62,7 @@ void ConnectionMigration::post(ShardCore &home, std::unique_ptr<MigrationMessage
                                Peer *from) {
     for (Endpoint &ep : message->pending_work.eps)
         leaving_.emplace_back(ep);
+    shard_.outbox.hand_over();        // what was told of them must not come after CLOSED
     shard_.engine.draining().hold();  // until it arrives
     // With the post: its loop finds them its own when the move arrives, and what other threads post
     // there comes after it.
