@@ -175,3 +175,32 @@ TEST_CASE("an engine without data lanes opens none, whoever asks, when its local
         CHECK(a.stats().connection_ends == 0);
     }
 }
+
+// One end offers to end the idle connection, and for 400 ms it does not know whether it goes on.
+TEST_CASE("a loop does not spin where a local path fails when the connection is about to end") {
+    uint64_t most = 0;
+    for (uint64_t late = 1'000; late < 4'000; late += 50) {
+        CAPTURE(late);
+        World world(1);
+        world.net.neighbours = true;
+        world.idle_ms = 1'000;
+        world.net.delay_min = world.net.delay_max = 200 * kNsPerMs;
+        Host b(world, kB), a(world, kA);
+        close_local_paths(world);
+        world.net.on_dial = [&](SimTransport &, const std::string &uri, int how) {
+            if (how != 0 || !uri.starts_with("shm:")) return;
+            world.net.delay_min = world.net.delay_max = late * kNsPerMs;
+            world.world.post(0,
+                             [&] { world.net.delay_min = world.net.delay_max = 200 * kNsPerMs; });
+        };
+        REQUIRE(a.lookup(a.open(kB), 1) == XFER_OK);
+        xfer_ep_t *back = b.open(kA);
+        REQUIRE(b.lookup(back, 1) == XFER_OK);
+        const std::vector<uint8_t> data(700'000, 5);
+        CHECK(b.put(back, data.data(), 0, data.size(), 2) == XFER_OK);
+        const uint64_t before = world.world.events();
+        world.world.run_for(10 * kSecond);
+        most = std::max(most, world.world.events() - before);
+    }
+    CHECK(most < 1'000);
+}

@@ -17,6 +17,8 @@ Life::Life(Scenario &scenario, size_t at, const EngineId &identity, bool accepts
     const uint64_t count = polls ? 1 + all.world.random(all.swarm.loops) : 1;
     for (uint64_t i = 0; i < count; ++i)
         loops.push_back(std::make_unique<SimLoop>(all.world));
+    for (const auto &loop : loops)
+        loop->one_of_several = count > 1;
     if (polls) poller = std::make_unique<SimLoop>(all.world);
     open_engine();
     char bound[256];
@@ -89,7 +91,7 @@ void Life::open_engine() {
     who().number = number;
     who().id = id;
     who().node = node;
-    who().late = poller && all.swarm.poll_max;
+    who().late = poller && (all.swarm.poll_max || all.world.preempt_one_in);
     who().incarnation = identity.incarnation;
     all.incarnations[identity.incarnation] = number;
 }

@@ -492,6 +492,7 @@ void SimChannel::done(Op &op, Status status) {
 // ---- the end of one, of a region's, of all
 
 bool SimChannel::cancel(Op &op) {
+    withdraw_notify(op);
     if (op.sent && net_.chance(net_.busy_one_in)) {
         ++net_.met["busy when canceled"];
         later(net_.world.random(kBusyMostNs),
@@ -500,12 +501,8 @@ bool SimChannel::cancel(Op &op) {
     }
     op.canceled = true;
     if (op.sent) {
-        for (Leaving &item : queue_) {
+        for (Leaving &item : queue_)
             if (item.op == &op) item.blank = true;
-            if (item.follows != &op) continue;
-            store<uint64_t>(&*item.head.bytes.end() - kCountBytes, UINT64_MAX);
-            op.notifies = false;
-        }
         if (in_.open && in_.head.kind == Head::answer && &asked_.front() == &op) in_.discard = true;
         return true;
     }
@@ -516,6 +513,14 @@ bool SimChannel::cancel(Op &op) {
             channel.done(channel.withdrawn_.front(), XFER_ECANCELED);
     });
     return true;
+}
+
+// It is made of no local memory.
+void SimChannel::withdraw_notify(Op &op) {
+    if (!op.sent || op.left) return;
+    op.notifies = false;
+    for (Leaving &item : queue_)
+        if (item.follows == &op) store<uint64_t>(&*item.head.bytes.end() - kCountBytes, UINT64_MAX);
 }
 
 // What will not let go of memory is ended, as a queue pair goes to its error state.

@@ -129,6 +129,7 @@ private:
     uint64_t apply_incoming(const Head &head);
     void credit(uint64_t bytes);
     void tell_quiet();
+    void withdraw_notify(Op &op);
     void end_busy(uint64_t seq);
     void last_words(const Failure &why);
     void done(Op &op, Status status);

@@ -19,6 +19,7 @@ constexpr uint64_t kSpinsMax = 1'000;
 constexpr uint64_t kWakeNsMax = 20'000;  // from one thread to another
 constexpr uint64_t kTurnNsMax = 2'000;   // of a loop that has memory to look at
 constexpr uint64_t kCallNsMax = 50'000;  // of a thread that makes calls that block
+constexpr uint64_t kPreemptedNsMax = 5 * kNsPerMs;
 constexpr uint64_t kNameNsMax = 20 * kNsPerMs;
 
 bool is_numeric(const std::string &host) {
@@ -52,8 +53,8 @@ void SimWorld::step() {
     if (standing_ > kStandstill)
         throw std::logic_error("simulation: the clock stands still, seed " + std::to_string(seed_));
     now_ = std::max(now_, due);  // what was held back is due since long
-    if (const auto held = frozen_.find(node.mapped().loop); held != frozen_.end())
-        return void(held->second.insert(std::move(node)));
+    if (const auto held = held_.find(node.mapped().loop); held != held_.end())
+        return void(held->second.events.insert(std::move(node)));
     ++events_;
     for (uint64_t part : {due, uint64_t{node.mapped().loop}, std::get<2>(node.key())})
         digest_ = (digest_ ^ part) * 0x100000001b3 + 1;
@@ -72,20 +73,36 @@ uint64_t SimWorld::turn() {
 
 void SimWorld::cancel(uint32_t loop, const Key &key) {
     if (queue_.erase(key)) return;
-    const auto held = frozen_.find(loop);
-    if (held != frozen_.end()) held->second.erase(key);
+    const auto held = held_.find(loop);
+    if (held != held_.end()) held->second.events.erase(key);
 }
 
 void SimWorld::freeze(SimLoop &loop) {
-    frozen_[loop.number_];
+    held_[loop.number_].frozen = true;
+}
+
+void SimWorld::thaw(SimLoop &loop) {
+    let_go(loop.number_, &Held::frozen);
 }
 
 // All of it at once, in the order in which it came due.
-void SimWorld::thaw(SimLoop &loop) {
-    auto held = frozen_.extract(loop.number_);
-    if (held.empty()) return;
-    for (auto &[key, event] : held.mapped())
+void SimWorld::let_go(uint32_t loop, bool Held::*reason) {
+    const auto at = held_.find(loop);
+    if (at == held_.end()) return;
+    at->second.*reason = false;
+    if (at->second.frozen || at->second.preempted) return;
+    for (auto &[key, event] : at->second.events)
         queue_.emplace(key, std::move(event));
+    held_.erase(at);
+}
+
+void SimWorld::preempt(SimLoop &loop) {
+    if (!preempt_one_in || preempting_() % preempt_one_in) return;
+    held_[loop.number_].preempted = true;
+    const uint64_t until = now_ + preempting_() % kPreemptedNsMax;
+    const Key key{until, preempting_(), ++posted_};
+    queue_.emplace(key,
+                   Event{0, [this, number = loop.number_] { let_go(number, &Held::preempted); }});
 }
 
 bool SimWorld::run_until(const std::function<bool()> &done, uint64_t limit) {
@@ -108,7 +125,7 @@ void SimWorld::run_for(uint64_t time) {
 // ---- a loop ----
 
 SimLoop::~SimLoop() {
-    world_.frozen_.erase(number_);
+    world_.held_.erase(number_);
     std::erase_if(world_.queue_, [this](const auto &item) { return item.second.loop == number_; });
 }
 
@@ -138,6 +155,7 @@ void SimLoop::defer(Task &task) {
     if (!task.linked()) tasks_.push_back(task);
     if (std::exchange(will_run_tasks_, true)) return;
     world_.add(number_, now() + world_.turn(), [this] { run_tasks(); });
+    if (one_of_several) world_.preempt(*this);
 }
 
 void SimLoop::run_tasks() {

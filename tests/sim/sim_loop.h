@@ -22,7 +22,7 @@ class SimWatch;
 
 class SimWorld {
 public:
-    explicit SimWorld(uint64_t seed) : seed_(seed), dice_(seed) {}
+    explicit SimWorld(uint64_t seed) : seed_(seed), dice_(seed), preempting_(~seed) {}
     SimWorld(const SimWorld &) = delete;
     SimWorld &operator=(const SimWorld &) = delete;
 
@@ -40,6 +40,9 @@ public:
     // A process that is stopped: what is due on the loop waits until it goes on.
     void freeze(SimLoop &loop);
     void thaw(SimLoop &loop);
+    // Once in so many turns the thread of a loop that may be is put off the processor before the
+    // turn ends, by dice of its own; 0: never.
+    uint64_t preempt_one_in = 0;
 
     // Lets things happen until `done`, or for `limit` of virtual time; whether it is done. Throws
     // when the clock stands still for a million events.
@@ -68,13 +71,19 @@ private:
         uint32_t loop;  // 0: none
         std::function<void()> call;
     };
+    struct Held {  // a loop that does nothing, and what came due on it
+        bool frozen = false, preempted = false;
+        std::map<Key, Event> events;
+    };
+    void let_go(uint32_t loop, bool Held::*reason);
+    void preempt(SimLoop &loop);
     Key add(uint32_t loop, uint64_t due, std::function<void()> call);
     void cancel(uint32_t loop, const Key &key);
     void step();
     uint64_t turn();
 
     const uint64_t seed_;
-    std::mt19937_64 dice_;
+    std::mt19937_64 dice_, preempting_;
     uint64_t now_ = 3'600'000 * kNsPerMs;  // no clock of ours starts at zero
     uint64_t posted_ = 0;
     uint64_t events_ = 0;
@@ -85,14 +94,15 @@ private:
     uint32_t running_ = 0;  // the loop whose event is called, 0: none
     bool raced_ = false;
     std::map<Key, Event> queue_;
-    std::map<uint32_t, std::map<Key, Event>> frozen_;  // what came due, by loop
-    std::map<uint64_t, SimWatch *> watches_;           // in the order in which they were made
+    std::map<uint32_t, Held> held_;
+    std::map<uint64_t, SimWatch *> watches_;  // in the order in which they were made
     uint64_t last_watch_ = 0;
 };
 
 class SimLoop final : public Loop {
 public:
     explicit SimLoop(SimWorld &world) : world_(world), number_(++world.loops_) {}
+    bool one_of_several = false;  // loops of its engine: it may be preempted
     // What was posted to it never happens.
     ~SimLoop() override;
     SimWorld &world() { return world_; }

@@ -115,6 +115,7 @@ void Swarm::draw_last(SimWorld &world) {
     polls = world.random(2) != 0;
     if (world.random(2)) poll_max = 1 + world.random(20 * kNsPerMs);
     if (polls && world.random(3)) loops = 2 + static_cast<uint32_t>(world.random(2));
+    if (loops > 1 && world.seed() % 4 == 0) world.preempt_one_in = 2 + world.seed() % 50;
     crowds = world.random(6) == 0;
     if (crowds) weights[static_cast<size_t>(Act::crowd)] = 6;
     quiets = world.seed() % 8 == 6;

@@ -418,7 +418,8 @@ void LaneSet::on_timer(Timer &timer) {
     if (connection_.closing() || local.is_begun()) return;
     if (connection_.usable()) return connection_.in_turn([this] { open_data_lanes(1); });
     // We have offered to end it, and it may go on.
-    connection_.shard.loop.arm(reopen_, connection_.shard.now() + pause_);
+    const uint64_t pause = std::max(pause_, kBackoffFirstNs);  // there was none before a local path
+    connection_.shard.loop.arm(reopen_, connection_.shard.now() + pause);
 }
 
 }  // namespace xfer
