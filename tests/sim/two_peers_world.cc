@@ -230,7 +230,7 @@ void write(std::string &to, const Known &known) {
     const PeerState &state = known.state;
     for (uint64_t value :
          {known.live, state.last_sequence, state.abandoned, state.seen, state.seen_incarnation,
-          state.given_up, state.ended, uint64_t{state.attempts.size()}})
+          state.told_seen, state.given_up, state.ended, uint64_t{state.attempts.size()}})
         write(to, value);
     for (const Attempt &contact : state.attempts)
         for (uint64_t value : {contact.number, static_cast<uint64_t>(contact.phase),

@@ -675,3 +675,39 @@ TEST_CASE("a reply to an attempt that the peer was told is over comes too late")
     one.lost(2);
     CHECK(one.reply(3) == "proof 3");
 }
+
+// Its proof came by another channel than the words that said so, and was late.
+TEST_CASE("an attempt of theirs that the peer was told is over comes too late") {
+    Machine one;
+    one.prove(1, 1);
+    one.hello(5, 1);
+    one.hello(6, 2);
+    CHECK(one.proof(6) == "");
+    one.announce(2, 2);
+    CHECK(one.reply(2) == "proof 2");
+    CHECK(same(statement_by(one.state, 2), {0, 2, 2}));  // 5 is over, for all that it says
+    CHECK(one.proof(5) == "close 5 XFER_EEXIST");
+    one.hello(7, 1, kNew);  // another incarnation counts anew
+    CHECK(one.proof(7) == "");
+    CHECK(one.parked(7));
+
+    Machine waits;  // one that waits already
+    waits.prove(1, 1);
+    waits.hello(5, 1);
+    waits.hello(6, 2);
+    CHECK(waits.proof(5) == "");
+    CHECK(waits.proof(6) == "");
+    waits.announce(2, 2);
+    CHECK(waits.reply(2) == "proof 2, close 5 XFER_EEXIST");
+    CHECK(waits.parked(6));
+
+    Machine old;  // of another incarnation nothing was said
+    old.prove(1, 1);
+    old.hello(5, 1);
+    old.hello(6, 3, kNew);
+    CHECK(old.proof(5) == "");
+    CHECK(old.proof(6) == "");
+    old.announce(2, 2);
+    CHECK(old.reply(2) == "proof 2");
+    CHECK(old.parked(5));
+}

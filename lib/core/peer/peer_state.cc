@@ -28,6 +28,7 @@ class Step {
 public:
     explicit Step(PeerState &state) : state_(state) {}
     void take(const Input &input);
+    void tell();  // the peer hears a statement
     Outputs outputs;
 
 private:
@@ -146,9 +147,10 @@ void Step::proof(const Input &input) {
     if (state_.attempts.size() >= kMaxAttempts) return out(Output::close, number, XFER_EOVERLOAD);
     if (state_.seen_incarnation != input.incarnation) {
         state_.seen_incarnation = input.incarnation;
-        state_.seen = state_.given_up = state_.ended = 0;
+        state_.seen = state_.told_seen = state_.given_up = state_.ended = 0;
     }
     if (input.sequence <= state_.given_up) return out(Output::close, number, XFER_EPEERLOST);
+    if (input.sequence <= state_.told_seen) return out(Output::close, number, kDuplicate);
     state_.seen = std::max(state_.seen, input.sequence);
     const Attempt proven{number, Side::theirs, Phase::parked, input.sequence, input.incarnation};
     believe(proven, input.statement);
@@ -250,14 +252,27 @@ void Step::answered(const Attempt &live) {
     promote();
 }
 
+// It names one of theirs as held: the peer gives up those before it, here too.
+void Step::tell() {
+    const Statement statement = statement_of(state_);
+    state_.abandoned = statement.abandoned;
+    state_.told_seen = state_.seen;
+    close_all(kDuplicate, [&](const Attempt &other) {
+        return other.phase == Phase::parked && other.incarnation == state_.seen_incarnation &&
+               other.sequence < statement.held;
+    });
+}
+
+bool says(const Output &output) {
+    return output.kind == Output::send_proof || output.kind == Output::send_ready;
+}
+
 }  // namespace
 
 std::pair<PeerState, Outputs> step(PeerState state, const Input &input) {
     Step step(state);
     step.take(input);
-    for (const Output &output : step.outputs)
-        if (output.kind == Output::send_proof || output.kind == Output::send_ready)
-            state.abandoned = statement_of(state).abandoned;
+    if (std::any_of(step.outputs.begin(), step.outputs.end(), says)) step.tell();
     return {state, step.outputs};
 }
 

@@ -54,8 +54,9 @@ struct PeerState {
     uint64_t abandoned = 0;      // of ours, as the peer was told
     uint64_t seen = 0;           // highest of theirs, in their incarnation
     uint64_t seen_incarnation = 0;
-    uint64_t given_up = 0;  // of theirs, in that incarnation, as the peer has told
-    uint64_t ended = 0;     // highest of theirs, in that incarnation, that was ready
+    uint64_t told_seen = 0;  // the same, as the peer was told: none so old is let in any more
+    uint64_t given_up = 0;   // of theirs, in that incarnation, as the peer has told
+    uint64_t ended = 0;      // highest of theirs, in that incarnation, that was ready
 };
 
 struct Input {
