@@ -54,9 +54,11 @@ Status submit(xfer_batch_t *handle, uint64_t user, const xfer_submit_options_t *
     return XFER_ECLOSED;
 }
 
+// One that is on its way, of an earlier flight, serves this one, too.
 void ask_cancel(Batch &batch) {
-    if (batch.state.load() != Batch::State::inflight || batch.cancel_wanted.exchange(true)) return;
-    batch.cancel_message.flight = batch.flight.load();
+    if (batch.state.load() != Batch::State::inflight) return;
+    batch.cancel_message.flight.store(batch.flight.load());
+    if (batch.cancel_wanted.exchange(true)) return;
     batch.retain();  // the message's
     if (batch.ep->entry(true, batch.cancel_message.passes).post_brief(batch.cancel_message)) return;
     batch.cancel_wanted.store(false);
@@ -121,9 +123,9 @@ xfer_status_t xfer_batch_entries(xfer_batch_t *handle, uint64_t first, uint64_t 
         Batch &batch = *building.batch;
         if (!batch.submitted) return invalid(why, "the batch was never submitted");
         if (!statuses && count) return invalid(why, "statuses is NULL");
-        if (!in_range(first, count, batch.list.entries()))
-            return refuse(why, XFER_ERANGE,
-                          fmt::format("the batch has {} entries", batch.list.entries()));
+        const uint64_t entries = batch.submitted_entries.load();
+        if (!in_range(first, count, entries))
+            return refuse(why, XFER_ERANGE, fmt::format("{} entries were submitted", entries));
         batch.runs.statuses(first, {statuses, count});
         return XFER_OK;
     });

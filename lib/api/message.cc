@@ -100,7 +100,7 @@ xfer_status_t xfer_peek(xfer_engine_t *handle, xfer_ep_t *ep_handle, uint64_t ta
         struct Wanted final : Posted {
         } wanted;
         wanted.any = !ep;
-        if (ep) wanted.from = ep->peer_id();
+        if (ep) wanted.from = ep->sender();
         wanted.tag = tag;
         wanted.mask = mask;
         xfer_message_info_t found{};

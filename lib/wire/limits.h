@@ -18,6 +18,7 @@ constexpr uint64_t kMaxNotifications =
     256;  // of one connection, begun and not had by the application
 constexpr uint32_t kMaxNotifyData = 1024;      // bytes of a notification
 constexpr uint64_t kNotificationSpan = 4'096;  // from the oldest that is open to the newest
+constexpr uint64_t kMaxMessageBytes = INT64_MAX;
 constexpr uint64_t kMaxMessages = 1'024;  // of one connection and direction, sent and not completed
 constexpr uint64_t kMaxHeld = 256 * 1024;  // payload that came along with them
 constexpr size_t kMinKey = 32, kMaxKey = 256;

@@ -516,6 +516,13 @@ static void test_refused_additions(void **state) {
     for (int i = 0; i < 4095; i++)
         assert_int_equal(pair.memory[i], 0);
     assert_status(xfer_batch_entries(batch, 0, 2, &status), XFER_ERANGE);
+    /* What was added since has no status. */
+    assert_status(xfer_batch_put(batch, local, &pair.ref, 0, 1), XFER_OK);
+    xfer_status_t both[2];
+    assert_status(xfer_batch_entries(batch, 0, 2, both), XFER_ERANGE);
+    assert_status(xfer_batch_entries(batch, 0, 1, both), XFER_OK);
+    assert_status(submit_now(pair.client, batch), XFER_OK);
+    assert_status(xfer_batch_entries(batch, 0, 2, both), XFER_OK);
 }
 
 static const struct CMUnitTest tests[] = {

@@ -169,6 +169,30 @@ static void test_from_one(void **state) {
     assert_int_equal(got[0], 2);
 }
 
+/* What it has sent before it went is there for who asks for it by its identity. */
+static void test_held_of_one_by_identity(void **state) {
+    Letters letters;
+    letters_open(&letters, *state);
+    static uint64_t sent_word = 5, got;
+    xfer_id_t id;
+    assert_status(xfer_engine_id(letters.pair.client->engine, &id), XFER_OK);
+    send_to(&letters, &sent_word, 8, 5, 1);
+    assert_status(sent(&letters, 1), XFER_OK);
+    host_end(letters.pair.client);
+    const xfer_ep_options_t options = {.size = sizeof options, .peer = &id};
+    xfer_ep_t *ep = NULL;
+    assert_status(xfer_ep_open(letters.pair.server->engine, NULL, &options, &ep, NULL), XFER_OK);
+    xfer_message_info_t info;
+    assert_status(xfer_peek(letters.pair.server->engine, ep, 5, UINT64_MAX, &info, sizeof info),
+                  XFER_OK);
+    assert_int_equal(info.length, 8);
+    receive(&letters, ep, &got, 8, 5, UINT64_MAX, 1);
+    assert_status(received(&letters, 1).status, XFER_OK);
+    assert_int_equal(got, 5);
+    assert_status(xfer_peek(letters.pair.server->engine, ep, 5, UINT64_MAX, &info, sizeof info),
+                  XFER_ENOTFOUND);
+}
+
 /* The server knows its peers by their messages alone, and answers each by the event's handle. */
 static void test_request_and_reply(void **state) {
     Letters letters;
@@ -324,6 +348,7 @@ static const struct CMUnitTest tests[] = {
     EACH_MODE(test_order_and_tags),
     EACH_DISPATCH(test_masks),
     EACH_MODE(test_from_one),
+    EACH_MODE(test_held_of_one_by_identity),
     EACH_MODE(test_request_and_reply),
     EACH_MODE(test_receive_before_connecting),
     EACH_DISPATCH(test_endpoint_after_the_message),

@@ -169,9 +169,15 @@ def withdrawals_of_what_is_not_there_is_held_or_was_taken(lab):
 
 
 @vector
+def envelopes_of_more_than_any_memory_has(lab):
+    for length in (1 << 63, (1 << 64) - 1):
+        lab.breaks(envelope(1, length))
+
+
+@vector
 def an_envelope_of_everything_that_is_not_there_when_it_is_pulled(lab):
     connection = lab.connect()
-    connection.lanes[0].send(envelope(1, (1 << 64) - 1).pack())
+    connection.lanes[0].send(envelope(1, (1 << 63) - 1).pack())
     lab.server.say(f"recv {TAG} 100")
     pull = heard(connection, wire.GET)
     same((pull.region, pull.generation), (PULLED | 1, 0), "what it pulls")

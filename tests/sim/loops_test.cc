@@ -92,6 +92,53 @@ TEST_CASE("what stays behind when an endpoint moves ends on the loop that it mov
     });
 }
 
+// The same, and the batch that stays behind is canceled.
+TEST_CASE("a cancel finds a batch that stayed on the loop that its endpoint has left") {
+    uint64_t canceled = 0;
+    with_seeds(100, [&](World &world) {
+        Host b(world, kB, kOfFirstLoop);
+        world.loops = 2;
+        Host a(world, kA);
+        xfer_ep_t *back = b.open(kA);
+        REQUIRE(b.lookup(back, 1) == XFER_OK);
+        xfer_ep_t *ep = a.open(kB);
+        REQUIRE(a.lookup(ep, 1) == XFER_OK);
+        const std::vector<uint8_t> from(kBytes, 1);
+        world.net.bytes_per_second = 1'000'000;
+        world.net.part_max = 4'000;
+        xfer_batch_t *batch = nullptr;
+        REQUIRE(xfer_batch_open(ep, nullptr, &batch, nullptr) == XFER_OK);
+        REQUIRE(xfer_batch_put(batch, from.data(), &a.ref, 0, kBytes) == XFER_OK);
+        a.expect(2);
+        REQUIRE(xfer_batch_submit(batch, 2, nullptr) == XFER_OK);
+        REQUIRE(world.world.run_until([&] { return b.memory[0] == 1; }, kSecond));
+        for (auto &[number, channel] : world.net.channels)
+            if (channel->transport().number == b.process->number) channel->cut();
+        REQUIRE(world.world.run_until([&] { return b.downs > 0; }, kSecond));
+        world.net.linger_max = 5 * kSecond;  // the superseded one ends late
+        b.expect(3);
+        REQUIRE(xfer_ep_connect(back, 3, nullptr) == XFER_OK);
+        CHECK(b.wait(3) == XFER_OK);
+        world.net.linger_max = 0;
+        world.net.kill(*b.process, true);
+        world.loops = 1;
+        Host heir(world, kB, kOfSecondLoop);
+        a.expect(4);
+        REQUIRE(xfer_ep_connect(ep, 4, nullptr) == XFER_OK);
+        const uint64_t &moves = world.net.met["channel moved to another loop"];
+        REQUIRE(world.world.run_until([&] { return moves > 0; }, 10 * kSecond));
+        if (a.done.count(2) == 0 && xfer_batch_cancel(batch) == XFER_OK) {
+            world.world.run_for(200 * kNsPerMs);
+            canceled += a.done.count(2) != 0 && a.done[2].status == XFER_ECANCELED;
+        }
+        CHECK(a.wait(2) != XFER_EINTERNAL);
+        CHECK(a.wait(4) == XFER_OK);
+        CHECK(!world.world.raced());
+        xfer_batch_close(batch);
+    });
+    CHECK(canceled > 10);
+}
+
 // What was begun before the move may still be on its way through the loop that it was posted to.
 TEST_CASE("a flush does not overtake what was begun before its endpoint moved") {
     with_seeds(300, [](World &world) {
@@ -150,4 +197,36 @@ TEST_CASE("what ended before an endpoint moved is told before its CLOSED") {
         CHECK(a.wait(2) == XFER_OK);
         CHECK(told.rfind("FLUSH CONNECT CLOSED ", 0) == 0);
     });
+}
+
+// The only connection may not go, and peers of both loops wait for its place.
+TEST_CASE("loops that wait for a place leave each other in peace") {
+    World world(1);
+    Host busy(world, kB, kOfFirstLoop);
+    world.loops = 2;
+    world.max_connections = 1;
+    Host a(world, kA);
+    xfer_op_options_t waits{};
+    waits.size = sizeof waits;
+    waits.flags = XFER_FLAG_WAIT;
+    a.expect(1);
+    REQUIRE(xfer_ep_lookup(a.open(kB), "later", 1, &waits, nullptr) == XFER_OK);
+    REQUIRE(world.world.run_until([&] { return a.ups == 1; }, kSecond));
+    for (const uint8_t first : {2, 3}) {
+        xfer_id_t id{};
+        id.bytes[0] = first, id.bytes[1] = 1;
+        xfer_ep_options_t options{};
+        options.size = sizeof options;
+        options.peer = &id;
+        xfer_ep_t *ep = nullptr;
+        REQUIRE(xfer_ep_open(a.engine, "tcp://10.0.0.9:1", &options, &ep, nullptr) == XFER_OK);
+        a.eps.push_back(ep);
+        a.expect(first);
+        REQUIRE(xfer_ep_connect(ep, first, nullptr) == XFER_OK);
+    }
+    world.world.run_for(100 * kNsPerMs);
+    const uint64_t before = world.world.events();
+    world.world.run_for(kSecond);
+    CHECK(a.done.empty());
+    CHECK(world.world.events() - before < 1'000);
 }

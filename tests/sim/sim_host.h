@@ -31,6 +31,7 @@ struct World {
     SimWorld world;
     SimNet net;
     uint32_t lanes = 1, idle_ms = 300'000, heartbeat_ms = 1'000;
+    uint32_t max_connections = 64;
     uint32_t loops = 1;   // of engines that come from now on
     bool polled = false;  // by take(), the same
     // What engines have beside their channels, where it is not by the net.
@@ -58,7 +59,7 @@ struct Host {
         options.stall_ms = 30'000, options.connect_ms = 5'000,
         options.heartbeat_ms = world.heartbeat_ms, options.idle_ms = world.idle_ms;
         options.lanes = world.lanes;
-        options.max_connections = 64, options.max_operations = 64;
+        options.max_connections = world.max_connections, options.max_operations = 64;
         if (!id.empty()) {
             options.own_id = true;
             std::copy(id.begin(), id.end(), options.id.begin());

@@ -160,11 +160,14 @@ void Notice::blame(const Failure &why) {
 
 // A ROOM that is left out does no harm: another one still comes, and says the same.
 std::atomic<uint32_t> &Notice::waiting() const {
-    return event.kind == XFER_EVENT_ROOM ? ep_.rooms : ep_.notices;
+    if (event.kind == XFER_EVENT_ROOM) return ep_.rooms;
+    return event.kind == XFER_EVENT_REGION_GONE ? ep_.gone_regions : ep_.notices;
 }
 
 bool Notice::admit() {
-    if (waiting().fetch_add(1) < kMaxNotices) return ep_.retain(), true;
+    const uint32_t most = event.kind == XFER_EVENT_REGION_GONE ? kMaxGoneNotices : kMaxNotices;
+    if (waiting().fetch_add(1) < most || event.kind == XFER_EVENT_PEER_DOWN)
+        return ep_.retain(), true;
     waiting().fetch_sub(1);
     return false;
 }

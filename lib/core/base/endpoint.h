@@ -57,8 +57,8 @@ public:
     std::atomic<bool> of_user{true};  // false: the engine's own, inbound and not the user's yet
     std::atomic<uint32_t> outstanding{0};
     std::atomic<bool> room_wanted{false};
-    std::atomic<uint32_t> notices{0};   // undelivered, but for
-    std::atomic<uint32_t> rooms{0};     // which do not stand back behind the others
+    std::atomic<uint32_t> notices{0};  // undelivered, but for the next two
+    std::atomic<uint32_t> rooms{0}, gone_regions{0};
     std::atomic<uint32_t> receives{0};  // that name it, and neither ended nor are pulled
     std::atomic<bool> had_receives{false};
     EndpointCounters counters;
@@ -85,6 +85,8 @@ public:
     void set_identity(const Identity &identity);  // of it no more, for want of memory
     void read_info(xfer_peer_info_t &info) const;
     std::optional<EngineId> peer_id() const;  // of the last connection
+    // Whose messages a receive that names it takes; nothing: it is not known yet.
+    std::optional<EngineId> sender() const { return expected ? expected : peer_id(); }
     // False: it would list more than kMaxPeerUris.
     bool list(const std::vector<std::string> &uris);
     bool lists(const std::string &uri) const;

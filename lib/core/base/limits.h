@@ -28,8 +28,9 @@ constexpr uint32_t kSpinCpus = 4;  // with fewer, who spins keeps from running w
 constexpr uint32_t kMaxRegions = 1'048'576;   // of an engine, grants among them
 constexpr uint64_t kMaxEntries = 1ull << 32;  // of one batch
 constexpr uint32_t kMaxRemotes = 65'536;      // different refs in one batch
-// Undelivered PEER_UP, PEER_DOWN and REGION_GONE of one endpoint, and as many ROOM.
-constexpr uint32_t kMaxNotices = 64;
+// Of one endpoint, that wait to be taken: PEER_UP, and as many ROOM; REGION_GONE. A PEER_DOWN is
+// told if its PEER_UP was.
+constexpr uint32_t kMaxNotices = 64, kMaxGoneNotices = 4'096;
 constexpr size_t kMaxPeerUris = 64;            // of one endpoint, and in one list
 constexpr uint64_t kHurryNs = 500 * kNsPerMs;  // for an attempt, once there is another address
 constexpr uint64_t kBriefEntries = 64;         // of a batch that its submitter sends by itself

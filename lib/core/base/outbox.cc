@@ -16,16 +16,17 @@ void Outbox::post(EventNode &node) {
     shard_.loop.defer(shard_);
 }
 
-void Outbox::post(std::unique_ptr<Notice> notice, Status status, uint32_t flags) {
-    if (!notice->admit()) return;
+bool Outbox::post(std::unique_ptr<Notice> notice, Status status, uint32_t flags) {
+    if (!notice->admit()) return false;
     notice->event.status = status;
     notice->event.flags = flags;
     post(*notice.release());
+    return true;
 }
 
-void Outbox::notify(Endpoint &ep, uint32_t type, std::vector<uint8_t> data, Status status,
+bool Outbox::notify(Endpoint &ep, uint32_t type, std::vector<uint8_t> data, Status status,
                     uint32_t flags) {
-    post(std::make_unique<Notice>(ep, type, std::move(data)), status, flags);
+    return post(std::make_unique<Notice>(ep, type, std::move(data)), status, flags);
 }
 
 void Outbox::notify_peer_up(Endpoint &ep, const Identity &identity,
@@ -34,7 +35,8 @@ void Outbox::notify_peer_up(Endpoint &ep, const Identity &identity,
     std::copy(identity.id.begin(), identity.id.end(), data.begin());
     store(data.data() + 16, identity.incarnation);
     data.insert(data.end(), blob.begin(), blob.end());
-    notify(ep, XFER_EVENT_PEER_UP, std::move(data), XFER_OK, flags);
+    const bool told = notify(ep, XFER_EVENT_PEER_UP, std::move(data), XFER_OK, flags);
+    if (!told && ep.of_user.load()) ep.down_event.reset();  // nor is its end
 }
 
 void Outbox::notify_peer_down(Endpoint &ep, const Failure &why) {

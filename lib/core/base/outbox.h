@@ -20,9 +20,9 @@ public:
     explicit Outbox(ShardCore &shard) : shard_(shard) {}
 
     void post(EventNode &node);
-    // None if the endpoint has too many that were not delivered.
-    void post(std::unique_ptr<Notice> notice, Status status, uint32_t flags);
-    void notify(Endpoint &ep, uint32_t type, std::vector<uint8_t> data, Status status = XFER_OK,
+    // False, and none is told, if the endpoint has too many that were not delivered.
+    bool post(std::unique_ptr<Notice> notice, Status status, uint32_t flags);
+    bool notify(Endpoint &ep, uint32_t type, std::vector<uint8_t> data, Status status = XFER_OK,
                 uint32_t flags = 0);
     void notify_peer_up(Endpoint &ep, const Identity &identity, const std::vector<uint8_t> &blob,
                         uint32_t flags);

@@ -160,12 +160,22 @@ void Shard::refuse_now(Operation &operation) {
 
 void Shard::submit(Request &request) {
     Endpoint &ep = *request.ep;
-    if (ShardCore *home = ep.shard.load(); home != this)
+    if (ShardCore *home = ep.shard.load(); home != this) {
+        if (!std::exchange(request.travels, true)) engine.draining().hold();
         if (home->post(request)) return;
-    if (!ep.closing && !closing_ && ep.peer) return ep.peer->requests.submit(request);
+    }
+    const bool traveled = std::exchange(request.travels, false);
+    if (ep.closing || closing_ || !ep.peer)
+        refuse_now(request);
+    else
+        ep.peer->requests.submit(request);
+    if (traveled) arrived();
+}
+
+void Shard::refuse_now(Request &request) {
     request.event.status = XFER_ECANCELED;
     request.event.flags = XFER_FENCED;
-    ep.outstanding.fetch_sub(1);
+    request.ep->outstanding.fetch_sub(1);
     outbox.post(request);
 }
 

@@ -79,6 +79,7 @@ private:
     void send_deferred() noexcept;
     void drain_mailbox();
     void refuse_now(Operation &operation);
+    void refuse_now(Request &request);
     void tell_room(Endpoint &ep);
     void finish_close(Endpoint &ep);
     void check_ended();

@@ -81,6 +81,8 @@ bool CrossShard::is_first() const {
 
 void CrossShard::arrived(const Arrival &arrival) {
     if (is_first()) return shard_.engine.receive_queue().arrive(arrival);
+    // The PEER of its handle may be here yet.
+    if (arrival.source && !arrival.source->of_user.load()) shard_.outbox.hand_over();
     std::unique_ptr<ArrivalMessage> message;
     if (catch_bad_alloc([&] { message = std::make_unique<ArrivalMessage>(shard_, arrival); }))
         return post(shard_.engine.first_shard(), std::move(message));
@@ -123,7 +125,8 @@ void CrossShard::pull(Receive &receive) {
         live->message_receiver.completed(receive.number, XFER_ENOMEM);
         return receive.end(shard_, XFER_ENOMEM);
     }
-    if (shard_.closing() || ep->closing || ep->peer != live->peer) {
+    const bool away = ep->shard.load() != &shard_;
+    if (shard_.closing() || away || ep->closing || ep->peer != live->peer) {
         live->message_receiver.completed(receive.number, XFER_ECANCELED);
         return receive.end(shard_, XFER_ECANCELED);
     }

@@ -27,7 +27,7 @@ void MessageReceiver::hear(const Frame &message, ConstBytes body) {
     const bool summed = arrival.whole && arrival.checked;
     arrival.payload = arrival.whole ? body.subspan(summed ? kChecksumBytes : 0) : ConstBytes();
     arrival.length = arrival.whole ? arrival.payload.size() : load<uint64_t>(body.data());
-    if (!admit(message, arrival.payload.size()))
+    if (arrival.length > kMaxMessageBytes || !admit(message, arrival.payload.size()))
         return connection_.close({XFER_EPROTO, 0, 0, "a message that the peer may not send"});
     if (summed) {
         Crc32c sum;

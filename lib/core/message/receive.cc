@@ -64,7 +64,9 @@ void Receive::report_taken() {
 }
 
 bool Receive::still_valid() {
-    if (!named && source_ && source_->gone()) event.ep = nullptr;
+    // Another loop may have told its CLOSED meanwhile.
+    const bool over = source_ && (source_->gone() || source_->state.load() == XFER_EP_CLOSED);
+    if (!named && over) event.ep = nullptr;
     const Endpoint *from = named ? named.get() : source_.get();
     if (from && connection) event.index = from->user.load();
     return true;
@@ -99,8 +101,10 @@ void Receive::end(ShardCore &shard, Status why) {
     const Ref<Endpoint> ep_named = named;
     shard.outbox.post(*this);
     if (!ep_named) return;
-    // Its endpoint's CLOSED, told by another loop, must not overtake this.
-    if (ep_named->ended.load()) shard.outbox.hand_over();
+    // Its endpoint's CLOSED, told by another loop, must not overtake this. Of the first loop it
+    // asks before.
+    const bool away = shard.index && ep_named->shard.load() != &shard;
+    if (away || ep_named->ended.load()) shard.outbox.hand_over();
     ep_named->receives.fetch_sub(1);
 }
 

@@ -64,7 +64,7 @@ void ReceiveQueue::post(Receive &receive) {
 }
 
 bool ReceiveQueue::wait(Receive &receive) {
-    if (receive.named) receive.from = receive.named->peer_id();
+    if (receive.named) receive.from = receive.named->sender();
     if (Unexpected *found = matcher_.take(receive)) {
         const Own envelope(static_cast<Envelope *>(found), {this});
         discard(*envelope);

@@ -31,6 +31,10 @@ bool ConnectionLimit::may_dial_more() const {
 }
 
 void ConnectionLimit::dial_next() {
+    if (dial_waiting() && !offer_ends(waiting_)) wake_other_loops();
+}
+
+bool ConnectionLimit::dial_waiting() {
     while (may_dial_more() && want_dial_.front().take_slot()) {
         Dialer &dialer = *want_dial_.pop_front();
         --waiting_;
@@ -44,9 +48,11 @@ void ConnectionLimit::dial_next() {
         else
             shard_.engine.slots().waiters.fetch_sub(1);
     }
-    if (!starves) return stop();
-    offer_ends(waiting_);
-    if (!timer_.armed()) shard_.loop.arm(timer_, shard_.now() + kBusyMs * kNsPerMs);
+    if (!starves)
+        stop();
+    else if (!timer_.armed())
+        shard_.loop.arm(timer_, shard_.now() + kBusyMs * kNsPerMs);
+    return starves;
 }
 
 void ConnectionLimit::stop() {
@@ -55,17 +61,17 @@ void ConnectionLimit::stop() {
 
 // Offers the end of idle ones until so many are leaving. Offers are answered within kProbeNs, each
 // with a slot or with a no.
-void ConnectionLimit::offer_ends(uint32_t wanted) {
+bool ConnectionLimit::offer_ends(uint32_t wanted) {
     while (leaving_ < wanted) {
         Peer *peer = store_.pick([](const Peer &held) { return held.live()->keepalive.may_go(); });
         if (!peer) break;
         peer->live()->keepalive.offer_end();
     }
-    if (leaving_ < wanted && starves_) wake_other_loops();
+    return leaving_ >= wanted;
 }
 
 void ConnectionLimit::make_room() {
-    offer_ends(waiting_ + 1);
+    if (!offer_ends(waiting_ + 1) && starves_) wake_other_loops();
 }
 
 void ConnectionLimit::room_made() {
@@ -86,9 +92,10 @@ void ConnectionLimit::wake() {
     if (!wake_.posted.exchange(true)) shard_.post(wake_);
 }
 
+// It wakes no other loop, or two that starve would wake each other again and again.
 void ConnectionLimit::Wake::arrive(ShardCore &shard) {
     posted.store(false);
-    shard.limit.dial_next();
+    shard.limit.dial_waiting();
     if (shard.engine.slots().waiters.load()) shard.limit.look_for_room();
     shard.heartbeat.arm();
 }

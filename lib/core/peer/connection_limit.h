@@ -44,8 +44,9 @@ private:
         std::atomic<bool> posted{false};
     };
     void dial_next();
+    bool dial_waiting();  // as many as there are slots for; true: one starves
     bool may_dial_more() const;
-    void offer_ends(uint32_t wanted);
+    bool offer_ends(uint32_t wanted);  // false: fewer are leaving
     void wake_other_loops();
 
     ShardCore &shard_;

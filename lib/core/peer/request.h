@@ -42,6 +42,7 @@ public:
     const uint32_t timeout_ms;  // 0: none
     std::string name;           // lookup
     bool wait = false;          // lookup
+    bool travels = false;       // between loops, where it holds a drain
 
     Peer *peer = nullptr;
     Session *on = nullptr;  // that it was asked on

@@ -103,15 +103,17 @@ void RegionRegistry::unused(Region &region) {
     if (region.users.fetch_sub(1) != 1) return;
     region.retain();  // the event's
     unreported_.push_back(region);
-    if (region.is_grant()) unused(*region.parent);
 }
 
 // No connection is left, so nothing touches the memory of those that are still open. Grants go
 // first: a region's own event is its last.
 void RegionRegistry::end_all(ShardCore &last) {
     std::lock_guard lock(mutex_);
-    while (EventNode *ended = unreported_.pop_front())
+    while (EventNode *ended = unreported_.pop_front()) {
         last.outbox.post(*ended);
+        if (Region &region = static_cast<Region &>(*ended); region.is_grant())
+            unused(*region.parent);
+    }
     for (const bool grants : {true, false})
         for (auto &[id, region] : regions_) {
             if (region->is_grant() != grants) continue;

@@ -25,13 +25,15 @@ void Batch::released() {
     release();
 }
 
+// The batch may have stayed on a loop that its endpoint has left.
 void Batch::Cancel::arrive(ShardCore &shard) {
-    if (passes && shard.engine.post_from(shard.index + 1, *this)) return;
+    const bool here = batch.on.load() == &shard;
+    if (!here && passes && shard.engine.post_from(shard.index + 1, *this)) return;
     passes = false;
     ShardCore *home = batch.ep->shard.load();
-    if (home != &shard && home->post(*this)) return;
-    if (flight == batch.flight.load() && batch.flow) batch.flow->end(batch, XFER_ECANCELED);
-    batch.cancel_wanted.store(false, std::memory_order_release);
+    if (!here && home != &shard && home->post(*this)) return;
+    batch.cancel_wanted.exchange(false);  // before: who finds it set has named its flight
+    if (here && flight.load() == batch.flight.load()) batch.flow->end(batch, XFER_ECANCELED);
     batch.release();
 }
 

@@ -31,8 +31,8 @@ public:
         explicit Cancel(Batch &owner) : batch(owner) {}
         void arrive(ShardCore &shard) override;
         Batch &batch;
-        uint64_t flight = 0;  // that is meant
-        bool passes = false;  // as the batch does
+        std::atomic<uint64_t> flight{0};  // that is meant
+        bool passes = false;              // as the batch does
     } cancel_message{*this};
     std::atomic<uint64_t> flight{0};  // counts submits
 

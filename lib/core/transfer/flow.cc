@@ -25,6 +25,7 @@ void Flow::submit(Operation &operation) {
 
 void Flow::add(Operation &operation) {
     operation.flow = this;
+    operation.on.store(&shard, std::memory_order_relaxed);
     operation.reset();
     operation.progress = shard.now();
     ++operation.ep->busy;
@@ -168,6 +169,7 @@ void Flow::give_up(const Endpoint &ep, List<Operation, InFlow> &out) {
         }
         operation.ListNode<InFlow>::unlink();
         operation.ListNode<InQueue>::unlink();
+        operation.on.store(nullptr, std::memory_order_relaxed);
         CancelIndex::remove(operation);
         shard.loop.disarm(operation.timer);
         out.push_back(operation);
@@ -177,6 +179,7 @@ void Flow::give_up(const Endpoint &ep, List<Operation, InFlow> &out) {
 void Flow::adopt(List<Operation, InFlow> &operations) {
     while (Operation *operation = operations.pop_front()) {
         operation->flow = this;
+        operation->on.store(&shard, std::memory_order_relaxed);
         all_.push_back(*operation);
         shard.cancel_index.add(*operation);
         if (operation->waits_turn)
@@ -243,6 +246,7 @@ void Flow::tell(Operation &operation) {
     shard.counters.queued.sub();
     if (connection_) connection_->pump_soon();
     operation.flow = nullptr;
+    operation.on.store(nullptr, std::memory_order_relaxed);
     shard.finish(operation);
 }
 

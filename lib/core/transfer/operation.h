@@ -5,6 +5,7 @@
 // Flush.
 #pragma once
 
+#include <atomic>
 #include <optional>
 
 #include "core/base/cancel_index.h"
@@ -41,7 +42,8 @@ public:
 
     // The loop's, during the flight.
     Flow *flow = nullptr;
-    bool fencing = false;  // ended for the user; waits for the owner's word
+    std::atomic<const ShardCore *> on{nullptr};  // whose flow that is; read by any loop
+    bool fencing = false;                        // ended for the user; waits for the owner's word
     bool maybe_applied = false;
     bool left_behind = false;  // its endpoint has moved to another peer meanwhile
     bool over = false;         // and it has ended: on its way to the loop of its endpoint
