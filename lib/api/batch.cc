@@ -54,15 +54,8 @@ Status submit(xfer_batch_t *handle, uint64_t user, const xfer_submit_options_t *
     return XFER_ECLOSED;
 }
 
-// One that is on its way, of an earlier flight, serves this one, too.
 void ask_cancel(Batch &batch) {
-    if (batch.state.load() != Batch::State::inflight) return;
-    batch.cancel_message.flight.store(batch.flight.load());
-    if (batch.cancel_wanted.exchange(true)) return;
-    batch.retain();  // the message's
-    if (batch.ep->entry(true, batch.cancel_message.passes).post_brief(batch.cancel_message)) return;
-    batch.cancel_wanted.store(false);
-    batch.release();
+    if (batch.state.load() == Batch::State::inflight) batch.cancel_message.ask();
 }
 
 }  // namespace

@@ -437,6 +437,39 @@ TEST_CASE("what is submitted in one turn leaves together") {
     CHECK(b.memory[kPuts - 1] == 'y');
 }
 
+// The first flight ends while its cancel is on its way, and the next one is canceled at once.
+TEST_CASE("a cancel of a batch is not lost behind that of the flight before") {
+    uint64_t late = 0;
+    with_seeds(300, [&](World &world) {
+        world.net.bytes_per_second = 10'000'000;
+        Host a(world, kA), b(world, kB);
+        xfer_ep_t *ep = a.open(kB);
+        REQUIRE(a.lookup(ep, 1) == XFER_OK);
+        const std::vector<uint8_t> from(1 << 20, 1);
+        xfer_batch_t *batch = nullptr;
+        REQUIRE(xfer_batch_open(ep, nullptr, &batch, nullptr) == XFER_OK);
+        REQUIRE(xfer_batch_put(batch, from.data(), &a.ref, 0, 8) == XFER_OK);
+        bool canceled = false;
+        a.on_done = [&](const xfer_event_t &event) {
+            if (event.user != 2) return;
+            late += canceled && event.status == XFER_OK;
+            REQUIRE(xfer_batch_put(batch, from.data(), &a.ref, 0, from.size()) == XFER_OK);
+            a.expect(3);
+            REQUIRE(xfer_batch_submit(batch, 3, nullptr) == XFER_OK);
+            CHECK(xfer_batch_cancel(batch) == XFER_OK);
+        };
+        a.expect(2);
+        REQUIRE(xfer_batch_submit(batch, 2, nullptr) == XFER_OK);
+        REQUIRE(world.world.run_until([&] { return b.memory[0] == 1; }, kSecond));
+        world.world.run_for(world.world.random(300'000));
+        if (a.done.count(2) == 0) canceled = xfer_batch_cancel(batch) == XFER_OK;
+        CHECK(a.wait(3) == XFER_ECANCELED);
+        a.on_done = nullptr;
+        xfer_batch_close(batch);
+    });
+    CHECK(late > 0);
+}
+
 TEST_CASE("one seed, one run") {
     const auto digest = [](uint64_t seed) {
         World world(seed);

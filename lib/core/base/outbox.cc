@@ -29,14 +29,13 @@ bool Outbox::notify(Endpoint &ep, uint32_t type, std::vector<uint8_t> data, Stat
     return post(std::make_unique<Notice>(ep, type, std::move(data)), status, flags);
 }
 
-void Outbox::notify_peer_up(Endpoint &ep, const Identity &identity,
+bool Outbox::notify_peer_up(Endpoint &ep, const Identity &identity,
                             const std::vector<uint8_t> &blob, uint32_t flags) {
     std::vector<uint8_t> data(sizeof(xfer_id_t));
     std::copy(identity.id.begin(), identity.id.end(), data.begin());
     store(data.data() + 16, identity.incarnation);
     data.insert(data.end(), blob.begin(), blob.end());
-    const bool told = notify(ep, XFER_EVENT_PEER_UP, std::move(data), XFER_OK, flags);
-    if (!told && ep.of_user.load()) ep.down_event.reset();  // nor is its end
+    return notify(ep, XFER_EVENT_PEER_UP, std::move(data), XFER_OK, flags);
 }
 
 void Outbox::notify_peer_down(Endpoint &ep, const Failure &why) {

@@ -24,7 +24,7 @@ public:
     bool post(std::unique_ptr<Notice> notice, Status status, uint32_t flags);
     bool notify(Endpoint &ep, uint32_t type, std::vector<uint8_t> data, Status status = XFER_OK,
                 uint32_t flags = 0);
-    void notify_peer_up(Endpoint &ep, const Identity &identity, const std::vector<uint8_t> &blob,
+    bool notify_peer_up(Endpoint &ep, const Identity &identity, const std::vector<uint8_t> &blob,
                         uint32_t flags);
     void notify_peer_down(Endpoint &ep, const Failure &why);
     void end_quietly(EventNode &node);  // without an event; not before this turn's end

@@ -23,8 +23,8 @@ void Handles::add(Endpoint &ep) {
     ep.each_listed([&](const std::string &uri) { peer_.dialer.addresses.add(uri, claimed); });
     if (const Session *live = peer_.live()) {
         const uint32_t flags = succession(ep, live->handshake.peer().id);
-        introduce(ep);
-        report_up(ep, flags);
+        const bool unheard = introduce(ep);
+        if (!report_up(ep, flags) && unheard) ep.down_event.reset();
     }
     attach(ep);
 }
@@ -49,29 +49,32 @@ void Handles::remove(Endpoint &ep) {
     peer_.shard.peers.review(peer_);
 }
 
-// All that it must have of the connection that there is, and for its end.
-void Handles::introduce(Endpoint &ep) {
+// All that it must have of the connection that there is, and for its end. Who can't be told of the
+// one, for want of listening, is not told of the other.
+bool Handles::introduce(Endpoint &ep) {
     const Session &live = *peer_.live();
     const Handshake &words = live.handshake;
     ep.set_info(words.peer(), words.peer_terms().blob, live.control().channel->remote());
-    if (!ep.down_event)
-        ep.down_event = std::make_unique<Notice>(ep, XFER_EVENT_PEER_DOWN, std::vector<uint8_t>());
+    if (ep.down_event) return false;
+    ep.down_event = std::make_unique<Notice>(ep, XFER_EVENT_PEER_DOWN, std::vector<uint8_t>());
+    return true;
 }
 
-void Handles::report_up(Endpoint &ep, uint32_t flags) {
+bool Handles::report_up(Endpoint &ep, uint32_t flags) {
     const Handshake &words = peer_.live()->handshake;
-    peer_.shard.outbox.notify_peer_up(ep, words.peer(), words.peer_terms().blob, flags);
+    return peer_.shard.outbox.notify_peer_up(ep, words.peer(), words.peer_terms().blob, flags);
 }
 
 void Handles::connected(uint32_t flags, bool silent) {
     for (Endpoint &ep : eps_) {
-        const bool unheard = !ep.down_event;
         const uint32_t successor = succession(ep, peer_.live()->handshake.peer().id);
-        introduce(ep);
+        const bool unheard = introduce(ep);
         if (ep.receives.load()) peer_.shard.messages.identity_known(ep);
         ep.state.store(XFER_EP_READY);
         ep.connections.add();
-        if (unheard || !silent) report_up(ep, successor ? successor : flags);
+        const bool tells = unheard || !silent;
+        const bool told = tells && report_up(ep, successor ? successor : flags);
+        if (unheard && !told && ep.of_user.load()) ep.down_event.reset();
     }
 }
 

@@ -18,8 +18,8 @@ public:
     void add(Endpoint &ep);     // of a user who dials, and is told if the peer is there
     void attach(Endpoint &ep);  // needs no memory
     void remove(Endpoint &ep);
-    void introduce(Endpoint &ep);  // it learns who the peer is
-    void report_up(Endpoint &ep, uint32_t flags);
+    bool introduce(Endpoint &ep);  // it learns who the peer is; true: its end is to be told now
+    bool report_up(Endpoint &ep, uint32_t flags);
     void connected(uint32_t flags, bool silent);  // silent: who knew the peer is told nothing
     void report_down(const Failure &why);
     void stayed_away();                // after an idle end: those that the engine lends go

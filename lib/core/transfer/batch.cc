@@ -25,6 +25,27 @@ void Batch::released() {
     release();
 }
 
+void Batch::Cancel::ask() {
+    const uint64_t meant = batch.flight.load();
+    uint64_t named = flight.load();
+    while (named < meant && !flight.compare_exchange_weak(named, meant))
+        continue;
+    if (batch.cancel_wanted.exchange(true)) return;
+    batch.retain();  // until it has arrived for the last time
+    carried = flight.load();
+    if (batch.ep->entry(true, passes).post_brief(*this)) return;
+    batch.cancel_wanted.store(false);
+    batch.release();
+}
+
+// For what was named while it was on its way: the flight may be behind it.
+void Batch::Cancel::go_again() {
+    carried = flight.load();
+    if (batch.ep->entry(true, passes).enqueue(*this)) return;
+    batch.cancel_wanted.store(false);
+    batch.release();
+}
+
 // The batch may have stayed on a loop that its endpoint has left.
 void Batch::Cancel::arrive(ShardCore &shard) {
     const bool here = batch.on.load() == &shard;
@@ -32,9 +53,12 @@ void Batch::Cancel::arrive(ShardCore &shard) {
     passes = false;
     ShardCore *home = batch.ep->shard.load();
     if (!here && home != &shard && home->post(*this)) return;
-    batch.cancel_wanted.exchange(false);  // before: who finds it set has named its flight
-    if (here && flight.load() == batch.flight.load()) batch.flow->end(batch, XFER_ECANCELED);
-    batch.release();
+    if (flight.load() != carried) return go_again();
+    if (here && carried == batch.flight.load()) batch.flow->end(batch, XFER_ECANCELED);
+    batch.cancel_wanted.exchange(false);
+    // Who has found it set had named its flight before.
+    if (flight.load() == carried || batch.cancel_wanted.exchange(true)) return batch.release();
+    go_again();
 }
 
 }  // namespace xfer

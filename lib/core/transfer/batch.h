@@ -31,8 +31,13 @@ public:
         explicit Cancel(Batch &owner) : batch(owner) {}
         void arrive(ShardCore &shard) override;
         Batch &batch;
-        std::atomic<uint64_t> flight{0};  // that is meant
+        void ask();                       // any thread
+        std::atomic<uint64_t> flight{0};  // the newest that is meant
+        uint64_t carried = 0;             // when it was posted
         bool passes = false;              // as the batch does
+
+    private:
+        void go_again();
     } cancel_message{*this};
     std::atomic<uint64_t> flight{0};  // counts submits
 
