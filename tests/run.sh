@@ -93,7 +93,7 @@ default_suites() { # arguments of ctest
     suite consumer $consumer gcc tests/consumer "$@"
     suite unit 90 gcc tests/unit -j 2 "$@"
     suite transport 30 gcc tests/transport -j 2 "$@"
-    suite sim 180 gcc tests/sim -j 2 "$@"
+    suite sim 300 gcc tests/sim -j 2 "$@"
     suite fuzz 45 gcc tests/fuzz -j 2 "$@"
     suite api 400 gcc tests/api -j $waiting "$@"
     suite contract 120 gcc tests/contract -j 2 "$@"
