@@ -196,6 +196,7 @@ TEST_CASE("what ended before an endpoint moved is told before its CLOSED") {
         world.world.thaw(a.loop);
         CHECK(a.wait(2) == XFER_OK);
         CHECK(told.rfind("FLUSH CONNECT CLOSED ", 0) == 0);
+        a.on_done = a.on_other = nullptr;
     });
 }
 
