@@ -24,6 +24,20 @@ void submit_ordered(Host &host, xfer_ep_t *ep, const void *from, uint64_t user,
     REQUIRE(xfer_batch_submit(*batch, user, &options) == XFER_OK);
 }
 
+// What comes to b is under way: its connection is lost there, b opens another, and the peer's end
+// of the first one, which is superseded, ends late.
+void supersede_in_mid_put(World &world, Host &b, xfer_ep_t *back) {
+    REQUIRE(world.world.run_until([&] { return b.memory[0] == 1; }, kSecond));
+    for (auto &[number, channel] : world.net.channels)
+        if (channel->transport().number == b.process->number) channel->cut();
+    REQUIRE(world.world.run_until([&] { return b.downs > 0; }, kSecond));
+    world.net.linger_max = 5 * kSecond;
+    b.expect(3);
+    REQUIRE(xfer_ep_connect(back, 3, nullptr) == XFER_OK);
+    CHECK(b.wait(3) == XFER_OK);
+    world.net.linger_max = 0;
+}
+
 }  // namespace
 
 TEST_CASE("an endpoint moves to the loop of its peer, with what waits by it") {
@@ -66,15 +80,7 @@ TEST_CASE("what stays behind when an endpoint moves ends on the loop that it mov
         world.net.part_max = 4'000;
         a.expect(2);
         REQUIRE(xfer_put(ep, from.data(), &a.ref, 0, kBytes, 2, nullptr) == XFER_OK);
-        REQUIRE(world.world.run_until([&] { return b.memory[0] == 1; }, kSecond));
-        for (auto &[number, channel] : world.net.channels)
-            if (channel->transport().number == b.process->number) channel->cut();
-        REQUIRE(world.world.run_until([&] { return b.downs > 0; }, kSecond));
-        world.net.linger_max = 5 * kSecond;  // the superseded one ends late
-        b.expect(3);
-        REQUIRE(xfer_ep_connect(back, 3, nullptr) == XFER_OK);
-        CHECK(b.wait(3) == XFER_OK);
-        world.net.linger_max = 0;
+        supersede_in_mid_put(world, b, back);
         xfer_batch_t *batch = nullptr;
         submit_ordered(a, ep, from.data(), 4, &batch);
         world.world.run_for(kNsPerMs);
@@ -111,15 +117,7 @@ TEST_CASE("a cancel finds a batch that stayed on the loop that its endpoint has 
         REQUIRE(xfer_batch_put(batch, from.data(), &a.ref, 0, kBytes) == XFER_OK);
         a.expect(2);
         REQUIRE(xfer_batch_submit(batch, 2, nullptr) == XFER_OK);
-        REQUIRE(world.world.run_until([&] { return b.memory[0] == 1; }, kSecond));
-        for (auto &[number, channel] : world.net.channels)
-            if (channel->transport().number == b.process->number) channel->cut();
-        REQUIRE(world.world.run_until([&] { return b.downs > 0; }, kSecond));
-        world.net.linger_max = 5 * kSecond;  // the superseded one ends late
-        b.expect(3);
-        REQUIRE(xfer_ep_connect(back, 3, nullptr) == XFER_OK);
-        CHECK(b.wait(3) == XFER_OK);
-        world.net.linger_max = 0;
+        supersede_in_mid_put(world, b, back);
         world.net.kill(*b.process, true);
         world.loops = 1;
         Host heir(world, kB, kOfSecondLoop);
