@@ -53,11 +53,12 @@ void Batch::Cancel::arrive(ShardCore &shard) {
     passes = false;
     ShardCore *home = batch.ep->shard.load();
     if (!here && home != &shard && home->post(*this)) return;
-    if (flight.load() != carried) return go_again();
-    if (here && carried == batch.flight.load()) batch.flow->end(batch, XFER_ECANCELED);
+    const uint64_t had = carried;  // who asks next writes it
+    if (flight.load() != had) return go_again();
+    if (here && had == batch.flight.load()) batch.flow->end(batch, XFER_ECANCELED);
     batch.cancel_wanted.exchange(false);
     // Who has found it set had named its flight before.
-    if (flight.load() == carried || batch.cancel_wanted.exchange(true)) return batch.release();
+    if (flight.load() == had || batch.cancel_wanted.exchange(true)) return batch.release();
     go_again();
 }
 
