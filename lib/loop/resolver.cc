@@ -50,8 +50,8 @@ Addresses numeric(const ares_addrinfo &answer) {
 }
 
 // Belongs to its Asked, and to c-ares while that works on it: the last of the two frees it.
-struct Question final : Task {
-    Question(Loop &on, std::string name, ResolveSink &to)
+struct NameQuery final : Task {
+    NameQuery(Loop &on, std::string name, ResolveSink &to)
         : loop(on), host(std::move(name)), sink(&to) {}
     void answer(Result<Addresses> with) {
         answered.emplace(std::move(with));
@@ -68,15 +68,15 @@ struct Question final : Task {
 
 class Asked final : public Resolving {
 public:
-    explicit Asked(Question &question) : question_(question) {}
+    explicit Asked(NameQuery &query) : query_(query) {}
     ~Asked() override {
-        question_.unlink();
-        question_.sink = nullptr;
-        if (!question_.with_cares) delete &question_;
+        query_.unlink();
+        query_.sink = nullptr;
+        if (!query_.with_cares) delete &query_;
     }
 
 private:
-    Question &question_;
+    NameQuery &query_;
 };
 
 }  // namespace
@@ -110,24 +110,24 @@ Resolver::~Resolver() {
 }
 
 std::unique_ptr<Resolving> Resolver::ask(const std::string &host, ResolveSink &sink) {
-    auto made = std::make_unique<Question>(loop_, host, sink);
+    auto made = std::make_unique<NameQuery>(loop_, host, sink);
     auto asked = std::make_unique<Asked>(*made);
-    Question *question = made.release();
+    NameQuery *query = made.release();
     Addresses known = known_addresses(host);
     if (!known.empty()) {
-        question->answer(std::move(known));
+        query->answer(std::move(known));
         return asked;
     }
     int error = open_channel();
     if (error != ARES_SUCCESS) {
-        question->answer(name_failure(host, error));
+        query->answer(name_failure(host, error));
         return asked;
     }
     ares_addrinfo_hints hints{};
     hints.ai_family = AF_UNSPEC;
     hints.ai_socktype = SOCK_STREAM;
-    question->with_cares = true;
-    ares_getaddrinfo(channel_, host.c_str(), nullptr, &hints, on_answer, question);
+    query->with_cares = true;
+    ares_getaddrinfo(channel_, host.c_str(), nullptr, &hints, on_answer, query);
     end_starved();
     pace();
     return asked;
@@ -152,19 +152,19 @@ int Resolver::open_channel() {
 }
 
 void Resolver::on_answer(void *arg, int status, int, ares_addrinfo *answer) {
-    auto *question = static_cast<Question *>(arg);
-    question->with_cares = false;
-    if (!question->sink) {
-        delete question;
+    auto *query = static_cast<NameQuery *>(arg);
+    query->with_cares = false;
+    if (!query->sink) {
+        delete query;
     } else if (status != ARES_EDESTRUCTION) {  // then nobody runs tasks any more
         Addresses found;
         if (status == ARES_SUCCESS && !catch_bad_alloc([&] { found = numeric(*answer); }))
             status = ARES_ENOMEM;
         if (status == ARES_SUCCESS && found.empty()) status = ARES_ENODATA;
         if (status == ARES_SUCCESS)
-            question->answer(std::move(found));
+            query->answer(std::move(found));
         else
-            question->answer(name_failure(question->host, status));
+            query->answer(name_failure(query->host, status));
     }
     if (answer) ares_freeaddrinfo(answer);
 }

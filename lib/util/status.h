@@ -41,9 +41,17 @@ public:
         XFER_CHECK(error().status != XFER_OK);
     }
     explicit operator bool() const { return state_.index() == 0; }
-    T &operator*() { return std::get<0>(state_); }
-    T *operator->() { return &std::get<0>(state_); }
-    const Failure &error() const { return std::get<1>(state_); }
+    T &operator*() { return *operator->(); }
+    T *operator->() {
+        T *value = std::get_if<0>(&state_);
+        XFER_CHECK(value);
+        return value;
+    }
+    const Failure &error() const {
+        const Failure *failure = std::get_if<1>(&state_);
+        XFER_CHECK(failure);
+        return *failure;
+    }
 
 private:
     std::variant<T, Failure> state_;

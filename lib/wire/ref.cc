@@ -9,27 +9,29 @@ namespace xfer {
 
 namespace {
 
-constexpr std::array<uint8_t, 4> kMagic = {'x', 'r', 'e', 'f'};
+constexpr std::array<uint8_t, 4> kRefMagic = {'x', 'r', 'e', 'f'};
 // Of refs that allow atomics, and of those that do not. Who knows no atomics has no use for the
 // former and is told that they are of a later version; the latter are as they always were.
-constexpr uint32_t kVersion = 2, kVersionWithoutAtomics = 1;
+constexpr uint32_t kRefVersion = 2, kRefVersionWithoutAtomics = 1;
 constexpr uint32_t version_of(uint32_t access) {
-    return access & XFER_ATOMIC ? kVersion : kVersionWithoutAtomics;
+    return access & XFER_ATOMIC ? kRefVersion : kRefVersionWithoutAtomics;
 }
-constexpr uint32_t kAccesses = XFER_READ | XFER_WRITE | XFER_ATOMIC;
+constexpr uint32_t kRefAccesses = XFER_READ | XFER_WRITE | XFER_ATOMIC;
 
-constexpr size_t kVersionAt = 4, kIdAt = 8, kIncarnationAt = 24, kRegionAt = 32, kKeyAt = 40;
-constexpr size_t kOffsetAt = 48, kLengthAt = 56, kGenerationAt = 64, kAccessAt = 68, kKindAt = 72;
-constexpr size_t kZeroAt = 76, kSumAt = 88;
-static_assert(kZeroAt + sizeof(uint32_t) + sizeof(uint64_t) == kSumAt);
-static_assert(kSumAt + sizeof(uint64_t) == sizeof(xfer_ref_t));
+constexpr size_t kRefVersionAt = 4, kRefIdAt = 8, kRefIncarnationAt = 24, kRefRegionAt = 32,
+                 kRefKeyAt = 40;
+constexpr size_t kRefOffsetAt = 48, kRefLengthAt = 56, kRefGenerationAt = 64, kRefAccessAt = 68,
+                 kRefKindAt = 72;
+constexpr size_t kRefZeroAt = 76, kRefSumAt = 88;
+static_assert(kRefZeroAt + sizeof(uint32_t) + sizeof(uint64_t) == kRefSumAt);
+static_assert(kRefSumAt + sizeof(uint64_t) == sizeof(xfer_ref_t));
 
 // Refs travel through other programs, as text and in tables. The sum finds what was mangled on the
 // way; it is no protection against an attacker, which the key is. Every step is one-to-one, so no
 // change of one word is missed.
 uint64_t sum_of(const uint8_t *bytes) {
     uint64_t sum = 0;
-    for (size_t at = 0; at < kSumAt; at += sizeof(uint64_t)) {
+    for (size_t at = 0; at < kRefSumAt; at += sizeof(uint64_t)) {
         sum = std::rotl((sum ^ load<uint64_t>(bytes + at)) * 0x9e3779b97f4a7c15u, 29);
     }
     return sum;
@@ -49,29 +51,29 @@ constinit thread_local Decoded decoded;
 
 Result<RemoteRegion> decode(const xfer_ref_t &ref) {
     const uint8_t *from = ref.bytes;
-    if (!std::equal(kMagic.begin(), kMagic.end(), from)) return no_ref("a wrong start");
-    const uint32_t version = load<uint32_t>(from + kVersionAt);
+    if (!std::equal(kRefMagic.begin(), kRefMagic.end(), from)) return no_ref("a wrong start");
+    const uint32_t version = load<uint32_t>(from + kRefVersionAt);
     if (version == 0) return no_ref("a wrong start");
-    if (version > kVersion) {
+    if (version > kRefVersion) {
         return Failure{XFER_EVERSION, XFER_ORIGIN_NONE, 0,
                        Text("a ref of version ") + std::to_string(version) +
                            ", which is later than this library's"};
     }
-    if (load<uint64_t>(from + kSumAt) != sum_of(from)) return no_ref("it was changed");
-    if (load<uint32_t>(from + kZeroAt) || load<uint64_t>(from + kZeroAt + sizeof(uint32_t)))
+    if (load<uint64_t>(from + kRefSumAt) != sum_of(from)) return no_ref("it was changed");
+    if (load<uint32_t>(from + kRefZeroAt) || load<uint64_t>(from + kRefZeroAt + sizeof(uint32_t)))
         return no_ref("a field that is not zero");
     RemoteRegion region;
-    std::copy_n(from + kIdAt, region.id.size(), region.id.begin());
-    region.incarnation = load<uint64_t>(from + kIncarnationAt);
-    region.region = load<uint64_t>(from + kRegionAt);
-    region.key = load<uint64_t>(from + kKeyAt);
-    region.offset = load<uint64_t>(from + kOffsetAt);
-    region.length = load<uint64_t>(from + kLengthAt);
-    region.generation = load<uint32_t>(from + kGenerationAt);
-    region.access = load<uint32_t>(from + kAccessAt);
-    region.kind = load<uint32_t>(from + kKindAt);
+    std::copy_n(from + kRefIdAt, region.id.size(), region.id.begin());
+    region.incarnation = load<uint64_t>(from + kRefIncarnationAt);
+    region.region = load<uint64_t>(from + kRefRegionAt);
+    region.key = load<uint64_t>(from + kRefKeyAt);
+    region.offset = load<uint64_t>(from + kRefOffsetAt);
+    region.length = load<uint64_t>(from + kRefLengthAt);
+    region.generation = load<uint32_t>(from + kRefGenerationAt);
+    region.access = load<uint32_t>(from + kRefAccessAt);
+    region.kind = load<uint32_t>(from + kRefKindAt);
     if (region.offset + region.length < region.offset) return no_ref("its range wraps");
-    if (region.access & ~kAccesses || version != version_of(region.access))
+    if (region.access & ~kRefAccesses || version != version_of(region.access))
         return no_ref("an access that its version has not");
     return region;
 }
@@ -81,18 +83,18 @@ Result<RemoteRegion> decode(const xfer_ref_t &ref) {
 xfer_ref_t encode_ref(const RemoteRegion &region) {
     xfer_ref_t ref{};
     uint8_t *to = ref.bytes;
-    std::copy(kMagic.begin(), kMagic.end(), to);
-    store<uint32_t>(to + kVersionAt, version_of(region.access));
-    std::copy(region.id.begin(), region.id.end(), to + kIdAt);
-    store<uint64_t>(to + kIncarnationAt, region.incarnation);
-    store<uint64_t>(to + kRegionAt, region.region);
-    store<uint64_t>(to + kKeyAt, region.key);
-    store<uint64_t>(to + kOffsetAt, region.offset);
-    store<uint64_t>(to + kLengthAt, region.length);
-    store<uint32_t>(to + kGenerationAt, region.generation);
-    store<uint32_t>(to + kAccessAt, region.access);
-    store<uint32_t>(to + kKindAt, region.kind);
-    store<uint64_t>(to + kSumAt, sum_of(to));
+    std::copy(kRefMagic.begin(), kRefMagic.end(), to);
+    store<uint32_t>(to + kRefVersionAt, version_of(region.access));
+    std::copy(region.id.begin(), region.id.end(), to + kRefIdAt);
+    store<uint64_t>(to + kRefIncarnationAt, region.incarnation);
+    store<uint64_t>(to + kRefRegionAt, region.region);
+    store<uint64_t>(to + kRefKeyAt, region.key);
+    store<uint64_t>(to + kRefOffsetAt, region.offset);
+    store<uint64_t>(to + kRefLengthAt, region.length);
+    store<uint32_t>(to + kRefGenerationAt, region.generation);
+    store<uint32_t>(to + kRefAccessAt, region.access);
+    store<uint32_t>(to + kRefKindAt, region.kind);
+    store<uint64_t>(to + kRefSumAt, sum_of(to));
     return ref;
 }
 

@@ -6,6 +6,7 @@
 #include "core/base/engine_core.h"
 #include "core/base/limits.h"
 #include "core/base/shard_core.h"
+#include "util/memory.h"
 
 namespace xfer {
 
@@ -51,12 +52,9 @@ void CancelRequests::grow() {
 
 void CancelRequests::enter() {
     const uint64_t operations = operations_.fetch_add(1, std::memory_order_relaxed) + 1;
-    try {
-        cover(operations);
-    } catch (...) {
-        leave();
-        throw;
-    }
+    if (catch_bad_alloc([&] { cover(operations); })) return;
+    leave();
+    throw std::bad_alloc();
 }
 
 void CancelRequests::leave() {

@@ -10,7 +10,7 @@ namespace xfer {
 
 namespace {
 
-constexpr uint64_t kTurnBytes = 1 << 20;      // copied before others have their turn
+constexpr uint64_t kCopiedPerTurn = 1 << 20;  // copied before others have their turn
 constexpr size_t kWaitingBytes = 128 * 1024;  // of messages
 
 class LoopbackChannel final : public Channel, Path, Task {
@@ -151,7 +151,7 @@ void LoopbackChannel::deliver() {
 }
 
 void LoopbackChannel::work() {
-    for (uint64_t moved = 0; moved < kTurnBytes && !closing_ && !posted_.empty();) {
+    for (uint64_t moved = 0; moved < kCopiedPerTurn && !closing_ && !posted_.empty();) {
         Op &op = posted_.front();
         moved += op.bytes;
         const Status status = move(op);

@@ -10,6 +10,7 @@
 #include "transport/rdma/path.h"
 #include "transport/rdma/signal.h"
 #include "util/json.h"
+#include "util/memory.h"
 
 namespace xfer::rdma {
 
@@ -135,15 +136,17 @@ void AdapterFabric::describe(JsonWriter &out) const {
 void AdapterFabric::add_region(RegionId region, const ExportedMemory &memory) {
     releasing_.reserve((regions_ + 1) * adapters_.size());  // so that their ends need no memory
     size_t added = 0;
-    try {
+    const bool has_memory = catch_bad_alloc([&] {
         for (; added < adapters_.size(); ++added)
             adapters_[added]->memory().add(region, memory);
-    } catch (...) {
-        while (added > 0)
-            adapters_[--added]->memory().remove(region);
-        throw;
+    });
+    if (has_memory) {
+        ++regions_;
+        return;
     }
-    ++regions_;
+    while (added > 0)
+        adapters_[--added]->memory().remove(region);
+    throw std::bad_alloc();
 }
 
 bool AdapterFabric::remove_region(RegionId region) {

@@ -14,7 +14,7 @@ namespace xfer::stream {
 namespace {
 
 // Received by one channel before others have their turn.
-constexpr size_t kTurnBytes = 2 << 20;
+constexpr size_t kReadPerTurn = 2 << 20;
 // The kernel copies the list at every call, also when it finds only a few pieces' worth of bytes.
 constexpr size_t kReceiveVectors = 256;
 // Behind a payload that is at least so long, only as much is staged as the next header is likely to
@@ -38,7 +38,7 @@ Receiver::Read Receiver::read(ByteStream &carrier, uint64_t &last_heard, uint64_
     size_t turn = 0;
     if (has_unread() && !parse()) return Read::ended;
     if (!both_.hears()) return Read::drained;
-    while (turn < kTurnBytes) {
+    while (turn < kReadPerTurn) {
         make_room();
         size_t wanted = receive_vectors();
         const ssize_t received = carrier.read(both_.buffers.vectors);
@@ -67,7 +67,7 @@ Receiver::Read Receiver::read(ByteStream &carrier, uint64_t &last_heard, uint64_
         if (bytes < wanted) break;
     }
     settle();
-    return turn < kTurnBytes ? Read::drained : Read::more;
+    return turn < kReadPerTurn ? Read::drained : Read::more;
 }
 
 void Receiver::settle() {

@@ -17,7 +17,7 @@ constexpr size_t kKeptControl = kControlPause;  // of a buffer that others go on
 constexpr size_t kBurstBytes = 1 << 20;
 constexpr size_t kBurstVectors = IOV_MAX;
 // Sent by one channel before others have their turn.
-constexpr size_t kTurnBytes = 4 << 20;
+constexpr size_t kSentPerTurn = 4 << 20;
 
 // More bytes than any put has.
 constexpr uint64_t kNeverApplied = UINT64_MAX;
@@ -271,7 +271,7 @@ Sender::Sent Sender::send(ByteStream &carrier) {
     while (!failed()) {
         if (!batch_) {
             if (!wants()) return Sent::all;
-            if (turn >= kTurnBytes) return Sent::more;
+            if (turn >= kSentPerTurn) return Sent::more;
             if (only_control()) {
                 if (write_control(carrier)) continue;
                 return failed() ? Sent::failed : Sent::blocked;
