@@ -9,6 +9,7 @@ import floors
 import pages
 import path_length
 import size
+import tidy
 import words
 
 
@@ -40,6 +41,26 @@ class Contract(unittest.TestCase):
 
     def test_names_come_from_the_table(self):
         self.assertEqual(contract.SCENARIO.findall("| scenario | sees |\n|---|---|\n| `a_b` | x `c` |\n"), ["a_b"])
+
+
+class Tidy(unittest.TestCase):
+    def test_a_line_is_told_of_where_it_is(self):
+        _, places = tidy.join([(Path("lib/a.cc"), "1\n2\n"), (Path("lib/b.cc"), "1\n")])
+        joined = Path("/tmp/x/joined_0.cc")
+        told = tidy.in_place("/tmp/x/joined_0.cc:2:5: error: a\njoined_0.cc:3:1: note: b\n", joined, places)
+        self.assertEqual(told, "lib/a.cc:2:5: error: a\nlib/b.cc:1:1: note: b\n")
+
+    def test_batches_have_the_same_arguments(self):
+        entries = [
+            {"file": f"/r/lib/{name}.cc", "command": f"g++ {flag} -o {name}.o -c /r/lib/{name}.cc"}
+            for name, flag in [*((f"{n:02}", "-O2") for n in range(tidy.JOINED + 1)), ("other", "-DX")]
+        ]
+        entries.append({"file": "/r/tests/a.cc", "command": "g++ -O2 -c /r/tests/a.cc"})
+        found = tidy.commands(entries, Path("/r/lib"))
+        self.assertEqual(
+            sorted((arguments, len(files)) for arguments, files in tidy.batches(found)),
+            [(["-DX"], 1), (["-O2"], 1), (["-O2"], tidy.JOINED)],
+        )
 
 
 class Floors(unittest.TestCase):
