@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"go/build"
+	"io"
 	"math/rand"
 	"runtime"
 	"slices"
@@ -160,8 +161,12 @@ func regionGone(p *place) {
 func peerKilled(p *place) {
 	start := func() (kill func(), uri string) {
 		peer, out := p.started(p.transports())
-		line := must(bufio.NewReader(out).ReadString('\n'))
-		return func() { p.ok(peer.Process.Signal(syscall.SIGKILL)) }, strings.TrimSpace(line)
+		said := bufio.NewReader(out)
+		line := must(said.ReadString('\n'))
+		return func() {
+			p.ok(peer.Process.Signal(syscall.SIGKILL))
+			must(io.Copy(io.Discard, said)) // on a busy machine it lives for a moment
+		}, strings.TrimSpace(line)
 	}
 	kill, uri := start()
 	e, events := p.open()

@@ -181,6 +181,14 @@ def entries_of(folder: str) -> int:
     return len(os.listdir(f"/proc/self/{folder}"))
 
 
+def threads_fall_to(number: int) -> bool:
+    """Waits for it: the kernel shows a thread that was joined for a moment."""
+    end = time.monotonic() + PATIENCE
+    while entries_of("task") > number and time.monotonic() < end:
+        time.sleep(0.001)
+    return entries_of("task") <= number
+
+
 def resident() -> int:
     """How many bytes of its memory are there."""
     with open("/proc/self/statm") as statm:
