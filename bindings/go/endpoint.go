@@ -59,7 +59,10 @@ func (e *Engine) Dial(uri string, options DialOptions) (*Endpoint, error) {
 	}
 	var text *C.char
 	if uri != "" {
-		text = C.CString(uri)
+		var err error
+		if text, err = cText(uri); err != nil {
+			return nil, err
+		}
 		defer C.free(unsafe.Pointer(text))
 	}
 	var detail C.xfer_error_t
@@ -166,7 +169,10 @@ func (e *core) down(word uint64) *Endpoint {
 // AddAddress tells where else the peer is, such as after its restart.
 func (ep *Endpoint) AddAddress(uri string) error {
 	defer runtime.KeepAlive(ep)
-	text := C.CString(uri)
+	text, err := cText(uri)
+	if err != nil {
+		return err
+	}
 	defer C.free(unsafe.Pointer(text))
 	var detail C.xfer_error_t
 	return failed(ep.use(func() C.xfer_status_t { return C.xfer_ep_add_address(ep.raw, text, &detail) }), &detail)
@@ -242,7 +248,10 @@ func (ep *Endpoint) Connect(ctx context.Context, options ...OpOption) error {
 // Lookup asks for the ref and the blob of the peer's region of that name. [ErrNotFound] if there is none; with [Wait] it
 // waits for one.
 func (ep *Endpoint) Lookup(ctx context.Context, name string, options ...OpOption) (ref Ref, blob []byte, err error) {
-	text := C.CString(name)
+	text, err := cText(name)
+	if err != nil {
+		return ref, nil, err
+	}
 	defer C.free(unsafe.Pointer(text))
 	end, err := ep.do(ctx, options, func(word C.uint64_t, options *C.xfer_op_options_t) C.xfer_status_t {
 		return C.xfer_ep_lookup(ep.raw, text, word, options, nil)

@@ -88,6 +88,7 @@ func (e *core) close() error {
 		return err
 	}
 	e.join.Do(func() {
+		e.endLent()
 		C.xfer_engine_join(e.raw, C.XFER_NONE)
 		e.file.Close()
 		e.table.Lock()
@@ -100,6 +101,22 @@ func (e *core) close() error {
 		}
 	})
 	return nil
+}
+
+// endLent has the endpoints that are not the user's take no calls any more, and waits for those that they are in: the
+// library frees them at the join.
+func (e *core) endLent() {
+	e.table.Lock()
+	var all []*endpoint
+	for _, ep := range e.endpoints {
+		all = append(all, ep)
+	}
+	e.table.Unlock()
+	for _, ep := range all {
+		ep.mutex.Lock()
+		ep.closed = ep.closed || !ep.owned
+		ep.mutex.Unlock()
+	}
 }
 
 // hold registers a handle whose CLOSED event has that word. It is called within use, so before the engine's end.
@@ -141,14 +158,21 @@ func (e *Engine) Listen(uri string, options ListenOptions) (string, error) {
 		given.flags = C.XFER_LISTEN_INSECURE
 	}
 	if options.Advertise != "" {
-		given.advertise = C.CString(options.Advertise)
+		text, err := cText(options.Advertise)
+		if err != nil {
+			return "", err
+		}
+		given.advertise = text
 		defer C.free(unsafe.Pointer(given.advertise))
 	}
-	text := C.CString(uri)
+	text, err := cText(uri)
+	if err != nil {
+		return "", err
+	}
 	defer C.free(unsafe.Pointer(text))
 	var bound [256]C.char
 	var detail C.xfer_error_t
-	err := failed(e.core.use(func() C.xfer_status_t {
+	err = failed(e.core.use(func() C.xfer_status_t {
 		return C.xfer_engine_listen(e.core.raw, text, &given, &bound[0], C.uint64_t(len(bound)), &detail)
 	}), &detail)
 	return C.GoString(&bound[0]), err

@@ -2,12 +2,16 @@
 
 package xfer
 
-// #include <xfer/text.h>
+/*
+#include <stdlib.h>
+#include <xfer/text.h>
+*/
 import "C"
 
 import (
 	"context"
 	"errors"
+	"strings"
 	"syscall"
 )
 
@@ -81,6 +85,14 @@ func failed(status C.xfer_status_t, detail *C.xfer_error_t) error {
 // refused is an error of this binding's own checks.
 func refused(status Status, text string) error {
 	return &Error{Status: status, Text: text, Fenced: true}
+}
+
+// cText is a text as C reads it, which is up to a NUL; the caller frees it.
+func cText(text string) (*C.char, error) {
+	if strings.Contains(text, "\x00") {
+		return nil, refused(ErrInval, "a text has a NUL")
+	}
+	return C.CString(text), nil
 }
 
 // ended is nil while the context has not ended.

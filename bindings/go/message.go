@@ -54,7 +54,10 @@ func (e *Engine) Take(ctx context.Context, from *Endpoint, most, tag, mask uint6
 func (e *Engine) receive(ctx context.Context, from *Endpoint, memory []byte, most, tag, mask uint64, o OpOption) (Message, error) {
 	defer runtime.KeepAlive(e)
 	defer runtime.KeepAlive(from)
-	h, source := e.source(from)
+	h, source, err := e.source(from)
+	if err != nil {
+		return Message{}, err
+	}
 	end, err := e.core.do(ctx, h, o, func(word C.uint64_t, options *C.xfer_op_options_t) C.xfer_status_t {
 		return C.xfer_recv(e.core.raw, source, start(memory), C.uint64_t(most), C.uint64_t(tag), C.uint64_t(mask), word,
 			options)
@@ -68,11 +71,14 @@ func (e *Engine) receive(ctx context.Context, from *Endpoint, memory []byte, mos
 }
 
 // source is the handle that a receive is of.
-func (e *Engine) source(from *Endpoint) (*handle, *C.xfer_ep_t) {
+func (e *Engine) source(from *Endpoint) (*handle, *C.xfer_ep_t, error) {
 	if from == nil {
-		return &e.core.handle, nil
+		return &e.core.handle, nil, nil
 	}
-	return &from.handle, from.raw
+	if from.core != e.core { // which would not keep this engine from its end
+		return nil, nil, refused(ErrInval, "the endpoint is another engine's")
+	}
+	return &from.handle, from.raw, nil
 }
 
 // MessageInfo is what is known of a message that waits.
@@ -85,9 +91,12 @@ type MessageInfo struct {
 func (e *Engine) Peek(from *Endpoint, tag, mask uint64) (MessageInfo, error) {
 	defer runtime.KeepAlive(e)
 	defer runtime.KeepAlive(from)
-	h, source := e.source(from)
+	h, source, err := e.source(from)
+	if err != nil {
+		return MessageInfo{}, err
+	}
 	var info C.xfer_message_info_t
-	err := failed(h.use(func() C.xfer_status_t {
+	err = failed(h.use(func() C.xfer_status_t {
 		return C.xfer_peek(e.core.raw, source, C.uint64_t(tag), C.uint64_t(mask), &info, C.uint32_t(unsafe.Sizeof(info)))
 	}), nil)
 	return MessageInfo{*(*ID)(unsafe.Pointer(&info.sender)), uint64(info.tag), uint64(info.length)}, err

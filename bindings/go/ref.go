@@ -27,7 +27,10 @@ func (id ID) String() string {
 
 // ParseID reads the text of an ID.
 func ParseID(text string) (id ID, err error) {
-	given := C.CString(text)
+	given, err := cText(text)
+	if err != nil {
+		return id, err
+	}
 	defer C.free(unsafe.Pointer(given))
 	return id, failed(C.xfer_id_parse(given, id.raw()), nil)
 }
@@ -56,7 +59,10 @@ func (r Ref) String() string {
 
 // ParseRef reads the text of a ref.
 func ParseRef(text string) (ref Ref, err error) {
-	given := C.CString(text)
+	given, err := cText(text)
+	if err != nil {
+		return ref, err
+	}
 	defer C.free(unsafe.Pointer(given))
 	return ref, failed(C.xfer_ref_parse(given, ref.raw()), nil)
 }

@@ -83,7 +83,11 @@ func (r *Region) open(options RegionOptions, call func(*C.xfer_region_options_t,
 		given.flags = C.XFER_REGION_HUGE_PAGES
 	}
 	if options.Name != "" {
-		given.name = C.CString(options.Name)
+		name, err := cText(options.Name)
+		if err != nil {
+			return err
+		}
+		given.name = name
 		defer C.free(unsafe.Pointer(given.name))
 	}
 	if len(options.Blob) > 0 {

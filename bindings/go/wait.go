@@ -133,7 +133,7 @@ func (o OpOption) raw(ctx context.Context) (C.xfer_op_options_t, error) {
 
 // milliseconds are at least one, and XFER_NONE for what is too long.
 func milliseconds(left time.Duration) C.uint32_t {
-	return C.uint32_t(min(max(int64(left+time.Millisecond-1)/int64(time.Millisecond), 1), math.MaxUint32))
+	return C.uint32_t(min(max((int64(left)-1)/int64(time.Millisecond)+1, 1), math.MaxUint32))
 }
 
 // operation is what a call that waits has until it returns, and what C reads in it. It is used again: one event comes for

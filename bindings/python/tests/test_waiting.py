@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import math
 import os
 import signal
@@ -22,7 +23,9 @@ from xfer import (
     Kind,
     Status,
     TimedOut,
+    _endpoint,
 )
+from xfer._xfer import lib
 
 LARGE = 16 << 20
 
@@ -134,6 +137,51 @@ def test_wake(engine: Engine) -> None:
     thread.start()
     assert engine.wait_for(lambda: flag, PATIENCE)
     thread.join()
+
+
+def test_counter_that_ends_while_it_is_waited_for(engine: Engine) -> None:
+    """By another thread's close, and where nobody else has it."""
+    counter = engine.counter(1, 1)
+    thread = threading.Timer(0.02, counter.close)
+    thread.start()
+    assert isinstance(counter.reached.exception(PATIENCE), Canceled)
+    thread.join()
+    with pytest.warns(ResourceWarning, match="unclosed <xfer"):
+        reached = engine.counter(2, 1).reached
+        gc.collect()
+    assert isinstance(reached.exception(PATIENCE), Canceled)
+
+
+def test_flush_covers_what_was_begun(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not what another thread is about to begin, whose memory the engine may have after it."""
+    buffer = bytearray(8)
+    real, inside, go_on = lib.xfer_put, threading.Event(), threading.Event()
+
+    def late(*args: Any) -> Any:
+        inside.set()
+        assert go_on.wait(PATIENCE)
+        return real(*args)
+
+    monkeypatch.setattr(_endpoint, "lib", Late(late))
+    thread = threading.Thread(target=pair.ep.put_quiet, args=(buffer, pair.ref))
+    thread.start()
+    assert inside.wait(PATIENCE)
+    pair.ep.flush().result(PATIENCE)
+    assert is_lent(buffer)
+    go_on.set()
+    thread.join()
+    pair.ep.flush().result(PATIENCE)
+    assert not is_lent(buffer)
+
+
+class Late:
+    """The library, but for its put."""
+
+    def __init__(self, put: Any) -> None:
+        self.xfer_put = put
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(lib, name)
 
 
 def test_timeouts_of_the_header(engine: Engine) -> None:

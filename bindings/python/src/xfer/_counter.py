@@ -18,7 +18,8 @@ class Counter(Freed):
     """From Engine.counter(): counts notifications with one key until it is closed.
 
     reached   its result, how many came, is there when all that were expected have; TimedOut, with
-              that number as `index`, at its deadline; Canceled if the counter is closed before
+              that number as `index`, at its deadline; Canceled if the counter is closed, or
+              forgotten, before
     """
 
     def __init__(self, engine: Engine, raw: Any, reached: Operation[int]) -> None:
@@ -28,8 +29,20 @@ class Counter(Freed):
     def close(self) -> None:
         """Later notifications with its key are told to on_event again. Twice is once."""
         super().close()
+        self._cancel()
+
+    def _cancel(self) -> None:
         if self._engine._live.pop(self.reached.word, None):
             self.reached._finish(_errors.of_status(lib.XFER_ECANCELED))
+            self._engine._waiting.wake()  # a thread may wait for it, and no event comes
+
+    def __del__(self) -> None:
+        forgotten = not self._ended
+        try:
+            super().__del__()
+        finally:  # a warning may be an error
+            if forgotten and self._ended:
+                self._cancel()
 
 
 def count(engine: Engine, key: int, expected: int, timeout: float | None) -> Counter:

@@ -9,7 +9,7 @@ from xfer import _errors, _values
 from xfer._batch import Batch, open_batch
 from xfer._buffers import readable, writable
 from xfer._handle import Handle
-from xfer._operation import Operation, bytes_moved, nothing, op_options
+from xfer._operation import Operation, bytes_moved, c_text, nothing, op_options
 from xfer._values import Found, Id, PeerInfo, Ref, State, Status
 from xfer._xfer import ffi, lib
 
@@ -42,7 +42,9 @@ class Endpoint(Handle):
     ) -> None:
         super().__init__(engine, raw, closed, lib.xfer_ep_close)
         self._warns = not came
-        self._quiet: list[Any] = []  # what quiet operations were lent since the last flush
+        # What quiet operations were lent since the last flush, by their words, and whether the call
+        # that begins it has returned.
+        self._quiet: dict[int, tuple[Any, bool]] = {}
         closed._held = self._quiet
         engine._endpoints[closed.word] = self
 
@@ -71,7 +73,7 @@ class Endpoint(Handle):
     def add_address(self, uri: str) -> None:
         """Adds an address, or a comma list, such as where the peer was restarted."""
         error = _errors.new_error()
-        _errors.check(lib.xfer_ep_add_address(self.raw, uri.encode(), error), error)
+        _errors.check(lib.xfer_ep_add_address(self.raw, c_text(uri), error), error)
 
     def admit(self, verdict: int = Status.OK) -> None:
         """Lets in the peer of a PEER event, where the engine has `ask`; or, with EACCESS or
@@ -104,7 +106,7 @@ class Endpoint(Handle):
         return Operation(self, _found, None, group)._begin(
             lib.xfer_ep_lookup,
             self.raw,
-            name.encode(),
+            c_text(name),
             options=op_options(timeout, lib.XFER_FLAG_WAIT if wait else 0),
             error=_errors.new_error(),
         )
@@ -285,11 +287,13 @@ class Endpoint(Handle):
         options = _QUIET if timeout is None else op_options(timeout, lib.XFER_FLAG_QUIET)
         word = self._engine._word(group)
         if held is not None:  # first: whatever comes between must not free it
-            self._quiet.append(held)
+            self._quiet[word] = held, False
         status = function(self.raw, *args, word, options)
         if status != lib.XFER_OK:
-            self._quiet[:] = [lent for lent in self._quiet if lent is not held]
+            self._quiet.pop(word, None)
             _errors.check(status)
+        elif held is not None:
+            self._quiet[word] = held, True
 
     def flush(self, timeout: float | None = None, group: int = 0) -> Operation[None]:
         """Waits for all that was begun with this handle before, and fails as the first of it that
@@ -310,13 +314,15 @@ class _Flush(Operation[None]):
 
     def __init__(self, ep: Endpoint, group: int) -> None:
         super().__init__(ep, nothing, None, group)
-        self._quiet, self._covers = ep._quiet, ep._quiet[:]
+        # Not what another thread is about to begin, which the library's flush may be before.
+        self._quiet = ep._quiet
+        self._covers = [word for word, (_, begun) in list(ep._quiet.items()) if begun]
 
     def _finish(self, error: _errors.XferError | None) -> None:
         # If only the wait has ended they may still be under way.
         if error is None or error.status not in LETTING_GO:
-            covered = {id(lent) for lent in self._covers}
-            self._quiet[:] = [lent for lent in self._quiet if id(lent) not in covered]
+            for word in self._covers:
+                self._quiet.pop(word, None)
         self._covers = []
         super()._finish(error)
 

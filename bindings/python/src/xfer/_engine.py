@@ -21,6 +21,7 @@ from xfer._operation import (
     GROUP_SHIFT,
     ONE_WORD,
     Operation,
+    c_text,
     nothing,
     op_options,
     struct,
@@ -231,10 +232,10 @@ class Engine(Handle):
         """
         flags = lib.XFER_LISTEN_INSECURE if insecure else 0
         options = struct("xfer_listen_options_t", flags=flags, mode=mode, user=user)
-        text = ffi.NULL if advertise is None else ffi.new("char[]", advertise.encode())
+        text = ffi.NULL if advertise is None else ffi.new("char[]", c_text(advertise))
         options.advertise = text
         bound, error = ffi.new("char[256]"), _errors.new_error()
-        status = lib.xfer_engine_listen(self.raw, uri.encode(), options, bound, 256, error)
+        status = lib.xfer_engine_listen(self.raw, c_text(uri), options, bound, 256, error)
         _errors.check(status, error)
         return str(ffi.string(bound).decode())
 
@@ -246,9 +247,12 @@ class Engine(Handle):
         options = struct("xfer_ep_options_t", user=closed.word)
         who = ffi.new("xfer_id_t *")
         if peer is not None:
-            who.bytes = peer.bytes if isinstance(peer, Id) else peer
+            identity = peer.bytes if isinstance(peer, Id) else peer
+            if len(identity) != len(who.bytes):
+                raise ValueError(f"an identity has {len(who.bytes)} bytes, not {len(identity)}")
+            who.bytes = identity
             options.peer = who
-        where = ffi.NULL if uri is None else uri.encode()
+        where = ffi.NULL if uri is None else c_text(uri)
         closed._call(lib.xfer_ep_open, self.raw, where, options, out, error=error)
         return Endpoint(self, out[0], closed)
 

@@ -49,6 +49,7 @@ class XferError(OSError):
         index: int = 0,
     ) -> None:
         self.status, self.name = status, status_name(status)
+        self._text = text
         self.origin, self.native_code, self.fenced = origin, native_code, fenced
         self.bytes, self.index = bytes, index
         if not text:
@@ -61,6 +62,11 @@ class XferError(OSError):
 
     def __str__(self) -> str:
         return str(self.args[0])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A process of a pool tells what it failed with by a pickle."""
+        details = self.origin, self.native_code, self.fenced, self.bytes, self.index
+        return type(self), (self.status, self._text, *details), self.__dict__
 
 
 class Again(XferError, BlockingIOError):

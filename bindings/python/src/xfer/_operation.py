@@ -40,6 +40,14 @@ def struct(name: str, **fields: Any) -> Any:
     return ffi.new(f"{name} *", {"size": ffi.sizeof(name), **fields})
 
 
+def c_text(text: str) -> bytes:
+    """As the library reads it, which is up to a zero."""
+    encoded = text.encode()
+    if b"\0" in encoded:
+        raise ValueError("a text has no zero in it")
+    return encoded
+
+
 def op_options(timeout: float | None, flags: int = 0) -> Any:
     if timeout is None and not flags:
         return ffi.NULL

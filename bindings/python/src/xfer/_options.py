@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from xfer import _errors
-from xfer._operation import struct
+from xfer._operation import c_text, struct
 from xfer._values import OptionInfo, RdmaOptions
 from xfer._xfer import ffi, lib
 
@@ -30,12 +30,16 @@ def to_struct(options: dict[str, Any], rdma: RdmaOptions | None) -> tuple[Any, l
         held += _rdma_struct(rdma)
         given.rdma = held[0]
     for name, value in options.items():
+        if value is None:
+            raise ValueError(f"{name}: None is no value; leave it out for the default")
+        if isinstance(value, (bytes, bytearray, memoryview)):
+            value = bytes(value)  # noqa: PLW2901
         if isinstance(value, bytes) and name in ("key", "blob"):  # they may have a zero in them
             lent = ffi.from_buffer(value)
             setattr(given, name, lent)
             setattr(given, f"{name}_length", len(value))
         else:
-            lent = ffi.new("char[]", _text(value).encode())
+            lent = ffi.new("char[]", c_text(_text(value)))
             _errors.check(lib.xfer_engine_option_set(given, name.encode(), lent, error), error)
         held.append(lent)
     if given.dispatch not in (0, lib.XFER_DISPATCH_POLL):
@@ -55,7 +59,7 @@ def _rdma_struct(options: RdmaOptions) -> list[Any]:
     given.service_level = options.service_level
     if options.devices is None:
         return [given]
-    given.devices = devices = ffi.new("char[]", options.devices.encode())
+    given.devices = devices = ffi.new("char[]", c_text(options.devices))
     return [given, devices]
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from xfer import _errors
 from xfer._buffers import readable, writable
 from xfer._handle import Handle
-from xfer._operation import Operation, milliseconds, nothing, struct
+from xfer._operation import Operation, c_text, milliseconds, nothing, struct
 from xfer._values import Access, Ref, RegionInfo
 from xfer._xfer import ffi, lib
 
@@ -162,7 +162,7 @@ def make(
 
 def _options(name: str, access: int, blob: bytes, closed: Operation[None]) -> tuple[Any, Any]:
     """The struct, and what its pointers point into."""
-    text = ffi.new("char[]", name.encode()) if name else ffi.NULL
+    text = ffi.new("char[]", c_text(name)) if name else ffi.NULL
     shown = ffi.from_buffer(blob)
     options = struct("xfer_region_options_t", access=int(access), user=closed.word)
     options.name, options.blob, options.blob_length = text, shown, len(shown)

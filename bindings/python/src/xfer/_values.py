@@ -7,6 +7,7 @@ import enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xfer import _errors
+from xfer._operation import c_text
 from xfer._xfer import ffi, lib
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ class Id(NamedTuple):
     def parse(cls, text: str) -> Id:
         """Reads what str() wrote. XferError (EINVAL) if it is anything else."""
         raw = ffi.new("xfer_id_t *")
-        _errors.check(lib.xfer_id_parse(text.encode(), raw))
+        _errors.check(lib.xfer_id_parse(c_text(text), raw))
         return cls.of(raw)
 
 
@@ -190,7 +191,7 @@ class Ref:
     def parse(cls, text: str) -> Ref:
         """Reads what str() wrote."""
         raw = ffi.new("xfer_ref_t *")
-        _errors.check(lib.xfer_ref_parse(text.encode(), raw))
+        _errors.check(lib.xfer_ref_parse(c_text(text), raw))
         return cls.of(raw)
 
     @property
@@ -325,7 +326,9 @@ class Event(NamedTuple):
 
     @property
     def id(self) -> Id:
-        """Of PEER_UP: who it is."""
+        """Of PEER_UP: who it is. ValueError of any other."""
+        if self.kind != Kind.PEER_UP:
+            raise ValueError(f"{self.name} tells of no identity")
         return Id.of(ffi.cast("xfer_id_t *", ffi.from_buffer(self.data)))
 
     @property

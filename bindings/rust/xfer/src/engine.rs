@@ -278,7 +278,7 @@ impl Engine {
     /// # Panics
     /// As [`block_on`](Self::block_on).
     pub fn block_on_for<F: Future>(&self, limit: Duration, future: F) -> Option<F::Output> {
-        wait(&self.inner, future, Some(Instant::now() + limit))
+        wait(&self.inner, future, Instant::now().checked_add(limit))
     }
 
     /// Asks for an early end of everything that was begun by views of that

@@ -99,13 +99,16 @@ impl Engine {
         let (buffer, start, length) = lend_mut(buffer);
         let options = self.call.options(0);
         let finish = |end, buffer| (message(end).map(|(message, _)| message), buffer);
-        Operation::begin(&self.inner, self.call.group, buffer, finish, |word, _| {
-            which.call(|ep| {
-                let (raw, tag, mask) = (self.inner.raw, which.tag, which.mask);
-                // SAFETY: the buffer is lent until the event.
-                unsafe { sys::xfer_recv(raw, ep, start, length, tag, mask, word, &options) }
-            })
-        })
+        let mut operation =
+            Operation::begin(&self.inner, self.call.group, buffer, finish, |word, _| {
+                which.call(|ep| {
+                    let (raw, tag, mask) = (self.inner.raw, which.tag, which.mask);
+                    // SAFETY: the buffer is lent until the event.
+                    unsafe { sys::xfer_recv(raw, ep, start, length, tag, mask, word, &options) }
+                })
+            });
+        operation.endpoint = which.from.cloned(); // whose close would end it
+        operation
     }
 
     /// Receives a message of at most `capacity` bytes, whose length need not be known, into memory
@@ -115,13 +118,18 @@ impl Engine {
     pub fn take(&self, capacity: u64, which: &Match<'_>) -> Operation<Result<(Message, Vec<u8>)>> {
         let options = self.call.options(sys::XFER_FLAG_TAKE);
         let finish = |end, ()| message(end);
-        Operation::begin(&self.inner, self.call.group, Box::new(()), finish, |word, _| {
-            which.call(|ep| {
-                let (raw, tag, mask) = (self.inner.raw, which.tag, which.mask);
-                // SAFETY: there is no buffer.
-                unsafe { sys::xfer_recv(raw, ep, null_mut(), capacity, tag, mask, word, &options) }
-            })
-        })
+        let mut operation =
+            Operation::begin(&self.inner, self.call.group, Box::new(()), finish, |word, _| {
+                which.call(|ep| {
+                    let (raw, tag, mask) = (self.inner.raw, which.tag, which.mask);
+                    // SAFETY: there is no buffer.
+                    unsafe {
+                        sys::xfer_recv(raw, ep, null_mut(), capacity, tag, mask, word, &options)
+                    }
+                })
+            });
+        operation.endpoint = which.from.cloned();
+        operation
     }
 
     /// The message that such a receive would get now, if there is one. It stays where it is.

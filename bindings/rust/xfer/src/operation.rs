@@ -152,7 +152,7 @@ impl<T> Operation<T> {
     /// As [`wait`](Self::wait).
     pub fn wait_for(&mut self, limit: Duration) -> Option<T> {
         let engine = self.engine.clone();
-        wait(&engine, self, Some(Instant::now() + limit))
+        wait(&engine, self, Instant::now().checked_add(limit))
     }
 
     /// Lets it end by itself; no early end is asked for.

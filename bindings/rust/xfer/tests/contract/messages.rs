@@ -101,3 +101,19 @@ fn message_canceled_late() {
         }
     });
 }
+
+/// The endpoint that a receive names stays open for it; and a limit may be as long as any.
+#[test]
+fn receive_from_an_endpoint_that_is_let_go() {
+    on_both(|path| {
+        let p = Pair::open(path, 64);
+        let server = p.server.id().unwrap();
+        let mut take = p
+            .client
+            .take(8, &Match::any().sender(&p.client.dial_peer(None, Some(&server)).unwrap()));
+        end(p.ep.send_copy(b"first", 1)).unwrap();
+        let (message, _) = end(p.server.take(8, &Match::any())).unwrap();
+        end(message.peer.unwrap().send_copy(b"answer", 1)).unwrap();
+        assert_eq!(take.wait_for(Duration::MAX).unwrap().unwrap().1, b"answer");
+    });
+}
