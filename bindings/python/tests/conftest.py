@@ -87,6 +87,7 @@ class Peer:
 
     def stop(self) -> None:
         self.process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED)  # it runs on for a moment
 
     def go_on(self) -> None:
         self.process.send_signal(signal.SIGCONT)
