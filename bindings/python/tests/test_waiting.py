@@ -167,9 +167,9 @@ def test_flush_covers_what_was_begun(pair: Pair, monkeypatch: pytest.MonkeyPatch
     thread.start()
     assert inside.wait(PATIENCE)
     pair.ep.flush().result(PATIENCE)
-    assert is_lent(buffer)
     go_on.set()
     thread.join()
+    assert is_lent(buffer)
     pair.ep.flush().result(PATIENCE)
     assert not is_lent(buffer)
 
