@@ -78,11 +78,12 @@ def complaints(batch, root, scratch):
 
 def main():
     root, build = (Path(argument).resolve() for argument in sys.argv[1:3])
-    entries = json.loads((build / "compile_commands.json").read_text(encoding="utf-8"))
+    found = commands(json.loads((build / "compile_commands.json").read_text(encoding="utf-8")), root / "lib")
+    if not found:
+        sys.exit(f"{build}/compile_commands.json has no file of {root}/lib")
     failed = False
     with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(os.cpu_count()) as threads:
-        looked_at = enumerate(batches(commands(entries, root / "lib")))
-        for status, said in threads.map(lambda batch: complaints(batch, root, scratch), looked_at):
+        for status, said in threads.map(lambda batch: complaints(batch, root, scratch), enumerate(batches(found))):
             if said:
                 print(said)
             failed = failed or status != 0
