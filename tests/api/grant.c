@@ -232,11 +232,11 @@ static void test_lease(void **state) {
     enum { kLease = 1000 }; /* a busy machine renews within it */
     Pool pool;
     pool_open(&pool, *state);
+    const uint64_t began = now_ms();
     xfer_ref_t brief = grant(&pool, XFER_WRITE, 0, kPage, 50, 1);
     xfer_ref_t kept = grant(&pool, XFER_WRITE, 0, kPage, kLease, 2);
     xfer_ref_t freed = grant(&pool, XFER_WRITE, 0, kPage, kLease, 3);
     xfer_ref_t cut = grant(&pool, XFER_WRITE, 0, kPage, 0, 4);
-    const uint64_t began = now_ms();
     assert_status(xfer_region_renew(pool.region, &freed, XFER_NONE), XFER_OK);
     assert_status(xfer_region_renew(pool.region, &cut, 60), XFER_OK);
     wait_revoked(&pool, 1, XFER_ETIMEDOUT);

@@ -517,11 +517,11 @@ static void test_counter_expires(void **state) {
     Pair pair;
     pair_open(&pair, *state, 4096);
     xfer_counter_t *late = NULL, *full = NULL, *closed = NULL;
+    const uint64_t began = now_ms();
     assert_status(open_counter(pair.server, 1, 3, 91, 100, &late), XFER_OK);
     assert_status(open_counter(pair.server, 2, 1, 92, 100, &full), XFER_OK);
     assert_status(open_counter(pair.server, 3, 1, 93, 100, &closed), XFER_OK);
     assert_status(xfer_counter_close(closed), XFER_OK);
-    uint64_t began = now_ms();
     assert_status(notify_now(&pair, 1, 100), XFER_OK);
     assert_status(notify_now(&pair, 2, 101), XFER_OK);
     xfer_event_t event = wait_event(pair.server, XFER_EVENT_COUNTER, 92, kPatience);
