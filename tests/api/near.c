@@ -75,6 +75,36 @@ static int serve_made(const char *argument) {
     return xfer_engine_join(engine, XFER_NONE) == XFER_OK ? 0 : 4;
 }
 
+/* Serves memory, and forks when its first byte has changed; its last line is the child. */
+static int serve_and_fork(const char *argument) {
+    (void)argument;
+    xfer_engine_options_t options = {.size = sizeof options, .on_event = ignore};
+    xfer_region_options_t named = {
+        .size = sizeof named, .access = XFER_READ | XFER_WRITE, .name = "memory"};
+    xfer_engine_t *engine;
+    xfer_region_t *region;
+    void *memory;
+    char bound[256];
+    if (xfer_engine_open(&options, &engine, NULL) != XFER_OK ||
+        xfer_region_alloc(engine, &named, kMade, &memory, &region, NULL) != XFER_OK ||
+        xfer_engine_listen(engine, "tcp://127.0.0.1:0", NULL, bound, sizeof bound, NULL) != XFER_OK)
+        return 3;
+    printf("%s\n", bound);
+    fflush(stdout);
+    while (__atomic_load_n((uint8_t *)memory, __ATOMIC_RELAXED) == 0)
+        usleep(1000);
+    const pid_t child = fork();
+    if (child == 0) {
+        alarm(2 * kPatience / 1000);
+        for (;;)
+            pause();
+    }
+    printf("%d\n", (int)child);
+    fflush(stdout);
+    for (;;)
+        pause();
+}
+
 /* Serves as another user does. */
 static int serve_as_nobody(const char *argument) {
     (void)argument;
@@ -271,6 +301,39 @@ static int in_dev_shm(void) {
         count++;
     if (folder) closedir(folder);
     return count;
+}
+
+/* Of a killed peer nothing is left that a child of its fork could hold: not its sockets, by which
+ * others would see it live, nor its port. */
+static void test_forked_children_hide_nothing(void **state) {
+    for (int near = 0; near < 2; near++) {
+        xfer_engine_options_t options = host_options(*state);
+        options.heartbeat_ms = 600000; /* that would tell, too */
+        if (!near) options.transports = "tcp";
+        Host *host = host_open_with(*state, &options);
+        Peer peer;
+        made_peer(&peer, "forker");
+        xfer_ep_t *ep = open_ep(host, peer.uri);
+        xfer_ref_t ref = look_up(host, ep, "memory");
+        if (near) warm(host, ep, &ref);
+        const uint8_t go = 1;
+        char line[32];
+        assert_status(put_now(host, ep, &go, &ref, 0, 1), XFER_OK);
+        peer_read_line(&peer, line, sizeof line);
+        const pid_t child = atoi(line);
+        assert_true(child > 0);
+        peer_kill(&peer);
+        wait_event(host, XFER_EVENT_PEER_DOWN, ANY_USER, kPatience);
+        /* Only another test's connection may have that number for a while. */
+        const uint64_t end = now_ms() + kPatience;
+        char uri[256];
+        while (xfer_engine_listen(host->engine, peer.uri, NULL, uri, sizeof uri, NULL) != XFER_OK) {
+            assert_true(now_ms() < end);
+            turn(1);
+        }
+        assert_int_equal(kill(child, SIGKILL), 0); /* it lived until now */
+        host_end(host);
+    }
 }
 
 static void test_killed_neighbours_leave_nothing(void **state) {
@@ -499,6 +562,7 @@ static const struct CMUnitTest tests[] = {
     EACH_MODE(test_closed_is_left_alone),
     EACH_MODE(test_revoked_is_left_alone),
     EACH_DISPATCH(test_large),
+    EACH_DISPATCH(test_forked_children_hide_nothing),
     EACH_DISPATCH(test_killed_neighbours_leave_nothing),
     EACH_MODE(test_memory_that_ended_is_not_kept),
     EACH_MODE(test_at_rest),
@@ -506,6 +570,7 @@ static const struct CMUnitTest tests[] = {
 
 static void roles(void) {
     peer_role("made", serve_made);
+    peer_role("forker", serve_and_fork);
     peer_role("nobody", serve_as_nobody);
     peer_role("pour", pour);
     if (caged() && !cage()) exit(6);

@@ -6,12 +6,13 @@ import fcntl
 import os
 import signal
 import socket
+import struct
 import time
 
 import initiator as wire
 import local
 from initiator import EPEERLOST, LANE_CLOSED, Frame, Initiator
-from lab import SOON, Skipped, check, hears_closed, same, vector
+from lab import LIMIT, SOON, Skipped, check, hears_closed, same, vector
 from local import CLAIM, DESCRIPTOR, LOCAL_LANE, NOTED, READ, SLEEPS, SLOT_COUNT, SLOTS, SPAN, WAITS, WRITTEN
 
 NOBODY = 65534
@@ -523,3 +524,51 @@ def another_user(lab):
         finally:
             os._exit(3)
     same(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0, "what another user meets")
+
+
+def lingering():
+    """A TCP connection, and its other end, which does not read: to close it takes a minute."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        sock = socket.create_connection(listener.getsockname())
+        other, _ = listener.accept()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 60))
+    sock.setblocking(False)
+    try:
+        while True:
+            sock.send(bytes(1 << 20))
+    except BlockingIOError:
+        return sock, other
+
+
+@vector
+def another_user_that_sends_sockets_which_linger(lab):
+    if os.geteuid() != 0:
+        raise Skipped("only root can be another user")
+    uri = next(uri for uri in lab.connect().listens if uri.startswith("shm://"))
+    reads, says = os.pipe()
+    os.kill(lab.server.process.pid, signal.SIGSTOP)  # it accepts when all has been sent
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setuid(NOBODY)
+            sock, other = lingering()
+            strangers = [socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(3)]
+            for stranger in strangers:
+                stranger.connect(b"\0xfer-" + uri.removeprefix("shm://").encode())
+                socket.send_fds(stranger, [b"X"], [sock.fileno()])
+            sock.close()
+            os.write(says, b"!")
+            time.sleep(3 * LIMIT)
+        finally:
+            os._exit(3)
+    os.close(says)
+    try:
+        with open(reads, "rb", buffering=0) as sent:
+            same(sent.read(1), b"!", "the child")
+        os.kill(lab.server.process.pid, signal.SIGCONT)
+        for _ in range(3):
+            lab.serve_honest()  # by TCP, which the server's own loop has to answer
+    finally:
+        os.kill(lab.server.process.pid, signal.SIGCONT)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)

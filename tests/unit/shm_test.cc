@@ -6,13 +6,16 @@
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -120,6 +123,19 @@ struct Neighbours {
     std::unique_ptr<Import> imported;
 };
 
+// Whose sockets we have: to the channel they live as long as these processes do.
+struct Children {
+    ~Children() { end(); }
+    void end() {
+        for (const pid_t child : pids) {
+            ::kill(child, SIGKILL);
+            ::waitpid(child, nullptr, 0);
+        }
+        pids.clear();
+    }
+    std::vector<pid_t> pids;
+} children;
+
 Fd from_child(const std::function<Result<Fd>()> &make, uid_t user) {
     int ends[2];
     REQUIRE(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
@@ -130,10 +146,14 @@ Fd from_child(const std::function<Result<Fd>()> &make, uid_t user) {
         auto fd = make();
         const uint8_t word[] = "it";
         if (fd) theirs.send(word, std::array{fd->get()});
-        ::_exit(0);
+        ::close_range(3, ~0u, 0);
+        for (;;)
+            ::pause();
     }
     REQUIRE(child > 0);
-    REQUIRE(::waitpid(child, nullptr, 0) == child);
+    children.pids.push_back(child);
+    pollfd said{ours.fd(), POLLIN, 0};
+    REQUIRE(::poll(&said, 1, 20'000) == 1);
     Packet packet;
     REQUIRE(ours.receive(packet) == 0);
     REQUIRE(packet.fds.size() == 1);
@@ -154,6 +174,7 @@ struct Raw : Neighbours {
     std::unique_ptr<Segment> segment;
 
     // `elsewhere`: it is another process, which has handed us its door.
+    ~Raw() { children.end(); }
     explicit Raw(bool elsewhere = false) {
         const std::string name = "xfer-" + at.host;
         auto fd = elsewhere ? connect_elsewhere(name) : shm::connect_to(name);
@@ -198,6 +219,7 @@ struct RawOwner {
     std::unique_ptr<RendezvousSocket> door;
     std::unique_ptr<Segment> segment = std::move(*Segment::make());
 
+    ~RawOwner() { children.end(); }
     // `last`: the kind of the message that brings the segment.
     explicit RawOwner(bool starts = true, HelloKind last = HelloKind::lane_ready) {
         const Uri at{.scheme = "shm", .host = "owner-" + std::to_string(::getpid()), .path = {}};

@@ -1,23 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 // A listener's place in the file system: whose it is, and what a process that was killed leaves.
 #include <doctest/doctest.h>
+#include <fcntl.h>
+#include <netinet/in.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <optional>
 #include <thread>
 
+#include "stream_fixture.h"
 #include "transport/stream/address.h"
 #include "transport/stream/socket.h"
 #include "transport/unix/path.h"
 
 using namespace xfer;
+using namespace xfer::test;
 
 namespace {
 
@@ -134,4 +142,95 @@ TEST_CASE("only one of two takes the place of a third") {
         CHECK(std::count_if(fds.begin(), fds.end(), [](auto &fd) { return fd.has_value(); }) == 1);
         CHECK(answers(path));
     }
+}
+
+namespace {
+
+constexpr uid_t kNobody = 65534;
+constexpr int kLingerSeconds = 50;
+
+// A TCP connection of which a close waits: the other end does not read.
+struct Lingering {
+    Fd listener{::socket(AF_INET, SOCK_STREAM, 0)}, socket{::socket(AF_INET, SOCK_STREAM, 0)};
+    Lingering() {
+        sockaddr_in at{};
+        socklen_t size = sizeof at;
+        at.sin_family = AF_INET;
+        at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        auto *address = reinterpret_cast<sockaddr *>(&at);
+        const linger wait{1, kLingerSeconds};
+        ok = ::bind(listener.get(), address, size) == 0 && ::listen(listener.get(), 1) == 0 &&
+             ::getsockname(listener.get(), address, &size) == 0 &&
+             ::connect(socket.get(), address, size) == 0 &&
+             ::setsockopt(socket.get(), SOL_SOCKET, SO_LINGER, &wait, sizeof wait) == 0;
+        const std::vector<uint8_t> bytes(1 << 20);
+        while (ok && ::send(socket.get(), bytes.data(), bytes.size(), MSG_DONTWAIT) > 0) {}
+    }
+    bool ok;
+};
+
+bool send_along(int to, int descriptor) {
+    uint8_t byte = 'X';
+    iovec vector{&byte, 1};
+    alignas(cmsghdr) uint8_t control[CMSG_SPACE(sizeof descriptor)] = {};
+    msghdr message{};
+    message.msg_iov = &vector;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    cmsghdr *header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof descriptor);
+    std::memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
+    return ::sendmsg(to, &message, MSG_NOSIGNAL) == 1;
+}
+
+// In a process of another user, which says so when it is sent, and lives until it is killed.
+[[noreturn]] void attack(const std::string &path, int said) {
+    Lingering lingering;
+    Fd socket(::socket(AF_UNIX, SOCK_STREAM, 0));
+    const stream::Address at = stream::unix_address(path);
+    if (!lingering.ok || ::setresuid(kNobody, kNobody, kNobody) != 0) ::_exit(1);
+    if (::connect(socket.get(), at.get(), at.size) != 0) ::_exit(2);
+    if (::send(socket.get(), "XF", 2, MSG_NOSIGNAL) != 2) ::_exit(3);
+    if (!send_along(socket.get(), lingering.socket.get())) ::_exit(4);
+    lingering.socket.reset();
+    if (::write(said, "!", 1) != 1) ::_exit(5);
+    for (;;)
+        ::pause();
+}
+
+}  // namespace
+
+TEST_CASE("descriptors that another user sends along do not hold up the loop") {
+    if (::geteuid() != 0) {
+        MESSAGE("skip: only root can run a process of another user");
+        return;
+    }
+    ::setenv("XFER_TEST_TRANSPORT", "unix", 1);
+    Listening server;
+    const std::string path = uri(server.listener->bound()).path;
+    REQUIRE(::chmod(path.c_str(), 0666) == 0);
+    SUBCASE("read") {}
+    SUBCASE("unread") {
+        server.accepting.admitting = false;
+    }
+    int said[2];
+    REQUIRE(::pipe2(said, O_CLOEXEC) == 0);
+    const Fd hears(said[0]);
+    Fd says(said[1]);
+    const pid_t child = ::fork();
+    if (child == 0) attack(path, says.get());
+    says.reset();
+    char byte = 0;
+    CHECK(::read(hears.get(), &byte, 1) == 1);
+    const uint64_t began = server.loop->now();
+    if (server.accepting.admitting)
+        CHECK(server.until([&] { return server.there.down.has_value(); }));
+    server.accepting.channels.clear();
+    turn_some(*server.loop);
+    CHECK(server.loop->now() - began < kLingerSeconds * 1000 * kNsPerMs / 2);
+    ::kill(child, SIGKILL);
+    CHECK(::waitpid(child, nullptr, 0) == child);
 }

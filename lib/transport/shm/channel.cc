@@ -47,7 +47,11 @@ Failure ShmChannel::carry(Fd fd, bool dialed) {
     rendezvous_ = RendezvousSocket(std::move(fd));
     if (Failure why = rendezvous_.meet(); why.status != XFER_OK) return why;
     watch_ = loop_.watch(rendezvous_.fd(), *this, kReadable);
-    if (!watch_) return {XFER_ENOMEM, XFER_ORIGIN_NONE, 0, "the loop takes no more descriptors"};
+    if (rendezvous_.process() >= 0)
+        process_watch_ = loop_.watch(rendezvous_.process(), process_end_, kReadable);
+    if (!watch_ || (rendezvous_.process() >= 0 && !process_watch_))
+        return {XFER_ENOMEM, XFER_ORIGIN_NONE, 0, "the loop takes no more descriptors"};
+    fork_guard_.hold(rendezvous_.fd());
     last_heard_ = loop_.now();
     dialed_ = dialed;
     if (dialed) loop_.defer(*this);
@@ -58,7 +62,10 @@ Failure ShmChannel::carry(Fd fd, bool dialed) {
 
 void ShmChannel::on_ready(uint32_t readiness) {
     const bool done = catch_bad_alloc([&] {
-        if (readiness & kReadable) rings_ && !unread_ ? read_later() : read();
+        if (readiness & kReadable && rings_ && !unread_)
+            read_later();
+        else if (readiness & kReadable)
+            read();
         if (readiness & kWritable) say();
     });
     if (!done) close(no_memory());
@@ -87,23 +94,31 @@ bool ShmChannel::doze() {
     return true;
 }
 
-void ShmChannel::read() {
+// True: all of it, as far as it has come.
+bool ShmChannel::read() {
     unread_ = false;
     Poller::unlink();
     for (int i = 0; i < kPacketsPerTurn && watch_; ++i) {
         const int error = kept_ ? *std::exchange(kept_, {}) : rendezvous_.receive(heard_packet_);
-        if (error == EAGAIN) return;
-        if (error) return hung_up(error);
+        if (error == EAGAIN) return true;
+        if (error) return hung_up(error), true;
         last_heard_ = loop_.now();
         if (rings_) rings_->rung();
-        if (rings_ && heard_packet_.is_bell()) return;  // an honest neighbour rings once
+        if (rings_ && heard_packet_.is_bell()) return false;  // an honest neighbour rings once
         hear(heard_packet_);
     }
+    return false;
+}
+
+// Its socket may live on, in a child that it has forked and that has not closed it.
+void ShmChannel::on_process_end() {
+    if (!hung_up_ && read() && watch_ && !hung_up_) hung_up(ESRCH);
 }
 
 void ShmChannel::hung_up(int error) {
     hung_up_ = true;
     watch_->want(0);
+    process_watch_.reset();
     gone_ = os_failure(error, remote_ + ": the rendezvous socket");
     gone_.status = XFER_EPEERLOST;
     // What it has written comes first, also if nobody listens yet: it may say that it moves here on
@@ -169,7 +184,7 @@ DetachedChannel ShmChannel::detach() {
     say();
     stage_ = Stage::over;
     Task::unlink();
-    watch_.reset();
+    end_watches();
     return {rendezvous_.release(), {}, std::move(remote_)};
 }
 
@@ -291,6 +306,12 @@ void ShmChannel::run() {
     if (stage_ == Stage::closing && !rings_) finish();
 }
 
+void ShmChannel::end_watches() {
+    watch_.reset();
+    process_watch_.reset();
+    fork_guard_.drop();
+}
+
 void ShmChannel::close(const Failure &why) {
     if (stage_ == Stage::closing || stage_ == Stage::over) return;
     const bool speaks = stage_ == Stage::frames;
@@ -324,7 +345,7 @@ void ShmChannel::finish() {
     if (copies_ && !copies_->is_over()) return;
     stage_ = Stage::over;
     Poller::unlink();
-    watch_.reset();
+    end_watches();
     rendezvous_ = RendezvousSocket(Fd());
     if (path_sink_) path_sink_->on_down(why_);
     sink_->on_closed(why_);

@@ -16,6 +16,7 @@
 #include "transport/shm/ring_stream.h"
 #include "transport/shm/segment.h"
 #include "transport/stream/channel.h"
+#include "util/fork_guard.h"
 #include "util/log.h"
 
 namespace xfer::shm {
@@ -52,19 +53,27 @@ public:
 private:
     enum class Stage : uint8_t { hello, frames, closing, over };
 
+    struct ProcessEnd final : WatchSink {
+        explicit ProcessEnd(ShmChannel &of) : channel(of) {}
+        void on_ready(uint32_t) override { channel.on_process_end(); }
+        ShmChannel &channel;
+    };
+
     // Of the rendezvous socket, and of our turn.
     void on_ready(uint32_t readiness) override;
     bool poll() override { return false; }
     bool doze() override;
     void run() override;
-    void read();
+    bool read();
     void read_later();
+    void on_process_end();
     void hear(Packet &packet);
     void hear_hello(Packet &packet);
     void say();
     void hung_up(int error);
     void join(std::unique_ptr<Segment> segment, Side side);
     Failure share();
+    void end_watches();
     void finish();
 
     void on_timer(Timer &timer) override;
@@ -89,13 +98,16 @@ private:
     PathSink *path_sink_ = nullptr;  // if it could not start: who is to hear of its end
     Stage stage_ = Stage::hello;
     RendezvousSocket rendezvous_{Fd()};
+    ForkGuard fork_guard_;
     std::unique_ptr<Watch> watch_;  // of the rendezvous socket
-    Packet heard_packet_;           // kept, so that being woken takes no memory
-    std::deque<Packet> words_;      // that have not left
-    bool dialed_ = false;           // and not told yet
-    bool spoke_ = false;            // in the handshake
-    bool heard_ = false;            // frames may come
-    bool hung_up_ = false;          // the neighbour has
+    ProcessEnd process_end_{*this};
+    std::unique_ptr<Watch> process_watch_;
+    Packet heard_packet_;       // kept, so that being woken takes no memory
+    std::deque<Packet> words_;  // that have not left
+    bool dialed_ = false;       // and not told yet
+    bool spoke_ = false;        // in the handshake
+    bool heard_ = false;        // frames may come
+    bool hung_up_ = false;      // the neighbour has
     bool unread_ =
         false;  // packets may wait in the rendezvous socket, and the rings are read first
     std::optional<int> kept_;  // what receiving heard_packet_ said, which is not heard yet

@@ -5,10 +5,13 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+
+#include "util/user.h"
 
 namespace xfer::shm {
 
@@ -67,11 +70,14 @@ Fd accept_from(int listener) {
 }
 
 Failure RendezvousSocket::meet() {
+    if (!is_same_user(fd_.get())) {
+        fd_.distrust();
+        return {XFER_EACCESS, XFER_ORIGIN_NONE, 0, "another user"};
+    }
     ucred who{};
     socklen_t size = sizeof who;
     if (::getsockopt(fd_.get(), SOL_SOCKET, SO_PEERCRED, &who, &size) != 0)
         return os_failure(errno, "asking who is there");
-    if (who.uid != ::geteuid()) return {XFER_EACCESS, XFER_ORIGIN_NONE, 0, "another user"};
     pid_ = who.pid;  // 0: of a name space that we can't see
     if (pid_ > 0) process_ = process_of(fd_.get(), pid_);
     return {};
@@ -107,10 +113,12 @@ int RendezvousSocket::send(ConstBytes bytes, std::span<const int> fds) {
     return 0;
 }
 
-void RendezvousSocket::ring() {
-    // Who is gone is told by reading.
-    while (::send(fd_.get(), kBell, sizeof kBell, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 &&
-           errno == EINTR) {}
+bool RendezvousSocket::ring() {
+    while (::send(fd_.get(), kBell, sizeof kBell, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
+        if (errno == ENOMEM || errno == ENOBUFS) return false;
+        if (errno != EINTR) return true;  // who is gone is told by reading
+    }
+    return true;
 }
 
 int RendezvousSocket::receive(Packet &packet) {

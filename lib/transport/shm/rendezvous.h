@@ -42,14 +42,16 @@ public:
     int receive(Packet &packet);
     // Wakes the other end. Each end has a socket of its own, and each call says that it does not
     // wait, so that nothing the other end does makes this block. A queue that is full has packets
-    // that are to be read, and each of them wakes.
-    void ring();
-    // A process that has ended or has become another program: neither has this socket any more.
+    // that are to be read, and each of them wakes. False: not now, for want of the kernel's memory.
+    bool ring();
+    // False of a process that has ended or has become another program: neither has this socket any
+    // more.
     bool there() const;
     // Of which nothing runs any more; false also if nobody can tell.
     bool gone() const;
     pid_t pid() const { return pid_; }
 
+    int process() const { return process_.get(); }  // readable when that has ended; -1: unknown
     int fd() const { return fd_.get(); }
     Fd release() { return std::move(fd_); }
 

@@ -40,7 +40,7 @@ ssize_t RingStream::write(std::span<const iovec> from) {
         return -1;
     }
     const uint64_t bytes = writer_.write(from, room);
-    if (writer_.must_ring()) rendezvous_.ring();
+    if (writer_.must_ring()) ring();
     return static_cast<ssize_t>(bytes);
 }
 
@@ -58,7 +58,7 @@ ssize_t RingStream::read(std::span<const iovec> into) {
         return -1;
     }
     const uint64_t bytes = reader_.read(into, there);
-    if (reader_.must_ring()) rendezvous_.ring();
+    if (reader_.must_ring()) ring();
     return static_cast<ssize_t>(bytes);
 }
 
@@ -77,6 +77,13 @@ void RingStream::rung() {
     if (ended_) return;
     fruitless_ = 0;
     loop_.look_at(*this);
+}
+
+// The neighbour sleeps until it is rung for: when that fails it is tried again before this end
+// sleeps.
+void RingStream::ring() {
+    unrung_ = !rendezvous_.ring();
+    if (unrung_ && !ended_) loop_.look_at(*this);
 }
 
 uint32_t RingStream::ready() {
@@ -99,6 +106,8 @@ bool RingStream::poll() {
 
 // Either may fail to: then there is something to do.
 bool RingStream::doze() {
+    if (unrung_) ring();
+    if (unrung_) return false;
     if (hung_up_ && wanted_ & kReadable) return false;
     if (wanted_ & kReadable && !reader_.sleep()) return false;
     return !(wanted_ & kWritable) || writer_.wait();

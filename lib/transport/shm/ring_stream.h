@@ -30,6 +30,7 @@ public:
 private:
     bool poll() override;
     bool doze() override;
+    void ring();
     uint32_t ready();
 
     Loop &loop_;
@@ -39,6 +40,7 @@ private:
     RingReader<> reader_;
     uint32_t wanted_ = 0;
     uint32_t fruitless_ = 0;  // looks in a row
+    bool unrung_ = false;     // the neighbour is to be rung for yet
     bool hung_up_ = false, ended_ = false;
 };
 

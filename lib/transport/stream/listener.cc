@@ -21,6 +21,9 @@ constexpr uint64_t kPauseNs = 100 * kNsPerMs;
 // Accept coalescing: under pressure, when nobody else waits, the listener sleeps for this long.
 // Those who come meanwhile share one wake-up, which costs as much as turning one of them away.
 constexpr uint64_t kCoalesceNs = 2 * kNsPerMs;
+// Any user of this host can knock.
+constexpr uint32_t kStrangerLines = 10;
+constexpr uint64_t kStrangerLogNs = 60'000 * kNsPerMs;
 
 bool exhausted(int error) {
     return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
@@ -35,7 +38,8 @@ StreamListener::StreamListener(Loop &loop, const Log &log, AcceptSink &sink, Fd 
       sink_(sink),
       fd_(std::move(fd)),
       dialable_(std::move(dialable)),
-      carry_(std::move(carry)) {}
+      carry_(std::move(carry)),
+      strangers_(kStrangerLines, kStrangerLogNs) {}
 
 StreamListener::~StreamListener() {
     loop_.disarm(resume_);
@@ -43,6 +47,8 @@ StreamListener::~StreamListener() {
 
 bool StreamListener::begin() {
     takes_words_ = is_stream(fd_.get());
+    is_unix_ = local_address(fd_.get()).family() == AF_UNIX;
+    fork_guard_.hold(fd_.get());
     watch_ = loop_.watch(fd_.get(), *this, kReadable);
     return watch_ != nullptr;
 }
@@ -53,6 +59,7 @@ void StreamListener::on_ready(uint32_t) {
 
 void StreamListener::accept() {
     for (int i = 0; i < kAcceptsPerTurn; ++i) {
+        if (is_unix_ && closing_is_busy()) return sleep(kPauseNs);
         Address peer;
         Fd fd = accept_from(fd_.get(), peer);
         if (!fd) {
@@ -73,12 +80,19 @@ void StreamListener::accept() {
         const std::string from = peer.uri();  // who comes to a UNIX socket has no address
         auto channel = carry_(std::move(fd), from.empty() ? dialable_.front() : from);
         if (!channel && channel.error().status == XFER_EACCESS) {
-            log_.warn("{}: not let in: {}", dialable_.front(), channel.error().message);
+            not_let_in(channel.error());
             continue;
         }
         if (!channel) return pause("no memory");
         sink_.on_accept(std::move(*channel), source);
     }
+}
+
+void StreamListener::not_let_in(const Failure &why) {
+    const auto left_out = strangers_.admit(loop_.now());
+    if (!left_out) return;
+    log_.warn("{}: not let in: {}", dialable_.front(), why.message);
+    if (*left_out) log_.info("{} more of them were not logged", *left_out);
 }
 
 // A socket that was just accepted has room for so few bytes.

@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "transport/transport.h"
+#include "util/fork_guard.h"
 #include "util/log.h"
+#include "util/log_limit.h"
 
 namespace xfer::stream {
 
@@ -27,6 +29,7 @@ private:
     void on_ready(uint32_t) override;
     void on_timer(Timer &) override;
     void accept();
+    void not_let_in(const Failure &why);
     void turn_away(const Fd &fd);
     void pause(const char *why);
     void sleep(uint64_t ns);
@@ -35,9 +38,12 @@ private:
     const Log &log_;
     AcceptSink &sink_;
     Fd fd_;
+    ForkGuard fork_guard_;
     const std::vector<std::string> dialable_;
     const Carry carry_;
+    bool is_unix_ = false;
     bool takes_words_ = false;  // of a handshake, as soon as it is connected
+    LogLimit strangers_;
     std::unique_ptr<Watch> watch_;
     Timer resume_{*this};
 };

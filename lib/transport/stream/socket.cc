@@ -6,12 +6,14 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include <cerrno>
 #include <cstring>
 
 #include "util/tsan_ignore.h"
+#include "util/user.h"
 
 namespace xfer::stream {
 
@@ -34,6 +36,11 @@ Result<Fd> open_socket(const Address &address) {
     Fd fd(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (!fd) return os_failure(errno, address.uri() + ": socket");
     return fd;
+}
+
+// Whoever is at the other end of TCP can't send descriptors along.
+void distrust_others(Fd &fd, const Address &peer) {
+    if (peer.family() == AF_UNIX && !is_same_user(fd.get())) fd.distrust();
 }
 
 }  // namespace
@@ -73,6 +80,7 @@ Result<Fd> start_connect(const Address &address) {
     tune(fd->get(), address);
     if (::connect(fd->get(), address.get(), address.size) != 0 && errno != EINPROGRESS)
         return os_failure(errno, address.uri() + ": connect");
+    distrust_others(*fd, address);
     return fd;
 }
 
@@ -100,6 +108,7 @@ Fd accept_from(int listener, Address &peer) {
     peer.size = sizeof peer.storage;
     Fd fd(::accept4(listener, reinterpret_cast<sockaddr *>(&peer.storage), &peer.size,
                     SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (fd) distrust_others(fd, peer);
     return fd;
 }
 

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <climits>
 
 #include "transport/stream/socket.h"
@@ -31,8 +32,25 @@ ssize_t SocketStream::write(std::span<const iovec> from) {
 
 ssize_t SocketStream::read(std::span<const iovec> into) {
     const TsanIgnore copies;
+    if (fd_.distrusted()) return read_bytes_only(into);
     msghdr message = message_of(into);
     return ::recvmsg(fd_.get(), &message, MSG_DONTWAIT);
+}
+
+// To receive a descriptor is to close it, here and now, where nobody asked for it. So it is looked
+// first whether one is among the bytes; if so nothing is received any more.
+ssize_t SocketStream::read_bytes_only(std::span<const iovec> into) {
+    while (into.size() > 1 && into.front().iov_len == 0)
+        into = into.subspan(1);
+    const iovec &first = into.front();
+    msghdr look = message_of({&first, 1});
+    const ssize_t size = ::recvmsg(fd_.get(), &look, MSG_PEEK | MSG_DONTWAIT);
+    if (size <= 0) return size;
+    if (look.msg_flags & MSG_CTRUNC) {
+        errno = EBADMSG;
+        return -1;
+    }
+    return ::recv(fd_.get(), first.iov_base, static_cast<size_t>(size), MSG_DONTWAIT);
 }
 
 bool SocketStream::delivered() const {
@@ -41,12 +59,14 @@ bool SocketStream::delivered() const {
 
 void SocketStream::end() {
     watch_.reset();
-    discard_arrived(fd_.get());
+    if (!fd_.distrusted()) discard_arrived(fd_.get());
+    fork_guard_.drop();
     fd_.reset();
 }
 
 Fd SocketStream::release() {
     watch_.reset();
+    fork_guard_.drop();
     return std::move(fd_);
 }
 

@@ -6,13 +6,16 @@
 
 #include "loop/loop.h"
 #include "transport/stream/byte_stream.h"
+#include "util/fork_guard.h"
 
 namespace xfer::stream {
 
 class SocketStream final : public ByteStream {
 public:
     SocketStream(Fd fd, std::unique_ptr<Watch> watch)
-        : fd_(std::move(fd)), watch_(std::move(watch)) {}
+        : fd_(std::move(fd)), watch_(std::move(watch)) {
+        fork_guard_.hold(fd_.get());
+    }
 
     Scope scope() const override { return Scope::network; }
     ssize_t write(std::span<const iovec> from) override;
@@ -24,7 +27,10 @@ public:
     Fd release() override;
 
 private:
+    ssize_t read_bytes_only(std::span<const iovec> into);
+
     Fd fd_;
+    ForkGuard fork_guard_;
     std::unique_ptr<Watch> watch_;
     bool corked_ = false;
 };
