@@ -299,3 +299,30 @@ TEST_CASE("random bytes in place of frames never pass") {
         REQUIRE(raw.until([&] { return raw.there.down.has_value(); }));
     }
 }
+
+TEST_CASE("one that does not take what it is sent, and speaks on and on, is not heard for ever") {
+    if (!over_unix()) return;  // where what was sent has come at once, so that there is always more
+    Raw raw;
+    std::vector<uint8_t> words;
+    while (words.size() < 1 << 20) {
+        const std::vector<uint8_t> word = answer(FrameType::forget, 1);
+        words.insert(words.end(), word.begin(), word.end());
+    }
+    size_t at = 0;
+    const auto speak = [&] {
+        const ssize_t sent =
+            ::send(raw.fd.get(), words.data() + at, words.size() - at, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (sent > 0) at = (at + static_cast<size_t>(sent)) % words.size();
+    };
+    uint64_t heard = 0;
+    raw.there.control_hook = [&] {
+        raw.there.controls.clear();
+        if (heard++ % 100 == 0) speak();
+    };
+    speak();
+    calls.send_error = EPIPE;
+    CHECK(raw.accepted().send(ping(1), {}));
+    CHECK(raw.until([&] { return raw.there.down.has_value(); }));
+    CHECK(raw.there.down->status == XFER_EPEERLOST);
+    CHECK(heard > 100'000);
+}

@@ -15,6 +15,8 @@ namespace xfer::stream {
 namespace {
 
 constexpr int kDropsPerTurn = 64;  // of what comes for a channel that ends
+// Of 2 MiB: more than a socket holds.
+constexpr int kLastTurns = 64;
 
 }  // namespace
 
@@ -232,14 +234,16 @@ void StreamChannel::take_turn() {
     if (both_.stage == Stage::dialing) return connected();
     if (both_.hears() && receiver_.has_unread()) parse();
     push();
-    // The peer may have told why it hung up, before it did.
-    if (sender_.failed() && both_.open()) {
-        Failure why = os_failure(sender_.error(), remote_ + ": sending");
-        if (why.status != XFER_ENOMEM) why.status = XFER_EPEERLOST;
-        both_.paused = false;
-        while (both_.hears() && !read()) {}
-        close(why);
-    }
+    if (sender_.failed() && both_.open()) hear_last();
+}
+
+// The peer may have told why it hung up, before it did. One that never ends is not heard for ever.
+void StreamChannel::hear_last() {
+    both_.paused = false;
+    if (both_.hears() && !read() && ++last_turns_ < kLastTurns) return loop_.defer(*this);
+    Failure why = os_failure(sender_.error(), remote_ + ": sending");
+    if (why.status != XFER_ENOMEM) why.status = XFER_EPEERLOST;
+    close(why);
 }
 
 // What could not be told at once.

@@ -60,6 +60,7 @@ private:
     void on_timer(Timer &timer) override;
 
     void take_turn();
+    void hear_last();
     void give_up();
     void dial_next();
     void connected();
@@ -91,6 +92,7 @@ private:
     bool says_bye_ = false;       // to a peer that may be there
     uint64_t lingers_until_ = 0;  // once it has closed
     Timer unread_{*this};         // while paused; between two looks while it lingers
+    int last_turns_ = 0;          // in which was read what came before sending failed
     uint64_t left_ = 0;           // of the sender, when that was looked at last
 
     // While dialing.
