@@ -6,6 +6,7 @@ package xfer
 import "C"
 
 import (
+	"bytes"
 	"context"
 	"runtime"
 	"sync"
@@ -29,6 +30,7 @@ type Batch struct {
 	ep      *Endpoint
 	raw     *C.xfer_batch_t
 	word    uint64
+	calls   sync.Mutex // held by the one call that it takes at a time, and guards memory
 	memory  *runtime.Pinner
 	submits sync.WaitGroup // under way
 }
@@ -59,14 +61,16 @@ func (ep *Endpoint) Batch() (*Batch, error) {
 // Put adds a put, as one entry.
 func (b *Batch) Put(data []byte, ref Ref, offset uint64) error {
 	return b.add(data, func() C.xfer_status_t {
-		return C.xfer_batch_put(b.raw, start(data), ref.raw(), C.uint64_t(offset), C.uint64_t(len(data)))
+		return C.xfer_batch_put(b.raw, unsafe.Pointer(unsafe.SliceData(data[:])), ref.raw(), C.uint64_t(offset),
+			C.uint64_t(len(data)))
 	}, nil)
 }
 
 // Get adds a get, as one entry.
 func (b *Batch) Get(memory []byte, ref Ref, offset uint64) error {
 	return b.add(memory, func() C.xfer_status_t {
-		return C.xfer_batch_get(b.raw, start(memory), ref.raw(), C.uint64_t(offset), C.uint64_t(len(memory)))
+		return C.xfer_batch_get(b.raw, unsafe.Pointer(unsafe.SliceData(memory[:])), ref.raw(), C.uint64_t(offset),
+			C.uint64_t(len(memory)))
 	}, nil)
 }
 
@@ -110,11 +114,12 @@ func (b *Batch) AddStrided(what Direction, strided Strided) error {
 	if strided.Count > 0 && !fits(len(strided.Local), strided.Count-1, strided.LocalStride, strided.Length) {
 		return refused(ErrRange, "the blocks do not lie in the local memory")
 	}
+	remote := strided.Remote // in an object of its own: cgo looks for pointers in all of it
 	var pins runtime.Pinner
 	defer pins.Unpin()
-	pins.Pin(&strided.Remote)
+	pins.Pin(&remote)
 	raw := C.xfer_strided_t{local: C.uint64_t(uintptr(start(strided.Local))),
-		local_stride: C.uint64_t(strided.LocalStride), remote: strided.Remote.raw(), offset: C.uint64_t(strided.Offset),
+		local_stride: C.uint64_t(strided.LocalStride), remote: remote.raw(), offset: C.uint64_t(strided.Offset),
 		remote_stride: C.uint64_t(strided.RemoteStride), length: C.uint64_t(strided.Length),
 		count: C.uint64_t(strided.Count)}
 	raw.size = C.uint32_t(unsafe.Sizeof(raw))
@@ -128,9 +133,20 @@ func (b *Batch) AddStrided(what Direction, strided Strided) error {
 func (b *Batch) add(memory []byte, call func() C.xfer_status_t, detail *C.xfer_error_t) error {
 	defer runtime.KeepAlive(b)
 	return failed(b.use(func() C.xfer_status_t {
-		pin(b.memory, memory)
-		return call()
+		return b.alone(func() C.xfer_status_t {
+			pin(b.memory, memory)
+			return call()
+		})
 	}), detail)
+}
+
+// alone calls unless another call is in. The library refuses that as well, but does not guard the pins.
+func (b *Batch) alone(call func() C.xfer_status_t) C.xfer_status_t {
+	if !b.calls.TryLock() {
+		return C.XFER_EBUSY
+	}
+	defer b.calls.Unlock()
+	return call()
 }
 
 // Rebind replaces the ref from by to in all entries, as after the owner's restart.
@@ -178,29 +194,33 @@ func (b *Batch) Begin(ctx context.Context, options SubmitOptions) (*Pending, err
 	if err := failed(counted, nil); err != nil {
 		return nil, err
 	}
-	pins := &runtime.Pinner{}
-	if options.Notify != nil {
-		pin(pins, options.Notify.Data)
-	}
 	return b.ep.pend(ctx, b.handle, o.group, given, func(word C.uint64_t, given *C.xfer_op_options_t) C.xfer_status_t {
-		raw := C.xfer_submit_options_t{timeout_ms: given.timeout_ms, trace: given.trace}
-		raw.size = C.uint32_t(unsafe.Sizeof(raw))
-		if options.Ordered {
-			raw.flags |= C.XFER_SUBMIT_ORDERED
-		}
-		if options.Checksum {
-			raw.flags |= C.XFER_SUBMIT_CHECKSUM
-		}
-		if note := options.Notify; note != nil {
-			raw.flags |= C.XFER_SUBMIT_NOTIFY
-			raw.notify_key, raw.notify_data = C.uint64_t(note.Key), start(note.Data)
-			raw.notify_length = C.uint64_t(len(note.Data))
-		}
-		return C.xfer_batch_submit(b.raw, word, &raw)
-	}, func() {
-		pins.Unpin()
-		b.submits.Done()
-	})
+		var pins runtime.Pinner // for the call, which copies
+		defer pins.Unpin()
+		raw := options.raw(given, &pins)
+		return b.alone(func() C.xfer_status_t { return C.xfer_batch_submit(b.raw, word, &raw) })
+	}, b.submits.Done)
+}
+
+func (o SubmitOptions) raw(given *C.xfer_op_options_t, pins *runtime.Pinner) C.xfer_submit_options_t {
+	raw := C.xfer_submit_options_t{timeout_ms: given.timeout_ms, trace: given.trace}
+	raw.size = C.uint32_t(unsafe.Sizeof(raw))
+	if o.Ordered {
+		raw.flags |= C.XFER_SUBMIT_ORDERED
+	}
+	if o.Checksum {
+		raw.flags |= C.XFER_SUBMIT_CHECKSUM
+	}
+	if o.Notify == nil {
+		return raw
+	}
+	raw.flags |= C.XFER_SUBMIT_NOTIFY
+	raw.notify_key, raw.notify_length = C.uint64_t(o.Notify.Key), C.uint64_t(len(o.Notify.Data))
+	if data := bytes.Clone(o.Notify.Data); len(data) > 0 { // in an object of its own: cgo looks for pointers in all of it
+		pin(pins, data)
+		raw.notify_data = start(data)
+	}
+	return raw
 }
 
 // Cancel asks for an early end of the submit that is under way, which returns when its event comes; [ErrInval] if none

@@ -6,7 +6,12 @@ import (
 	"bytes"
 	"context"
 	crand "crypto/rand"
+	"errors"
 	"math/rand"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
 )
 
 func batchResubmitted(p *place) {
@@ -182,4 +187,51 @@ func notifyOnFailure(p *place) {
 	c.fails(b.Submit(context.Background(), SubmitOptions{Notify: &Note{8, []byte("never told")}}), ErrStale)
 	n := told[*Notification](p, c.ownerEvents)
 	c.true(n.Key == 8 && len(n.Data) == 0 && n.Err != nil && n.Err.Status == ErrStale, n)
+}
+
+// Calls on one batch that meet are busy, or one after the other: the batch keeps the memory of all that it has added.
+func TestBatchCallsMeet(t *testing.T) {
+	onPaths(t, func(p *place) {
+		c := p.pair()
+		b := must(c.ep.Batch())
+		var added, freed atomic.Uint64
+		var all []<-chan error
+		for range 8 {
+			all = append(all, begun(func() error {
+				for i := range uint64(500) {
+					memory := new([64]byte)
+					err := b.Put(memory[:], c.ref, 64*i)
+					if err == nil {
+						added.Add(1)
+						runtime.SetFinalizer(memory, func(*[64]byte) { freed.Add(1) })
+					} else if !errors.Is(err, ErrBusy) {
+						return err
+					}
+				}
+				return nil
+			}))
+		}
+		for _, ended := range all {
+			c.ok(soon(p, ended))
+		}
+		for range 3 {
+			runtime.GC()
+			time.Sleep(time.Millisecond) // for the finalizers
+		}
+		c.true(freed.Load() == 0, freed.Load(), "of", added.Load())
+		c.ok(b.Submit(c.patient(), SubmitOptions{}))
+		c.true(must(b.Info()).Entries == added.Load() && added.Load() > 0, added.Load())
+
+		b.calls.Lock() // as a call has it
+		for _, err := range []error{b.Put(nil, c.ref, 0), b.Get(nil, c.ref, 0), b.AddSpans(PutEntries, c.ref, nil),
+			b.AddStrided(PutEntries, Strided{Remote: c.ref}), b.Rebind(c.ref, c.ref), b.Entries(0, nil), b.Reset(),
+			b.Submit(c.patient(), SubmitOptions{})} {
+			c.fails(err, ErrBusy)
+		}
+		c.fails(b.Cancel(), ErrInval)
+		c.true(must(b.Info()).Entries == added.Load())
+		b.calls.Unlock()
+		c.ok(b.Reset())
+		c.ok(b.Close())
+	})
 }

@@ -35,6 +35,7 @@ type endpoint struct {
 
 	quiets sync.Mutex // guards what follows, and the order of quiet operations and flushes
 	pins   []*runtime.Pinner
+	pinned bool // since its open it has had some
 	idle   bool // it has ended: nothing of it is under way
 }
 
@@ -146,7 +147,7 @@ func (e *core) of(raw *C.xfer_ep_t) *Endpoint {
 	return nil
 }
 
-// down is the endpoint of a PEER_DOWN event; if it is not owned, nothing may use its handle after this poll.
+// down is the endpoint of a PEER_DOWN event; if it is not owned, no call may use its handle after this poll.
 func (e *core) down(word uint64) *Endpoint {
 	e.table.Lock()
 	ep := e.endpoints[word]
@@ -160,10 +161,43 @@ func (e *core) down(word uint64) *Endpoint {
 	ep.closed = ep.closed || over
 	ep.mutex.Unlock()
 	if over {
-		e.drop(word)
-		ep.over()
+		ep.release()
 	}
 	return user
+}
+
+// release ends an endpoint that is not owned, at its PEER_DOWN. The library cancels what is under way by then, and tells no
+// end of that: where quiet operations may be among it, the handle is kept, for the CLOSED event, and closed.
+func (ep *endpoint) release() {
+	if ep.settled() {
+		ep.core.drop(ep.word)
+		ep.over()
+		return
+	}
+	if C.xfer_ep_keep(ep.raw, C.uint64_t(ep.word)) == C.XFER_OK {
+		C.xfer_ep_close(ep.raw)
+		return
+	}
+	ep.core.table.Lock()
+	defer ep.core.table.Unlock()
+	delete(ep.core.endpoints, ep.word) // its memory stays pinned until the end of the engine, which has its handle
+}
+
+// settled: no quiet operation of the endpoint, which takes no calls any more, is under way.
+func (ep *endpoint) settled() bool {
+	ep.quiets.Lock()
+	pinned := ep.pinned
+	ep.quiets.Unlock()
+	if !pinned {
+		return true
+	}
+	var idle C.uint32_t
+	word, _ := ep.core.expect(0)
+	status := C.xfer_ep_flush(ep.raw, &idle, C.uint64_t(word), nil)
+	if status != C.XFER_OK || idle == 1 {
+		ep.core.forget(word) // else an event comes, for nobody
+	}
+	return status == C.XFER_OK && idle == 1
 }
 
 // AddAddress tells where else the peer is, such as after its restart.

@@ -30,7 +30,8 @@ type Message struct {
 // Send sends a message to the peer's application.
 func (ep *Endpoint) Send(ctx context.Context, data []byte, tag uint64, options ...OpOption) error {
 	_, err := ep.transfer(ctx, data, Ref{}, options, func(_ *C.xfer_ref_t, word C.uint64_t, options *C.xfer_op_options_t) C.xfer_status_t {
-		return C.xfer_send(ep.raw, start(data), C.uint64_t(len(data)), C.uint64_t(tag), word, options)
+		return C.xfer_send(ep.raw, unsafe.Pointer(unsafe.SliceData(data[:])), C.uint64_t(len(data)), C.uint64_t(tag), word,
+			options)
 	})
 	return err
 }
@@ -59,8 +60,8 @@ func (e *Engine) receive(ctx context.Context, from *Endpoint, memory []byte, mos
 		return Message{}, err
 	}
 	end, err := e.core.do(ctx, h, o, func(word C.uint64_t, options *C.xfer_op_options_t) C.xfer_status_t {
-		return C.xfer_recv(e.core.raw, source, start(memory), C.uint64_t(most), C.uint64_t(tag), C.uint64_t(mask), word,
-			options)
+		return C.xfer_recv(e.core.raw, source, unsafe.Pointer(unsafe.SliceData(memory[:])), C.uint64_t(most), C.uint64_t(tag),
+			C.uint64_t(mask), word, options)
 	})
 	message := Message{Tag: end.tag, Length: end.bytes}
 	if len(end.data) > 0 {
@@ -105,7 +106,8 @@ func (e *Engine) Peek(from *Endpoint, tag, mask uint64) (MessageInfo, error) {
 // Notify raises a [Notification] at the peer, with a key and at most 1,024 bytes.
 func (ep *Endpoint) Notify(ctx context.Context, data []byte, key uint64, options ...OpOption) error {
 	_, err := ep.transfer(ctx, data, Ref{}, options, func(_ *C.xfer_ref_t, word C.uint64_t, options *C.xfer_op_options_t) C.xfer_status_t {
-		return C.xfer_notify(ep.raw, start(data), C.uint64_t(len(data)), C.uint64_t(key), word, options)
+		return C.xfer_notify(ep.raw, unsafe.Pointer(unsafe.SliceData(data[:])), C.uint64_t(len(data)), C.uint64_t(key), word,
+			options)
 	})
 	return err
 }

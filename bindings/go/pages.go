@@ -2,7 +2,19 @@
 
 package xfer
 
-// #include <xfer/xfer.h>
+/*
+#include <stdint.h>
+#include <xfer/xfer.h>
+
+// The tables come as numbers: in a struct of Go, cgo looks for pointers in all of the objects that have them.
+static xfer_status_t add_pages(xfer_batch_t *batch, uint32_t op, const xfer_pages_t *given, uintptr_t local,
+	uintptr_t remote, xfer_error_t *err) {
+	xfer_pages_t pages = *given;
+	pages.local_pages = (const void *)local;
+	pages.remote_pages = (const void *)remote;
+	return xfer_batch_add_pages(batch, op, &pages, err);
+}
+*/
 import "C"
 
 import (
@@ -60,15 +72,23 @@ func AddPages[N PageNumber](b *Batch, what Direction, shape PageShape, bases []P
 	defer pins.Unpin()
 	pins.Pin(&local[0])
 	pins.Pin(&remote[0])
-	return b.addPages(&pins, what, shape, bases, uint64(largest), C.xfer_pages_t{
-		index_size: C.uint32_t(unsafe.Sizeof(largest)), count: C.uint64_t(len(local)),
-		local_pages: unsafe.Pointer(&local[0]), remote_pages: unsafe.Pointer(&remote[0])})
+	tables := pageTables{uintptr(unsafe.Pointer(&local[0])), uintptr(unsafe.Pointer(&remote[0])), len(local),
+		unsafe.Sizeof(largest), uint64(largest)}
+	return b.addPages(&pins, what, shape, bases, tables)
 }
 
-func (b *Batch) addPages(pins *runtime.Pinner, what Direction, shape PageShape, bases []PageBase, largest uint64, raw C.xfer_pages_t) error {
+// pageTables are where two tables are pinned, how many numbers of that size each has, and the largest local one.
+type pageTables struct {
+	local, remote uintptr
+	count         int
+	size          uintptr
+	largest       uint64
+}
+
+func (b *Batch) addPages(pins *runtime.Pinner, what Direction, shape PageShape, bases []PageBase, tables pageTables) error {
 	rawBases := make([]C.xfer_page_base_t, len(bases))
 	for i := range bases {
-		if !shape.fits(len(bases[i].Local), largest) {
+		if !shape.fits(len(bases[i].Local), tables.largest) {
 			return refused(ErrRange, "a page does not lie in the local memory")
 		}
 		pins.Pin(&bases[i].Remote)
@@ -76,6 +96,7 @@ func (b *Batch) addPages(pins *runtime.Pinner, what Direction, shape PageShape, 
 		rawBases[i].remote = bases[i].Remote.raw()
 	}
 	pins.Pin(&rawBases[0])
+	raw := C.xfer_pages_t{index_size: C.uint32_t(tables.size), count: C.uint64_t(tables.count)}
 	raw.size, raw.base_size = C.uint32_t(unsafe.Sizeof(raw)), C.uint32_t(unsafe.Sizeof(rawBases[0]))
 	raw.length, raw.rows = C.uint64_t(shape.Length), C.uint64_t(shape.Rows)
 	raw.local_stride, raw.remote_stride = C.uint64_t(shape.LocalStride), C.uint64_t(shape.RemoteStride)
@@ -86,7 +107,7 @@ func (b *Batch) addPages(pins *runtime.Pinner, what Direction, shape PageShape, 
 		for _, base := range bases {
 			pin(b.memory, base.Local)
 		}
-		return C.xfer_batch_add_pages(b.raw, C.uint32_t(what), &raw, &detail)
+		return C.add_pages(b.raw, C.uint32_t(what), &raw, C.uintptr_t(tables.local), C.uintptr_t(tables.remote), &detail)
 	}, &detail)
 }
 

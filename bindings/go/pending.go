@@ -8,6 +8,7 @@ import "C"
 import (
 	"context"
 	"runtime"
+	"unsafe"
 )
 
 // Pending is an operation that has begun. Those of one goroutine begin in the order of its calls, which messages of one
@@ -29,21 +30,24 @@ func (p *Pending) Wait() error {
 // BeginPut begins a put of [Endpoint.Put]. An error is that none has begun. [Quiet] is [ErrInval].
 func (ep *Endpoint) BeginPut(ctx context.Context, data []byte, ref Ref, offset uint64, options ...OpOption) (*Pending, error) {
 	return ep.begin(ctx, data, options, func(word C.uint64_t, options *C.xfer_op_options_t) C.xfer_status_t {
-		return C.xfer_put(ep.raw, start(data), ref.raw(), C.uint64_t(offset), C.uint64_t(len(data)), word, options)
+		return C.xfer_put(ep.raw, unsafe.Pointer(unsafe.SliceData(data[:])), ref.raw(), C.uint64_t(offset),
+			C.uint64_t(len(data)), word, options)
 	})
 }
 
 // BeginGet begins a get of [Endpoint.Get]. An error is that none has begun. [Quiet] is [ErrInval].
 func (ep *Endpoint) BeginGet(ctx context.Context, memory []byte, ref Ref, offset uint64, options ...OpOption) (*Pending, error) {
 	return ep.begin(ctx, memory, options, func(word C.uint64_t, options *C.xfer_op_options_t) C.xfer_status_t {
-		return C.xfer_get(ep.raw, start(memory), ref.raw(), C.uint64_t(offset), C.uint64_t(len(memory)), word, options)
+		return C.xfer_get(ep.raw, unsafe.Pointer(unsafe.SliceData(memory[:])), ref.raw(), C.uint64_t(offset),
+			C.uint64_t(len(memory)), word, options)
 	})
 }
 
 // BeginSend begins a send of [Endpoint.Send]. An error is that none has begun. [Quiet] is [ErrInval].
 func (ep *Endpoint) BeginSend(ctx context.Context, data []byte, tag uint64, options ...OpOption) (*Pending, error) {
 	return ep.begin(ctx, data, options, func(word C.uint64_t, options *C.xfer_op_options_t) C.xfer_status_t {
-		return C.xfer_send(ep.raw, start(data), C.uint64_t(len(data)), C.uint64_t(tag), word, options)
+		return C.xfer_send(ep.raw, unsafe.Pointer(unsafe.SliceData(data[:])), C.uint64_t(len(data)), C.uint64_t(tag), word,
+			options)
 	})
 }
 

@@ -49,7 +49,8 @@ func (e *Engine) Lend(memory []byte, options RegionOptions) (*Region, error) {
 	pin(pins, memory)
 	r.quiet = pins.Unpin
 	err := r.open(options, func(given *C.xfer_region_options_t, detail *C.xfer_error_t) C.xfer_status_t {
-		return C.xfer_region_open(e.core.raw, given, start(memory), C.uint64_t(len(memory)), &r.raw, detail)
+		return C.xfer_region_open(e.core.raw, given, unsafe.Pointer(unsafe.SliceData(memory[:])), C.uint64_t(len(memory)), &r.raw,
+			detail)
 	})
 	if err != nil {
 		pins.Unpin()
@@ -151,5 +152,6 @@ func pin(pins *runtime.Pinner, memory []byte) {
 	}
 }
 
-// start is the address of the first byte.
+// start is the address of the first byte. As an argument of C it is written out, and of a slice expression: else cgo looks
+// for pointers in all of the object that has the bytes.
 func start(memory []byte) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(memory)) }

@@ -8,6 +8,7 @@ import "C"
 import (
 	"context"
 	"runtime"
+	"unsafe"
 )
 
 // Put writes data to a byte offset in what the ref names. It is applied when Put has returned nil. [ErrRange] past the
@@ -15,7 +16,8 @@ import (
 // [ErrAgain] where the endpoint has as many operations as it takes; a [Room] follows.
 func (ep *Endpoint) Put(ctx context.Context, data []byte, ref Ref, offset uint64, options ...OpOption) error {
 	_, err := ep.transfer(ctx, data, ref, options, func(ref *C.xfer_ref_t, word C.uint64_t, options *C.xfer_op_options_t) C.xfer_status_t {
-		return C.xfer_put(ep.raw, start(data), ref, C.uint64_t(offset), C.uint64_t(len(data)), word, options)
+		return C.xfer_put(ep.raw, unsafe.Pointer(unsafe.SliceData(data[:])), ref, C.uint64_t(offset), C.uint64_t(len(data)), word,
+			options)
 	})
 	return err
 }
@@ -24,7 +26,8 @@ func (ep *Endpoint) Put(ctx context.Context, data []byte, ref Ref, offset uint64
 // after one the memory is undefined.
 func (ep *Endpoint) Get(ctx context.Context, memory []byte, ref Ref, offset uint64, options ...OpOption) error {
 	_, err := ep.transfer(ctx, memory, ref, options, func(ref *C.xfer_ref_t, word C.uint64_t, options *C.xfer_op_options_t) C.xfer_status_t {
-		return C.xfer_get(ep.raw, start(memory), ref, C.uint64_t(offset), C.uint64_t(len(memory)), word, options)
+		return C.xfer_get(ep.raw, unsafe.Pointer(unsafe.SliceData(memory[:])), ref, C.uint64_t(offset), C.uint64_t(len(memory)),
+			word, options)
 	})
 	return err
 }
@@ -127,7 +130,7 @@ func (ep *Endpoint) quietly(ctx context.Context, memory []byte, o OpOption, op *
 	if status != C.XFER_OK || o.flags&C.XFER_FLAG_COPY != 0 || len(memory) == 0 {
 		pins.Unpin()
 	} else {
-		ep.pins = append(ep.pins, pins)
+		ep.pins, ep.pinned = append(ep.pins, pins), true
 	}
 	return failed(status, nil)
 }

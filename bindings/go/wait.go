@@ -26,7 +26,7 @@ var (
 	// Sync lets a send end when the message was received, not when the peer holds it.
 	Sync = OpOption{flags: C.XFER_FLAG_SYNC}
 	// Quiet lets a put, get, atomic, send or notification return when it has begun. [Endpoint.Flush] waits for it, and
-	// its memory stays pinned until a flush has ended by itself, or the endpoint is closed. If it fails, a
+	// its memory stays pinned until a flush has ended by itself, or the endpoint has ended. If it fails, a
 	// [QuietFailed] comes as well. Of the context only the deadline is used.
 	Quiet = OpOption{flags: C.XFER_FLAG_QUIET}
 	// Copy has the bytes of a put or send, at most 4,096, copied: with Quiet they are the caller's again at once.

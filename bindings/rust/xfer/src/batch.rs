@@ -81,7 +81,7 @@ pub struct BatchInfo {
     pub in_flight: bool,
     /// With which it ended; OK while it is under way.
     pub status: Status,
-    /// How many it has.
+    /// How many it had then.
     pub entries: u64,
     /// Bytes known to have moved.
     pub bytes: u64,
@@ -293,12 +293,13 @@ impl Batch {
         Ok(())
     }
 
-    /// The status of each entry in the last submit; `ECANCELED` of those that were not attempted.
+    /// The status of each entry in the last submit, and of none that was added since; `ECANCELED` of
+    /// those that were not attempted.
     ///
     /// # Errors
-    /// `EINVAL` if it was never submitted.
+    /// `EINVAL` if it was not submitted, or was emptied since.
     pub fn entries(&self) -> Result<Vec<Status>> {
-        let mut statuses = vec![0; self.filled.entries as usize];
+        let mut statuses = vec![0; info(&self.filled.handle)?.entries as usize];
         let (start, count) = (statuses.as_mut_ptr(), statuses.len() as u64);
         // SAFETY: there is room for as many.
         let status =
@@ -353,17 +354,21 @@ impl BatchWatch {
     /// # Errors
     /// `EFORKED`.
     pub fn info(&self) -> Result<BatchInfo> {
-        let mut info = sys::xfer_batch_info_t::default();
-        let size = size_of::<sys::xfer_batch_info_t>() as u32;
-        // SAFETY: `info` has room for `size` bytes.
-        let status = self.handle.call(|raw| unsafe { sys::xfer_batch_info(raw, &mut info, size) });
-        Error::check(status)?;
-        Ok(BatchInfo {
-            in_flight: info.state == sys::XFER_BATCH_INFLIGHT,
-            status: Status(info.status),
-            entries: info.entries,
-            bytes: info.bytes,
-            first_failed: info.first_failed,
-        })
+        info(&self.handle)
     }
+}
+
+fn info(handle: &Handle<sys::xfer_batch_t>) -> Result<BatchInfo> {
+    let mut info = sys::xfer_batch_info_t::default();
+    let size = size_of::<sys::xfer_batch_info_t>() as u32;
+    // SAFETY: `info` has room for `size` bytes.
+    let status = handle.call(|raw| unsafe { sys::xfer_batch_info(raw, &mut info, size) });
+    Error::check(status)?;
+    Ok(BatchInfo {
+        in_flight: info.state == sys::XFER_BATCH_INFLIGHT,
+        status: Status(info.status),
+        entries: info.entries,
+        bytes: info.bytes,
+        first_failed: info.first_failed,
+    })
 }

@@ -17,6 +17,7 @@ pub struct EngineOptions {
     texts: Vec<CString>, // which raw points to
     blobs: Vec<Box<[u8]>>,
     rdma: Option<Box<sys::xfer_rdma_options_t>>,
+    wrong: Option<Error>, // the first number that was refused, until the open
 }
 
 /// Which adapters an engine uses, and how; as `xfer_rdma_options_t`. `None` is the default.
@@ -25,9 +26,9 @@ pub struct RdmaOptions {
     /// Those that may be used, such as `mlx5_0,mlx5_1:1`, or `none`. Default: as the environment's
     /// `XFER_RDMA_DEVICES` says, or all.
     pub devices: Option<String>,
-    /// Requests that a queue pair may have in its send queue.
+    /// Requests that a queue pair may have in its send queue, 1 at least.
     pub queue_depth: Option<u32>,
-    /// A packet is sent again after 4.096 us times two to the power of this.
+    /// A packet is sent again after 4.096 us times two to the power of this, 1 at least.
     pub ack_timeout: Option<u32>,
     /// How often it is; 0: not at all. Messages wait a third of a second at most.
     pub retries: Option<u32>,
@@ -50,6 +51,32 @@ pub struct OptionInfo {
     pub kind: u32,
 }
 
+/// A number for a field of C in which 0 stands for the default, and `XFER_NONE` for none.
+pub(crate) fn number(field: &str, value: u32) -> Result<u32> {
+    match value {
+        0 => Err(wrong(format!("{field} is 0, which is the default to the library"))),
+        sys::XFER_NONE => Err(wrong(format!("{field} is {value}, which is none to the library"))),
+        _ => Ok(value),
+    }
+}
+
+/// The same of a field where `None` is the default.
+fn number_or_default(field: &str, value: Option<u32>) -> Result<u32> {
+    value.map_or(Ok(0), |value| number(field, value))
+}
+
+/// The same of a field where `None` and 0 are none.
+fn number_or_none(field: &str, value: Option<u32>) -> Result<u32> {
+    match value {
+        None | Some(0) => Ok(sys::XFER_NONE),
+        Some(value) => number(field, value),
+    }
+}
+
+pub(crate) fn wrong(text: String) -> Error {
+    Error::with_text(Status::EINVAL, text)
+}
+
 /// As milliseconds; `None` is `XFER_NONE`.
 fn limit(limit: Option<Duration>) -> u32 {
     limit.map_or(sys::XFER_NONE, millis)
@@ -69,7 +96,7 @@ impl EngineOptions {
             flags: sys::XFER_ENGINE_OWN_PEERS,
             ..Default::default()
         };
-        EngineOptions { raw, texts: Vec::new(), blobs: Vec::new(), rdma: None }
+        EngineOptions { raw, texts: Vec::new(), blobs: Vec::new(), rdma: None, wrong: None }
     }
 
     /// Opens the engine. Events are taken by polls alone, whatever option `dispatch` says.
@@ -135,16 +162,26 @@ impl EngineOptions {
         self
     }
 
-    /// Threads that drive sockets; `None`: whoever polls does. Default: the library's choice, today 1.
+    /// The number, or 0 if it is refused, which the open will tell.
+    fn checked_number(&mut self, number: Result<u32>) -> u32 {
+        number.unwrap_or_else(|error| {
+            self.wrong.get_or_insert(error);
+            0
+        })
+    }
+
+    /// Threads that drive sockets; `None` and 0: whoever polls does. Default: the library's choice,
+    /// today 1.
     pub fn io_threads(mut self, count: Option<u32>) -> Self {
-        self.raw.io_threads = count.unwrap_or(sys::XFER_NONE);
+        self.raw.io_threads = self.checked_number(number_or_none("io_threads", count));
         self
     }
 
-    /// How long to look for work before sleeping, in microseconds; `None`: not at all. Default: the
-    /// library's choice.
+    /// How long to look for work before sleeping, in microseconds, rounded down, to 1 at least;
+    /// `None` and zero: not at all. Default: the library's choice.
     pub fn spin(mut self, limit: Option<Duration>) -> Self {
         let micros = |limit: Duration| limit.as_micros().clamp(1, 1_000_000_000) as u32;
+        let limit = limit.filter(|limit| !limit.is_zero());
         self.raw.spin_us = limit.map_or(sys::XFER_NONE, micros);
         self
     }
@@ -190,15 +227,15 @@ impl EngineOptions {
     /// Which adapters are used, and how.
     ///
     /// # Errors
-    /// `EINVAL` if there is a NUL in `devices`.
+    /// `EINVAL` if there is a NUL in `devices`, or a number is 0 that must not be.
     pub fn rdma(mut self, options: &RdmaOptions) -> Result<Self> {
         let devices = options.devices.as_deref().map(|list| self.lend_text(list)).transpose()?;
         let raw = self.rdma.insert(Box::new(sys::xfer_rdma_options_t {
             size: size_of::<sys::xfer_rdma_options_t>() as u32,
-            queue_depth: options.queue_depth.unwrap_or(0),
+            queue_depth: number_or_default("queue_depth", options.queue_depth)?,
             devices: devices.unwrap_or(null()),
-            ack_timeout: options.ack_timeout.unwrap_or(0),
-            retries: options.retries.map_or(0, |n| if n == 0 { sys::XFER_NONE } else { n }),
+            ack_timeout: number_or_default("ack_timeout", options.ack_timeout)?,
+            retries: options.retries.map_or(Ok(0), |n| number_or_none("retries", Some(n)))?,
             traffic_class: options.traffic_class,
             service_level: options.service_level,
             ..Default::default()
@@ -239,22 +276,24 @@ impl EngineOptions {
         self
     }
 
-    /// Data lanes for each peer; `None`: the control channel carries all. Default: the library's
-    /// choice, today 1.
+    /// Data lanes for each peer; `None` and 0: the control channel carries all. Default: the
+    /// library's choice, today 1.
     pub fn lanes(mut self, count: Option<u32>) -> Self {
-        self.raw.lanes = count.unwrap_or(sys::XFER_NONE);
+        self.raw.lanes = self.checked_number(number_or_none("lanes", count));
         self
     }
 
-    /// Peers connected at once; one more closes an idle connection, or waits. Default: 1,024.
+    /// Peers connected at once, 1 at least; one more closes an idle connection, or waits. Default:
+    /// 1,024.
     pub fn max_connections(mut self, count: u32) -> Self {
-        self.raw.max_connections = count;
+        self.raw.max_connections = self.checked_number(number("max_connections", count));
         self
     }
 
-    /// Operations queued or under way on one endpoint; one more is `EAGAIN`. Default: 1,024.
+    /// Operations queued or under way on one endpoint, 1 at least; one more is `EAGAIN`. Default:
+    /// 1,024.
     pub fn max_operations(mut self, count: u32) -> Self {
-        self.raw.max_operations = count;
+        self.raw.max_operations = self.checked_number(number("max_operations", count));
         self
     }
 
@@ -288,6 +327,9 @@ impl EngineOptions {
 
     /// What the library is given; the rest is as it must be here.
     pub(crate) fn checked(&mut self) -> Result<()> {
+        if let Some(error) = self.wrong.take() {
+            return Err(error);
+        }
         if !matches!(self.raw.dispatch, 0 | sys::XFER_DISPATCH_POLL) {
             let text = "dispatch: this crate takes events by polls";
             return Err(Error::with_text(Status::EUNSUPPORTED, text));
@@ -303,7 +345,7 @@ impl EngineOptions {
 pub struct ListenOptions {
     /// Allows listening beyond loopback without a key, here.
     pub insecure: bool,
-    /// Permission bits of a UNIX socket's file; default 0600.
+    /// Permission bits of a UNIX socket's file, of which there is one; default 0600.
     pub mode: Option<u32>,
     /// A comma list of URIs that peers should dial for this listener; "{port}" is the bound port.
     pub advertise: Option<String>,
@@ -318,7 +360,7 @@ impl ListenOptions {
         let raw = sys::xfer_listen_options_t {
             size: size_of::<sys::xfer_listen_options_t>() as u32,
             flags: if self.insecure { sys::XFER_LISTEN_INSECURE } else { 0 },
-            mode: self.mode.unwrap_or(0),
+            mode: number_or_default("mode", self.mode)?,
             advertise: advertise.as_ref().map_or(null(), |text| text.as_ptr()),
             user: self.number,
             ..Default::default()

@@ -2,6 +2,7 @@
 
 use crate::handle::Handle;
 use crate::operation::Operation;
+use crate::options::wrong;
 use crate::reference::Ref;
 use crate::{text, Engine, Error, Memory, Result};
 use std::ffi::CString;
@@ -51,6 +52,13 @@ pub struct RegionOptions {
     pub numa_node: Option<u32>,
 }
 
+/// As the library counts nodes: from 1, in an `int`.
+fn behind(node: u32) -> Result<u32> {
+    let limit = i32::MAX as u32;
+    let refused = || wrong(format!("numa_node is {node}, which is no node: {limit} is too many"));
+    Some(node).filter(|node| *node < limit).map(|node| node + 1).ok_or_else(refused)
+}
+
 impl RegionOptions {
     /// Of that name and access.
     pub fn named(name: &str, access: Access) -> Self {
@@ -68,7 +76,7 @@ impl RegionOptions {
             name: name.as_ref().map_or(null(), |name| name.as_ptr()),
             blob: if self.blob.is_empty() { null() } else { self.blob.as_ptr().cast() },
             blob_length: self.blob.len() as u64,
-            numa_node: self.numa_node.map_or(0, |node| node + 1),
+            numa_node: self.numa_node.map_or(Ok(0), behind)?,
             ..Default::default()
         };
         Ok((raw, name))

@@ -5,9 +5,10 @@ use crate::path::{end, failed, status, Path};
 use crate::process::alone;
 use std::collections::HashSet;
 use std::process::Command;
+use std::time::Duration;
 use xfer::{
-    sys, Access, Engine, EngineOptions, Memory, Origin, PeerState, RdmaOptions, RegionOptions,
-    Status, Version,
+    sys, Access, Engine, EngineOptions, ListenOptions, Memory, Origin, PeerState, RdmaOptions,
+    RegionOptions, Result, Status, Version,
 };
 
 #[test]
@@ -125,6 +126,55 @@ fn every_option_settable() {
     let threads = EngineOptions::new().set("dispatch", "thread").unwrap().open();
     assert_eq!(status(threads), Status::EUNSUPPORTED);
     rdma_options();
+}
+
+fn refused<T>(result: Result<T>, field: &str) {
+    let error = failed(result);
+    assert!(error.status() == Status::EINVAL && error.text().starts_with(field), "{error}");
+}
+
+/// A number is taken as it is, or refused by name: none is the default or none by chance.
+#[test]
+fn numbers_that_mean_something_else() {
+    let open = |set: fn(EngineOptions) -> EngineOptions| set(EngineOptions::new()).open();
+    refused(open(|options| options.io_threads(Some(u32::MAX))), "io_threads");
+    refused(open(|options| options.lanes(Some(u32::MAX))), "lanes");
+    refused(open(|options| options.max_connections(0)), "max_connections");
+    refused(open(|options| options.max_operations(0)), "max_operations");
+    refused(open(|options| options.lanes(Some(u32::MAX)).max_operations(0)), "lanes");
+    let none =
+        open(|options| options.io_threads(Some(0)).lanes(Some(0)).spin(Some(Duration::ZERO)));
+    let text = none.unwrap().describe().unwrap();
+    for none in ["\"io_threads\": 0", "\"lanes\": 0", "\"spin_us\": 0", "\"spin_adapts\": false"] {
+        assert!(text.contains(none), "{none}: {text}");
+    }
+    let least =
+        open(|options| options.timeout(Some(Duration::ZERO)).yielding(Some(Duration::ZERO)));
+    let text = least.unwrap().describe().unwrap();
+    assert!(text.contains("\"timeout_ms\": 1,") && text.contains("\"yield_ms\": 1,"), "{text}");
+
+    let rdma = |options: RdmaOptions| EngineOptions::new().rdma(&options);
+    refused(rdma(RdmaOptions { retries: Some(u32::MAX), ..Default::default() }), "retries");
+    for number in [0, u32::MAX] {
+        let number = Some(number);
+        refused(rdma(RdmaOptions { queue_depth: number, ..Default::default() }), "queue_depth");
+        refused(rdma(RdmaOptions { ack_timeout: number, ..Default::default() }), "ack_timeout");
+        let listen = ListenOptions { mode: number, ..Default::default() };
+        refused(Engine::open().unwrap().listen_with("tcp://127.0.0.1:0", &listen), "mode");
+    }
+}
+
+#[test]
+fn nodes_of_memory() {
+    let engine = Engine::open().unwrap();
+    let alloc = |node| {
+        let options = RegionOptions { numa_node: Some(node), ..Default::default() };
+        engine.region_alloc(4096, &options)
+    };
+    alloc(0).unwrap();
+    for node in [i32::MAX as u32, u32::MAX - 1, u32::MAX] {
+        refused(alloc(node), "numa_node");
+    }
 }
 
 fn rdma_options() {

@@ -117,6 +117,35 @@ fn batch_entry_statuses() {
     });
 }
 
+/// Statuses are those of the last submit, whatever was added since.
+#[test]
+fn entries_of_the_last_submit() {
+    on_both(|path| {
+        let p = Pair::open(path, 4096);
+        let grant = GrantOptions { access: Access::WRITE, range: 0..4096, lease: None };
+        let mut grant = p.region.grant(&grant).unwrap();
+        let local = Memory::of(bytes(1, 100));
+        let mut batch = p.ep.batch().unwrap();
+        assert_eq!(status(batch.entries()), Status::EINVAL);
+        batch.put(&local.whole(), &p.pool, 0).unwrap();
+        batch.put(&local.whole(), &grant.name(), 100).unwrap();
+        grant.revoke().unwrap();
+        grant.ended().wait_for(crate::path::PATIENCE).unwrap().unwrap();
+        let (refused, mut batch) = end(batch.submit(&Submit::default()));
+        assert_eq!(status(refused), Status::EREVOKED);
+        let statuses = batch.entries().unwrap();
+        assert_eq!((statuses.len(), statuses[1]), (2, Status::EREVOKED));
+
+        batch.put(&local.whole(), &p.pool, 200).unwrap();
+        assert_eq!((batch.entries().unwrap(), batch.len()), (statuses, 3));
+        batch.reset().unwrap();
+        batch.put(&local.whole(), &p.pool, 300).unwrap();
+        assert_eq!(status(batch.entries()), Status::EINVAL);
+        let (moved, batch) = end(batch.submit(&Submit::default()));
+        assert_eq!((moved.unwrap(), batch.entries().unwrap()), (100, vec![Status::OK]));
+    });
+}
+
 #[test]
 fn batch_ordered() {
     const SIZE: usize = 4 << 20;
