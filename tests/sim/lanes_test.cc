@@ -204,3 +204,38 @@ TEST_CASE("a loop does not spin where a local path fails when the connection is 
     }
     CHECK(most < 1'000);
 }
+
+// One end has something to move, and opens a path or asks for it, while the other has offered to
+// end the connection and has not heard that it goes on.
+TEST_CASE("a local path and one by adapters are opened, whenever they are wanted") {
+    for (const bool near : {true, false})
+        for (const bool accepted : {true, false})
+            for (uint64_t at = 0; at < 1'600; at += 40) {
+                CAPTURE(near);
+                CAPTURE(accepted);
+                CAPTURE(at);
+                World world(1);
+                world.idle_ms = 1'000;
+                world.net.delay_min = world.net.delay_max = 200 * kNsPerMs;
+                world.net.neighbours = near;
+                world.net.adapters = !near;
+                Host a(world, kA), b(world, kB);
+                xfer_ep_t *there = a.open(kB);
+                REQUIRE(a.lookup(there, 1) == XFER_OK);
+                Host &mover = accepted ? b : a;
+                xfer_ep_t *ep = accepted ? b.open(kA) : there;
+                REQUIRE(mover.lookup(ep, 2) == XFER_OK);
+                xfer_op_options_t waits{};
+                waits.size = sizeof waits;
+                waits.flags = XFER_FLAG_WAIT;
+                mover.expect(3);
+                REQUIRE(xfer_ep_lookup(ep, "later", 3, &waits, nullptr) == XFER_OK);
+                world.world.run_for(at * kNsPerMs);
+                const std::vector<uint8_t> data(700'000, 5);
+                CHECK(mover.put(ep, data.data(), 0, data.size(), 4) == XFER_OK);
+                world.world.run_for(5 * kSecond);
+                CHECK(a.stats().connection_ends == 0);
+                CHECK(lanes_in_state(a, "open") == 1);
+                CHECK(lanes_in_state(b, "open") == 1);
+            }
+}

@@ -150,7 +150,7 @@ void LaneSet::open_data_lanes(uint32_t at_most) {
 
 void LaneSet::asked(const Frame &ask) {
     if (connection_.side == Side::theirs) return;
-    if (ask.flags & kLocalLaneFlag) return local.open();
+    if (ask.flags & kLocalLaneFlag) return local.on_asked();
     if (std::exchange(wanted_, true) || local.is_begun()) return;
     if (connection_.shard.engine.options().lanes != XFER_NONE) open_data_lanes();
 }

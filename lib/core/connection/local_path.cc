@@ -17,6 +17,16 @@ void LocalPath::open() {
     if (!catch_bad_alloc([this] { look_for_neighbour(); })) failure_ = no_memory();
 }
 
+// A connection that we have offered to end may go on.
+void LocalPath::on_asked() {
+    asked_ = true;
+    open();
+}
+
+void LocalPath::open_asked() {
+    if (asked_) open();
+}
+
 // The first of these addresses that one copy reaches, by a transport of ours.
 Transport *LocalPath::shared_memory(const std::vector<std::string> &listens, Uri &address) const {
     for (const std::string &text : listens) {

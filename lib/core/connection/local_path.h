@@ -20,6 +20,8 @@ public:
     explicit LocalPath(Connection &connection) : connection_(connection) {}
 
     void open();             // if the peer may be a neighbour; there is something to move
+    void on_asked();         // by the peer, which has something to move
+    void open_asked();       // what could not be opened when it was asked for
     bool is_open() const;    // the control channel goes by it
     bool is_begun() const {  // on its way, or ours to speak on
         return state_ == State::joining || state_ == State::switched;
@@ -43,6 +45,7 @@ private:
     Connection &connection_;
     // Nobody has asked for it; it failed, or there is none; on its way; ours to speak on.
     enum class State : uint8_t { apart, tried, joining, switched } state_ = State::apart;
+    bool asked_ = false;
     Failure failure_;
 };
 

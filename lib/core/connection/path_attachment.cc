@@ -32,7 +32,7 @@ void PathAttachment::begin_or_ask() {
 
 void PathAttachment::on_asked() {
     asked_ = true;
-    connection_.lanes.local.open();
+    connection_.lanes.local.on_asked();
     open();
 }
 

@@ -18,6 +18,9 @@ void Connection::on_leave(const Frame &frame) {
 
 void Connection::resume() {
     touch();
+    lanes.local.open_asked();
+    attached.open_asked();
+    attached_lane.open();
     sink.ask_waiting();
     sink.pump();
 }
