@@ -14,6 +14,16 @@ from pathlib import Path
 
 import cffi
 
+# Frees an engine that nobody has freed before, and says whether it did. No other thread, nor an
+# interrupt of Python, comes between the two.
+JOIN = """
+static int xfer_py_join(xfer_engine_t **slot) {
+    xfer_engine_t *engine = __atomic_exchange_n(slot, NULL, __ATOMIC_ACQ_REL);
+    if (engine) xfer_engine_join(engine, XFER_NONE);
+    return engine != NULL;
+}
+"""
+
 # Page tables are checked before a batch takes them: nothing else bounds a number of a local page.
 MAX_PAGE = """
 static uint64_t xfer_py_max_page(const void *pages, uint32_t size, uint64_t count) {
@@ -52,7 +62,8 @@ def main(headers: Path, version: str, output: str) -> None:
     for header in ("xfer.h", "text.h", "rdma.h"):
         ffi.cdef(declarations((headers / header).read_text("utf-8")))
     ffi.cdef("uint64_t xfer_py_max_page(const void *pages, uint32_t size, uint64_t count);")
-    ffi.set_source("xfer._xfer", "#include <xfer/rdma.h>\n#include <xfer/text.h>" + MAX_PAGE)
+    ffi.cdef("int xfer_py_join(xfer_engine_t **slot);")
+    ffi.set_source("xfer._xfer", "#include <xfer/rdma.h>\n#include <xfer/text.h>" + JOIN + MAX_PAGE)
     ffi.emit_c_code(output)
 
 

@@ -61,6 +61,7 @@ def test_unknown_values() -> None:
         event = ffi.new("xfer_event_t *", {"kind": 999, "status": -900, "flags": 1 << 31})
         event.user = engine.closed.word
         engine._dispatch(event)
+        engine._waiting.taken += 1  # as of one that the library gave
         assert not engine.closed.done()
         engine.poll()
         assert (told[0].kind, told[0].status, told[0].name) == (999, -900, "XFER_EVENT_UNKNOWN")

@@ -125,6 +125,61 @@ def test_callback_that_waits(pair: Pair) -> None:
     received.result(PATIENCE)
 
 
+def test_told_before_a_result(pair: Pair) -> None:
+    """In the order of the events; what comes before the end of an operation, before result()."""
+    received = pair.owner.recv(8, 3)
+    for key in (1, 2):
+        pair.ep.notify(b"", key).result(PATIENCE)
+    pair.ep.send(b"message", 3).result(PATIENCE)
+    received.result(PATIENCE)
+    told = [event.tag for event in pair.owner_told if event.kind == Kind.NOTIFY]
+    assert told == [1, 2]
+
+
+def test_what_a_callback_leaves(pair: Pair) -> None:
+    """By raising something, of the events that came with that one: nothing new has to come."""
+    told: list[int] = []
+
+    def throws(event: Event) -> None:
+        if event.kind == Kind.NOTIFY:
+            told.append(event.tag)
+            if event.tag == 1:
+                raise ZeroDivisionError
+
+    pair.owner._on_event = throws
+    for key in (1, 2):
+        pair.ep.notify(b"", key).result(PATIENCE)
+    with pytest.raises(ZeroDivisionError):
+        pair.owner.wait_for(lambda: told, PATIENCE)
+    began = time.monotonic()
+    assert pair.owner.wait_for(lambda: len(told) == 2, PATIENCE) and told == [1, 2]
+    assert time.monotonic() - began < PATIENCE / 2
+
+
+def test_limit_of_a_wait_in_a_loop(pair: Pair) -> None:
+    """Of what can't be canceled: it is given up in time, and comes later."""
+
+    async def main() -> None:
+        region = pair.owner.region(bytearray(8))
+        with pair.owner.counter(1, 1) as counter:
+            for awaited in (counter.reached, region.closed, pair.owner.closed):
+                with pytest.raises(asyncio.TimeoutError):
+                    await asyncio.wait_for(awaited, 0.02)
+                awaited.cancel()
+                assert not awaited.done() and not awaited._waiters
+            await pair.ep.notify(b"", 1)
+            assert await counter.reached == 1
+            await region.close()
+
+    timer = threading.Timer(PATIENCE, pair.owner.close)  # else a wait without an end would hang
+    timer.start()
+    try:
+        asyncio.run(main())
+    finally:
+        timer.cancel()
+        timer.join()
+
+
 def test_wake(engine: Engine) -> None:
     """Another thread has a wait look at its condition again."""
     flag: list[int] = []
@@ -218,11 +273,12 @@ def test_interrupted_burst(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     receives = [pair.engine.recv(8) for _ in range(10)]
     dispatch, seen = pair.engine._dispatch, list[Any]()
 
-    def interrupted(event: Any) -> None:
-        dispatch(event)
+    def interrupted(event: Any) -> Any:
+        ended = dispatch(event)
         seen.append(event.kind)
         if len(seen) == 3:
             raise KeyboardInterrupt
+        return ended
 
     monkeypatch.setattr(pair.engine, "_dispatch", interrupted)
     pair.engine.cancel()

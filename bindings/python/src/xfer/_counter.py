@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from xfer import _errors
 from xfer._handle import Freed
-from xfer._operation import Operation, milliseconds, struct
+from xfer._operation import Completion, Operation, milliseconds, struct
 from xfer._xfer import ffi, lib
 
 if TYPE_CHECKING:
@@ -47,9 +47,9 @@ class Counter(Freed):
 
 def count(engine: Engine, key: int, expected: int, timeout: float | None) -> Counter:
     """Engine.counter()."""
-    reached: Operation[int] = Operation(engine, lambda event: int(event.index))
+    reached: Operation[int] = Completion(engine, lambda event: int(event.index))
     out, error = ffi.new("xfer_counter_t **"), _errors.new_error()
     options = struct("xfer_counter_options_t", timeout_ms=milliseconds(timeout), user=reached.word)
     args = engine.raw, key, expected, options, out
-    reached._call(lib.xfer_counter_open, *args, error=error)
+    reached._call(engine._calls, lib.xfer_counter_open, *args, error=error)
     return Counter(engine, out[0], reached)

@@ -40,13 +40,15 @@ class Endpoint(Handle):
     def __init__(
         self, engine: Engine, raw: Any, closed: Operation[None], came: bool = False
     ) -> None:
-        super().__init__(engine, raw, closed, lib.xfer_ep_close)
         self._warns = not came
         # What quiet operations were lent since the last flush, by their words, and whether the call
         # that begins it has returned.
         self._quiet: dict[int, tuple[Any, bool]] = {}
         closed._held = self._quiet
         engine._endpoints[closed.word] = self
+        if came:
+            engine._peers[closed.word] = self
+        super().__init__(engine, raw, closed, lib.xfer_ep_close)
 
     # ---- the peer ----
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import itertools
 import json
 import os
@@ -14,12 +15,14 @@ from typing import Any, Callable
 
 from xfer import _errors, _values
 from xfer._buffers import writable
+from xfer._calls import Calls
 from xfer._counter import Counter, count
 from xfer._endpoint import Endpoint
 from xfer._handle import Handle
 from xfer._operation import (
     GROUP_SHIFT,
     ONE_WORD,
+    Completion,
     Operation,
     c_text,
     nothing,
@@ -44,6 +47,7 @@ _TOLD = {Kind.PEER, Kind.PEER_UP, Kind.PEER_DOWN, Kind.REGION_GONE, Kind.NOTIFY,
 # What nobody waits for any more: of a counter that was closed, of a handle that was forgotten.
 _LATE = {Kind.COUNTER, Kind.REVOKED, Kind.CLOSED}
 _ENDS = set(Kind) - _TOLD
+LAST_CALLS = 1.0  # seconds that the end of the program waits for calls of other threads
 
 
 class Engine(Handle):
@@ -60,7 +64,12 @@ class Engine(Handle):
 
     Any thread may use an engine and all that belongs to it. The first `await` attaches it to the
     running loop, of asyncio, uvloop or trio, whose thread takes the events from then on; threads
-    without a loop wait beside. What on_event raises there is logged: in trio by the logger "xfer".
+    without a loop wait beside, and take them while it does not run. What on_event raises there is
+    logged: in trio by the logger "xfer".
+
+    on_event is told of the events in their order, one at a time. It has been told of those before
+    the end of an operation when a task of that loop, which awaits the operation, goes on, and when
+    result() returns in the thread that takes the events; not when that returns in other threads.
     """
 
     def __init__(
@@ -77,8 +86,8 @@ class Engine(Handle):
         self._peers: dict[int, Endpoint] = {}  # those that came and are up
         self._on_event = on_event
         self._events, self._count = ffi.new("xfer_event_t[]", BURST), ffi.new("uint32_t *")
-        self._next = 0  # of the events of the last poll
-        closed = Operation(self, nothing)
+        self._first = 0  # how many events there were before those of the last poll
+        closed = Completion(self, nothing)
         given, texts = to_struct(options, rdma)
         given.user = closed.word
         given.flags |= lib.XFER_ENGINE_OWN_PEERS  # a handle is valid for as long as it is held
@@ -90,10 +99,12 @@ class Engine(Handle):
         if status != lib.XFER_OK:
             lib.xfer_engine_join(out[0], lib.XFER_NONE)
             _errors.check(status)
-        super().__init__(self, out[0], closed, lib.xfer_engine_close)
+        self._calls = Calls(out, self._end_the_rest)
+        close = functools.partial(self._calls, lib.xfer_engine_close)
+        super().__init__(self, out[0], closed, close)
         self._pid, self._joined = os.getpid(), False
         self._fd: int = fd[0]
-        self._waiting = Waiting(self._raw, self._fd, self._take)
+        self._waiting = Waiting(self._calls, self._raw, self._fd, self._take)
         _open_engines.add(self)
 
     # ---- events ----
@@ -125,37 +136,50 @@ class Engine(Handle):
         return self._waiting.runs_in(loop)
 
     def _take(self) -> int:
-        """One poll, called by one thread at a time."""
-        if self._joined:
-            return 0
-        if self._next == self._count[0]:
-            self._next = self._count[0] = 0
+        """One poll, called by one thread at a time, and its status. An interrupt, as by Ctrl-C, may
+        come anywhere and loses no event: one that does not count as taken is dispatched again."""
+        waiting = self._waiting
+        if waiting.taken - self._first >= self._count[0]:
+            self._count[0] = 0
+            self._first = waiting.taken
             args = self._events, EVENT_SIZE, BURST, 0, self._count
-            _errors.check(lib.xfer_engine_poll(self._raw, *args))
-        first, count = self._next, int(self._count[0])
-        while self._next < count:  # an interrupt loses none of the events behind it
-            self._next += 1
-            self._dispatch(self._events[self._next - 1])
-        if self.closed.done():
+            status: int = lib.xfer_engine_poll(self._raw, *args)
+            if status:
+                return status
+        first, count = self._first, self._count[0]
+        while waiting.taken - first < count:
+            ended = self._dispatch(self._events[waiting.taken - first])
+            waiting.taken += 1
+            if ended is not None:
+                self._live.pop(ended.word, None)
+        if self.closed._done:
             self._join()
-        return count - first
+        return 0
 
-    def _dispatch(self, event: Any) -> None:
+    def _dispatch(self, event: Any) -> Operation[Any] | None:
+        """The operation that has ended, which is not looked for any more. To dispatch an event
+        twice is to do it once."""
         kind = event.kind
-        operation = self._live.pop(event.user, None) if kind in _ENDS else None
+        operation = self._live.get(event.user) if kind in _ENDS else None
         if operation is not None:
             operation._end(event)
         elif kind == lib.XFER_EVENT_PEER:
-            closed = Operation(self, nothing)
-            closed.word = event.user  # which no other handle nor operation has
-            self._live[closed.word] = closed
-            ep = Endpoint(self, event.ep, closed, came=True)
-            self._peers[event.user] = ep
-            self._tell_of(event, ep)
+            self._tell_of(event, self._came(event))
         elif kind not in _LATE:
             self._tell_of(event, self._endpoints.get(event.user))
             if kind == lib.XFER_EVENT_PEER_DOWN:
                 self._peers.pop(event.user, None)
+        return operation
+
+    def _came(self, event: Any) -> Endpoint:
+        """The handle of a peer that came. An interrupt leaves none, or all of it."""
+        ep = self._peers.get(event.user)
+        if ep is None or ep._ended:
+            closed = Completion(self, nothing)
+            closed.word = event.user  # which no other handle nor operation has
+            self._live[closed.word] = closed
+            ep = Endpoint(self, event.ep, closed, came=True)
+        return ep
 
     def _tell_of(self, event: Any, ep: Endpoint | None) -> None:
         if self._on_event is None:
@@ -175,38 +199,40 @@ class Engine(Handle):
     def id(self) -> Id:
         """Its identity, with an incarnation of this open."""
         raw = ffi.new("xfer_id_t *")
-        _errors.check(lib.xfer_engine_id(self.raw, raw))
+        _errors.check(self._calls(lib.xfer_engine_id, self.raw, raw))
         return Id.of(raw)
 
     @property
     def addresses(self) -> str:
         """Where peers may dial this engine: a comma list that endpoint() takes as it is."""
-        return _text(lib.xfer_engine_addresses, self.raw)
+        return _text(self._calls, lib.xfer_engine_addresses, self.raw)
 
     @property
     def kinds(self) -> set[int]:
         """The kinds of memory that it moves."""
         mask = ffi.new("uint64_t *")
-        _errors.check(lib.xfer_engine_kinds(self.raw, mask))
+        _errors.check(self._calls(lib.xfer_engine_kinds, self.raw, mask))
         return _values.members(_values.Memory, mask[0])
 
     @property
     def transports(self) -> set[int]:
         """The transports that it uses."""
         mask = ffi.new("uint64_t *")
-        _errors.check(lib.xfer_engine_transports(self.raw, mask))
+        _errors.check(self._calls(lib.xfer_engine_transports, self.raw, mask))
         return _values.members(_values.Transport, mask[0])
 
     def describe(self) -> dict[str, Any]:
         """Identity, options as they took effect, counters, listeners, peers, connections and lanes,
         the last errors, regions, grants. Ignore members that you do not know."""
-        described: dict[str, Any] = json.loads(_text(lib.xfer_engine_describe, self.raw))
+        text = _text(self._calls, lib.xfer_engine_describe, self.raw)
+        described: dict[str, Any] = json.loads(text)
         return described
 
     def stats(self) -> dict[str, Any]:
         """Counters since the open, named as in xfer_engine_stats_t."""
         raw = ffi.new("xfer_engine_stats_t *")
-        _errors.check(lib.xfer_engine_stats(self.raw, raw, ffi.sizeof("xfer_engine_stats_t")))
+        size = ffi.sizeof("xfer_engine_stats_t")
+        _errors.check(self._calls(lib.xfer_engine_stats, self.raw, raw, size))
         return _values.as_dict(raw[0])
 
     # ---- what it does ----
@@ -235,15 +261,15 @@ class Engine(Handle):
         text = ffi.NULL if advertise is None else ffi.new("char[]", c_text(advertise))
         options.advertise = text
         bound, error = ffi.new("char[256]"), _errors.new_error()
-        status = lib.xfer_engine_listen(self.raw, c_text(uri), options, bound, 256, error)
-        _errors.check(status, error)
+        args = self.raw, c_text(uri), options, bound, 256, error
+        _errors.check(self._calls(lib.xfer_engine_listen, *args), error)
         return str(ffi.string(bound).decode())
 
     def endpoint(self, uri: str | None = None, *, peer: Id | bytes | None = None) -> Endpoint:
         """A handle for the engine at `uri`, or at each address of a comma list; its first use
         connects. With `peer`, an Id or its 16 bytes, for that engine wherever it is. XferError:
         EADDR, EUNSUPPORTED (no address is left that a transport of this engine dials)."""
-        closed, out, error = Operation(self, nothing), ffi.new("xfer_ep_t **"), _errors.new_error()
+        closed, out, error = Completion(self, nothing), ffi.new("xfer_ep_t **"), _errors.new_error()
         options = struct("xfer_ep_options_t", user=closed.word)
         who = ffi.new("xfer_id_t *")
         if peer is not None:
@@ -253,7 +279,8 @@ class Engine(Handle):
             who.bytes = identity
             options.peer = who
         where = ffi.NULL if uri is None else c_text(uri)
-        closed._call(lib.xfer_ep_open, self.raw, where, options, out, error=error)
+        args = self.raw, where, options, out
+        closed._call(self._calls, lib.xfer_ep_open, *args, error=error)
         return Endpoint(self, out[0], closed)
 
     def region(self, memory: Any, name: str = "", access: int = 0, blob: bytes = b"") -> Region:
@@ -301,7 +328,7 @@ class Engine(Handle):
         else:
             (start, capacity, held), flags = writable(into), 0
         return Operation(self, self._message, held, group)._begin(
-            lib.xfer_recv, self.raw, source, start, capacity, tag, mask,
+            self._calls, lib.xfer_recv, self.raw, source, start, capacity, tag, mask,
             options=op_options(timeout, flags),
         )  # fmt: skip
 
@@ -317,7 +344,7 @@ class Engine(Handle):
         """The message that such a receive would get now, which stays where it is; None if none."""
         source = ffi.NULL if ep is None else ep.raw
         raw, size = ffi.new("xfer_message_info_t *"), ffi.sizeof("xfer_message_info_t")
-        status = lib.xfer_peek(self.raw, source, tag, mask, raw, size)
+        status = self._calls(lib.xfer_peek, self.raw, source, tag, mask, raw, size)
         if status == lib.XFER_ENOTFOUND:
             return None
         _errors.check(status)
@@ -332,13 +359,13 @@ class Engine(Handle):
         that were begun with it. Each still ends by its event. Any thread."""
         word, mask = (0, 0) if group is None else (group << GROUP_SHIFT, GROUP_MASK)
         source = ffi.NULL if ep is None else ep.raw
-        _errors.check(lib.xfer_cancel(self.raw, source, word, mask))
+        _errors.check(self._calls(lib.xfer_cancel, self.raw, source, word, mask))
 
     def drain(self, timeout: float | None = None) -> Operation[None]:
         """Ends all work before the end of the engine, as for a rolling restart: what is under way
         ends, nothing new begins. close() is still to come."""
         return Operation(self, nothing)._begin(
-            lib.xfer_engine_drain, self.raw, options=op_options(timeout)
+            self._calls, lib.xfer_engine_drain, self.raw, options=op_options(timeout)
         )
 
     def wake(self) -> None:
@@ -348,15 +375,20 @@ class Engine(Handle):
     # ---- the end ----
 
     def _join(self) -> None:
-        """Frees the engine, which is closed or of which nothing is left in Python."""
-        if not self._joined:
-            self._joined = self._ended = True
-            self._waiting.end()
-            lib.xfer_engine_join(self._raw, lib.XFER_NONE)
-            while self._live:
-                _, operation = self._live.popitem()
+        """Frees the engine, which is closed or of which nothing is left in Python, as soon as no
+        other thread is in a call with it."""
+        self._ended = True
+        self._waiting.end()
+        self._calls.end()
+        self._joined = True
+
+    def _end_the_rest(self) -> None:
+        """What had no event."""
+        for operation in list(self._live.values()):
+            if not operation.done():
                 operation._finish(_errors.of_status(lib.XFER_ECLOSED))
-            self._peers.clear()
+        self._live.clear()
+        self._peers.clear()
 
     def _is_foreign(self) -> bool:
         """In a child of fork everything belongs to the parent."""
@@ -367,6 +399,8 @@ class Engine(Handle):
         lent. In a child of fork that only ends the child's part in the parent's descriptors."""
         if self._joined:
             return
+        if self._is_foreign():
+            self._calls.forget()
         try:
             if not self._ended and not self._is_foreign():
                 warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self, stacklevel=2)
@@ -388,17 +422,18 @@ _open_engines: weakref.WeakSet[Engine] = weakref.WeakSet()
 def _end_of_the_program() -> None:
     with contextlib.ExitStack() as all_of_them:  # also if a warning is an error
         for engine in list(_open_engines):
+            all_of_them.callback(engine._calls.all_returned.wait, LAST_CALLS)
             all_of_them.callback(engine._forgotten)
 
 
-def _text(function: Any, handle: Any) -> str:
+def _text(function: Any, *args: Any) -> str:
     """Of a call that writes a text, and tells how long it is."""
     needed = ffi.new("uint64_t *")
     cap, status = 0, lib.XFER_ENOSPC
     text = ffi.NULL
     while status == lib.XFER_ENOSPC:  # again, if it has grown meanwhile
         text = ffi.new("char[]", cap + 1)
-        status = function(handle, text, cap, needed)
+        status = function(*args, text, cap, needed)
         cap = needed[0]
     _errors.check(status)
     return str(ffi.string(text).decode())

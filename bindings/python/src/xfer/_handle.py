@@ -47,13 +47,14 @@ class Owned:
 
 
 class Handle(Owned):
-    """Use it in `with` or `async with`, or close it, in whatever order."""
+    """Use it in `with` or `async with`, or close it, in whatever order. A task that is canceled
+    while it awaits the end, as at that of `async with`, does not wait for it any more."""
 
     def __init__(
         self, engine: Engine, raw: Any, closed: Operation[None], close: Callable[[Any], int]
     ) -> None:
-        super().__init__(engine, raw, close)
         self.closed = closed
+        super().__init__(engine, raw, close)
 
     def close(self) -> Operation[None]:
         """Starts the end; the result is there when it has come, and memory is the caller's again.

@@ -67,9 +67,12 @@ class Operation(Generic[T]):
 
     `await` it in asyncio or trio, or call result(). To cancel the task (in trio the scope) that
     awaits it, or the operation, asks the library for an early end, once; CancelledError (in trio
-    Cancelled) is raised when the event has come, so that nothing touches the buffer any more. What
+    Cancelled) is raised when the event has come, so that nothing touches the buffer any more. Of
+    `closed`, `ended` and `reached`, which nobody can cancel, only that wait ends, at once. What
     ends otherwise than well raises XferError. Nobody has to wait for it: it ends all the same.
     """
+
+    _can_be_canceled = True
 
     __slots__ = (
         "__weakref__",
@@ -131,7 +134,10 @@ class Operation(Generic[T]):
         would have ended anyway. Any thread."""
         if not self._done and not self._canceled:
             self._canceled = True
-            _errors.check(lib.xfer_cancel(self._engine._raw, ffi.NULL, self.word, ONE_WORD))
+            engine = self._engine
+            status = engine._calls(lib.xfer_cancel, engine._raw, ffi.NULL, self.word, ONE_WORD)
+            if status != lib.XFER_ECLOSED:  # else it ends with the engine
+                _errors.check(status)
 
     def result(self, timeout: float | None = None) -> T:
         """Waits, up to `timeout` seconds, and returns what the operation gives.
@@ -166,17 +172,17 @@ class Operation(Generic[T]):
         while not self._done:
             future = loop.create_future()
             waiter = (loop, functools.partial(wake, future))
-            self._waiters.append(waiter)
-            if self._done:  # by another thread, which may not have seen the waiter
-                break
             try:
-                yield from future
+                self._waiters.append(waiter)
+                if not self._done:  # else by another thread, which may not have seen the waiter
+                    yield from future
             except asyncio.CancelledError as error:
+                if not self._can_be_canceled:
+                    raise
                 self.cancel()
                 interrupted = error
             finally:
-                with contextlib.suppress(ValueError):  # its end took it off the list
-                    self._waiters.remove(waiter)
+                self._waiters.remove(waiter)
         if interrupted:
             raise interrupted
 
@@ -186,7 +192,7 @@ class Operation(Generic[T]):
         return self._result  # type: ignore[return-value]
 
     def _end(self, event: Any) -> None:
-        """Takes its event."""
+        """Takes its event. To do so once more, after an interrupt, changes nothing."""
         if event.status == lib.XFER_OK:
             self._result = self._value(event)
             self._finish(None)
@@ -195,13 +201,23 @@ class Operation(Generic[T]):
 
     def _finish(self, error: _errors.XferError | None) -> None:
         self._error, self._owner, self._held, self._done = error, None, None, True
-        while self._waiters:
-            loop, wakes = self._waiters.pop()
-            if self._engine._runs_in(loop):
-                wakes()
-            else:
-                with contextlib.suppress(RuntimeError):  # closed: nobody waits there any more
+        for loop, wakes in tuple(self._waiters):  # each leaves the list itself
+            with contextlib.suppress(RuntimeError):  # closed: nobody waits there any more
+                if self._engine._runs_in(loop):
+                    wakes()
+                else:
                     loop.call_soon_threadsafe(wakes)
+
+
+class Completion(Operation[T]):
+    """The end of a handle, of a grant or of a count, which is no operation that could be canceled.
+    To cancel a task or a scope that awaits it ends that wait at once; those of others go on."""
+
+    __slots__ = ()
+    _can_be_canceled = False
+
+    def cancel(self) -> None:
+        """Does nothing: what is awaited goes on."""
 
 
 def in_trio() -> bool:

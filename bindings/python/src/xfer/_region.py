@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from xfer import _errors
 from xfer._buffers import readable, writable
 from xfer._handle import Handle
-from xfer._operation import Operation, c_text, milliseconds, nothing, struct
+from xfer._operation import Completion, Operation, c_text, milliseconds, nothing, struct
 from xfer._values import Access, Ref, RegionInfo
 from xfer._xfer import ffi, lib
 
@@ -57,7 +57,7 @@ class Region(Handle):
         beyond the region, EINVAL without access; BufferError to write to read-only memory."""
         if access & _WRITES and not self._writes:
             raise BufferError("the memory of the region is read-only")
-        ended = Operation(self._engine, nothing)
+        ended = Completion(self._engine, nothing)
         options = struct(
             "xfer_grant_options_t",
             access=int(access),
@@ -131,10 +131,10 @@ def lend(engine: Engine, memory: Any, name: str, access: int, blob: bytes) -> Re
     """Engine.region()."""
     writes = bool(access & _WRITES) or _is_writable(memory)
     start, length, held = writable(memory) if writes else readable(memory)
-    closed, out = Operation(engine, nothing, held), ffi.new("xfer_region_t **")
+    closed, out = Completion(engine, nothing, held), ffi.new("xfer_region_t **")
     options, texts = _options(name, access, blob, closed)
     args = engine.raw, options, start, length, out
-    closed._call(lib.xfer_region_open, *args, error=_errors.new_error())
+    closed._call(engine._calls, lib.xfer_region_open, *args, error=_errors.new_error())
     del texts
     return Region(engine, out[0], closed, memory, writes)
 
@@ -149,13 +149,13 @@ def make(
     numa_node: int | None,
 ) -> Region:
     """Engine.alloc()."""
-    closed, out = Operation(engine, nothing), ffi.new("xfer_region_t **")
+    closed, out = Completion(engine, nothing), ffi.new("xfer_region_t **")
     options, texts = _options(name, access, blob, closed)
     options.flags = lib.XFER_REGION_HUGE_PAGES if huge_pages else 0
     options.numa_node = 0 if numa_node is None else 1 + numa_node
     address = ffi.new("void **")
     args = engine.raw, options, length, address, out
-    closed._call(lib.xfer_region_alloc, *args, error=_errors.new_error())
+    closed._call(engine._calls, lib.xfer_region_alloc, *args, error=_errors.new_error())
     del texts
     return MadeRegion(engine, out[0], closed, ffi.cast(f"char(*)[{length}]", address[0]))
 

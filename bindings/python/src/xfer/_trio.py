@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import collections
 import logging
 from typing import TYPE_CHECKING, Any, Callable
 
@@ -18,6 +19,7 @@ class Run:
     def __init__(self) -> None:
         self._token = trio.lowlevel.current_trio_token()
         self._watches: dict[int, trio.CancelScope] = {}
+        self._soon: collections.deque[tuple[Callable[..., Any], Any]] = collections.deque()
         self._closed = False
 
     def is_running(self) -> bool:
@@ -31,7 +33,9 @@ class Run:
         trio.lowlevel.spawn_system_task(self._watch, self._watches[fd], fd, readable)
 
     def remove_reader(self, fd: int) -> None:
-        self._watches.pop(fd).cancel()
+        watch = self._watches.pop(fd, None)
+        if watch is not None:
+            watch.cancel()
 
     async def _watch(self, scope: trio.CancelScope, fd: int, readable: Callable[[], Any]) -> None:
         with scope:
@@ -39,15 +43,22 @@ class Run:
                 while not scope.cancel_called:
                     await trio.lowlevel.wait_readable(fd)
                     readable()
+                    self._call()
             finally:
                 self._closed = self._closed or not scope.cancel_called
 
     def call_soon(self, callback: Callable[..., Any], *args: Any) -> None:
-        """As a loop of asyncio does it, what the callback raises is logged."""
-        try:
-            callback(*args)
-        except Exception:
-            logging.getLogger("xfer").exception("on_event failed")
+        """After what the descriptor was readable for, and before any task goes on."""
+        self._soon.append((callback, args))
+
+    def _call(self) -> None:
+        """As a loop of asyncio does it, what a callback raises is logged."""
+        while self._soon:
+            callback, args = self._soon.popleft()
+            try:
+                callback(*args)
+            except Exception:
+                logging.getLogger("xfer").exception("on_event failed")
 
     def call_soon_threadsafe(self, callback: Callable[..., Any], *args: Any) -> None:
         """RuntimeError once the run has ended."""
@@ -66,16 +77,20 @@ def _of_this_task() -> Run:
 
 
 async def wait(operation: Operation[Any]) -> None:
-    """Until it has ended. Where the scope is canceled that is asked for, and waited for."""
+    """Until it has ended. Where the scope is canceled that is asked for, and waited for, unless
+    nothing can be asked for."""
     run, ended = _of_this_task(), trio.Event()
     operation._engine._attach(run)
-    operation._waiters.append((run, ended.set))
-    if operation.done():  # by another thread, which may not have seen the waiter
-        return
+    waiter = run, ended.set
     try:
-        await ended.wait()
-    except trio.Cancelled:
-        operation.cancel()
-        with trio.CancelScope(shield=True):
+        operation._waiters.append(waiter)
+        if not operation.done():  # else by another thread, which may not have seen the waiter
             await ended.wait()
+    except trio.Cancelled:
+        if operation._can_be_canceled:
+            operation.cancel()
+            with trio.CancelScope(shield=True):
+                await ended.wait()
         raise
+    finally:
+        operation._waiters.remove(waiter)
