@@ -4,40 +4,84 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include <atomic>
+#include <array>
 #include <csignal>
-#include <cstdint>
+#include <mutex>
+
+#include "util/check.h"
 
 namespace xfer {
 
 namespace {
 
-// One that blocks for ever takes a thread for ever.
-constexpr int kMostClosers = 32;
+constexpr int kMostThreads = 32;
+constexpr size_t kMostWaiting = 1024;
 
-std::atomic<int> closers{0};
+// Descriptors that threads close, one each. A thread whose close blocks for ever is lost.
+class Closing {
+public:
+    // Never destroyed: its threads may outlive the statics of their process.
+    static Closing &of_process() {
+        static Closing &closing = *new Closing;
+        return closing;
+    }
 
-void *close_for(void *fd) {
-    ::close(static_cast<int>(reinterpret_cast<intptr_t>(fd)));
-    closers.fetch_sub(1, std::memory_order_relaxed);
-    return nullptr;
-}
+    void add(int fd) {
+        const std::lock_guard lock(mutex_);
+        // Where so many wait there is an attack, and one more stays open.
+        if (waiting_ == kMostWaiting) return;
+        fds_[waiting_++] = fd;
+        if (threads_ < kMostThreads && start_thread()) ++threads_;
+    }
+    bool is_busy() {
+        const std::lock_guard lock(mutex_);
+        return waiting_ > kMostWaiting / 2;
+    }
 
-// Signals are the application's, and go to threads of its own. Without a thread the caller closes.
-void close_on_thread(int fd) {
-    pthread_attr_t attributes;
-    ::pthread_attr_init(&attributes);
-    ::pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    sigset_t all, before;
-    ::sigfillset(&all);
-    closers.fetch_add(1, std::memory_order_relaxed);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before);
-    pthread_t thread;
-    void *const argument = reinterpret_cast<void *>(static_cast<intptr_t>(fd));
-    if (::pthread_create(&thread, &attributes, close_for, argument) != 0) close_for(argument);
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    ::pthread_attr_destroy(&attributes);
-}
+private:
+    Closing() {
+        const int registered = ::pthread_atfork([] { of_process().mutex_.lock(); },
+                                                [] { of_process().mutex_.unlock(); },
+                                                [] { of_process().begin_anew(); });
+        XFER_CHECK(registered == 0);
+    }
+    // In a child, which has none of the threads.
+    void begin_anew() {
+        threads_ = 0;
+        mutex_.unlock();
+    }
+    // Signals are the application's, and go to threads of its own. Without a thread they wait for
+    // the next one.
+    bool start_thread() {
+        sigset_t all, before;
+        ::sigfillset(&all);
+        ::pthread_sigmask(SIG_SETMASK, &all, &before);
+        pthread_t thread;
+        const bool started = ::pthread_create(&thread, nullptr, close_for, this) == 0;
+        ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+        if (started) ::pthread_detach(thread);
+        return started;
+    }
+    static void *close_for(void *self) {
+        static_cast<Closing *>(self)->close_all();
+        return nullptr;
+    }
+    void close_all() {
+        std::unique_lock lock(mutex_);
+        while (waiting_ > 0) {
+            const int fd = fds_[--waiting_];
+            lock.unlock();
+            ::close(fd);
+            lock.lock();
+        }
+        --threads_;
+    }
+
+    std::mutex mutex_;
+    int threads_ = 0;
+    size_t waiting_ = 0;
+    std::array<int, kMostWaiting> fds_{};
+};
 
 }  // namespace
 
@@ -45,13 +89,13 @@ void Fd::reset() {
     const int fd = std::exchange(fd_, -1);
     if (fd < 0) return;
     if (std::exchange(distrusted_, false))
-        close_on_thread(fd);
+        Closing::of_process().add(fd);
     else
         ::close(fd);
 }
 
 bool closing_is_busy() {
-    return closers.load(std::memory_order_relaxed) >= kMostClosers;
+    return Closing::of_process().is_busy();
 }
 
 }  // namespace xfer

@@ -38,8 +38,7 @@ private:
     bool distrusted_ = false;
 };
 
-// As many are being closed as there are threads for: until one ends, nobody is accepted who would
-// be distrusted.
+// More wait to be closed than should: threads are kept from it.
 bool closing_is_busy();
 
 }  // namespace xfer

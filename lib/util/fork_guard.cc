@@ -37,6 +37,7 @@ struct Held {
 }  // namespace
 
 void ForkGuard::hold(int socket) {
+    drop();
     Held &held = Held::all();
     const std::lock_guard lock(held.mutex);
     socket_ = socket;
@@ -55,13 +56,10 @@ void ForkGuard::replace_all() {
     List<ForkGuard> &guards = Held::all().guards;
     if (guards.empty()) return;
     const int nobody = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    for (const ForkGuard &guard : guards) {
-        if (nobody < 0)
-            ::close(guard.socket_);
-        else
-            ::dup3(nobody, guard.socket_, O_CLOEXEC);
-    }
-    if (nobody >= 0) ::close(nobody);
+    if (nobody < 0) return;
+    for (const ForkGuard &guard : guards)
+        ::dup3(nobody, guard.socket_, O_CLOEXEC);
+    ::close(nobody);
 }
 
 }  // namespace xfer

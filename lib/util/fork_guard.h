@@ -15,7 +15,7 @@ public:
     ForkGuard(const ForkGuard &) = delete;
     ForkGuard &operator=(const ForkGuard &) = delete;
 
-    void hold(int socket);  // its owner keeps it until drop()
+    void hold(int socket);  // in place of another; its owner keeps it until drop()
     void drop();
 
     static void replace_all();  // in the child

@@ -143,6 +143,7 @@ Fd from_child(const std::function<Result<Fd>()> &make, uid_t user) {
     const pid_t child = ::fork();
     if (child == 0) {
         if (::setuid(user) != 0) ::_exit(1);
+        ::alarm(120);
         auto fd = make();
         const uint8_t word[] = "it";
         if (fd) theirs.send(word, std::array{fd->get()});
@@ -180,6 +181,7 @@ struct Raw : Neighbours {
         auto fd = elsewhere ? connect_elsewhere(name) : shm::connect_to(name);
         REQUIRE(fd);
         door = std::make_unique<RendezvousSocket>(std::move(*fd));
+        REQUIRE(door->meet().status == XFER_OK);
         REQUIRE(until([&] { return !accepting.channels.empty(); }));
     }
     void join() {
@@ -228,6 +230,7 @@ struct RawOwner {
         REQUIRE(made);
         channel = std::move(*made);
         door = std::make_unique<RendezvousSocket>(shm::accept_from(listener.get()));
+        REQUIRE(door->meet().status == XFER_OK);
         channel->send_hello(words());
         REQUIRE(turn_until(*loop, [&] { return here.up; }));
         REQUIRE(hears().bytes == words());

@@ -27,6 +27,16 @@
 using namespace xfer;
 using namespace xfer::test;
 
+// A kernel that can't refuse descriptors (before Linux 6.16).
+extern "C" int setsockopt(int fd, int level, int name, const void *value, socklen_t size) noexcept {
+    constexpr int kPassRights = 83;
+    if (level == SOL_SOCKET && name == kPassRights) {
+        errno = ENOPROTOOPT;
+        return -1;
+    }
+    return static_cast<int>(::syscall(SYS_setsockopt, fd, level, name, value, size));
+}
+
 namespace {
 
 struct Folder {
@@ -169,7 +179,7 @@ struct Lingering {
     bool ok;
 };
 
-bool send_along(int to, int descriptor) {
+bool send_along(int to, int descriptor, int flags) {
     uint8_t byte = 'X';
     iovec vector{&byte, 1};
     alignas(cmsghdr) uint8_t control[CMSG_SPACE(sizeof descriptor)] = {};
@@ -183,20 +193,22 @@ bool send_along(int to, int descriptor) {
     header->cmsg_type = SCM_RIGHTS;
     header->cmsg_len = CMSG_LEN(sizeof descriptor);
     std::memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
-    return ::sendmsg(to, &message, MSG_NOSIGNAL) == 1;
+    return ::sendmsg(to, &message, MSG_NOSIGNAL | flags) == 1;
 }
 
 // In a process of another user, which says so when it is sent, and lives until it is killed.
-[[noreturn]] void attack(const std::string &path, int said) {
+[[noreturn]] void attack(const std::string &path, int said, bool urgent) {
+    ::alarm(120);
     Lingering lingering;
     Fd socket(::socket(AF_UNIX, SOCK_STREAM, 0));
     const stream::Address at = stream::unix_address(path);
     if (!lingering.ok || ::setresuid(kNobody, kNobody, kNobody) != 0) ::_exit(1);
     if (::connect(socket.get(), at.get(), at.size) != 0) ::_exit(2);
     if (::send(socket.get(), "XF", 2, MSG_NOSIGNAL) != 2) ::_exit(3);
-    if (!send_along(socket.get(), lingering.socket.get())) ::_exit(4);
+    if (!send_along(socket.get(), lingering.socket.get(), urgent ? MSG_OOB : 0)) ::_exit(4);
+    if (urgent && ::send(socket.get(), "ER", 2, MSG_NOSIGNAL) != 2) ::_exit(5);
     lingering.socket.reset();
-    if (::write(said, "!", 1) != 1) ::_exit(5);
+    if (::write(said, "!", 1) != 1) ::_exit(6);
     for (;;)
         ::pause();
 }
@@ -212,7 +224,14 @@ TEST_CASE("descriptors that another user sends along do not hold up the loop") {
     Listening server;
     const std::string path = uri(server.listener->bound()).path;
     REQUIRE(::chmod(path.c_str(), 0666) == 0);
+    bool urgent = false, accepts = true;
     SUBCASE("read") {}
+    SUBCASE("urgent") {
+        urgent = true;
+    }
+    SUBCASE("not accepted") {
+        accepts = false;
+    }
     SUBCASE("unread") {
         server.accepting.admitting = false;
     }
@@ -221,12 +240,14 @@ TEST_CASE("descriptors that another user sends along do not hold up the loop") {
     const Fd hears(said[0]);
     Fd says(said[1]);
     const pid_t child = ::fork();
-    if (child == 0) attack(path, says.get());
+    if (child == 0) attack(path, says.get(), urgent);
     says.reset();
     char byte = 0;
     CHECK(::read(hears.get(), &byte, 1) == 1);
     const uint64_t began = server.loop->now();
-    if (server.accepting.admitting)
+    if (!accepts)
+        server.listener.reset();
+    else if (server.accepting.admitting)
         CHECK(server.until([&] { return server.there.down.has_value(); }));
     server.accepting.channels.clear();
     turn_some(*server.loop);

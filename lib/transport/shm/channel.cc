@@ -112,7 +112,12 @@ bool ShmChannel::read() {
 
 // Its socket may live on, in a child that it has forked and that has not closed it.
 void ShmChannel::on_process_end() {
-    if (!hung_up_ && read() && watch_ && !hung_up_) hung_up(ESRCH);
+    const bool done = catch_bad_alloc([&] {
+        if (!hung_up_ && read() && watch_ && !hung_up_) hung_up(ESRCH);
+    });
+    if (done) return;
+    process_watch_.reset();  // which stays readable
+    close(no_memory());
 }
 
 void ShmChannel::hung_up(int error) {
@@ -171,7 +176,7 @@ void ShmChannel::say() {
         std::transform(packet.fds.begin(), packet.fds.end(), fds.begin(),
                        [](const Fd &fd) { return fd.get(); });
         const int error = rendezvous_.send(packet.bytes, {fds.data(), packet.fds.size()});
-        if (error == EAGAIN && watch_) return watch_->want(kReadable | kWritable);
+        if (error == EAGAIN && watch_ && !hung_up_) return watch_->want(kReadable | kWritable);
         if (error)
             words_.clear();  // the rendezvous socket has closed, which is told by reading
         else

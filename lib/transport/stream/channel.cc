@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kDropsPerTurn = 64;  // of what comes for a channel that ends
 // Of 2 MiB: more than a socket holds.
-constexpr int kLastTurns = 64;
+constexpr int kLastTurns = 32;
 
 }  // namespace
 
@@ -68,6 +68,7 @@ void StreamChannel::dial_next() {
             continue;
         }
         dial_->fd = std::move(*fd);
+        dial_->fork_guard.hold(dial_->fd.get());
         // On one host it is connected already: its first readiness is that of the connection.
         const bool there = writable(dial_->fd.get());
         dial_->watch = loop_.watch(dial_->fd.get(), *this, there ? kReadable : kWritable);
@@ -91,6 +92,7 @@ void StreamChannel::connected() {
         dial_->last = os_failure(error, remote_ + ": connect");
         log_.debug("{}", dial_->last.message);
         dial_->watch.reset();
+        dial_->fork_guard.drop();
         dial_->fd.reset();
         return dial_next();
     }
@@ -240,6 +242,7 @@ void StreamChannel::take_turn() {
 // The peer may have told why it hung up, before it did. One that never ends is not heard for ever.
 void StreamChannel::hear_last() {
     both_.paused = false;
+    loop_.disarm(unread_);
     if (both_.hears() && !read() && ++last_turns_ < kLastTurns) return loop_.defer(*this);
     Failure why = os_failure(sender_.error(), remote_ + ": sending");
     if (why.status != XFER_ENOMEM) why.status = XFER_EPEERLOST;

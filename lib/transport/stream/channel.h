@@ -11,6 +11,7 @@
 #include "transport/stream/address.h"
 #include "transport/stream/receiver.h"
 #include "transport/stream/sender.h"
+#include "util/fork_guard.h"
 #include "util/log.h"
 
 namespace xfer::stream {
@@ -102,6 +103,7 @@ private:
         std::vector<Address> addresses;
         size_t next = 0;
         Fd fd;
+        ForkGuard fork_guard;
         std::unique_ptr<Watch> watch;
         Failure last;
     };

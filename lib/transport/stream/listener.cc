@@ -41,8 +41,13 @@ StreamListener::StreamListener(Loop &loop, const Log &log, AcceptSink &sink, Fd 
       carry_(std::move(carry)),
       strangers_(kStrangerLines, kStrangerLogNs) {}
 
+// A UNIX socket that is closed closes those that wait to be accepted, whoever made them: so they
+// are accepted, and closed as what they are.
 StreamListener::~StreamListener() {
     loop_.disarm(resume_);
+    if (!is_unix_) return;
+    ::shutdown(fd_.get(), SHUT_RDWR);
+    for (Address peer; accept_from(fd_.get(), peer);) {}
 }
 
 bool StreamListener::begin() {

@@ -27,6 +27,10 @@ constexpr unsigned kUserTimeoutMs = 60'000;
 // Measured: tests/bench/README.md.
 constexpr int kLoopbackSendBytes = 512 * 1024;  // of payload; the kernel doubles it
 
+#ifndef SO_PASSRIGHTS
+constexpr int SO_PASSRIGHTS = 83;
+#endif
+
 template <typename T>
 bool set_option(int fd, int level, int option, T value) {
     return setsockopt(fd, level, option, &value, sizeof value) == 0;
@@ -35,15 +39,23 @@ bool set_option(int fd, int level, int option, T value) {
 Result<Fd> open_socket(const Address &address) {
     Fd fd(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (!fd) return os_failure(errno, address.uri() + ": socket");
+    if (address.family() == AF_UNIX) take_descriptors(fd.get(), false);
     return fd;
 }
 
-// Whoever is at the other end of TCP can't send descriptors along.
+// Whoever is at the other end of TCP can't send descriptors along. Urgent bytes come in line, so
+// that a look ahead sees what comes with them.
 void distrust_others(Fd &fd, const Address &peer) {
-    if (peer.family() == AF_UNIX && !is_same_user(fd.get())) fd.distrust();
+    if (peer.family() != AF_UNIX || is_same_user(fd.get())) return;
+    fd.distrust();
+    set_option(fd.get(), SOL_SOCKET, SO_OOBINLINE, 1);
 }
 
 }  // namespace
+
+void take_descriptors(int fd, bool takes) {
+    set_option(fd, SOL_SOCKET, SO_PASSRIGHTS, int{takes});
+}
 
 // A connection without these is still a connection.
 void tune(int fd, const Address &peer) {

@@ -39,18 +39,28 @@ ssize_t SocketStream::read(std::span<const iovec> into) {
 
 // To receive a descriptor is to close it, here and now, where nobody asked for it. So it is looked
 // first whether one is among the bytes; if so nothing is received any more.
-ssize_t SocketStream::read_bytes_only(std::span<const iovec> into) {
-    while (into.size() > 1 && into.front().iov_len == 0)
-        into = into.subspan(1);
-    const iovec &first = into.front();
-    msghdr look = message_of({&first, 1});
+ssize_t SocketStream::read_bytes_only(const iovec &into) {
+    msghdr look = message_of({&into, 1});
     const ssize_t size = ::recvmsg(fd_.get(), &look, MSG_PEEK | MSG_DONTWAIT);
     if (size <= 0) return size;
     if (look.msg_flags & MSG_CTRUNC) {
         errno = EBADMSG;
         return -1;
     }
-    return ::recv(fd_.get(), first.iov_base, static_cast<size_t>(size), MSG_DONTWAIT);
+    return ::recv(fd_.get(), into.iov_base, static_cast<size_t>(size), MSG_DONTWAIT);
+}
+
+// What ends it is met again by the next read.
+ssize_t SocketStream::read_bytes_only(std::span<const iovec> into) {
+    ssize_t total = 0;
+    for (const iovec &vector : into) {
+        if (vector.iov_len == 0) continue;
+        const ssize_t size = read_bytes_only(vector);
+        if (size <= 0) return total > 0 ? total : size;
+        total += size;
+        if (static_cast<size_t>(size) < vector.iov_len) break;
+    }
+    return total;
 }
 
 bool SocketStream::delivered() const {

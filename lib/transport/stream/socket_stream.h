@@ -28,6 +28,7 @@ public:
 
 private:
     ssize_t read_bytes_only(std::span<const iovec> into);
+    ssize_t read_bytes_only(const iovec &into);
 
     Fd fd_;
     ForkGuard fork_guard_;
