@@ -8,8 +8,6 @@
 #include <csignal>
 #include <mutex>
 
-#include "util/check.h"
-
 namespace xfer {
 
 namespace {
@@ -25,6 +23,11 @@ public:
         static Closing &closing = *new Closing;
         return closing;
     }
+    static void prepare_for_forks() {
+        of_process();
+        ::pthread_atfork([] { of_process().mutex_.lock(); }, [] { of_process().mutex_.unlock(); },
+                         [] { of_process().begin_anew(); });
+    }
 
     void add(int fd) {
         const std::lock_guard lock(mutex_);
@@ -39,15 +42,10 @@ public:
     }
 
 private:
-    Closing() {
-        const int registered = ::pthread_atfork([] { of_process().mutex_.lock(); },
-                                                [] { of_process().mutex_.unlock(); },
-                                                [] { of_process().begin_anew(); });
-        XFER_CHECK(registered == 0);
-    }
-    // In a child, which has none of the threads.
+    // In a child, which has none of the threads; what waited stays open there.
     void begin_anew() {
         threads_ = 0;
+        waiting_ = 0;
         mutex_.unlock();
     }
     // Signals are the application's, and go to threads of its own. Without a thread they wait for
@@ -83,15 +81,15 @@ private:
     std::array<int, kMostWaiting> fds_{};
 };
 
+// When the library is loaded: later there may be no memory for it, and a fork.
+[[gnu::constructor]] void prepare_closing() {
+    Closing::prepare_for_forks();
+}
+
 }  // namespace
 
-void Fd::reset() {
-    const int fd = std::exchange(fd_, -1);
-    if (fd < 0) return;
-    if (std::exchange(distrusted_, false))
-        Closing::of_process().add(fd);
-    else
-        ::close(fd);
+void close_on_thread(int fd) {
+    Closing::of_process().add(fd);
 }
 
 bool closing_is_busy() {

@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <unistd.h>
+
 #include <utility>
 
 namespace xfer {
+
+void close_on_thread(int fd);
+// More wait for a thread than should: keep new ones from it.
+bool closing_is_busy();
 
 // Owns a file descriptor.
 class Fd {
@@ -25,7 +31,14 @@ public:
         distrusted_ = false;
         return std::exchange(fd_, -1);
     }
-    void reset();
+    void reset() {
+        const int fd = std::exchange(fd_, -1);
+        if (fd < 0) return;
+        if (std::exchange(distrusted_, false))
+            close_on_thread(fd);
+        else
+            ::close(fd);
+    }
 
     // A UNIX socket whose peer runs as another user. Closing it closes the descriptors that were
     // sent to it and not received, and that may block: for a TCP socket with SO_LINGER as long as
@@ -37,8 +50,5 @@ private:
     int fd_ = -1;
     bool distrusted_ = false;
 };
-
-// More wait to be closed than should: threads are kept from it.
-bool closing_is_busy();
 
 }  // namespace xfer

@@ -6,60 +6,46 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <mutex>
-
-#include "util/check.h"
+#include <utility>
 
 namespace xfer {
 
+ForkGuard::All *ForkGuard::all_;
+
+// Handlers of the application that are registered later run before these, with locks that may be
+// taken around ours.
+void ForkGuard::begin_with_process() {
+    all_ = new All;
+    ::pthread_atfork([] { all_->mutex.lock(); }, [] { all_->mutex.unlock(); },
+                     [] {
+                         replace_all();
+                         all_->mutex.unlock();
+                     });
+}
+
 namespace {
 
-struct Held {
-    Held() {
-        const int registered =
-            ::pthread_atfork([] { all().mutex.lock(); }, [] { all().mutex.unlock(); },
-                             [] {
-                                 ForkGuard::replace_all();
-                                 all().mutex.unlock();
-                             });
-        XFER_CHECK(registered == 0);
-    }
-    // Never destroyed: a loop's thread may outlive the statics of its process.
-    static Held &all() {
-        static Held &held = *new Held;
-        return held;
-    }
-
-    std::mutex mutex;
-    List<ForkGuard> guards;
-};
+// Ahead of initializers of C++, which may open an engine.
+[[gnu::constructor(101)]] void guard_forks() {
+    ForkGuard::begin_with_process();
+}
 
 }  // namespace
 
-void ForkGuard::hold(int socket) {
-    drop();
-    Held &held = Held::all();
-    const std::lock_guard lock(held.mutex);
-    socket_ = socket;
-    held.guards.push_back(*this);
-}
-
-void ForkGuard::drop() {
-    if (socket_ < 0) return;
-    const std::lock_guard lock(Held::all().mutex);
-    socket_ = -1;
-    unlink();
-}
-
-// The number stays taken: what is left of the engine in the child closes it yet.
+// The numbers stay taken: they are those of the parent's engine. From here on they are the child's
+// own affair, and that of its children.
 void ForkGuard::replace_all() {
-    List<ForkGuard> &guards = Held::all().guards;
+    List<ForkGuard> &guards = all_->guards;
     if (guards.empty()) return;
-    const int nobody = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (nobody < 0) return;
-    for (const ForkGuard &guard : guards)
-        ::dup3(nobody, guard.socket_, O_CLOEXEC);
-    ::close(nobody);
+    int nobody = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const bool full = nobody < 0;
+    if (full) {  // no number is free but those of the guards
+        ::close(std::exchange(guards.pop_front()->socket_, -1));
+        nobody = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    }
+    while (ForkGuard *guard = guards.pop_front())
+        ::dup3(nobody, std::exchange(guard->socket_, -1), O_CLOEXEC);
+    if (!full) ::close(nobody);
 }
 
 }  // namespace xfer

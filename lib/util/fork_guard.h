@@ -4,6 +4,8 @@
 // child another socket, connected to nobody, takes its number.
 #pragma once
 
+#include <mutex>
+
 #include "util/list.h"
 
 namespace xfer {
@@ -15,12 +17,31 @@ public:
     ForkGuard(const ForkGuard &) = delete;
     ForkGuard &operator=(const ForkGuard &) = delete;
 
-    void hold(int socket);  // in place of another; its owner keeps it until drop()
-    void drop();
+    // In place of another; its owner keeps it until drop().
+    void hold(int socket) {
+        drop();
+        const std::lock_guard lock(all_->mutex);
+        socket_ = socket;
+        all_->guards.push_back(*this);
+    }
+    void drop() {
+        if (socket_ < 0) return;
+        const std::lock_guard lock(all_->mutex);
+        socket_ = -1;
+        unlink();
+    }
 
-    static void replace_all();  // in the child
+    static void begin_with_process();  // when the library is loaded
 
 private:
+    struct All {
+        std::mutex mutex;
+        List<ForkGuard> guards;
+    };
+    static void replace_all();
+
+    static All *all_;  // never destroyed: a loop's thread may outlive the statics of its process
+
     int socket_ = -1;
 };
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import threading
 import warnings
 from typing import Any, Callable
@@ -45,6 +46,7 @@ class Library:
     def __init__(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         self.name, self.freed_by = name, list[int]()
         self.inside, self.go_on = threading.Event(), threading.Event()
+        gc.collect()  # engines of other tests are not freed here
         for module in (_calls, _counter, _engine, _operation, _region, _waiting):
             monkeypatch.setattr(module, "lib", self)
 

@@ -11,8 +11,7 @@
 #include <cstddef>
 #include <cstring>
 
-#include "transport/stream/socket.h"
-#include "util/user.h"
+#include "util/peer_user.h"
 
 namespace xfer::shm {
 
@@ -53,7 +52,7 @@ Result<Fd> listen_at(const std::string &name) {
     Fd fd = open_socket();
     if (!fd) return os_failure(errno, "socket");
     const Address address(name);
-    stream::take_descriptors(fd.get(), false);
+    take_descriptors(fd.get(), false);
     if (::bind(fd.get(), address.get(), address.size) != 0) return os_failure(errno, "bind");
     if (::listen(fd.get(), kBacklog) != 0) return os_failure(errno, "listen");
     return fd;
@@ -63,7 +62,7 @@ Result<Fd> connect_to(const std::string &name) {
     Fd fd = open_socket();
     if (!fd) return os_failure(errno, "socket");
     const Address address(name);
-    stream::take_descriptors(fd.get(), false);
+    take_descriptors(fd.get(), false);
     if (::connect(fd.get(), address.get(), address.size) != 0) return os_failure(errno, "connect");
     if (!is_same_user(fd.get())) fd.distrust();
     return fd;
@@ -78,7 +77,7 @@ Failure RendezvousSocket::meet() {
         fd_.distrust();
         return {XFER_EACCESS, XFER_ORIGIN_NONE, 0, "another user"};
     }
-    stream::take_descriptors(fd_.get(), true);
+    take_descriptors(fd_.get(), true);
     ucred who{};
     socklen_t size = sizeof who;
     if (::getsockopt(fd_.get(), SOL_SOCKET, SO_PEERCRED, &who, &size) != 0)

@@ -48,6 +48,7 @@ StreamListener::~StreamListener() {
     if (!is_unix_) return;
     ::shutdown(fd_.get(), SHUT_RDWR);
     for (Address peer; accept_from(fd_.get(), peer);) {}
+    if (exhausted(errno)) fd_.distrust();  // with those that could not be accepted
 }
 
 bool StreamListener::begin() {
@@ -64,7 +65,6 @@ void StreamListener::on_ready(uint32_t) {
 
 void StreamListener::accept() {
     for (int i = 0; i < kAcceptsPerTurn; ++i) {
-        if (is_unix_ && closing_is_busy()) return sleep(kPauseNs);
         Address peer;
         Fd fd = accept_from(fd_.get(), peer);
         if (!fd) {
@@ -76,6 +76,7 @@ void StreamListener::accept() {
             if (error == EAGAIN && sink_.under_pressure()) sleep(kCoalesceNs);
             return;
         }
+        if (fd.distrusted() && closing_is_busy()) return sleep(kPauseNs);
         const Source source = source_of(fd.get(), peer);
         if (!sink_.admits(source)) {
             turn_away(fd);

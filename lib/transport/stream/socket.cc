@@ -12,8 +12,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "util/peer_user.h"
 #include "util/tsan_ignore.h"
-#include "util/user.h"
 
 namespace xfer::stream {
 
@@ -26,10 +26,6 @@ constexpr int kKeepaliveProbes = 3;
 constexpr unsigned kUserTimeoutMs = 60'000;
 // Measured: tests/bench/README.md.
 constexpr int kLoopbackSendBytes = 512 * 1024;  // of payload; the kernel doubles it
-
-#ifndef SO_PASSRIGHTS
-constexpr int SO_PASSRIGHTS = 83;
-#endif
 
 template <typename T>
 bool set_option(int fd, int level, int option, T value) {
@@ -47,15 +43,12 @@ Result<Fd> open_socket(const Address &address) {
 // that a look ahead sees what comes with them.
 void distrust_others(Fd &fd, const Address &peer) {
     if (peer.family() != AF_UNIX || is_same_user(fd.get())) return;
+    if (take_descriptors(fd.get(), false)) return;  // as it was from its beginning
     fd.distrust();
     set_option(fd.get(), SOL_SOCKET, SO_OOBINLINE, 1);
 }
 
 }  // namespace
-
-void take_descriptors(int fd, bool takes) {
-    set_option(fd, SOL_SOCKET, SO_PASSRIGHTS, int{takes});
-}
 
 // A connection without these is still a connection.
 void tune(int fd, const Address &peer) {

@@ -21,9 +21,6 @@ int connect_error(int fd);  // 0: connected; EINPROGRESS: not yet
 Fd accept_from(int listener, Address &peer);
 Source source_of(int fd, const Address &peer);
 void tune(int fd, const Address &peer);
-// Whether a UNIX socket, and those accepted from it, may be sent descriptors: Linux 6.16 and later
-// can refuse them; elsewhere they may always come.
-void take_descriptors(int fd, bool takes);
 bool is_stream(int fd);
 
 // Throws away what has arrived, so that closing the socket ends the connection without a reset.

@@ -107,6 +107,14 @@ class Engine(Handle):
         self._waiting = Waiting(self._calls, self._raw, self._fd, self._take)
         _open_engines.add(self)
 
+    def close(self) -> Operation[None]:
+        """As that of every handle: starts the end, and with it that of all that the engine has."""
+        try:
+            return super().close()
+        except BaseException:  # an interrupt before the call: it can be closed yet
+            self._ended = self._joined
+            raise
+
     # ---- events ----
 
     def fileno(self) -> int:

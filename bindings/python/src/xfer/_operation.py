@@ -200,7 +200,9 @@ class Operation(Generic[T]):
             self._finish(_errors.of_event(event))
 
     def _finish(self, error: _errors.XferError | None) -> None:
-        self._error, self._owner, self._held, self._done = error, None, None, True
+        """The first end is the one that counts; all who wait are woken by each."""
+        if not self._done:
+            self._error, self._owner, self._held, self._done = error, None, None, True
         for loop, wakes in tuple(self._waiters):  # each leaves the list itself
             with contextlib.suppress(RuntimeError):  # closed: nobody waits there any more
                 if self._engine._runs_in(loop):
