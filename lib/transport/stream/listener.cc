@@ -8,6 +8,7 @@
 
 #include "transport/stream/socket.h"
 #include "util/memory.h"
+#include "util/peer_user.h"
 
 namespace xfer::stream {
 
@@ -41,14 +42,15 @@ StreamListener::StreamListener(Loop &loop, const Log &log, AcceptSink &sink, Fd 
       carry_(std::move(carry)),
       strangers_(kStrangerLines, kStrangerLogNs) {}
 
-// A UNIX socket that is closed closes those that wait to be accepted, whoever made them: so they
-// are accepted, and closed as what they are.
+// A UNIX socket that is closed closes those that wait to be accepted, with the descriptors that
+// were sent to them, whoever made them: so they are accepted, and closed as what they are.
 StreamListener::~StreamListener() {
     loop_.disarm(resume_);
-    if (!is_unix_) return;
+    if (!is_unix_ || take_descriptors(fd_.get(), false)) return;
+    const bool some_wait = readable(fd_.get());
     ::shutdown(fd_.get(), SHUT_RDWR);
     for (Address peer; accept_from(fd_.get(), peer);) {}
-    if (exhausted(errno)) fd_.distrust();  // with those that could not be accepted
+    if (some_wait && exhausted(errno)) fd_.distrust();  // with those that could not be accepted
 }
 
 bool StreamListener::begin() {

@@ -48,6 +48,11 @@ void distrust_others(Fd &fd, const Address &peer) {
     set_option(fd.get(), SOL_SOCKET, SO_OOBINLINE, 1);
 }
 
+bool is_ready(int fd, short for_what) {
+    pollfd ask{fd, for_what, 0};
+    return ::poll(&ask, 1, 0) == 1;
+}
+
 }  // namespace
 
 // A connection without these is still a connection.
@@ -89,9 +94,12 @@ Result<Fd> start_connect(const Address &address) {
     return fd;
 }
 
+bool readable(int fd) {
+    return is_ready(fd, POLLIN);
+}
+
 bool writable(int fd) {
-    pollfd ask{fd, POLLOUT, 0};
-    return ::poll(&ask, 1, 0) == 1;
+    return is_ready(fd, POLLOUT);
 }
 
 int connect_error(int fd) {

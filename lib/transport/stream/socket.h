@@ -15,6 +15,7 @@ namespace xfer::stream {
 Result<Fd> listen_at(const Address &address, mode_t mode = 0);
 // What became of it can be asked when the socket is writable.
 Result<Fd> start_connect(const Address &address);
+bool readable(int fd);      // now
 bool writable(int fd);      // now
 int connect_error(int fd);  // 0: connected; EINPROGRESS: not yet
 // The next peer; errno says why there is none.
