@@ -45,53 +45,55 @@ static void ignore(const xfer_event_t *event, uint64_t user) {
     (void)user;
 }
 
+/* An engine that lends memory which it made; its first line is where it listens. */
+typedef struct Maker {
+    xfer_engine_t *engine;
+    xfer_region_t *region;
+    void *memory;
+} Maker;
+
+static bool make(Maker *maker) {
+    xfer_engine_options_t options = {.size = sizeof options, .on_event = ignore};
+    xfer_region_options_t named = {
+        .size = sizeof named, .access = XFER_READ | XFER_WRITE, .name = "memory"};
+    char bound[256];
+    if (xfer_engine_open(&options, &maker->engine, NULL) != XFER_OK ||
+        xfer_region_alloc(maker->engine, &named, kMade, &maker->memory, &maker->region, NULL) !=
+            XFER_OK ||
+        xfer_engine_listen(maker->engine, "tcp://127.0.0.1:0", NULL, bound, sizeof bound, NULL) !=
+            XFER_OK)
+        return false;
+    printf("%s\n", bound);
+    fflush(stdout);
+    return true;
+}
+
 /* Serves memory that its engine made, until it is told to close the region, and on until its input
  * ends. Its second line is the ref of a grant of all of it. */
 static int serve_made(const char *argument) {
     (void)argument;
-    xfer_engine_options_t options = {.size = sizeof options, .on_event = ignore};
-    xfer_region_options_t named = {
-        .size = sizeof named, .access = XFER_READ | XFER_WRITE, .name = "memory"};
-    xfer_engine_t *engine;
-    xfer_region_t *region;
-    void *memory;
-    char bound[256];
-    if (xfer_engine_open(&options, &engine, NULL) != XFER_OK ||
-        xfer_region_alloc(engine, &named, kMade, &memory, &region, NULL) != XFER_OK ||
-        xfer_engine_listen(engine, "tcp://127.0.0.1:0", NULL, bound, sizeof bound, NULL) != XFER_OK)
-        return 3;
+    Maker maker = {0};
+    if (!make(&maker)) return 3;
     xfer_grant_options_t part = {
         .size = sizeof part, .access = XFER_READ | XFER_WRITE, .length = kMade};
     xfer_ref_t ref;
-    if (xfer_region_grant(region, &part, &ref, NULL) != XFER_OK) return 3;
-    printf("%s\n", bound);
+    if (xfer_region_grant(maker.region, &part, &ref, NULL) != XFER_OK) return 3;
     for (size_t i = 0; i < sizeof ref.bytes; i++)
         printf("%02x", ref.bytes[i]);
     printf("\n");
     fflush(stdout);
     char ignored;
     while (read(STDIN_FILENO, &ignored, 1) > 0)
-        xfer_region_close(region);
-    return xfer_engine_join(engine, XFER_NONE) == XFER_OK ? 0 : 4;
+        xfer_region_close(maker.region);
+    return xfer_engine_join(maker.engine, XFER_NONE) == XFER_OK ? 0 : 4;
 }
 
 /* Serves memory, and forks when its first byte has changed; its last line is the child. */
 static int serve_and_fork(const char *argument) {
     (void)argument;
-    xfer_engine_options_t options = {.size = sizeof options, .on_event = ignore};
-    xfer_region_options_t named = {
-        .size = sizeof named, .access = XFER_READ | XFER_WRITE, .name = "memory"};
-    xfer_engine_t *engine;
-    xfer_region_t *region;
-    void *memory;
-    char bound[256];
-    if (xfer_engine_open(&options, &engine, NULL) != XFER_OK ||
-        xfer_region_alloc(engine, &named, kMade, &memory, &region, NULL) != XFER_OK ||
-        xfer_engine_listen(engine, "tcp://127.0.0.1:0", NULL, bound, sizeof bound, NULL) != XFER_OK)
-        return 3;
-    printf("%s\n", bound);
-    fflush(stdout);
-    while (__atomic_load_n((uint8_t *)memory, __ATOMIC_RELAXED) == 0)
+    Maker maker = {0};
+    if (!make(&maker)) return 3;
+    while (__atomic_load_n((uint8_t *)maker.memory, __ATOMIC_RELAXED) == 0)
         usleep(1000);
     const pid_t child = fork();
     if (child == 0) {
