@@ -146,8 +146,9 @@ def main():
             total[kind] += number
         if cases["failed"]:
             print(f"\nFAILED: {test.get('name')}", *excerpt(output), sep="\n    ")
-        for figure in re.findall(r"^figure: .+", output, re.M):
-            print(figure)
+        for line in re.findall(r"^(?:figure|flaky): .+", output, re.M):
+            flaky = line.startswith("flaky: ")  # of its programs, which it runs again by itself
+            print(f"{line}; the failure: {keep_log(arguments.logs, test.get('name'), output)}" if flaky else line)
         if cases["skipped"]:
             print(f"skipped: {test.get('name')}: {reasons(output)}")
     print(", ".join(f"{number} {kind}" for kind, number in total.items()))

@@ -100,6 +100,12 @@ class Rerunning(unittest.TestCase):
         self.assertEqual(sum(line.startswith("flaky: once: ") for line in output), 1)
         self.assertIn("ERROR: the first time", kept["once.log"])
 
+    def test_a_test_that_runs_its_programs_again_tells_of_them(self):
+        status, output, _, kept = self.run_suite(guest='echo "flaky: a: passed alone, twice"; echo "why"')
+        self.assertEqual((status, output[-1]), (0, "1 passed, 0 failed, 0 skipped"))
+        self.assertEqual(sum(line.startswith("flaky: a: ") for line in output), 1)
+        self.assertIn("why", kept["guest.log"])
+
     def test_it_must_pass_both_times(self):
         for script, runs in ((self.FAILS_TWICE, 2), (self.FAILS_AT_LAST, 3), ("exit 1", 2)):
             status, output, ran, kept = self.run_suite(bad=script)

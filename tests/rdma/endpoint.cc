@@ -122,6 +122,11 @@ int64_t Buffer::differs(uint32_t seed, size_t offset, size_t length) const {
     return -1;
 }
 
+uint8_t default_retries() {
+    const char *const asked = std::getenv("RDMA_TEST_RETRIES");
+    return asked ? uint8_t(std::atoi(asked)) : 6;
+}
+
 Endpoint::Endpoint(Device &device, const Attributes &attributes)
     : device_(device), attributes_(attributes) {
     queue_ = verbs().create_cq(device.context, attributes.entries, nullptr, attributes.channel, 0);

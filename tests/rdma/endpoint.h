@@ -71,13 +71,16 @@ struct Parameters {
     uint32_t key = 0;
 };
 
+// RDMA_TEST_RETRIES, or 6.
+uint8_t default_retries();
+
 struct Attributes {
     uint32_t sends = 64;
     uint32_t receives = 64;
     int entries = 256;
     // Soft-RoCE waits for (retries + 1) * 4.096 us * 2^timeout, half a second; and with 7 for ever.
     uint8_t timeout = 14;
-    uint8_t retries = 6;
+    uint8_t retries = default_retries();
     uint8_t receiver_not_ready_retries = 7;
     ibv_comp_channel *channel = nullptr;
 };
