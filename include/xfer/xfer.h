@@ -902,7 +902,7 @@ typedef struct xfer_counter_options {
 /* Counts notifications with `key`, from whatever peer. Successful ones are counted and not delivered, nor their bytes,
  * also those that come after the event; failed ones still arrive as NOTIFY events.
  * Returns: XFER_OK, then one COUNTER event unless it is closed before: XFER_OK when `expected` have come,
- *          XFER_ETIMEDOUT at the deadline; XFER_EEXIST if the key has a counter, XFER_EINVAL, XFER_ECLOSED.
+ *          XFER_ETIMEDOUT at its deadline, XFER_ECANCELED at the engine's close; XFER_EEXIST (of its key), XFER_EINVAL.
  * Ownership: the caller's until xfer_counter_close. */
 XFER_API xfer_status_t xfer_counter_open(xfer_engine_t *engine, uint64_t key, uint64_t expected,
                                          const xfer_counter_options_t *options, xfer_counter_t **counter,

@@ -143,8 +143,9 @@ xfer_status_t xfer_counter_open(xfer_engine_t *handle, uint64_t key, uint64_t ex
         if (engine->closing()) return XFER_ECLOSED;
         auto made = Ref<NotifyCounter>::adopt(new NotifyCounter(
             *engine, key, expected, resolve_timeout(*engine, options.timeout_ms), options.user));
-        if (!engine->counters().add(*made))
-            return refuse(why, XFER_EEXIST, "the key has a counter");
+        const Status added = engine->counters().add(*made);
+        if (added == XFER_EEXIST) return refuse(why, added, "the key has a counter");
+        if (added != XFER_OK) return added;
         if (!made->start()) {
             engine->counters().remove(*made);
             return XFER_ECLOSED;

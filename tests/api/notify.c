@@ -541,11 +541,36 @@ static void test_counter_expires(void **state) {
     assert_int_equal(count_events(pair.server, XFER_EVENT_COUNTER, ANY_USER), 2);
     assert_status(xfer_counter_close(late), XFER_OK);
     assert_status(xfer_counter_close(full), XFER_OK);
-    /* One that still counts when its engine ends. */
-    assert_status(open_counter(pair.server, 1, 3, 94, 60000, &late), XFER_OK);
-    host_end(pair.server);
-    assert_int_equal(count_events(pair.server, XFER_EVENT_COUNTER, 94), 0);
-    assert_status(xfer_counter_close(late), XFER_ECLOSED);
+}
+
+/* One that still counts when its engine closes is told of it, once, before the engine's CLOSED,
+ * with what has come. One that has ended, or is closed, has no second event. */
+static void test_counter_of_an_engine_that_closes(void **state) {
+    Pair pair;
+    pair_open(&pair, *state, 4096);
+    Host *server = pair.server;
+    xfer_counter_t *plain = NULL, *timed = NULL, *full = NULL, *closed = NULL;
+    assert_status(open_counter(server, 1, 3, 91, 0, &plain), XFER_OK);
+    assert_status(open_counter(server, 2, 3, 92, 60000, &timed), XFER_OK);
+    assert_status(open_counter(server, 3, 1, 93, 0, &full), XFER_OK);
+    assert_status(open_counter(server, 4, 3, 94, 60000, &closed), XFER_OK);
+    assert_status(notify_now(&pair, 1, 100), XFER_OK);
+    assert_status(notify_now(&pair, 3, 101), XFER_OK);
+    assert_status(wait_event(server, XFER_EVENT_COUNTER, 93, kPatience).status, XFER_OK);
+    assert_status(xfer_counter_close(closed), XFER_OK);
+    host_end(server);
+    xfer_event_t event;
+    assert_true(take_event(server, XFER_EVENT_COUNTER, 91, &event));
+    assert_status(event.status, XFER_ECANCELED);
+    assert_ptr_equal(event.object, plain);
+    assert_int_equal(event.index, 1);
+    assert_true(take_event(server, XFER_EVENT_COUNTER, 92, &event));
+    assert_status(event.status, XFER_ECANCELED);
+    assert_int_equal(event.index, 0);
+    assert_int_equal(count_events(server, XFER_EVENT_COUNTER, ANY_USER), 3);
+    assert_status(xfer_counter_close(plain), XFER_ECLOSED);
+    assert_status(xfer_counter_close(timed), XFER_ECLOSED);
+    assert_status(xfer_counter_close(full), XFER_ECLOSED);
 }
 
 /* ---- who does not take its events stops nobody but those that notify it ---- */
@@ -598,6 +623,7 @@ static const struct CMUnitTest tests[] = {
     EACH_DISPATCH(test_to_itself),
     EACH_MODE(test_behind_all_data),
     EACH_MODE(test_counter_expires),
+    EACH_MODE(test_counter_of_an_engine_that_closes),
     EACH_DISPATCH(test_behind_reads),
     EACH_DISPATCH(test_empty_batch),
     EACH_DISPATCH(test_refused),

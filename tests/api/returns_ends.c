@@ -103,6 +103,11 @@ static xfer_status_t counted_late(Scene *s) {
     count(s, 1);
     return ended(s, XFER_EVENT_COUNTER);
 }
+static xfer_status_t counted_closed(Scene *s) {
+    count(s, 0);
+    assert_status(xfer_engine_close(s->engine), XFER_OK);
+    return ended(s, XFER_EVENT_COUNTER);
+}
 
 const End ends[] = {
     {XFER_EVENT_DRAINED, XFER_ETIMEDOUT, drained_late, NULL},
@@ -118,5 +123,6 @@ const End ends[] = {
     END_ELSEWHERE(XFER_EVENT_RECV, XFER_EPEERLOST, "sim/message_test.cc"),
     {XFER_EVENT_COUNTER, XFER_OK, counted, NULL},
     {XFER_EVENT_COUNTER, XFER_ETIMEDOUT, counted_late, NULL},
+    {XFER_EVENT_COUNTER, XFER_ECANCELED, counted_closed, NULL},
 };
 const size_t end_count = sizeof ends / sizeof ends[0];

@@ -191,6 +191,12 @@ void Model::counted(const xfer_event_t &event, const Who &at) {
         if (event.index >= count->expected) violated(name + " is late, and has all");
         return;
     }
+    if (event.status == XFER_ECANCELED) {
+        ++met()["counter canceled"];
+        if (!at.closing) violated(name + " is canceled, and its engine goes on");
+        if (event.index >= count->expected) violated(name + " is canceled, and has all");
+        return;
+    }
     ++met()["counter"];
     if (event.index != count->expected) violated(name + " tells another number");
     uint64_t most = 0;

@@ -64,9 +64,10 @@ Text decimal(uint64_t number) {
 
 }  // namespace
 
-bool NotifyCounters::add(NotifyCounter &counter) {
+Status NotifyCounters::add(NotifyCounter &counter) {
     std::lock_guard lock(mutex_);
-    return by_key_.emplace(counter.key, &counter).second;
+    if (closed_) return XFER_ECLOSED;
+    return by_key_.emplace(counter.key, &counter).second ? XFER_OK : XFER_EEXIST;
 }
 
 void NotifyCounters::remove(NotifyCounter &counter) {
@@ -98,8 +99,12 @@ void NotifyCounters::end(NotifyCounter &counter, Status status, ShardCore &shard
     shard.outbox.post(counter);
 }
 
+// One that the engine's close has ended meanwhile has no time left.
 void NotifyCounters::time(NotifyCounter &counter, ShardCore &shard) {
-    if (closed_) return;
+    {
+        std::lock_guard lock(mutex_);
+        if (closed_) return;
+    }
     counter.retain();
     timed_.push_back(counter);
     shard.loop.arm(counter.timer_, shard.now() + counter.timeout_ms * kNsPerMs);
@@ -121,8 +126,14 @@ void NotifyCounters::expire(NotifyCounter &counter, ShardCore &shard) {
     counter.release();
 }
 
+// Those that wait end with the engine.
 void NotifyCounters::close(ShardCore &shard) {
-    closed_ = true;
+    {
+        std::lock_guard lock(mutex_);
+        closed_ = true;
+        for (const auto &[key, counter] : by_key_)
+            end(*counter, XFER_ECANCELED, shard);
+    }
     while (!timed_.empty())
         untime(timed_.front(), shard);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Counts notifications of one key, from any peers, and tells once: that all are there, or that they
-// were not in time.
+// were not in time, or not before the engine's close.
 #pragma once
 
 #include <atomic>
@@ -69,7 +69,7 @@ private:
 class NotifyCounters {
 public:
     // ---- any thread
-    bool add(NotifyCounter &counter);  // false: the key has one
+    Status add(NotifyCounter &counter);  // XFER_EEXIST: the key has one
     void remove(NotifyCounter &counter);
     // True if somebody counts this key; the one that makes it full tells it on `shard`, the
     // caller's.
@@ -86,8 +86,8 @@ private:
 
     std::mutex mutex_;
     std::map<uint64_t, NotifyCounter *> by_key_;
-    List<NotifyCounter, InTimed> timed_;  // each has a reference for it
-    bool closed_ = false;
+    bool closed_ = false;                 // with the lock: none is added any more
+    List<NotifyCounter, InTimed> timed_;  // each has a reference for it; the first loop's
 };
 
 }  // namespace xfer
