@@ -399,7 +399,7 @@ XFER_API xfer_status_t xfer_engine_poll(xfer_engine_t *engine, xfer_event_t *eve
  * Returns: XFER_OK; XFER_EUNSUPPORTED unless POLL. */
 XFER_API xfer_status_t xfer_engine_wake(xfer_engine_t *engine);
 
-/* Ends all work before the end of an engine, as for a rolling restart. From here on calls that begin something answer
+/* Ends all work before an engine's end, as for a rolling restart. From here on calls that begin or open anything answer
  * XFER_ECLOSED, and no connection is accepted. Peers are told: they begin nothing new here, and operations that they
  * have not begun wait for the next engine with this id, within their deadlines. What is under way on either side ends,
  * then the connections do; xfer_engine_close is to come. Without a drain a peer's last send may end XFER_EPEERLOST.

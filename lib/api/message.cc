@@ -140,7 +140,7 @@ xfer_status_t xfer_counter_open(xfer_engine_t *handle, uint64_t key, uint64_t ex
         if (expected == 0) return invalid(why, "expected is 0");
         xfer_counter_options_t options;
         if (Status status = copy_input(given, options, why); status != XFER_OK) return status;
-        if (engine->closing()) return XFER_ECLOSED;
+        if (engine->refuses()) return XFER_ECLOSED;
         auto made = Ref<NotifyCounter>::adopt(new NotifyCounter(
             *engine, key, expected, resolve_timeout(*engine, options.timeout_ms), options.user));
         const Status added = engine->counters().add(*made);

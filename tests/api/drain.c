@@ -28,9 +28,46 @@ static void test_nothing_to_do(void **state) {
         XFER_ECLOSED);
     xfer_ep_t *ep = NULL;
     assert_status(xfer_ep_open(host->engine, "tcp://127.0.0.1:1", NULL, &ep, NULL), XFER_ECLOSED);
+    assert_null(ep);
     assert_status(xfer_engine_close(host->engine), XFER_OK);
     wait_closed(host, host->engine);
     assert_status(xfer_engine_drain(host->engine, 9, NULL), XFER_ECLOSED);
+}
+
+/* Nothing is lent any more and nothing counted; what is lent stays so until its end, for what peers
+ * have under way. */
+static void test_nothing_is_opened(void **state) {
+    Pair pair;
+    pair_open(&pair, *state, 4096);
+    Host *server = pair.server;
+    xfer_grant_options_t grant = {
+        .size = sizeof grant, .access = XFER_READ, .length = 8, .lease_ms = 60000, .user = 3};
+    xfer_ref_t ref, other;
+    assert_status(xfer_region_grant(pair.region, &grant, &ref, NULL), XFER_OK);
+    assert_status(xfer_engine_drain(server->engine, 7, NULL), XFER_OK);
+    for (int round = 0; round < 2; round++) { /* while it drains, and when it has */
+        xfer_region_t *region = NULL;
+        xfer_counter_t *counter = NULL;
+        void *address = NULL;
+        xfer_error_t err;
+        assert_status(xfer_region_open(server->engine, NULL, pair.memory, 8, &region, &err),
+                      XFER_ECLOSED);
+        assert_null(region);
+        assert_status(xfer_region_alloc(server->engine, NULL, 8, &address, &region, NULL),
+                      XFER_ECLOSED);
+        assert_null(region);
+        assert_null(address);
+        assert_status(xfer_region_grant(pair.region, &grant, &other, NULL), XFER_ECLOSED);
+        assert_status(xfer_counter_open(server->engine, 1, 1, NULL, &counter, NULL), XFER_ECLOSED);
+        assert_null(counter);
+        if (round == 0) assert_status(drained(server, 7), XFER_OK);
+    }
+    assert_status(xfer_region_renew(pair.region, &ref, 60000), XFER_OK);
+    assert_status(xfer_region_ref(pair.region, &other), XFER_OK);
+    assert_status(xfer_region_revoke(pair.region, &ref), XFER_OK);
+    assert_status(wait_event(server, XFER_EVENT_REVOKED, 3, kPatience).status, XFER_OK);
+    assert_status(xfer_region_close(pair.region), XFER_OK);
+    wait_closed(server, pair.region);
 }
 
 /* What was accepted ends well, in both roles; then the connection ends, and DRAINED comes last. */
@@ -308,6 +345,7 @@ static void test_closed_meanwhile(void **state) {
 static const struct CMUnitTest tests[] = {
     EACH_MODE(test_after_close),
     EACH_MODE(test_nothing_to_do),
+    EACH_MODE(test_nothing_is_opened),
     EACH_MODE(test_work_under_way),
     EACH_MODE(test_last_message),
     EACH_MODE(test_rolling_restart),

@@ -21,7 +21,7 @@ Result<Region *> RegionRegistry::open(const xfer_region_options_t &options, uint
     std::map<std::string, uint64_t, std::less<>> name;
     if (!region->name.empty()) name.emplace(region->name, region->id);
     std::lock_guard lock(mutex_);
-    if (engine_.closing()) return Failure{XFER_ECLOSED, 0, 0, "the engine is closing"};
+    if (engine_.refuses()) return Failure{XFER_ECLOSED, 0, 0, "the engine is closed or draining"};
     if (regions_.size() >= kMaxRegions) return Failure{XFER_ETOOBIG, 0, 0, "too many regions"};
     names_.merge(name);
     if (!name.empty())
@@ -161,7 +161,7 @@ Status RegionRegistry::grant(Region &parent, const xfer_grant_options_t &options
     ref = grant->describe();
     Regions prepared = prepare(*grant);
     std::lock_guard lock(mutex_);
-    if (engine_.closing() || parent.ended.load()) return XFER_ECLOSED;
+    if (engine_.refuses() || parent.ended.load()) return XFER_ECLOSED;
     if (regions_.size() >= kMaxRegions) return XFER_ETOOBIG;
     parent.users.fetch_add(1);
     parent.grants.push_back(*grant);
