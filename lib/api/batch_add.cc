@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is added to a batch: every piece is checked against its ref and this process's memory.
+#include "api/addition.h"
 #include "api/building.h"
 #include "api/transfer_check.h"
 #include "core/base/limits.h"
@@ -119,10 +120,11 @@ Status add_one(xfer_batch_t *handle, Dir dir, uint64_t local, const xfer_ref_t *
         status != XFER_OK)
         return status;
     if (Status status = check_room(batch, 1, why); status != XFER_OK) return status;
+    Addition addition(batch);
     uint32_t index = 0;
     if (Status status = index_of(batch, remote, index, why); status != XFER_OK) return status;
     batch.list.add(dir, index, {local, remote.offset + offset, length});
-    return XFER_OK;
+    return addition.keep();
 }
 
 Status add_spans(xfer_batch_t *handle, uint32_t op, const xfer_ref_t *ref, const xfer_span_t *spans,
@@ -149,6 +151,7 @@ Status add_spans(xfer_batch_t *handle, uint32_t op, const xfer_ref_t *ref, const
         if (check_tail("xfer_span_t", spans, span_size, i, why) != XFER_OK ||
             check_piece(engine_of(batch), remote, span(i), memory, why) != XFER_OK)
             return name_it("span", i, why);
+    Addition addition(batch);
     uint32_t index = 0;
     if (Status status = index_of(batch, remote, index, why); status != XFER_OK) return status;
     for (uint64_t i = 0; i < count; ++i) {
@@ -156,7 +159,7 @@ Status add_spans(xfer_batch_t *handle, uint32_t op, const xfer_ref_t *ref, const
         piece.offset += remote.offset;
         batch.list.add(dir, index, piece);
     }
-    return XFER_OK;
+    return addition.keep();
 }
 
 // The last block ends highest, at `end`: if that is in range without wrapping, so are all.
@@ -198,12 +201,13 @@ Status add_strided(xfer_batch_t *handle, uint32_t op, const xfer_strided_t *give
     const uint64_t reach = strided.length ? end - strided.local : 0;
     if (Status status = check_local(engine_of(batch), strided.local, reach, why); status != XFER_OK)
         return status;
+    Addition addition(batch);
     uint32_t index = 0;
     if (Status status = index_of(batch, remote, index, why); status != XFER_OK) return status;
     batch.list.add_strided(dir, index,
                            {strided.local, remote.offset + strided.offset, strided.length},
                            strided.local_stride, strided.remote_stride, strided.count);
-    return XFER_OK;
+    return addition.keep();
 }
 
 using PageTable = PieceList::PageTable;
@@ -323,13 +327,14 @@ Status add_pages(xfer_batch_t *handle, uint32_t op, const xfer_pages_t *given, F
         status != XFER_OK)
         return status;
     std::vector<uint32_t> indexes(remotes.size());
+    Addition addition(batch);
     for (size_t b = 0; b < remotes.size(); ++b)
         if (Status status = index_of(batch, remotes[b], indexes[b], why); status != XFER_OK)
             return status;
     for (size_t b = 0; b < remotes.size(); ++b)
         batch.list.add_pages(dir, indexes[b], element(pages.bases, pages.base_size, b).local,
                              remotes[b].offset, table);
-    return XFER_OK;
+    return addition.keep();
 }
 
 // Offsets count from the start of the region, and the two refs may name parts that begin elsewhere.

@@ -50,6 +50,21 @@ void PieceList::clear() {
     entries_ = bytes_ = 0;
 }
 
+PieceList::Mark PieceList::mark() const {
+    return {segments_.size(), segments_.empty() ? 0 : segments_.back().count, entries_, bytes_};
+}
+
+// The last one may have grown by single pieces since.
+void PieceList::cut(const Mark &mark) {
+    segments_.erase(segments_.begin() + static_cast<ptrdiff_t>(mark.segments), segments_.end());
+    entries_ = mark.entries;
+    bytes_ = mark.bytes;
+    if (segments_.empty()) return;
+    Segment &last = segments_.back();
+    last.count = mark.of_last;
+    if (last.spans.size() > last.count) last.spans.resize(last.count);
+}
+
 void PieceList::shift(uint32_t remote, uint64_t by) {
     for (Segment &segment : segments_) {
         if (segment.remote != remote) continue;

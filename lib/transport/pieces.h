@@ -58,6 +58,15 @@ public:
     void add_pages(Dir dir, uint32_t remote, uint64_t local, uint64_t offset,
                    std::shared_ptr<const PageTable> table);
     void clear();
+    // Where the list ends, and back to there, whatever an addition that threw has left. Needs no
+    // memory.
+    struct Mark {
+        size_t segments = 0;
+        uint64_t of_last = 0;  // entries of the last segment
+        uint64_t entries = 0, bytes = 0;
+    };
+    Mark mark() const;
+    void cut(const Mark &mark);
     void shift(uint32_t remote, uint64_t by);  // its offsets, modulo 2^64
 
     uint64_t entries() const { return entries_; }
