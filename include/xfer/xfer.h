@@ -865,8 +865,8 @@ XFER_API xfer_status_t xfer_send(xfer_ep_t *ep, const void *data, uint64_t lengt
  * else a handle of the sender as PEER events have it, NULL if it is gone. With XFER_FLAG_TAKE `buffer` is NULL, and
  * data is the sender's xfer_id_t followed by the message: `capacity` bounds the memory that is allocated for it.
  * Returns: XFER_OK, then one RECV event: XFER_ETRUNC if the message was longer (the buffer holds its beginning),
- *          XFER_EPEERLOST if the sender was lost with it; XFER_EAGAIN if 65,536 receives wait (there is room after a
- *          RECV event); XFER_EINVAL, XFER_ERANGE (as of a region), XFER_EMEMKIND.
+ *          XFER_EPEERLOST if the sender was lost with it; XFER_EAGAIN if 65,536 receives wait (there is room with the
+ *          next RECV event, in its callback too); XFER_EINVAL, XFER_ERANGE (as of a region), XFER_EMEMKIND.
  * Ownership: the buffer is borrowed until the event. */
 XFER_API xfer_status_t xfer_recv(xfer_engine_t *engine, xfer_ep_t *ep, void *buffer, uint64_t capacity, uint64_t tag,
                                  uint64_t mask, uint64_t user, const xfer_op_options_t *options);

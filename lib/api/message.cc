@@ -42,7 +42,7 @@ Status start_recv(xfer_engine_t *engine_handle, xfer_ep_t *ep_handle, void *buff
     receive->event.kind = XFER_EVENT_RECV;
     receive->event.user = user;
     receive->event.ep = ep_handle;
-    if (Status status = engine->receive_queue().begin(ep); status != XFER_OK) return status;
+    if (Status status = engine->receive_queue().begin(*receive); status != XFER_OK) return status;
     Receive *posted = receive.release();
     if (engine->first_shard().post_brief(*posted)) return XFER_OK;
     receive.reset(posted);

@@ -108,13 +108,17 @@ void Receive::end(ShardCore &shard, Status why) {
     ep_named->receives.fetch_sub(1);
 }
 
+void Receive::leave() {
+    if (std::exchange(counted, false)) engine->receive_queue().ended();
+}
+
 std::array<Ref<Endpoint>, 3> Receive::clear() {
     reset();
     list.clear();
     from.reset();
     taken_.reset();
     connection = number = length = 0;
-    engine->receive_queue().ended();
+    leave();
     return {Ref<Endpoint>::adopt(std::exchange(ep, nullptr)), std::move(named), std::move(source_)};
 }
 

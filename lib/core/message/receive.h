@@ -22,6 +22,7 @@ public:
     const Endpoint *begun_with() const override { return named.get(); }
     void cancel() override;
     bool still_valid() override;
+    void dequeued() override { leave(); }  // the next one may begin inside the callback
 
     // ---- as a pull
     bool begun() const override { return true; }
@@ -39,7 +40,8 @@ public:
     std::array<Ref<Endpoint>, 3> clear();
 
     EngineCore *engine = nullptr;
-    Ref<Endpoint> named;  // from whom; nothing: from any
+    bool counted = false;  // among the receives of its engine
+    Ref<Endpoint> named;   // from whom; nothing: from any
     uint8_t *buffer = nullptr;
     uint64_t capacity = 0;
     bool takes = false;  // into memory of its own
@@ -54,6 +56,7 @@ protected:
 private:
     bool resumable() const override { return false; }
     void report_taken();
+    void leave();  // gives its place back
 
     Ref<Endpoint> source_;
     xfer_id_t sender_{};

@@ -40,8 +40,10 @@ ReceiveQueue::~ReceiveQueue() {
         delete spare;
 }
 
-Status ReceiveQueue::begin(Endpoint *named) {
+Status ReceiveQueue::begin(Receive &receive) {
+    receive.counted = true;
     if (receives_.fetch_add(1) >= kMaxReceives) return XFER_EAGAIN;
+    Endpoint *named = receive.named.get();
     if (!named) return XFER_OK;
     named->had_receives.store(true);
     named->receives.fetch_add(1);

@@ -23,8 +23,8 @@ public:
     ~ReceiveQueue();
 
     // ---- any thread: receives that are on their way, or wait
-    // Counts one, until it has ended. XFER_EAGAIN: there are too many.
-    Status begin(Endpoint *named);
+    // Counts one, until its end is told. XFER_EAGAIN: there are too many.
+    Status begin(Receive &receive);
     void ended() { receives_.fetch_sub(1); }
 
     // ---- from the user
