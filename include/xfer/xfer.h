@@ -615,8 +615,8 @@ XFER_API xfer_status_t xfer_ep_admit(xfer_ep_t *ep, xfer_status_t verdict);
  * Returns: XFER_OK, then one CONNECT event; XFER_EAGAIN, XFER_ECLOSED. */
 XFER_API xfer_status_t xfer_ep_connect(xfer_ep_t *ep, uint64_t user, const xfer_op_options_t *options);
 
-/* Asks the peer for the ref and blob of its region `name`.
- * Returns: XFER_OK, then one LOOKUP event: XFER_ENOTFOUND, XFER_EVERSION (a later ref); XFER_EINVAL, XFER_EAGAIN. */
+/* Asks the peer for the ref and blob of its region `name`. Of one connection 1,024 may wait there (XFER_FLAG_WAIT).
+ * Returns: XFER_OK, then one LOOKUP event: XFER_ENOTFOUND, XFER_EVERSION, XFER_EOVERLOAD; XFER_EINVAL, XFER_EAGAIN. */
 XFER_API xfer_status_t xfer_ep_lookup(xfer_ep_t *ep, const char *name, uint64_t user, const xfer_op_options_t *options,
                                       xfer_error_t *err);
 

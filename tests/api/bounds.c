@@ -145,6 +145,34 @@ static void test_regions_that_are_watched(void **state) {
         assert_status(xfer_region_close(regions[i]), XFER_ECLOSED);
 }
 
+/* A lookup that waits for a name takes a place at the peer, of which one connection has so many:
+ * one that finds none ends, and not with a status that promises a ROOM event. */
+static void test_lookups_that_wait(void **state) {
+    enum { kMaxWaiting = 1024 };
+    xfer_engine_options_t server = host_options(*state), client = server;
+    client.max_operations = kMaxWaiting + 8;
+    Pair pair;
+    pair_open_with(&pair, &server, &client, *state, 4096);
+    const xfer_op_options_t waits = {.size = sizeof waits, .flags = XFER_FLAG_WAIT};
+    for (uint64_t i = 0; i <= kMaxWaiting; i++)
+        assert_status(xfer_ep_lookup(pair.ep, i % 2 ? "odd" : "even", i, &waits, NULL), XFER_OK);
+    xfer_event_t event = wait_event(pair.client, XFER_EVENT_LOOKUP, kMaxWaiting, kPatience);
+    assert_status(event.status, XFER_EOVERLOAD);
+    assert_int_equal(event.origin, XFER_ORIGIN_PEER);
+    assert_non_null(event.data);
+    assert_non_null(strstr(event.data, "\"even\""));
+    open_region(pair.server, "odd", XFER_READ, pair.memory, 1);
+    for (uint64_t i = 1; i < kMaxWaiting; i += 2)
+        assert_status(wait_event(pair.client, XFER_EVENT_LOOKUP, i, kPatience).status, XFER_OK);
+    assert_status(xfer_ep_lookup(pair.ep, "even", kMaxWaiting + 1, &waits, NULL), XFER_OK);
+    open_region(pair.server, "even", XFER_READ, pair.memory, 1);
+    for (uint64_t i = 0; i < kMaxWaiting; i += 2)
+        assert_status(wait_event(pair.client, XFER_EVENT_LOOKUP, i, kPatience).status, XFER_OK);
+    event = wait_event(pair.client, XFER_EVENT_LOOKUP, kMaxWaiting + 1, kPatience);
+    assert_status(event.status, XFER_OK);
+    assert_int_equal(count_events(pair.client, XFER_EVENT_ROOM, ANY_USER), 0);
+}
+
 static _Atomic int revoked;
 
 static void count_revoked(Host *host, const xfer_event_t *event) {
@@ -218,6 +246,7 @@ static const struct CMUnitTest tests[] = {
     MODE_TEST(test_refs_of_a_batch, 1, "thread/1"),
     MODE_TEST(test_entries_of_a_batch, 1, "thread/1"),
     MODE_TEST(test_regions_that_are_watched, 1, "thread/1"),
+    MODE_TEST(test_lookups_that_wait, 1, "thread/1"),
     MODE_TEST(test_regions, 7, "poll/1"),
     MODE_TEST(test_long_chain, 0, "thread/none"),
     MODE_TEST(test_long_chain, 1, "thread/1"),

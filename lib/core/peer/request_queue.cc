@@ -19,6 +19,8 @@ Text about_lookup(const Request &request, Status status) {
         text = "in time the peer did not answer about region \"";
     else if (status == XFER_EVERSION)
         text = "a later version than ours has made the ref of region \"";
+    else if (status == XFER_EOVERLOAD)
+        text = "as many lookups as may wait at the peer do, and it does not hold that of region \"";
     else
         return text;
     return text + request.name + "\"";  // the name last, as it may be longer than there is room

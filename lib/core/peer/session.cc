@@ -23,6 +23,12 @@ Status check_found(ConstBytes body) {
     return region ? XFER_OK : region.error().status;
 }
 
+// To the application XFER_EAGAIN says that a ROOM event follows, and none does: the place is one at
+// the peer.
+Status status_of_found(Status said) {
+    return said == XFER_EAGAIN ? XFER_EOVERLOAD : said;
+}
+
 Failure malformed_answer() {
     return {XFER_EPROTO, 0, 0, "a malformed answer to a lookup"};
 }
@@ -215,7 +221,7 @@ void Session::answer(const Frame &frame, ConstBytes body) {
             if (found != XFER_OK) return close(malformed_answer());
             if (!catch_bad_alloc([&] { request.answer.assign(body.begin(), body.end()); }))
                 return peer->requests.finish(request, XFER_ENOMEM);
-            return peer->requests.finish(request, frame.status,
+            return peer->requests.finish(request, status_of_found(frame.status),
                                          frame.status ? XFER_ORIGIN_PEER : 0);
         }
 }

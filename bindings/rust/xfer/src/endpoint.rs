@@ -286,7 +286,8 @@ impl Endpoint {
 
     /// The same; if the name is not there, it waits until it is: without a deadline for ever.
     ///
-    /// Errors: as [`lookup`](Self::lookup), but for `ENOTFOUND`.
+    /// Errors: as [`lookup`](Self::lookup), but for `ENOTFOUND`; `EOVERLOAD` if 1,024 of one connection
+    /// wait there.
     pub fn lookup_wait(&self, name: &str) -> Operation<Result<Found>> {
         self.look_up(name, sys::XFER_FLAG_WAIT)
     }
