@@ -89,6 +89,13 @@ static void test_truncation(void **state) {
         assert_int_equal(buffer[room], 0xee);
         assert_status(sent(&letters, i), XFER_OK);
     }
+    /* As any event that is not OK, whether the message came along or was pulled. */
+    const xfer_op_stats_t counted = host_stats(letters.pair.server).recv;
+    assert_int_equal(counted.submitted, 6);
+    assert_int_equal(counted.failed, 6);
+    assert_int_equal(counted.completed, 0);
+    assert_int_equal(counted.bytes, 0);
+    assert_int_equal(host_stats(letters.pair.server).errors[-XFER_ETRUNC], 6);
 }
 
 /* Messages of one tag keep their order, whatever their lengths and whichever tag is asked first;

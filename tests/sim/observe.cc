@@ -82,7 +82,7 @@ void Scenario::check_stats(Life &life) {
     for (const auto &[number, operation] : model.operations()) {
         const xfer_status_t status = operation->status;
         if (operation->from != life.number || !operation->submitted) continue;
-        if (status != XFER_OK && status != XFER_ETRUNC) continue;
+        if (status != XFER_OK) continue;
         const uint32_t kind = kind_of(*operation);
         Tally &tally = tallies[kind];
         ++tally.well;

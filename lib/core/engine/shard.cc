@@ -192,8 +192,9 @@ void Shard::finish(Operation &operation) {
     if (const auto kind = operation.kind()) {
         const uint64_t took = now() - operation.started;
         const uint64_t moved = operation.moved.get();
-        counters[*kind].end(operation.status, moved, took);
-        if (OpCounters *own = ep.counters.find(*kind)) own->end(operation.status, moved, took);
+        const Status told = operation.event.status;  // of a receive maybe XFER_ETRUNC
+        counters[*kind].end(told, moved, took);
+        if (OpCounters *own = ep.counters.find(*kind)) own->end(told, moved, took);
     }
     ep.counters.queued.sub();
     auto *next = static_cast<Operation *>(ep.order.remove(operation));

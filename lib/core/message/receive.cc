@@ -96,8 +96,8 @@ void Receive::end(ShardCore &shard, Status why) {
     event.flags = XFER_FENCED;
     event.bytes = length;
     report_taken();
-    shard.counters[OpKind::recv].end(why == XFER_ETRUNC ? XFER_OK : why, std::min(length, capacity),
-                                     shard.now() - started);
+    const uint64_t bytes = std::min(length, capacity);
+    shard.counters[OpKind::recv].end(why, bytes, shard.now() - started);
     const Ref<Endpoint> ep_named = named;
     shard.outbox.post(*this);
     if (!ep_named) return;
