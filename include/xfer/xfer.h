@@ -950,7 +950,7 @@ typedef struct xfer_engine_stats {
     uint64_t served_put;        /* bytes that peers put here; copies that a local peer makes itself are not seen */
     uint64_t served_get;        /* bytes that peers got from here; the same */
     uint64_t refused;           /* requests of peers that were refused */
-    uint64_t queued, inflight;  /* operations waiting for a connection or for credit, and those under way, now */
+    uint64_t queued, inflight;  /* operations that wait (connection, credit, peer's word); with bytes under way; now */
     uint64_t events_queued;     /* events not yet delivered, now */
     uint64_t events;            /* delivered */
     uint64_t connects, accepts; /* attempts made, and attempts of peers */

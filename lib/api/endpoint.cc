@@ -228,8 +228,8 @@ xfer_status_t xfer_ep_stats(xfer_ep_t *handle, xfer_ep_stats_t *stats, uint32_t 
         ep->counters.add_to(OpKind::notify, now.notify);
         ep->counters.add_to(OpKind::send, now.send);
         ep->counters.add_to(OpKind::atomic, now.atomic);
-        now.queued = ep->counters.queued.get();
         now.inflight = ep->counters.inflight.get();
+        now.queued = queued_of(ep->counters.pending.get(), now.inflight);
         now.connections = ep->connections.get();
         now.rtt_ns = ep->rtt_ns.get();
         return copy_out(now, stats, stats_size, why);

@@ -299,6 +299,48 @@ static void test_next_life_of_a_stopped_peer(void **state) {
     peer_kill(&peer);
 }
 
+static void assert_counts(Host *host, xfer_ep_t *ep, uint64_t queued, uint64_t inflight) {
+    const uint64_t end = now_ms() + kPatience;
+    xfer_engine_stats_t all = host_stats(host);
+    xfer_ep_stats_t own;
+    for (; all.queued != queued || all.inflight != inflight; all = host_stats(host)) {
+        if (now_ms() >= end)
+            fail_msg("%llu are queued and %llu in flight", (unsigned long long)all.queued,
+                     (unsigned long long)all.inflight);
+        turn(1);
+    }
+    assert_status(xfer_ep_stats(ep, &own, sizeof own), XFER_OK);
+    assert_int_equal(own.queued, queued);
+    assert_int_equal(own.inflight, inflight);
+}
+
+/* What is under way is not queued, and what waits for credit is: both are seen where the peer takes
+ * nothing any more. */
+static void test_counts_at_a_stopped_peer(void **state) {
+    enum { kOps = 64, kMore = 5 }; /* what one lane carries at once */
+    Peer peer;
+    peer_start(&peer, "tcp://127.0.0.1:0", kLength, kId);
+    Host *host = host_open(*state);
+    xfer_ep_t *ep = open_ep(host, peer.uri);
+    xfer_ref_t ref = look_up(host, ep, "memory");
+    assert_counts(host, ep, 0, 0);
+    peer_signal(&peer, SIGSTOP);
+    uint8_t *local = test_memory(8);
+    assert_status(xfer_put(ep, local, &ref, 0, 8, 0, NULL), XFER_OK);
+    assert_counts(host, ep, 0, 1);
+    for (uint64_t i = 1; i < kOps + kMore; i++)
+        assert_status(xfer_put(ep, local, &ref, 0, 8, i, NULL), XFER_OK);
+    assert_counts(host, ep, kMore, kOps);
+    peer_signal(&peer, SIGCONT);
+    for (uint64_t i = 0; i < kOps + kMore; i++)
+        assert_status(wait_event(host, XFER_EVENT_PUT, i, kPatience).status, XFER_OK);
+    assert_counts(host, ep, 0, 0);
+    xfer_ep_t *away = open_ep(host, "tcp://127.0.0.1:1");
+    assert_status(xfer_put(away, local, &ref, 0, 8, 1, NULL), XFER_OK);
+    assert_counts(host, away, 1, 0);
+    peer_kill(&peer);
+}
+
 /* Killed and restarted again and again, always found. */
 static void test_many_restarts(void **state) {
     Survivor survivor;
@@ -395,6 +437,7 @@ static const struct CMUnitTest tests[] = {
     EACH_MODE(test_cut_off),
     EACH_DISPATCH(test_not_sent_yet),
     EACH_MODE(test_next_life_of_a_stopped_peer),
+    EACH_MODE(test_counts_at_a_stopped_peer),
     EACH_DISPATCH(test_many_restarts),
     EACH_MODE(test_initiator_killed),
 };

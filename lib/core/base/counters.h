@@ -54,6 +54,11 @@ struct OpCounters {
     }
 };
 
+// Of operations that have not ended, those that wait. The two move while they are read.
+constexpr uint64_t queued_of(uint64_t pending, uint64_t inflight) {
+    return pending > inflight ? pending - inflight : 0;
+}
+
 // What is counted by itself.
 enum class OpKind : uint8_t { put, get, batch, notify, send, recv, atomic };
 constexpr size_t kOpKinds = 7;
@@ -61,7 +66,7 @@ constexpr size_t kOpKinds = 7;
 struct ShardCounters {
     OpCounters &operator[](OpKind kind) { return ops_[static_cast<size_t>(kind)]; }
     const OpCounters &operator[](OpKind kind) const { return ops_[static_cast<size_t>(kind)]; }
-    Counter queued, inflight;
+    Counter pending, inflight;  // operations that have not ended, and those of them on a path
     Counter errors[64];
     Counter served_put, served_get, served_atomic, refused;
     Counter events, connects, accepts, connections, connection_ends, lane_falls;
@@ -96,7 +101,7 @@ public:
     void add_to(OpKind kind, xfer_op_stats_t &out) const {
         if (const OpCounters *counted = find(kind)) counted->add_to(out);
     }
-    Counter queued, inflight;
+    Counter pending, inflight;  // as above
 
 private:
     std::atomic<OpCounters *> places_[kOpKinds]{};

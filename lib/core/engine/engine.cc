@@ -170,6 +170,7 @@ Status Engine::join_forked() {
 }
 
 void Engine::stats(xfer_engine_stats_t &stats) const {
+    uint64_t pending = 0;
     for (auto &shard : shards_) {
         const ShardCounters &counters = shard->counters;
         counters[OpKind::put].add_to(stats.put);
@@ -186,13 +187,14 @@ void Engine::stats(xfer_engine_stats_t &stats) const {
         stats.served_atomic += counters.served_atomic.get();
         stats.lane_falls += counters.lane_falls.get();
         stats.refused += counters.refused.get();
-        stats.queued += counters.queued.get();
+        pending += counters.pending.get();
         stats.inflight += counters.inflight.get();
         stats.connects += counters.connects.get();
         stats.accepts += counters.accepts.get();
         stats.connections += counters.connections.get();
         stats.connection_ends += counters.connection_ends.get();
     }
+    stats.queued = queued_of(pending, stats.inflight);
     for (const EngineLoop *loop : loops_)
         stats.wakeups += loop->wakeups();
     stats.events_queued = dispatcher_.queued();

@@ -196,7 +196,7 @@ void Shard::finish(Operation &operation) {
         counters[*kind].end(told, moved, took);
         if (OpCounters *own = ep.counters.find(*kind)) own->end(told, moved, took);
     }
-    ep.counters.queued.sub();
+    ep.counters.pending.sub();
     auto *next = static_cast<Operation *>(ep.order.remove(operation));
     operation.settle(ep.first_failure);
     if (operation.quiet && operation.event.status == XFER_OK)

@@ -29,8 +29,8 @@ void Flow::add(Operation &operation) {
     operation.reset();
     operation.progress = shard.now();
     ++operation.ep->busy;
-    shard.counters.queued.add();
-    operation.ep->counters.queued.add();
+    shard.counters.pending.add();
+    operation.ep->counters.pending.add();
     all_.push_back(operation);
     shard.cancel_index.add(operation);
     shard.heartbeat.arm();
@@ -243,7 +243,7 @@ void Flow::left_adapters(Operation &operation) {
 
 void Flow::tell(Operation &operation) {
     operation.ended();
-    shard.counters.queued.sub();
+    shard.counters.pending.sub();
     if (connection_) connection_->pump_soon();
     operation.flow = nullptr;
     operation.on.store(nullptr, std::memory_order_relaxed);
