@@ -280,7 +280,7 @@ typedef struct xfer_engine_options {
     uint64_t user;             /* second argument of on_event, and in the engine's CLOSED event */
     xfer_log_cb on_log;        /* default: none, or stderr when XFER_LOG is set in the environment */
     uint64_t log_user;
-    uint32_t log_level; /* XFER_LOG_*; default WARN */
+    uint32_t log_level; /* XFER_LOG_*; default WARN; a higher number than those is as DEBUG */
     uint32_t flags;     /* XFER_ENGINE_* */
     uint8_t id[16];     /* identity kept over restarts; default: random */
     const void *blob;   /* shown to peers, at most 1024 bytes */

@@ -41,6 +41,7 @@ void choose_log(xfer_engine_options_t &options, Text &warning) {
     const char *wanted = environment("XFER_LOG");
     if (!wanted || options.on_log) return;
     options.on_log = log_to_stderr;
+    if (options.log_level == XFER_NONE) return;  // is refused, whatever the environment says
     options.log_level = 0;
     for (uint32_t level = XFER_LOG_ERROR; level <= XFER_LOG_DEBUG; ++level)
         if (wanted == kLevels[level]) options.log_level = level;

@@ -68,6 +68,11 @@ static void test_engine_options(void **state) {
          ".flags: XFER_ENGINE_UNREF is for XFER_DISPATCH_LOOP only"},
         {{.dispatch = XFER_DISPATCH_POLL, .flags = XFER_ENGINE_UNREF}, ".flags: XFER_ENGINE_UNREF"},
         {{.on_event = ignore_event, .flags = 1u << 30}, ".flags"},
+        {{.on_event = ignore_event, .log_level = XFER_NONE}, ".log_level is XFER_NONE"},
+        {{.on_event = ignore_event, .stall_ms = XFER_NONE}, ".stall_ms is XFER_NONE"},
+        {{.on_event = ignore_event, .connect_ms = XFER_NONE}, ".connect_ms is XFER_NONE"},
+        {{.on_event = ignore_event, .heartbeat_ms = XFER_NONE}, ".heartbeat_ms is XFER_NONE"},
+        {{.on_event = ignore_event, .idle_ms = XFER_NONE}, ".idle_ms is XFER_NONE"},
         {{.on_event = ignore_event, .key = key, .key_length = 16}, ".key_length is 16"},
         {{.on_event = ignore_event, .key_length = 64}, ".key is NULL"},
         {{.on_event = ignore_event, .blob_length = 4}, ".blob is NULL"},
@@ -83,7 +88,7 @@ static void test_engine_options(void **state) {
         xfer_engine_options_t options = table[i].options;
         options.size = sizeof options;
         options.on_log = record_refusal;
-        options.log_level = XFER_LOG_DEBUG;
+        if (!options.log_level) options.log_level = XFER_LOG_DEBUG;
         xfer_engine_t *engine = NULL;
         xfer_error_t err;
         char line[kLine];

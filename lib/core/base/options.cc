@@ -2,6 +2,7 @@
 #include "core/base/options.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/base/limits.h"
 #include "transport/builtin.h"
@@ -32,6 +33,15 @@ std::vector<std::string> split(const char *list) {
         rest.remove_prefix(std::min(comma + 1, rest.size()));
     }
     return parts;
+}
+
+// A level to come is above all that there are.
+Status take_log(const xfer_engine_options_t &given, Options &options, std::string &why) {
+    const uint32_t level = given.log_level ? given.log_level : uint32_t{XFER_LOG_WARN};
+    options.log = {given.on_log, given.log_user, level, {}};
+    if (level != XFER_NONE) return XFER_OK;
+    why = "log_level is XFER_NONE: without on_log there are no lines";
+    return XFER_EINVAL;
 }
 
 Status take_dispatch(const xfer_engine_options_t &given, Options &options, std::string &why) {
@@ -108,7 +118,18 @@ Status take_paths(const xfer_engine_options_t &given, Options &options, std::str
     return why.empty() ? XFER_OK : XFER_EINVAL;
 }
 
-void take_times(const xfer_engine_options_t &given, Options &options) {
+// A limit that would be none is mostly a mistake: without it a silent peer is waited for for ever.
+Status check_times(const xfer_engine_options_t &given, std::string &why) {
+    const std::pair<const char *, uint32_t> times[] = {{"stall_ms", given.stall_ms},
+                                                       {"connect_ms", given.connect_ms},
+                                                       {"heartbeat_ms", given.heartbeat_ms},
+                                                       {"idle_ms", given.idle_ms}};
+    for (const auto &[name, value] : times)
+        if (value == XFER_NONE) why = std::string(name) + " is XFER_NONE: it needs a limit";
+    return why.empty() ? XFER_OK : XFER_EINVAL;
+}
+
+Status take_times(const xfer_engine_options_t &given, Options &options, std::string &why) {
     const auto or_default = [](uint32_t value, uint32_t standard) {
         return value ? value : standard;
     };
@@ -121,6 +142,7 @@ void take_times(const xfer_engine_options_t &given, Options &options) {
     options.lanes = or_default(given.lanes, kDefaultLanes);
     options.max_connections = or_default(given.max_connections, kDefaultConnections);
     options.max_operations = or_default(given.max_operations, kDefaultOperations);
+    return check_times(given, why);
 }
 
 Failure take_rdma(const xfer_rdma_options_t &given, RdmaOptions &options) {
@@ -179,13 +201,8 @@ Result<Options> resolve_options(const xfer_engine_options_t &given) {
     options.checksum = given.flags & XFER_ENGINE_CHECKSUM;
     options.own_peers = given.flags & XFER_ENGINE_OWN_PEERS;
     options.ask = given.flags & XFER_ENGINE_ASK;
-    options.log = {given.on_log,
-                   given.log_user,
-                   given.log_level ? given.log_level : uint32_t{XFER_LOG_WARN},
-                   {}};
-    for (auto take : {take_dispatch, take_identity, take_paths})
+    for (auto take : {take_log, take_dispatch, take_identity, take_paths, take_times})
         if (Status status = take(given, options, why); status != XFER_OK) return wrong(status, why);
-    take_times(given, options);
     if (given.rdma && !has_rdma()) return wrong(XFER_EUNSUPPORTED, "rdma: this build has no RDMA");
     if (given.rdma)
         if (Failure refused = take_rdma(*given.rdma, options.rdma); refused.status != XFER_OK)
