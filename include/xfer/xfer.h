@@ -519,8 +519,8 @@ XFER_API xfer_status_t xfer_region_ref(xfer_region_t *region, xfer_ref_t *ref);
 /* A ref of a part of the region with its own access and lease, revocable by itself. A region without access can be
  * lent by grants alone. What a grant names ends with the region at the latest.
  * Returns: XFER_OK, then one REVOKED event at its end: XFER_OK when it was revoked, XFER_ETIMEDOUT when its lease
- *          ended, XFER_ECLOSED with the region; XFER_EINVAL (no access; with XFER_ATOMIC also a start that is not
- *          divisible by 8), XFER_ERANGE, XFER_EMEMKIND, XFER_ETOOBIG, XFER_ECLOSED. */
+ *          ended, XFER_ECLOSED with the region; XFER_EINVAL (no access or length; with XFER_ATOMIC also a start that is
+ *          not divisible by 8), XFER_ERANGE, XFER_EMEMKIND, XFER_ETOOBIG, XFER_ECLOSED. */
 XFER_API xfer_status_t xfer_region_grant(xfer_region_t *region, const xfer_grant_options_t *options, xfer_ref_t *ref,
                                          xfer_error_t *err);
 

@@ -144,6 +144,8 @@ Status grant(Region &region, const xfer_grant_options_t *given, xfer_ref_t *ref,
     if (!ref) return invalid(why, "ref is NULL");
     if (!options.access)
         return invalid(why, "xfer_grant_options_t.access is 0: a grant lends something");
+    if (!options.length)
+        return invalid(why, "xfer_grant_options_t.length is 0: a grant lends something");
     if (Status status = check_flags("xfer_grant_options_t.access", options.access, kAccesses, why);
         status != XFER_OK)
         return status;

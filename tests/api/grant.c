@@ -61,7 +61,7 @@ static void test_range_and_access(void **state) {
     pool_open(&pool, *state);
     xfer_ref_t both = grant(&pool, XFER_READ | XFER_WRITE, 3 * kPage, kPage, 0, 1);
     xfer_ref_t reader = grant(&pool, XFER_READ, 3 * kPage + 16, 100, XFER_NONE, 2);
-    xfer_ref_t writer = grant(&pool, XFER_WRITE, kPool, 0, 0, 3);
+    xfer_ref_t writer = grant(&pool, XFER_WRITE, kPool - 1, 1, 0, 3);
     xfer_ref_info_t info;
     assert_status(xfer_ref_info(&reader, &info, sizeof info), XFER_OK);
     assert_int_equal(info.length, 100);
@@ -79,7 +79,7 @@ static void test_range_and_access(void **state) {
     assert_status(get_by(&pool, &reader, 1, 100), XFER_ERANGE);
     assert_status(put_by(&pool, &reader, 0, 1), XFER_EACCESS);
     assert_status(get_by(&pool, &writer, 0, 0), XFER_EACCESS);
-    assert_status(put_by(&pool, &writer, 0, 1), XFER_ERANGE);
+    assert_status(put_by(&pool, &writer, 1, 1), XFER_ERANGE);
     assert_int_equal(host_stats(pool.pair.server).grants, 3);
     assert_int_equal(host_stats(pool.pair.server).regions, 2);
 }
@@ -138,6 +138,8 @@ static void test_wrong_options(void **state) {
         xfer_status_t status;
     } table[] = {
         {"no access", {.length = 1}, XFER_EINVAL},
+        {"no length", {.access = XFER_READ}, XFER_EINVAL},
+        {"no length at the end", {.access = XFER_READ, .offset = kPool}, XFER_EINVAL},
         {"an unknown access", {.access = 8, .length = 1}, XFER_EINVAL},
         {"past the end", {.access = XFER_READ, .offset = kPool, .length = 1}, XFER_ERANGE},
         {"too long", {.access = XFER_READ, .offset = 1, .length = kPool}, XFER_ERANGE},

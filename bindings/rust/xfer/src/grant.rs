@@ -35,8 +35,8 @@ impl Region {
     /// A grant of a part of it.
     ///
     /// # Errors
-    /// `EINVAL` (no access; with atomics a start that is not divisible by 8), `ERANGE`, `EMEMKIND`,
-    /// `ETOOBIG`, `ECLOSED`.
+    /// `EINVAL` (no access, an empty range; with atomics a start that is not divisible by 8),
+    /// `ERANGE`, `EMEMKIND`, `ETOOBIG`, `ECLOSED`.
     pub fn grant(&self, options: &GrantOptions) -> Result<Grant> {
         let Range { start, end } = options.range;
         let mut raw = sys::xfer_grant_options_t {
