@@ -538,8 +538,8 @@ XFER_API xfer_status_t xfer_region_revoke(xfer_region_t *region, const xfer_ref_
  * Returns: XFER_OK. */
 XFER_API xfer_status_t xfer_region_info(xfer_region_t *region, xfer_region_info_t *info, uint32_t info_size);
 
-/* Takes the memory back. Refs of it are stale at once, and peers that have looked it up get REGION_GONE. The CLOSED
- * event says that the memory is quiet; it waits for a local peer that was stopped in the middle of a copy.
+/* Takes the memory back. Refs of it are stale at once, and peers that have looked it up get REGION_GONE, each of 65,536
+ * at most. CLOSED says that the memory is quiet; it waits for a local peer that was stopped in the middle of a copy.
  * Returns: XFER_OK, then one CLOSED event; XFER_ECLOSED if the engine's end came first.
  * Ownership: takes the handle; the memory is the caller's again with the event. */
 XFER_API xfer_status_t xfer_region_close(xfer_region_t *region);

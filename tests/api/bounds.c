@@ -116,7 +116,7 @@ static void look_up_all(Host *host, xfer_ep_t *ep, uint32_t first, uint32_t coun
     wait_count(host, XFER_EVENT_LOOKUP, first + count + 1); /* one was of pair_open */
 }
 
-/* Of the end of 65,536 regions a peer is told, of more not. */
+/* Of the end of 65,536 regions a peer is told, of more not: their refs are stale all the same. */
 static void test_regions_that_are_watched(void **state) {
     Pair pair;
     pair_open(&pair, *state, 4096);
@@ -129,6 +129,8 @@ static void test_regions_that_are_watched(void **state) {
     for (uint32_t i = 0; i < kMaxWatched; i += 512)
         look_up_all(pair.client, pair.ep, i, 512);
     /* The first was that of the pair: so the last is one too many. */
+    xfer_ref_t untold;
+    assert_status(xfer_region_ref(regions[kMaxWatched - 1], &untold), XFER_OK);
     assert_status(xfer_region_close(regions[kMaxWatched - 1]), XFER_OK);
     assert_status(xfer_region_close(regions[kMaxWatched - 2]), XFER_OK);
     xfer_event_t event = wait_event(pair.client, XFER_EVENT_REGION_GONE, ANY_USER, kPatience);
@@ -139,6 +141,13 @@ static void test_regions_that_are_watched(void **state) {
     assert_status(xfer_ref_info(event.data, &gone, sizeof gone), XFER_OK);
     assert_status(xfer_ref_info(&ref, &first, sizeof first), XFER_OK);
     assert_int_equal(gone.region, first.region + kMaxWatched - 2);
+    assert_status(get_now(pair.client, pair.ep, test_memory(1), &untold, 0, 1), XFER_ESTALE);
+    /* Now there is room for one more. */
+    xfer_region_t *late = open_region(pair.server, "late", XFER_READ, pair.memory, 1);
+    look_up(pair.client, pair.ep, "late");
+    assert_status(xfer_region_close(late), XFER_OK);
+    wait_event(pair.client, XFER_EVENT_REGION_GONE, ANY_USER, kPatience);
+    assert_int_equal(count_events(pair.client, XFER_EVENT_REGION_GONE, ANY_USER), 2);
     assert_status(xfer_region_info(regions[0], &info, sizeof info), XFER_OK);
     host_end(pair.server);
     for (uint32_t i = 0; i < kMaxWatched - 2; i++)

@@ -77,7 +77,8 @@ void TargetSide::found(uint64_t seq, const Region *region, Status status) {
     connection_.send(frame, {body, length});
 }
 
-// False: its end could not be told to the peer.
+// False: its end could not be told to the peer. Past the bound the peer is not told, rather than
+// refused: a ref that is stale shows at its first use in any case.
 bool TargetSide::watch(const Region &region) {
     if (watched_.size() >= kMaxWatched) return true;
     return catch_bad_alloc([&] { watched_.insert(region.id); });
