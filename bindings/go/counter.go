@@ -46,14 +46,19 @@ func (e *Engine) Count(key, expected uint64, limit time.Duration) (*Counter, err
 }
 
 // Wait waits for the end of the counter, and returns what it has counted: all with nil, less with [ErrTimedOut].
-// [ErrClosed] if it was closed before. A context that ends gives up the wait alone.
+// [ErrClosed] if it was closed before, [ErrCanceled] if the engine was. A context that ends gives up the wait alone.
 func (c *Counter) Wait(ctx context.Context) (uint64, error) {
 	defer runtime.KeepAlive(c.engine)
 	select {
 	case <-c.end.done:
 		return c.end.end.index, c.end.end.error()
 	case <-c.gone:
-		return 0, failed(C.XFER_ECLOSED, nil)
+		select { // its end may have come before
+		case <-c.end.done:
+			return c.end.end.index, c.end.end.error()
+		default:
+			return 0, failed(C.XFER_ECLOSED, nil)
+		}
 	case <-ctx.Done():
 		return 0, ended(ctx)
 	}

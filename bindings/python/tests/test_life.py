@@ -49,7 +49,7 @@ def test_submit_after_close_of_the_engine(pair: Pair) -> None:
     for call in (lambda: pair.ep.put(b"late", pair.ref), pair.ep.connect, batch.submit):
         with pytest.raises(Closed):
             call()
-    with pytest.raises(Closed):
+    with pytest.raises(Canceled):
         counter.reached.result(PATIENCE)
     pair.ep.close().result(PATIENCE)
     batch.close()

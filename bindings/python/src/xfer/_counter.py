@@ -19,7 +19,7 @@ class Counter(Freed):
 
     reached   its result, how many came, is there when all that were expected have; TimedOut, with
               that number as `index`, at its deadline; Canceled if the counter is closed, or
-              forgotten, before
+              forgotten, or the engine closed, before
     """
 
     def __init__(self, engine: Engine, raw: Any, reached: Operation[int]) -> None:

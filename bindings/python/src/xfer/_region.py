@@ -54,7 +54,8 @@ class Region(Handle):
     ) -> Grant:
         """A ref of `length` bytes from `offset`, default: to the end, with its own access, whatever
         that of the region is, and with its own lease in seconds, default: none. XferError: ERANGE
-        beyond the region, EINVAL without access or bytes; BufferError to write to read-only memory."""
+        beyond the region, EINVAL without access or bytes; BufferError to write to read-only
+        memory."""
         if access & _WRITES and not self._writes:
             raise BufferError("the memory of the region is read-only")
         ended = Completion(self._engine, nothing)

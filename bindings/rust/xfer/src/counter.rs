@@ -10,7 +10,8 @@ use xfer_sys as sys;
 /// What a counter has come to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counted {
-    /// `ETIMEDOUT` if its deadline came first; the text says how many of how many had come.
+    /// `ETIMEDOUT` if its deadline came first, `ECANCELED` if the engine's close did; the text says how
+    /// many of how many had come.
     pub result: Result<()>,
     /// How many had come: with `Ok` as many as were expected.
     pub count: u64,
