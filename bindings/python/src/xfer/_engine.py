@@ -68,9 +68,13 @@ class Engine(Handle):
     without a loop wait beside, and take them while it does not run. What on_event raises there is
     logged: in trio by the logger "xfer".
 
-    on_event is told of the events in their order, one at a time. It has been told of those before
+    on_event is told of the events in their order, one at a time: it may wait for operations, but
+    is told of nothing else until it returns. It has been told of those before
     the end of an operation when a task of that loop, which awaits the operation, goes on, and when
     result() returns in the thread that takes the events; not when that returns in other threads.
+
+    In the handler of a signal that has interrupted the thread that takes the events each wait
+    raises XferError (EDEADLK): they are taken when the handler has returned.
     """
 
     def __init__(
@@ -88,6 +92,7 @@ class Engine(Handle):
         self._on_event = on_event
         self._events, self._count = ffi.new("xfer_event_t[]", BURST), ffi.new("uint32_t *")
         self._first = 0  # how many events there were before those of the last poll
+        self._ending = 0  # the word of the operation that the last event has ended
         closed = Completion(self, nothing)
         given, texts = to_struct(options, rdma)
         given.user = closed.word
@@ -150,28 +155,28 @@ class Engine(Handle):
                 return status
         first, count = self._first, self._count[0]
         while waiting.taken - first < count:
-            ended = self._dispatch(self._events[waiting.taken - first])
+            self._dispatch(self._events[waiting.taken - first])
             waiting.taken += 1
-            if ended is not None:
-                self._live.pop(ended.word, None)
         if self.closed._done:
             self._join()
         return 0
 
-    def _dispatch(self, event: Any) -> Operation[Any] | None:
-        """The operation that has ended, which is not looked for any more. To dispatch an event
-        twice is to do it once."""
+    def _dispatch(self, event: Any) -> None:
+        """To dispatch an event twice is to do it once."""
         kind = event.kind
         operation = self._live.get(event.user) if kind in _ENDS else None
         if operation is not None:
+            self._ending = operation.word
             operation._end(event)
+            self._live.pop(operation.word, None)
+        elif kind in _ENDS and event.user == self._ending:
+            pass  # an interrupt came behind that
         elif kind == lib.XFER_EVENT_PEER:
             self._tell_of(event, self._came(event))
         elif kind not in _LATE:
             self._tell_of(event, self._endpoints.get(event.user))
             if kind == lib.XFER_EVENT_PEER_DOWN:
                 self._peers.pop(event.user, None)
-        return operation
 
     def _came(self, event: Any) -> Endpoint:
         """The handle of a peer that came. An interrupt leaves none, or all of it."""
