@@ -14,14 +14,25 @@ from pathlib import Path
 
 import cffi
 
-# Frees an engine that nobody has freed before, and says whether it did. No other thread, nor an
-# interrupt of Python, comes between the two.
-JOIN = """
-static int xfer_py_join(xfer_engine_t **slot) {
+# Frees an engine that nobody has freed before, and notes when that is done: an interrupt of Python,
+# which comes behind the call, loses what it returns.
+JOIN_NAME = "void xfer_py_join(xfer_engine_t **slot, int *joined)"
+JOIN = f"""
+static {JOIN_NAME} {{
     xfer_engine_t *engine = __atomic_exchange_n(slot, NULL, __ATOMIC_ACQ_REL);
-    if (engine) xfer_engine_join(engine, XFER_NONE);
-    return engine != NULL;
-}
+    if (!engine) return;
+    xfer_engine_join(engine, XFER_NONE);
+    __atomic_store_n(joined, 1, __ATOMIC_RELEASE);
+}}
+"""
+
+# Closes a handle that nobody has closed before. No other thread, nor an interrupt of Python, comes
+# between the two.
+CLOSED = ("ep", "region", "batch", "counter")
+CLOSE = """
+static xfer_status_t xfer_py_{0}_close(xfer_{0}_t **slot) {{
+    return xfer_{0}_close(__atomic_exchange_n(slot, NULL, __ATOMIC_ACQ_REL));
+}}
 """
 
 # Page tables are checked before a batch takes them: nothing else bounds a number of a local page.
@@ -62,8 +73,12 @@ def main(headers: Path, version: str, output: str) -> None:
     for header in ("xfer.h", "text.h", "rdma.h"):
         ffi.cdef(declarations((headers / header).read_text("utf-8")))
     ffi.cdef("uint64_t xfer_py_max_page(const void *pages, uint32_t size, uint64_t count);")
-    ffi.cdef("int xfer_py_join(xfer_engine_t **slot);")
-    ffi.set_source("xfer._xfer", "#include <xfer/rdma.h>\n#include <xfer/text.h>" + JOIN + MAX_PAGE)
+    ffi.cdef(f"{JOIN_NAME};")
+    for kind in CLOSED:
+        ffi.cdef(f"xfer_status_t xfer_py_{kind}_close(xfer_{kind}_t **slot);")
+    closes = "".join(CLOSE.format(kind) for kind in CLOSED)
+    includes = "#include <xfer/rdma.h>\n#include <xfer/text.h>"
+    ffi.set_source("xfer._xfer", includes + JOIN + closes + MAX_PAGE)
     ffi.emit_c_code(output)
 
 

@@ -163,7 +163,7 @@ def test_fork_refused(path: str) -> None:
     lookup, over = pair.ep.lookup("later", wait=True), threading.Event()
     sleeps = threading.Thread(target=pair.engine.wait_for, args=(over.is_set, PATIENCE))
     sleeps.start()  # in the child its locks stay taken for ever
-    while not pair.engine._waiting._taking.locked():
+    while not pair.engine._waiting._taker:
         time.sleep(0.001)
     reader, writer = os.pipe()
     with warnings.catch_warnings():

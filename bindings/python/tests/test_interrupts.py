@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ctrl-C anywhere in a dispatch: each event comes once, and none is lost."""
+"""Ctrl-C anywhere in a wait: each event comes once, none is lost, and other threads go on."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import dis
 import gc
 import os
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from types import FrameType
 from typing import Any, Callable
@@ -21,16 +23,27 @@ from xfer import Canceled, Engine, Event, Kind, Operation
 
 PACKAGE = os.path.dirname(xfer.__file__)
 # What is around a dispatch: who takes its turn, and who waits for it.
-NOT_OF_A_DISPATCH = {"wait_for", "_tell_one", "_pass_on", "wake", "_wait_beside", "_check_fork"}
+TURNS = {
+    "wait_for", "_take_or_sleep", "_may_sleep", "_sleep_beside", "_look_again", "wake",
+    "_tell", "_tell_one", "_check_fork",
+}  # fmt: skip
+TAKING = {"_take", "_dispatch"}
+
+
+def is_of_a_dispatch(name: str) -> bool:
+    return name not in TURNS
 
 
 class Interrupt:
-    """KeyboardInterrupt where the interpreter looks for signals in a dispatch for the n-th time:
-    where a function begins, and behind a call. The collector, which may begin anywhere, is off:
-    what it finalizes is no dispatch."""
+    """KeyboardInterrupt where the interpreter looks for signals in a dispatch, or in other
+    functions, for the n-th time: where a function begins, and behind a call; in Python 3.9 before
+    any instruction. The collector, which may begin anywhere, is off: what it finalizes is no
+    dispatch."""
 
-    def __init__(self, n: int) -> None:
-        self.left, self.came = n, False
+    def __init__(
+        self, n: int, where: Callable[[str], bool] = is_of_a_dispatch, anywhere: bool = False
+    ) -> None:
+        self.left, self.where, self.anywhere, self.came = n, where, anywhere, False
         self.at: dict[FrameType, int] = {}
 
     def __enter__(self) -> Interrupt:
@@ -46,7 +59,7 @@ class Interrupt:
     def calls(self, frame: FrameType, event: str, arg: Any) -> Any:
         if os.path.dirname(frame.f_code.co_filename) != PACKAGE:
             return None
-        if frame.f_code.co_name in NOT_OF_A_DISPATCH:
+        if not self.where(frame.f_code.co_name):
             return None
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
         return self.instruction
@@ -55,7 +68,7 @@ class Interrupt:
         if event == "opcode":
             before = self.at.get(frame)
             self.at[frame] = frame.f_lasti
-            self.left -= before is None or is_call(frame, before)
+            self.left -= self.anywhere or before is None or is_call(frame, before)
             if self.left == 0:
                 self.came = True
                 raise KeyboardInterrupt
@@ -68,9 +81,9 @@ def is_call(frame: FrameType, place: int) -> bool:
     return dis.opname[frame.f_code.co_code[place]].startswith("CALL")
 
 
-def interrupted(engine: Engine, n: int, condition: Callable[[], Any]) -> bool:
+def interrupted(engine: Engine, n: int, condition: Callable[[], Any], *where: Any) -> bool:
     """Waits for it, once with the interrupt and then, if that came, without."""
-    with Interrupt(n) as interrupt:
+    with Interrupt(n, *where) as interrupt:
         try:
             assert engine.wait_for(condition, PATIENCE)
         except KeyboardInterrupt:
@@ -99,6 +112,72 @@ def test_at_each_place(pair: Pair) -> None:
         owner.poll()
         assert [event.tag for event in pair.owner_told if event.kind == Kind.NOTIFY] == [n]
     assert n > 50
+
+
+@pytest.mark.parametrize("path", ["tcp"], indirect=True)
+def test_nothing_is_kept(pair: Pair) -> None:
+    """Of operations that have ended, wherever an interrupt comes between two instructions."""
+    owner, n, came = pair.owner, 0, True
+    pair.back()
+    while came:
+        n += 1
+        receives = [owner.recv(8, n) for _ in range(2)]
+        pair.ep.notify(b"", n).result(PATIENCE)
+        for _ in receives:
+            pair.ep.send(b"message", n).result(PATIENCE)
+        pair.owner_told.clear()
+        done = partial(all_came, receives[0], receives[1], pair.owner_told)
+        came = interrupted(owner, n, done, TAKING.__contains__, True)
+        assert all(received.result().data == b"message" for received in receives)
+        owner.poll()
+        assert not any(operation.done() for operation in owner._live.values())
+        assert [event.tag for event in pair.owner_told] == [n]
+    assert n > 100
+
+
+@pytest.mark.parametrize("path", ["tcp"], indirect=True)
+def test_of_a_turn_at_each_place(pair: Pair) -> None:
+    """It is given back: another thread takes the events, and tells of them."""
+    owner, n, came = pair.owner, 0, True
+    pair.back()
+    with ThreadPoolExecutor(1) as pool:
+        while came:
+            n += 1
+            received, told = owner.recv(8, n), pair.owner_told
+            pair.ep.send(b"message", n).result(PATIENCE)
+            pair.ep.notify(b"", n).result(PATIENCE)
+            told.clear()
+            done = partial(all_came, received, received, told)
+            came = interrupted(owner, n, done, TURNS.__contains__)
+            pair.ep.notify(b"", 0).result(PATIENCE)
+            later = pool.submit(owner.wait_for, lambda: len(pair.owner_told) == 2, 5)
+            assert later.result(PATIENCE)
+            assert [event.tag for event in told] == [n, 0]
+    assert n > 20
+
+
+@pytest.mark.parametrize("path", ["tcp"], indirect=True)
+def test_beside_at_each_place(pair: Pair) -> None:
+    """Of a thread that waits while another one sleeps on the descriptor."""
+    owner, n, over = pair.owner, 0, threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        sleeper = pool.submit(owner.wait_for, over.is_set, PATIENCE)
+        while not owner._waiting._taker:
+            pass
+        came = True
+        while came:
+            n += 1
+            with Interrupt(n, TURNS.__contains__) as interrupt:
+                try:
+                    owner.wait_for(lambda: False, 0.002)
+                except KeyboardInterrupt:
+                    assert interrupt.came
+            came = interrupt.came
+            assert not owner._waiting._beside
+        over.set()
+        owner.wake()
+        assert sleeper.result(5)
+    assert n > 5
 
 
 @pytest.mark.parametrize("path", ["tcp"], indirect=True)

@@ -88,7 +88,7 @@ def test_wrong_thread_beside_a_loop(pair: Pair) -> None:
         loop = asyncio.get_running_loop()
         received = pair.engine.recv(8, 9)
         sleeps = loop.run_in_executor(None, received.result, PATIENCE)
-        while not pair.engine._waiting._taking.locked():  # it has the events, until a loop comes
+        while not pair.engine._waiting._taker:  # it has the events, until a loop comes
             await asyncio.sleep(0.001)
         relieves = asyncio.ensure_future(pair.engine.recv(8, 10))
         await asyncio.sleep(0)

@@ -254,7 +254,7 @@ def test_interrupt(engine: Engine) -> None:
     received = engine.recv(8)
 
     def interrupts() -> None:
-        while not engine._waiting._taking.locked():
+        while not engine._waiting._taker:
             time.sleep(0.001)
         os.kill(os.getpid(), signal.SIGINT)
 

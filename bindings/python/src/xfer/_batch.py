@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from xfer import _errors
 from xfer._buffers import Span, readable, writable
+from xfer._calls import Calls
 from xfer._handle import Freed
 from xfer._operation import Operation, bytes_moved, milliseconds, struct
 from xfer._values import BatchInfo, Ref
@@ -30,23 +32,24 @@ class Batch(Freed):
     the batch raises XferError (EBUSY). One thread at a time, but for cancel() and info.
     """
 
-    def __init__(self, ep: Endpoint, raw: Any) -> None:
+    def __init__(self, ep: Endpoint, slot: Any) -> None:
         self._ep = ep
         self._lent: list[Any] = []
-        super().__init__(ep._engine, raw, lib.xfer_batch_close)
+        calls = Calls(functools.partial(lib.xfer_py_batch_close, slot))
+        super().__init__(ep._engine, slot[0], calls, calls.end)
 
     # ---- entries ----
 
     def put(self, data: Any, ref: Ref, offset: int = 0) -> None:
         """Adds a put of all of `data`, as one entry."""
         start, length, held = readable(data)
-        _errors.check(lib.xfer_batch_put(self.raw, start, ref.raw, offset, length))
+        _errors.check(self._calls(lib.xfer_batch_put, self._raw, start, ref.raw, offset, length))
         self._lent.append(held)
 
     def get(self, into: Any, ref: Ref, offset: int = 0) -> None:
         """Adds a get of as many bytes as `into` has, as one entry."""
         start, length, held = writable(into)
-        _errors.check(lib.xfer_batch_get(self.raw, start, ref.raw, offset, length))
+        _errors.check(self._calls(lib.xfer_batch_get, self._raw, start, ref.raw, offset, length))
         self._lent.append(held)
 
     def put_spans(self, data: Any, ref: Ref, spans: Iterable[tuple[int, int, int]]) -> None:
@@ -67,7 +70,7 @@ class Batch(Freed):
         raw, size = ffi.new("xfer_span_t[]", rows), ffi.sizeof("xfer_span_t")
         error = _errors.new_error()
         args = op, ref.raw, raw, size, len(rows), error
-        _errors.check(lib.xfer_batch_add_spans(self.raw, *args), error)
+        _errors.check(self._calls(lib.xfer_batch_add_spans, self._raw, *args), error)
         self._lent.append(memory.held)
 
     def put_strided(
@@ -128,7 +131,7 @@ class Batch(Freed):
             count=count,
         )
         error = _errors.new_error()
-        _errors.check(lib.xfer_batch_add_strided(self.raw, op, raw, error), error)
+        _errors.check(self._calls(lib.xfer_batch_add_strided, self._raw, op, raw, error), error)
         self._lent.append(memory.held)
 
     def put_pages(
@@ -218,18 +221,18 @@ class Batch(Freed):
             remote_row_stride=remote_row_stride,
         )
         error = _errors.new_error()
-        _errors.check(lib.xfer_batch_add_pages(self.raw, op, raw, error), error)
+        _errors.check(self._calls(lib.xfer_batch_add_pages, self._raw, op, raw, error), error)
         self._lent += [memory.held for memory in lent]
 
     def rebind(self, old: Ref, new: Ref) -> None:
         """Replaces a ref in all entries, as after a restart of its owner. NotFound if nothing
         names the old one."""
         error = _errors.new_error()
-        _errors.check(lib.xfer_batch_rebind(self.raw, old.raw, new.raw, error), error)
+        _errors.check(self._calls(lib.xfer_batch_rebind, self._raw, old.raw, new.raw, error), error)
 
     def reset(self) -> None:
         """Empties the batch, and holds its memory no longer."""
-        _errors.check(lib.xfer_batch_reset(self.raw))
+        _errors.check(self._calls(lib.xfer_batch_reset, self._raw))
         self._lent = []
 
     # ---- submits ----
@@ -264,19 +267,21 @@ class Batch(Freed):
             options.notify_length = shown.length
         # `_lent` too: after close() the batch does not hold it any more.
         return Operation(self, bytes_moved, self._lent, group)._begin(
-            lib.xfer_batch_submit, self.raw, options=options
+            self._calls, lib.xfer_batch_submit, self._raw, options=options
         )
 
     def cancel(self) -> None:
         """Asks for an early end of the submit. XferError (EINVAL) if none is under way. Any
         thread."""
-        _errors.check(lib.xfer_batch_cancel(self.raw))
+        _errors.check(self._calls(lib.xfer_batch_cancel, self._raw))
 
     @property
     def info(self) -> BatchInfo:
         """How far it is. Any thread."""
         raw = ffi.new("xfer_batch_info_t *")
-        _errors.check(lib.xfer_batch_info(self.raw, raw, ffi.sizeof("xfer_batch_info_t")))
+        _errors.check(
+            self._calls(lib.xfer_batch_info, self._raw, raw, ffi.sizeof("xfer_batch_info_t"))
+        )
         inflight = raw.state == lib.XFER_BATCH_INFLIGHT
         return BatchInfo(inflight, raw.status, raw.entries, raw.bytes, raw.first_failed)
 
@@ -284,7 +289,7 @@ class Batch(Freed):
         """The status of each entry in the last submit; ECANCELED: it was not attempted."""
         count = self.info.entries - first if count is None else count
         statuses = ffi.new("xfer_status_t[]", count)
-        _errors.check(lib.xfer_batch_entries(self.raw, first, count, statuses))
+        _errors.check(self._calls(lib.xfer_batch_entries, self._raw, first, count, statuses))
         return ffi.unpack(statuses, count)  # type: ignore[no-any-return]
 
     def close(self) -> None:
@@ -296,8 +301,8 @@ class Batch(Freed):
 def open_batch(ep: Endpoint) -> Batch:
     """Endpoint.batch()."""
     out, error = ffi.new("xfer_batch_t **"), _errors.new_error()
-    _errors.check(lib.xfer_batch_open(ep.raw, ffi.NULL, out, error), error)
-    return Batch(ep, out[0])
+    _errors.check(ep._calls(lib.xfer_batch_open, ep._raw, ffi.NULL, out, error), error)
+    return Batch(ep, out)
 
 
 def _address(memory: Span) -> int:

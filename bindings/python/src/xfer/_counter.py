@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 from xfer import _errors
+from xfer._calls import Calls
 from xfer._handle import Freed
 from xfer._operation import Completion, Operation, milliseconds, struct
 from xfer._xfer import ffi, lib
@@ -22,9 +24,10 @@ class Counter(Freed):
               forgotten, or the engine closed, before
     """
 
-    def __init__(self, engine: Engine, raw: Any, reached: Operation[int]) -> None:
+    def __init__(self, engine: Engine, slot: Any, reached: Operation[int]) -> None:
         self.reached = reached
-        super().__init__(engine, raw, lib.xfer_counter_close)
+        calls = Calls(functools.partial(lib.xfer_py_counter_close, slot))
+        super().__init__(engine, slot[0], calls, calls.end)
 
     def close(self) -> None:
         """Later notifications with its key are told to on_event again. Twice is once."""
@@ -52,4 +55,4 @@ def count(engine: Engine, key: int, expected: int, timeout: float | None) -> Cou
     options = struct("xfer_counter_options_t", timeout_ms=milliseconds(timeout), user=reached.word)
     args = engine.raw, key, expected, options, out
     reached._call(engine._calls, lib.xfer_counter_open, *args, error=error)
-    return Counter(engine, out[0], reached)
+    return Counter(engine, out, reached)

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 from xfer import _errors, _values
 from xfer._batch import Batch, open_batch
 from xfer._buffers import readable, writable
+from xfer._calls import Calls
 from xfer._handle import Handle
 from xfer._operation import Operation, bytes_moved, c_text, nothing, op_options
 from xfer._values import Found, Id, PeerInfo, Ref, State, Status
@@ -38,7 +40,7 @@ class Endpoint(Handle):
     """
 
     def __init__(
-        self, engine: Engine, raw: Any, closed: Operation[None], came: bool = False
+        self, engine: Engine, slot: Any, closed: Operation[None], came: bool = False
     ) -> None:
         self._warns = not came
         # What quiet operations were lent since the last flush, by their words, and whether the call
@@ -48,7 +50,8 @@ class Endpoint(Handle):
         engine._endpoints[closed.word] = self
         if came:
             engine._peers[closed.word] = self
-        super().__init__(engine, raw, closed, lib.xfer_ep_close)
+        calls = Calls(functools.partial(lib.xfer_py_ep_close, slot))
+        super().__init__(engine, slot[0], closed, calls, calls.end)
 
     # ---- the peer ----
 
@@ -56,14 +59,14 @@ class Endpoint(Handle):
     def state(self) -> int:
         """State."""
         state = ffi.new("uint32_t *")
-        _errors.check(lib.xfer_ep_state(self.raw, state))
+        _errors.check(self._calls(lib.xfer_ep_state, self._raw, state))
         return _values.known(State, state[0])
 
     @property
     def peer(self) -> PeerInfo:
         """What is known of the peer."""
         raw = ffi.new("xfer_peer_info_t *")
-        _errors.check(lib.xfer_ep_peer(self.raw, raw, ffi.sizeof("xfer_peer_info_t")))
+        _errors.check(self._calls(lib.xfer_ep_peer, self._raw, raw, ffi.sizeof("xfer_peer_info_t")))
         who = Id.of(raw.id)
         return PeerInfo(
             who if any(who.bytes) else None,
@@ -75,29 +78,29 @@ class Endpoint(Handle):
     def add_address(self, uri: str) -> None:
         """Adds an address, or a comma list, such as where the peer was restarted."""
         error = _errors.new_error()
-        _errors.check(lib.xfer_ep_add_address(self.raw, c_text(uri), error), error)
+        _errors.check(self._calls(lib.xfer_ep_add_address, self._raw, c_text(uri), error), error)
 
     def admit(self, verdict: int = Status.OK) -> None:
         """Lets in the peer of a PEER event, where the engine has `ask`; or, with EACCESS or
         EOVERLOAD, turns it away, which also ends a connection that is up."""
-        _errors.check(lib.xfer_ep_admit(self.raw, verdict))
+        _errors.check(self._calls(lib.xfer_ep_admit, self._raw, verdict))
 
     def stats(self) -> dict[str, Any]:
         """Counters of this endpoint, named as in xfer_ep_stats_t."""
         raw = ffi.new("xfer_ep_stats_t *")
-        _errors.check(lib.xfer_ep_stats(self.raw, raw, ffi.sizeof("xfer_ep_stats_t")))
+        _errors.check(self._calls(lib.xfer_ep_stats, self._raw, raw, ffi.sizeof("xfer_ep_stats_t")))
         return _values.as_dict(raw[0])
 
     def connect(self, timeout: float | None = None, group: int = 0) -> Operation[None]:
         """Connects now. Unreachable, or what else the last failed attempt ended with."""
         return Operation(self, nothing, None, group)._begin(
-            lib.xfer_ep_connect, self.raw, options=op_options(timeout)
+            self._calls, lib.xfer_ep_connect, self._raw, options=op_options(timeout)
         )
 
     def probe(self, timeout: float | None = None, group: int = 0) -> Operation[float]:
         """Measures a round trip to the peer's engine, in seconds."""
         return Operation(self, _round_trip, None, group)._begin(
-            lib.xfer_ep_probe, self.raw, options=op_options(timeout)
+            self._calls, lib.xfer_ep_probe, self._raw, options=op_options(timeout)
         )
 
     def lookup(
@@ -106,8 +109,9 @@ class Endpoint(Handle):
         """The ref and blob of the peer's region of that name. NotFound; with `wait` it waits until
         there is one."""
         return Operation(self, _found, None, group)._begin(
+            self._calls,
             lib.xfer_ep_lookup,
-            self.raw,
+            self._raw,
             c_text(name),
             options=op_options(timeout, lib.XFER_FLAG_WAIT if wait else 0),
             error=_errors.new_error(),
@@ -129,7 +133,7 @@ class Endpoint(Handle):
         4096 bytes, the data may be changed when this returns. Gives the number of bytes."""
         start, length, held = readable(data)
         return Operation(self, bytes_moved, None if copy else held, group)._begin(
-            lib.xfer_put, self.raw, start, ref.raw, offset, length,
+            self._calls, lib.xfer_put, self._raw, start, ref.raw, offset, length,
             options=op_options(timeout, lib.XFER_FLAG_COPY if copy else 0),
         )  # fmt: skip
 
@@ -140,7 +144,14 @@ class Endpoint(Handle):
         `into` may have been written in part."""
         start, length, held = writable(into)
         return Operation(self, bytes_moved, held, group)._begin(
-            lib.xfer_get, self.raw, start, ref.raw, offset, length, options=op_options(timeout)
+            self._calls,
+            lib.xfer_get,
+            self._raw,
+            start,
+            ref.raw,
+            offset,
+            length,
+            options=op_options(timeout),
         )
 
     def fetch_add(
@@ -181,8 +192,8 @@ class Endpoint(Handle):
     ) -> Operation[int]:
         word = 2**64 - 1  # negative numbers are taken as their two's complement
         return Operation(self, _before, None, group)._begin(
-            lib.xfer_atomic, self.raw, kind, ffi.NULL, ref.raw, offset, operand & word,
-            compare & word, options=op_options(timeout),
+            self._calls, lib.xfer_atomic, self._raw, kind, ffi.NULL, ref.raw, offset,
+            operand & word, compare & word, options=op_options(timeout),
         )  # fmt: skip
 
     def batch(self) -> Batch:
@@ -206,7 +217,13 @@ class Endpoint(Handle):
         start, length, held = readable(data)
         flags = (lib.XFER_FLAG_SYNC if sync else 0) | (lib.XFER_FLAG_COPY if copy else 0)
         return Operation(self, nothing, None if copy else held, group)._begin(
-            lib.xfer_send, self.raw, start, length, tag, options=op_options(timeout, flags)
+            self._calls,
+            lib.xfer_send,
+            self._raw,
+            start,
+            length,
+            tag,
+            options=op_options(timeout, flags),
         )
 
     def notify(
@@ -216,7 +233,7 @@ class Endpoint(Handle):
         the peer's engine has it. The data is copied."""
         start, length, _ = readable(data)
         return Operation(self, nothing, None, group)._begin(
-            lib.xfer_notify, self.raw, start, length, key, options=op_options(timeout)
+            self._calls, lib.xfer_notify, self._raw, start, length, key, options=op_options(timeout)
         )
 
     # ---- quiet operations, and the flush that tells of them ----
@@ -290,7 +307,7 @@ class Endpoint(Handle):
         word = self._engine._word(group)
         if held is not None:  # first: whatever comes between must not free it
             self._quiet[word] = held, False
-        status = function(self.raw, *args, word, options)
+        status = self._calls(function, self._raw, *args, word, options)
         if status != lib.XFER_OK:
             self._quiet.pop(word, None)
             _errors.check(status)
@@ -302,7 +319,9 @@ class Endpoint(Handle):
         failed since the last flush. After TimedOut or Canceled, which may be of the wait alone,
         what quiet operations were lent stays so until a later flush."""
         flush = _Flush(self, group)
-        flush._begin(lib.xfer_ep_flush, self.raw, ffi.NULL, options=op_options(timeout))
+        flush._begin(
+            self._calls, lib.xfer_ep_flush, self._raw, ffi.NULL, options=op_options(timeout)
+        )
         return flush
 
     def __repr__(self) -> str:

@@ -9,6 +9,7 @@ import functools
 import itertools
 import json
 import os
+import threading
 import warnings
 import weakref
 from typing import Any, Callable
@@ -67,9 +68,13 @@ class Engine(Handle):
     without a loop wait beside, and take them while it does not run. What on_event raises there is
     logged: in trio by the logger "xfer".
 
-    on_event is told of the events in their order, one at a time. It has been told of those before
+    on_event is told of the events in their order, one at a time: it may wait for operations, but
+    is told of nothing else until it returns. It has been told of those before
     the end of an operation when a task of that loop, which awaits the operation, goes on, and when
     result() returns in the thread that takes the events; not when that returns in other threads.
+
+    In the handler of a signal that has interrupted the thread that takes the events each wait
+    raises XferError (EDEADLK): they are taken when the handler has returned.
     """
 
     def __init__(
@@ -87,33 +92,27 @@ class Engine(Handle):
         self._on_event = on_event
         self._events, self._count = ffi.new("xfer_event_t[]", BURST), ffi.new("uint32_t *")
         self._first = 0  # how many events there were before those of the last poll
+        self._ending = 0  # the word of the operation that the last event has ended
         closed = Completion(self, nothing)
         given, texts = to_struct(options, rdma)
         given.user = closed.word
         given.flags |= lib.XFER_ENGINE_OWN_PEERS  # a handle is valid for as long as it is held
         out = ffi.new("xfer_engine_t **")
-        closed._call(lib.xfer_engine_open, given, out, error=_errors.new_error())
+        self._pid, self._joined = os.getpid(), ffi.new("int *")
+        self._all_returned = threading.Event()
+        self._calls = Calls(functools.partial(self._free, out))
+        closed._call(self._calls, lib.xfer_engine_open, given, out, error=_errors.new_error())
         del texts
         fd = ffi.new("int32_t *")
         status = lib.xfer_engine_fd(out[0], fd)
         if status != lib.XFER_OK:
             lib.xfer_engine_join(out[0], lib.XFER_NONE)
             _errors.check(status)
-        self._calls = Calls(out, self._end_the_rest)
-        close = functools.partial(self._calls, lib.xfer_engine_close)
-        super().__init__(self, out[0], closed, close)
-        self._pid, self._joined = os.getpid(), False
+        close = functools.partial(self._calls, lib.xfer_engine_close, out[0])
+        super().__init__(self, out[0], closed, self._calls, close)
         self._fd: int = fd[0]
         self._waiting = Waiting(self._calls, self._raw, self._fd, self._take)
         _open_engines.add(self)
-
-    def close(self) -> Operation[None]:
-        """As that of every handle: starts the end, and with it that of all that the engine has."""
-        try:
-            return super().close()
-        except BaseException:  # an interrupt before the call: it can be closed yet
-            self._ended = self._joined
-            raise
 
     # ---- events ----
 
@@ -156,28 +155,28 @@ class Engine(Handle):
                 return status
         first, count = self._first, self._count[0]
         while waiting.taken - first < count:
-            ended = self._dispatch(self._events[waiting.taken - first])
+            self._dispatch(self._events[waiting.taken - first])
             waiting.taken += 1
-            if ended is not None:
-                self._live.pop(ended.word, None)
         if self.closed._done:
             self._join()
         return 0
 
-    def _dispatch(self, event: Any) -> Operation[Any] | None:
-        """The operation that has ended, which is not looked for any more. To dispatch an event
-        twice is to do it once."""
+    def _dispatch(self, event: Any) -> None:
+        """To dispatch an event twice is to do it once."""
         kind = event.kind
         operation = self._live.get(event.user) if kind in _ENDS else None
         if operation is not None:
+            self._ending = operation.word
             operation._end(event)
+            self._live.pop(operation.word, None)
+        elif kind in _ENDS and event.user == self._ending:
+            pass  # an interrupt came behind that
         elif kind == lib.XFER_EVENT_PEER:
             self._tell_of(event, self._came(event))
         elif kind not in _LATE:
             self._tell_of(event, self._endpoints.get(event.user))
             if kind == lib.XFER_EVENT_PEER_DOWN:
                 self._peers.pop(event.user, None)
-        return operation
 
     def _came(self, event: Any) -> Endpoint:
         """The handle of a peer that came. An interrupt leaves none, or all of it."""
@@ -186,7 +185,8 @@ class Engine(Handle):
             closed = Completion(self, nothing)
             closed.word = event.user  # which no other handle nor operation has
             self._live[closed.word] = closed
-            ep = Endpoint(self, event.ep, closed, came=True)
+            slot = ffi.new("xfer_ep_t **", event.ep)
+            ep = Endpoint(self, slot, closed, came=True)
         return ep
 
     def _tell_of(self, event: Any, ep: Endpoint | None) -> None:
@@ -289,7 +289,7 @@ class Engine(Handle):
         where = ffi.NULL if uri is None else c_text(uri)
         args = self.raw, where, options, out
         closed._call(self._calls, lib.xfer_ep_open, *args, error=error)
-        return Endpoint(self, out[0], closed)
+        return Endpoint(self, out, closed)
 
     def region(self, memory: Any, name: str = "", access: int = 0, blob: bytes = b"") -> Region:
         """Lends `memory` to the engine, and to peers as `access` says, until the region is closed.
@@ -330,13 +330,13 @@ class Engine(Handle):
         """Receives the first message whose tag equals `tag` in the bits of `mask`, of any peer or
         of that of `ep`: into a buffer or, if `into` is a number, of at most so many bytes, as
         `data` of the result. Truncated if it is longer than the buffer."""
-        source = ffi.NULL if ep is None else ep.raw
+        calls, function, source = self._source(ep, lib.xfer_recv)
         if isinstance(into, int):
             start, capacity, held, flags = ffi.NULL, into, None, lib.XFER_FLAG_TAKE
         else:
             (start, capacity, held), flags = writable(into), 0
         return Operation(self, self._message, held, group)._begin(
-            self._calls, lib.xfer_recv, self.raw, source, start, capacity, tag, mask,
+            calls, function, self.raw, source, start, capacity, tag, mask,
             options=op_options(timeout, flags),
         )  # fmt: skip
 
@@ -350,9 +350,9 @@ class Engine(Handle):
         self, tag: int = 0, mask: int = ONE_WORD, *, ep: Endpoint | None = None
     ) -> MessageInfo | None:
         """The message that such a receive would get now, which stays where it is; None if none."""
-        source = ffi.NULL if ep is None else ep.raw
+        calls, function, source = self._source(ep, lib.xfer_peek)
         raw, size = ffi.new("xfer_message_info_t *"), ffi.sizeof("xfer_message_info_t")
-        status = self._calls(lib.xfer_peek, self.raw, source, tag, mask, raw, size)
+        status = calls(function, self.raw, source, tag, mask, raw, size)
         if status == lib.XFER_ENOTFOUND:
             return None
         _errors.check(status)
@@ -366,8 +366,14 @@ class Engine(Handle):
         """Asks for an early end of all operations of one group, or of all; with `ep` only of those
         that were begun with it. Each still ends by its event. Any thread."""
         word, mask = (0, 0) if group is None else (group << GROUP_SHIFT, GROUP_MASK)
-        source = ffi.NULL if ep is None else ep.raw
-        _errors.check(self._calls(lib.xfer_cancel, self.raw, source, word, mask))
+        calls, function, source = self._source(ep, lib.xfer_cancel)
+        _errors.check(calls(function, self.raw, source, word, mask))
+
+    def _source(self, ep: Endpoint | None, function: Any) -> tuple[Calls, Any, Any]:
+        """How to call what may have an endpoint too, which another thread may close as well."""
+        if ep is None:
+            return self._calls, function, ffi.NULL
+        return ep._calls, functools.partial(self._calls, function), ep._raw
 
     def drain(self, timeout: float | None = None) -> Operation[None]:
         """Ends all work before the end of the engine, as for a rolling restart: what is under way
@@ -388,7 +394,15 @@ class Engine(Handle):
         self._ended = True
         self._waiting.end()
         self._calls.end()
-        self._joined = True
+
+    def _free(self, out: Any) -> int:
+        try:
+            lib.xfer_py_join(out, self._joined)
+        finally:  # an interrupt comes behind that
+            if self._joined[0]:
+                self._end_the_rest()
+                self._all_returned.set()
+        return lib.XFER_OK  # type: ignore[no-any-return]
 
     def _end_the_rest(self) -> None:
         """What had no event."""
@@ -405,7 +419,7 @@ class Engine(Handle):
     def _forgotten(self) -> None:
         """Says so, unless it was closed, and waits until the library is through with what it was
         lent. In a child of fork that only ends the child's part in the parent's descriptors."""
-        if self._joined:
+        if self._joined[0]:
             return
         if self._is_foreign():
             self._calls.forget()
@@ -430,7 +444,7 @@ _open_engines: weakref.WeakSet[Engine] = weakref.WeakSet()
 def _end_of_the_program() -> None:
     with contextlib.ExitStack() as all_of_them:  # also if a warning is an error
         for engine in list(_open_engines):
-            all_of_them.callback(engine._calls.all_returned.wait, LAST_CALLS)
+            all_of_them.callback(engine._all_returned.wait, LAST_CALLS)
             all_of_them.callback(engine._forgotten)
 
 

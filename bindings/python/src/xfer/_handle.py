@@ -8,6 +8,7 @@ import warnings
 from typing import TYPE_CHECKING, Any, Callable, TypeVar
 
 from xfer import _errors
+from xfer._calls import Calls
 from xfer._operation import Operation
 from xfer._xfer import lib
 
@@ -24,8 +25,8 @@ class Owned:
     _ended = True  # until it was opened
     _warns = True
 
-    def __init__(self, engine: Engine, raw: Any, close: Callable[[Any], int]) -> None:
-        self._engine, self._raw, self._close = engine, raw, close
+    def __init__(self, engine: Engine, raw: Any, calls: Calls, close: Callable[[], int]) -> None:
+        self._engine, self._raw, self._calls, self._close = engine, raw, calls, close
         self._ended = False
 
     @property
@@ -43,7 +44,16 @@ class Owned:
                 warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self, stacklevel=2)
         finally:  # a warning may be an error
             self._ended = True
-            self._close(self._raw)
+            self._close()
+
+    def _end(self) -> None:
+        """Once more is nothing, unless an interrupt came before the call."""
+        if not self._ended and self._engine._is_foreign():
+            raise _errors.of_status(lib.XFER_EFORKED)
+        self._ended = True
+        status = self._close()
+        if status != lib.XFER_ECLOSED:  # else the engine's end came first
+            _errors.check(status)
 
 
 class Handle(Owned):
@@ -51,20 +61,20 @@ class Handle(Owned):
     while it awaits the end, as at that of `async with`, does not wait for it any more."""
 
     def __init__(
-        self, engine: Engine, raw: Any, closed: Operation[None], close: Callable[[Any], int]
+        self,
+        engine: Engine,
+        raw: Any,
+        closed: Operation[None],
+        calls: Calls,
+        close: Callable[[], int],
     ) -> None:
         self.closed = closed
-        super().__init__(engine, raw, close)
+        super().__init__(engine, raw, calls, close)
 
     def close(self) -> Operation[None]:
         """Starts the end; the result is there when it has come, and memory is the caller's again.
         Closing twice is closing once. Any thread."""
-        if not self._ended:
-            self._ended = True
-            status = self._close(self._raw)
-            self._ended = status != lib.XFER_EFORKED
-            if status != lib.XFER_ECLOSED:  # else the engine's end came first
-                _errors.check(status)
+        self._end()
         return self.closed
 
     def _leave(self) -> Operation[None] | None:
@@ -93,12 +103,7 @@ class Freed(Owned):
 
     def close(self) -> None:
         """Ends it. Twice is once."""
-        if self._ended:
-            return
-        self._ended = True
-        status = self._close(self._raw)
-        if status != lib.XFER_ECLOSED:  # else the engine's end came first
-            _errors.check(status)
+        self._end()
 
     def __enter__(self: SelfFreed) -> SelfFreed:
         return self

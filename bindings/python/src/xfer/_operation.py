@@ -15,6 +15,7 @@ from xfer import _errors
 from xfer._xfer import ffi, lib
 
 if TYPE_CHECKING:
+    from xfer._calls import Calls
     from xfer._engine import Engine
     from xfer._waiting import Loop
 
@@ -104,15 +105,22 @@ class Operation(Generic[T]):
         self._error: _errors.XferError | None = None
         self._waiters: list[tuple[Loop, Callable[[], Any]]] = []
 
-    def _call(self, function: Any, *args: Any, error: Any = None) -> Operation[T]:
+    def _call(self, calls: Calls, function: Any, *args: Any, error: Any = None) -> Operation[T]:
         """Calls what begins it. Another thread may take its event before the call returns."""
         live = self._engine._live
         live[self.word] = self
+        if error is not None:
+            args = *args, error
         try:
-            status = function(*args) if error is None else function(*args, error)
+            calls.under_way.add(self)  # as Calls.__call__ does, which takes longer
+            status = lib.XFER_ECLOSED if calls.over else function(*args)
         except Exception:  # of an argument: nothing was begun
             live.pop(self.word, None)
             raise
+        finally:
+            calls.under_way.discard(self)
+            if calls.over:
+                calls.end()
         if status != lib.XFER_OK:
             live.pop(self.word, None)
             self._owner = self._held = None
@@ -120,10 +128,10 @@ class Operation(Generic[T]):
         return self
 
     def _begin(
-        self, function: Any, *args: Any, options: Any = ffi.NULL, error: Any = None
+        self, calls: Calls, function: Any, *args: Any, options: Any = ffi.NULL, error: Any = None
     ) -> Operation[T]:
         """Calls what takes the word, the options and, in some, the error as its last arguments."""
-        return self._call(function, *args, self.word, options, error=error)
+        return self._call(calls, function, *args, self.word, options, error=error)
 
     def done(self) -> bool:
         """It has ended, and nobody touches its buffers any more."""
@@ -145,13 +153,13 @@ class Operation(Generic[T]):
         TimeoutError (not TimedOut) if it is not done by then: it goes on, its buffers stay lent,
         and its result can be had later. Any thread; one of them takes the events for all.
         """
-        if not self._done and not self._engine.wait_for(self.done, timeout):
+        if not self._done and not self._engine._waiting.wait_for(self.done, timeout):
             raise TimeoutError(f"not done after {timeout} s; the operation goes on")
         return self._get()
 
     def exception(self, timeout: float | None = None) -> _errors.XferError | None:
         """As result(), but returns the error of the operation, or None."""
-        if not self._done and not self._engine.wait_for(self.done, timeout):
+        if not self._done and not self._engine._waiting.wait_for(self.done, timeout):
             raise TimeoutError(f"not done after {timeout} s; the operation goes on")
         return self._error
 

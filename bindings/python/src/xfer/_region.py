@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import functools
 import weakref
 from typing import TYPE_CHECKING, Any
 
 from xfer import _errors
 from xfer._buffers import readable, writable
+from xfer._calls import Calls
 from xfer._handle import Handle
 from xfer._operation import Completion, Operation, c_text, milliseconds, nothing, struct
 from xfer._values import Access, Ref, RegionInfo
@@ -24,9 +26,10 @@ class Region(Handle):
     result; until then it stays where it is, also if everything of it is forgotten."""
 
     def __init__(
-        self, engine: Engine, raw: Any, closed: Operation[None], memory: Any, writes: bool
+        self, engine: Engine, slot: Any, closed: Operation[None], memory: Any, writes: bool
     ) -> None:
-        super().__init__(engine, raw, closed, lib.xfer_region_close)
+        calls = Calls(functools.partial(lib.xfer_py_region_close, slot))
+        super().__init__(engine, slot[0], closed, calls, calls.end)
         self._memory, self._writes = memory, writes
 
     @property
@@ -38,14 +41,16 @@ class Region(Handle):
     def ref(self) -> Ref:
         """Names the whole region, to be sent to peers. AccessDenied if it has no access."""
         raw = ffi.new("xfer_ref_t *")
-        _errors.check(lib.xfer_region_ref(self.raw, raw))
+        _errors.check(self._calls(lib.xfer_region_ref, self._raw, raw))
         return Ref.of(raw)
 
     @property
     def info(self) -> RegionInfo:
         """Where it lies, and how it is lent."""
         raw = ffi.new("xfer_region_info_t *")
-        _errors.check(lib.xfer_region_info(self.raw, raw, ffi.sizeof("xfer_region_info_t")))
+        _errors.check(
+            self._calls(lib.xfer_region_info, self._raw, raw, ffi.sizeof("xfer_region_info_t"))
+        )
         where = raw.address, raw.length, raw.id, raw.generation
         return RegionInfo(*where, Access(raw.access), raw.kind)
 
@@ -68,7 +73,7 @@ class Region(Handle):
             user=ended.word,
         )
         raw, error = ffi.new("xfer_ref_t *"), _errors.new_error()
-        ended._call(lib.xfer_region_grant, self.raw, options, raw, error=error)
+        ended._call(self._calls, lib.xfer_region_grant, self._raw, options, raw, error=error)
         return Grant(self, Ref.of(raw), ended)
 
     def __repr__(self) -> str:
@@ -78,13 +83,13 @@ class Region(Handle):
 class MadeRegion(Region):
     """Memory of the library's, by Engine.alloc(). Its views must be gone before it is closed."""
 
-    def __init__(self, engine: Engine, raw: Any, closed: Operation[None], start: Any) -> None:
-        super().__init__(engine, raw, closed, None, True)
+    def __init__(self, engine: Engine, slot: Any, closed: Operation[None], start: Any) -> None:
+        super().__init__(engine, slot, closed, None, True)
         self._close = _with_the_last_view
         self._start = weakref.ref(start)
         # Each view refers to `start`. The library unmaps the memory once the region is closed, so
         # that waits for the last view, also after the end of the engine.
-        weakref.finalize(start, lib.xfer_region_close, raw).atexit = False  # type: ignore[misc]
+        weakref.finalize(start, self._calls.end).atexit = False  # type: ignore[misc]
         self._memory = _view(start)
 
     def close(self) -> Operation[None]:
@@ -102,7 +107,7 @@ def _view(start: Any) -> memoryview:
     return memoryview(ffi.buffer(start)).cast("B")
 
 
-def _with_the_last_view(raw: Any) -> int:
+def _with_the_last_view() -> int:
     """Instead of a close: the finalizer of the memory does it."""
     return int(lib.XFER_OK)
 
@@ -119,12 +124,13 @@ class Grant:
 
     def renew(self, lease: float | None = None) -> None:
         """The lease ends so many seconds from now; None: never. Revoked if it has ended."""
-        status = lib.xfer_region_renew(self._region.raw, self.ref.raw, milliseconds(lease))
-        _errors.check(status)
+        args = self._region._raw, self.ref.raw, milliseconds(lease)
+        _errors.check(self._region._calls(lib.xfer_region_renew, *args))
 
     def revoke(self) -> Operation[None]:
         """Takes it back: later uses of the ref end with Revoked. Revoked if it has ended."""
-        _errors.check(lib.xfer_region_revoke(self._region.raw, self.ref.raw))
+        args = self._region._raw, self.ref.raw
+        _errors.check(self._region._calls(lib.xfer_region_revoke, *args))
         return self.ended
 
 
@@ -137,7 +143,7 @@ def lend(engine: Engine, memory: Any, name: str, access: int, blob: bytes) -> Re
     args = engine.raw, options, start, length, out
     closed._call(engine._calls, lib.xfer_region_open, *args, error=_errors.new_error())
     del texts
-    return Region(engine, out[0], closed, memory, writes)
+    return Region(engine, out, closed, memory, writes)
 
 
 def make(
@@ -158,7 +164,7 @@ def make(
     args = engine.raw, options, length, address, out
     closed._call(engine._calls, lib.xfer_region_alloc, *args, error=_errors.new_error())
     del texts
-    return MadeRegion(engine, out[0], closed, ffi.cast(f"char(*)[{length}]", address[0]))
+    return MadeRegion(engine, out, closed, ffi.cast(f"char(*)[{length}]", address[0]))
 
 
 def _options(name: str, access: int, blob: bytes, closed: Operation[None]) -> tuple[Any, Any]:
