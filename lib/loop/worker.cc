@@ -23,7 +23,9 @@ Worker::~Worker() {
     }
     changed_.notify_all();
     if (started_) ::pthread_join(thread_, nullptr);
-    for (Jobs *jobs : {&urgent_, &queued_, &over_})
+    while (Job *job = started_ ? nullptr : begun_.pop_front())
+        job->run();  // of a simulated thread
+    for (Jobs *jobs : {&urgent_, &queued_, &split_, &begun_, &over_})
         while (jobs->pop_front())
             continue;
 }
@@ -90,7 +92,8 @@ void Worker::on_ready(uint32_t) {
 void Worker::run() {
     tell();
     std::unique_lock lock(mutex_);
-    if (started_ || (urgent_.empty() && queued_.empty())) return;
+    if (started_ || !has_jobs()) return;
+    begin_split(lock);
     run_next(lock);
     loop_.simulate_thread(*this);
 }
@@ -116,11 +119,26 @@ void *Worker::work_for(void *self) {
 void Worker::work() {
     std::unique_lock lock(mutex_);
     for (;;) {
-        changed_.wait(lock, [this] { return stopping_ || !urgent_.empty() || !queued_.empty(); });
-        if (stopping_) return;
+        changed_.wait(lock, [this] { return stopping_ || has_jobs(); });
+        if (!stopping_) begin_split(lock);
+        if (stopping_ && begun_.empty()) return;
         run_next(lock);
         changed_.notify_all();
         ring();
+    }
+}
+
+bool Worker::has_jobs() const {
+    return !urgent_.empty() || !queued_.empty() || !split_.empty() || !begun_.empty();
+}
+
+void Worker::begin_split(std::unique_lock<std::mutex> &lock) {
+    while (Job *job = split_.pop_front()) {
+        job->state_ = Job::State::running;
+        begun_.push_back(*job);
+        lock.unlock();
+        job->begin();
+        lock.lock();
     }
 }
 
@@ -135,6 +153,7 @@ void Worker::run_next(std::unique_lock<std::mutex> &lock) {
 }
 
 Worker::Job *Worker::pop_next() {
+    if (Job *job = begun_.pop_front()) return job;
     return urgent_.empty() ? queued_.pop_front() : urgent_.pop_front();
 }
 

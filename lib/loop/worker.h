@@ -24,7 +24,10 @@ public:
     // Its user's, who keeps it until it has ended or was dropped.
     class Job : public ListNode<Worker> {
     public:
-        virtual void run() noexcept = 0;  // on the worker's thread
+        // On the worker's thread, both. What submit_split() gave in begins ahead of its run, which
+        // waits for what the begin has started: several go on beside each other.
+        virtual void begin() noexcept {}
+        virtual void run() noexcept = 0;
         // On the loop's, afterwards, and never from inside submit(); it may give in any job.
         // XFER_OK: it has run; else it has not, as there is no thread, and why.
         virtual void done(Status status) = 0;
@@ -40,8 +43,9 @@ public:
     };
 
     explicit Worker(Loop &loop) : loop_(loop) {}
-    // Waits for the job that runs. Those that have not begun never will, and nobody is told of any.
-    // Not inside done(). In the child of a fork, where there is no such thread, it is forgotten.
+    // Waits for the jobs that have begun. Those that have not never will, and nobody is told of
+    // any. Not inside done(). In the child of a fork, where there is no such thread, it is
+    // forgotten.
     ~Worker();
     Worker(const Worker &) = delete;
     Worker &operator=(const Worker &) = delete;
@@ -50,6 +54,9 @@ public:
     void submit(Job &job) { submit(job, queued_); }
     // Ahead of all others that have not begun: what somebody waits for. It depends on none of them.
     void submit_urgent(Job &job) { submit(job, urgent_); }
+    // Begins as soon as no other runs, and runs behind those that have begun before it. A worker
+    // has either these or others.
+    void submit_split(Job &job) { submit(job, split_); }
     // True: it had not begun, never will, and nobody is told. False: done() follows.
     bool revoke(Job &job);
     // As revoke(), but waits for it where it runs; it is not told then, either. One that is not
@@ -60,6 +67,8 @@ private:
     using Jobs = List<Job, Worker>;
 
     void submit(Job &job, Jobs &queue);
+    void begin_split(std::unique_lock<std::mutex> &lock);
+    bool has_jobs() const;
     Job *pop_next();
     Status start();
     Status start_thread();
@@ -80,7 +89,8 @@ private:
 
     std::mutex mutex_;
     std::condition_variable changed_;
-    Jobs urgent_, queued_, over_;
+    Jobs urgent_, queued_, split_, over_;
+    Jobs begun_;  // of split_, and not run yet
     bool stopping_ = false;
 };
 

@@ -45,6 +45,15 @@ struct OnJob : Worker::Job {
     Status status = XFER_OK;
 };
 
+// In two parts, of which both are noted.
+struct SplitJob : OnJob {
+    SplitJob(int number, std::vector<int> &order)
+        : OnJob([number, &order] { order.push_back(number); }),
+          begins([number, &order] { order.push_back(-number); }) {}
+    void begin() noexcept override { begins(); }
+    std::function<void()> begins;
+};
+
 // A job that runs until it is let go.
 struct HeldJob : OnJob {
     HeldJob() : OnJob([this] { hold(); }) {}
@@ -91,6 +100,56 @@ auto count_threads() {
 }
 
 }  // namespace
+
+TEST_CASE("split jobs all begin before the first of them runs") {
+    LoopAndWorker both;
+    std::vector<int> order;
+    SplitJob first(1, order), second(2, order), third(3, order);
+    std::atomic<bool> runs{false}, let_go{false};
+    first.work = [&] {
+        order.push_back(1);
+        runs = true;
+        while (!let_go)
+            std::this_thread::yield();
+    };
+    both.worker->submit_split(first);
+    while (!runs)
+        std::this_thread::yield();
+    both.worker->submit_split(second);
+    both.worker->submit_split(third);
+    let_go = true;
+    REQUIRE(both.turn_until([&] { return third.told == 1; }));
+    CHECK(order == std::vector{-1, 1, -2, -3, 2, 3});
+    CHECK(first.told == 1);
+    CHECK(second.told == 1);
+}
+
+TEST_CASE("a split job that has begun runs before its worker ends, one that has not never does") {
+    for (const bool begun : {true, false}) {
+        LoopAndWorker both;
+        std::vector<int> order;
+        SplitJob first(1, order), second(2, order);
+        std::atomic<bool> runs{false}, let_go{false};
+        const auto hold = [&] {
+            runs = true;
+            while (!let_go)
+                std::this_thread::yield();
+        };
+        // Held in its begin, it lets the second begin, too; in its run it does not.
+        (begun ? first.begins : first.work) = hold;
+        both.worker->submit_split(first);
+        while (!runs)
+            std::this_thread::yield();
+        both.worker->submit_split(second);
+        CHECK(both.worker->revoke(first) == false);
+        if (!begun) CHECK(both.worker->revoke(second));
+        let_go = true;
+        if (begun) REQUIRE(both.turn_until([&] { return first.told == 1; }));
+        both.worker.reset();
+        CHECK(first.runs == 1);
+        CHECK(second.runs == int(begun));
+    }
+}
 
 TEST_CASE("jobs run on one other thread, in their order, and are told on the loop's") {
     LoopAndWorker both;
