@@ -26,7 +26,7 @@ Status start_recv(xfer_engine_t *engine_handle, xfer_ep_t *ep_handle, void *buff
     if (takes && buffer) return invalid(why, "XFER_FLAG_TAKE with a buffer");
     const auto address = reinterpret_cast<uint64_t>(buffer);
     const uint64_t borrowed = takes ? 0 : capacity;
-    if (Status status = check_local(*engine, address, borrowed, why); status != XFER_OK)
+    if (Status status = check_host(*engine, address, borrowed, why); status != XFER_OK)
         return status;
     std::unique_ptr<Receive, GiveBack> receive(engine->receives().take());
     receive->engine = engine;
@@ -64,7 +64,7 @@ xfer_status_t xfer_send(xfer_ep_t *handle, const void *data, uint64_t length, ui
         if (Status status = check_copy(options.flags, length, why); status != XFER_OK)
             return status;
         const auto address = reinterpret_cast<uint64_t>(data);
-        if (Status status = check_local(engine_of(*ep), address, length, why); status != XFER_OK)
+        if (Status status = check_host(engine_of(*ep), address, length, why); status != XFER_OK)
             return status;
         if (!ep->admit(OpKind::send)) return ep->refusal();
         Own<Send> send =

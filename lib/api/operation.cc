@@ -8,8 +8,9 @@ using namespace xfer;
 
 namespace {
 
-bool copy_now(const DirectCopy &copy, EventNode *told) {
-    return copy.piece.length <= kSmall && copy.ep.shard.load()->copy_now(copy, told);
+bool copy_now(const DirectCopy &copy, int32_t device, EventNode *told) {
+    return copy.piece.length <= kSmall && device == kHostMemory &&
+           copy.ep.shard.load()->copy_now(copy, told);
 }
 
 Status start(xfer_ep_t *handle, Dir dir, uint64_t local, const xfer_ref_t *ref, uint64_t offset,
@@ -31,25 +32,29 @@ Status start(xfer_ep_t *handle, Dir dir, uint64_t local, const xfer_ref_t *ref, 
     if (Status status = check_range(offset, length, remote->length, why); status != XFER_OK)
         return status;
     if (Status status = check_access(*remote, dir, why); status != XFER_OK) return status;
-    if (Status status = check_local(engine_of(*ep), local, length, why); status != XFER_OK)
+    Memory memory;
+    if (Status status = check_local(engine_of(*ep), local, length, memory, why); status != XFER_OK)
         return status;
+    const int32_t device = device_of(memory);
+    if (device != kHostMemory && options.flags & XFER_FLAG_COPY)
+        return refuse(why, XFER_EMEMKIND, Text("XFER_FLAG_COPY of ") + name_of(memory));
     const OpKind counted = dir == Dir::put ? OpKind::put : OpKind::get;
     const uint32_t kind = dir == Dir::put ? XFER_EVENT_PUT : XFER_EVENT_GET;
     const bool quiet = (options.flags & XFER_FLAG_QUIET) != 0;
     const DirectCopy copy{
         *ep, counted, dir, remote_of(*remote), {local, remote->offset + offset, length}};
     ep->counters.make_place(counted);
-    if (quiet && copy_now(copy, nullptr)) return XFER_OK;
+    if (quiet && copy_now(copy, device, nullptr)) return XFER_OK;
     if (!ep->admit(counted)) return ep->refusal();
     Own<Single> single =
         take_operation(engine_of(*ep).singles(), *ep, kind, user, options.timeout_ms);
     single->quiet = quiet;
-    if (!quiet && copy_now(copy, single.get())) return single.release(), XFER_OK;
+    if (!quiet && copy_now(copy, device, single.get())) return single.release(), XFER_OK;
     if (options.flags & XFER_FLAG_COPY && length)
         local = reinterpret_cast<uint64_t>(
             copy_bytes(reinterpret_cast<const uint8_t *>(local), length, single->copied));
     set_remote(*single, *remote);
-    single->list.add_strided(dir, 0, {local, copy.piece.offset, length}, 0, 0, 1);
+    single->list.add_strided(dir, 0, {local, copy.piece.offset, length}, 0, 0, 1, device);
     return post_operation(std::move(single));
 }
 
@@ -79,7 +84,7 @@ Status start_atomic(xfer_ep_t *handle, uint32_t op, uint64_t *result, const xfer
     if (remote->kind != XFER_MEM_HOST)
         return refuse(why, XFER_EMEMKIND, "the ref is not of host memory");
     const auto local = reinterpret_cast<uint64_t>(result);
-    if (Status status = result ? check_local(engine_of(*ep), local, sizeof *result, why) : XFER_OK;
+    if (Status status = result ? check_host(engine_of(*ep), local, sizeof *result, why) : XFER_OK;
         status != XFER_OK)
         return status;
     if (!ep->admit(OpKind::atomic)) return ep->refusal();

@@ -53,26 +53,40 @@ inline Status check_access(const RemoteRegion &remote, Dir dir, Failure &why) {
     return refuse(why, XFER_EACCESS, kLacks[static_cast<size_t>(dir)]);
 }
 
-inline Status check_served(const Engine &engine, const Memory &memory, Failure &why) {
-    if (engine.kinds() >> memory.kind & 1) return XFER_OK;
+inline Status refuse_kind(const Memory &memory, Failure &why) {
     return refuse(why, XFER_EMEMKIND, Text("no transport of this build serves ") + name_of(memory));
 }
 
-// `memory`: what the call has looked at last, so that an allocation is asked about once.
-inline Status check_local(const Engine &engine, uint64_t address, uint64_t length, Memory &memory,
-                          Failure &why) {
-    if (length == 0) return XFER_OK;
-    if (!address) return invalid(why, "local is NULL");
-    if (address + length < address) return refuse(why, XFER_ERANGE, "the local range wraps around");
-    if (memory.holds(address, length) || engine.is_served(address, length)) return XFER_OK;
-    const auto *local = reinterpret_cast<const void *>(address);
-    if (Status status = engine.look(local, length, memory, why); status != XFER_OK) return status;
-    return check_served(engine, memory, why);
+inline Status check_served(const Engine &engine, const Memory &memory, Failure &why) {
+    return engine.kinds() >> memory.kind & 1 ? XFER_OK : refuse_kind(memory, why);
 }
 
-inline Status check_local(const Engine &engine, uint64_t address, uint64_t length, Failure &why) {
+// The local side of a put or a get. `memory`: what the call has looked at last, so that an
+// allocation is asked about once; then what this is.
+inline Status check_local(const Engine &engine, uint64_t address, uint64_t length, Memory &memory,
+                          Failure &why) {
+    const bool known = length && memory.holds(address, length);
+    if (!known) memory = {};
+    if (known || length == 0) return XFER_OK;
+    if (!address) return invalid(why, "local is NULL");
+    if (address + length < address) return refuse(why, XFER_ERANGE, "the local range wraps around");
+    if (engine.is_served(address, length)) return XFER_OK;
+    const auto *local = reinterpret_cast<const void *>(address);
+    if (Status status = engine.look(local, length, memory, why); status != XFER_OK) return status;
+    return engine.stages(memory) ? XFER_OK : refuse_kind(memory, why);
+}
+
+// As a piece of an operation has it.
+inline int32_t device_of(const Memory &memory) {
+    return memory.kind == XFER_MEM_HOST ? kHostMemory : memory.device;
+}
+
+// Of what the CPU touches.
+inline Status check_host(const Engine &engine, uint64_t address, uint64_t length, Failure &why) {
     Memory memory;
-    return check_local(engine, address, length, memory, why);
+    if (Status status = check_local(engine, address, length, memory, why); status != XFER_OK)
+        return status;
+    return check_served(engine, memory, why);
 }
 
 inline Status check_notify_data(const void *data, uint64_t length, Failure &why) {

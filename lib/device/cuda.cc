@@ -6,6 +6,7 @@
 
 #include <iterator>
 
+#include "device/cuda_streams.h"
 #include "util/mapped.h"
 
 namespace xfer {
@@ -96,6 +97,11 @@ Status CudaDevice::look(const void *pointer, uint64_t length, Memory &memory, Fa
     return XFER_OK;
 }
 
+std::shared_ptr<CopyStreams> CudaDevice::open_streams(int32_t number, uint64_t address,
+                                                      uint32_t marks, int32_t &error) const {
+    return CudaStreams::open(table_, number, address, marks, error);
+}
+
 // The handle stays open: other parts of the process may hold what comes from it.
 bool load_cuda(CudaTable &table) {
     void *driver = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -109,7 +115,26 @@ bool load_cuda(CudaTable &table) {
         function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(found);
         return result == CUDA_SUCCESS && found;
     };
-    return resolve("cuPointerGetAttributes", 7000, table.cuPointerGetAttributes);
+    if (!resolve("cuPointerGetAttributes", 7000, table.cuPointerGetAttributes)) return false;
+    table.copies = resolve("cuDeviceGet", 2000, table.cuDeviceGet) &&
+                   resolve("cuDevicePrimaryCtxGetState", 7000, table.cuDevicePrimaryCtxGetState) &&
+                   resolve("cuDevicePrimaryCtxRetain", 7000, table.cuDevicePrimaryCtxRetain) &&
+                   resolve("cuDevicePrimaryCtxRelease", 11000, table.cuDevicePrimaryCtxRelease) &&
+                   resolve("cuCtxPushCurrent", 4000, table.cuCtxPushCurrent) &&
+                   resolve("cuCtxPopCurrent", 4000, table.cuCtxPopCurrent) &&
+                   resolve("cuThreadExchangeStreamCaptureMode", 10010,
+                           table.cuThreadExchangeStreamCaptureMode) &&
+                   resolve("cuStreamCreate", 2000, table.cuStreamCreate) &&
+                   resolve("cuStreamDestroy", 4000, table.cuStreamDestroy) &&
+                   resolve("cuStreamSynchronize", 2000, table.cuStreamSynchronize) &&
+                   resolve("cuEventCreate", 2000, table.cuEventCreate) &&
+                   resolve("cuEventDestroy", 4000, table.cuEventDestroy) &&
+                   resolve("cuEventRecord", 2000, table.cuEventRecord) &&
+                   resolve("cuEventSynchronize", 2000, table.cuEventSynchronize) &&
+                   resolve("cuMemcpyDtoHAsync", 3020, table.cuMemcpyDtoHAsync) &&
+                   resolve("cuMemcpyHtoDAsync", 3020, table.cuMemcpyHtoDAsync) &&
+                   resolve("cuMemHostRegister", 6050, table.cuMemHostRegister);
+    return true;
 }
 
 }  // namespace xfer

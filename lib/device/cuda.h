@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CUDA driver, opened at run time so that one binary runs everywhere. Types and numbers are
-// those of its own header; nothing here initialises it, or asks for or changes a context.
+// those of its own header; nothing here initialises it. To look asks for no context; who copies
+// retains the primary one, and leaves the current one as it is (device/cuda_streams.h).
 #pragma once
 
 #include <cudaTypedefs.h>
@@ -12,18 +13,41 @@ namespace xfer {
 // What is called of it. A name ends with the version that is asked for.
 struct CudaTable {
     PFN_cuPointerGetAttributes_v7000 cuPointerGetAttributes = nullptr;
+    // For copies; all of them or none.
+    PFN_cuDeviceGet_v2000 cuDeviceGet = nullptr;
+    PFN_cuDevicePrimaryCtxGetState_v7000 cuDevicePrimaryCtxGetState = nullptr;
+    PFN_cuDevicePrimaryCtxRetain_v7000 cuDevicePrimaryCtxRetain = nullptr;
+    PFN_cuDevicePrimaryCtxRelease_v11000 cuDevicePrimaryCtxRelease = nullptr;
+    PFN_cuCtxPushCurrent_v4000 cuCtxPushCurrent = nullptr;
+    PFN_cuCtxPopCurrent_v4000 cuCtxPopCurrent = nullptr;
+    PFN_cuThreadExchangeStreamCaptureMode_v10010 cuThreadExchangeStreamCaptureMode = nullptr;
+    PFN_cuStreamCreate_v2000 cuStreamCreate = nullptr;
+    PFN_cuStreamDestroy_v4000 cuStreamDestroy = nullptr;
+    PFN_cuStreamSynchronize_v2000 cuStreamSynchronize = nullptr;
+    PFN_cuEventCreate_v2000 cuEventCreate = nullptr;
+    PFN_cuEventDestroy_v4000 cuEventDestroy = nullptr;
+    PFN_cuEventRecord_v2000 cuEventRecord = nullptr;
+    PFN_cuEventSynchronize_v2000 cuEventSynchronize = nullptr;
+    PFN_cuMemcpyDtoHAsync_v3020 cuMemcpyDtoHAsync = nullptr;
+    PFN_cuMemcpyHtoDAsync_v3020 cuMemcpyHtoDAsync = nullptr;
+    PFN_cuMemHostRegister_v6050 cuMemHostRegister = nullptr;
+    bool copies = false;
 };
 
 class CudaDevice final : public Device {
 public:
     explicit CudaDevice(const CudaTable &table) : table_(table) {}
     Status look(const void *address, uint64_t length, Memory &memory, Failure &why) const override;
+    bool copies() const override { return table_.copies; }
+    std::shared_ptr<CopyStreams> open_streams(int32_t number, uint64_t address, uint32_t marks,
+                                              int32_t &error) const override;
 
 private:
     const CudaTable table_;
 };
 
-// False if the driver is not installed, or older than 11.3.
+// False if the driver is not installed, or older than 11.3. One that lacks something of what copies
+// take still tells what memory is.
 bool load_cuda(CudaTable &table);
 
 }  // namespace xfer

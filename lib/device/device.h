@@ -36,6 +36,8 @@ struct Memory {
 // "memory of CUDA device 0", for who reads an error.
 Text name_of(const Memory &memory);
 
+class CopyStreams;
+
 class Device {
 public:
     virtual ~Device() = default;
@@ -43,6 +45,13 @@ public:
     // of the allocation that they begin in.
     virtual Status look(const void *address, uint64_t length, Memory &memory,
                         Failure &why) const = 0;
+    // Whether its driver has all that copies take.
+    virtual bool copies() const = 0;
+    // Between host memory and the device of that number, by its primary context; where it has none,
+    // by that of the allocation at `address`. Up to `marks` copies are told apart. Null: `error` is
+    // the driver's. May block.
+    virtual std::shared_ptr<CopyStreams> open_streams(int32_t number, uint64_t address,
+                                                      uint32_t marks, int32_t &error) const = 0;
 };
 
 // Asks CUDA. Null where its driver is not installed: everything is host memory.

@@ -56,6 +56,11 @@ struct Op : ListNode<InTransfer>, ListNode<InPath> {
     Access remote;
     const Import *import = nullptr;  // of a path that is one-sided: by which it is done alone
     const PieceList *list = nullptr;
+    // Local memory of a device is copied by way of `bounce`, which is all that a path sees of it.
+    int32_t device = kHostMemory;
+    uint8_t *bounce = nullptr;
+    enum class Staging : uint8_t { none, waiting, copying, failed } staging = Staging::none;
+    int32_t device_error = 0;              // its driver's, which makes it `unmapped`
     std::span<const uint8_t> notify_data;  // borrowed until it is sent
     Cursor begin, end;                     // of it in the list
     Atomic atomic;                         // of an atomic: what it does,
@@ -65,6 +70,17 @@ struct Op : ListNode<InTransfer>, ListNode<InPath> {
     void *rail = nullptr;                  // core's
 
     void draw(std::vector<Piece> &out) const {
+        Cursor at = begin;
+        list->draw(at, max_bytes, max_pieces, out);
+        if (!bounce) return;
+        auto local = reinterpret_cast<uint64_t>(bounce);
+        for (Piece &piece : out) {
+            piece.local = local;
+            local += piece.length;
+        }
+    }
+    // Where the bytes are in the end.
+    void draw_device(std::vector<Piece> &out) const {
         Cursor at = begin;
         list->draw(at, max_bytes, max_pieces, out);
     }

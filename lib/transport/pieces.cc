@@ -5,42 +5,43 @@
 
 namespace xfer {
 
-PieceList::Segment &PieceList::append(Dir dir, uint32_t remote, uint64_t count) {
-    segments_.push_back({dir, remote, entries_, count, {}, 0, 0, nullptr, {}});
+PieceList::Segment &PieceList::append(Dir dir, uint32_t remote, uint64_t count, int32_t device) {
+    segments_.push_back({dir, remote, entries_, count, {}, 0, 0, nullptr, {}, device});
     entries_ += count;
     return segments_.back();
 }
 
-void PieceList::add(Dir dir, uint32_t remote, const Piece &piece) {
+void PieceList::add(Dir dir, uint32_t remote, const Piece &piece, int32_t device) {
     bytes_ += piece.length;
     if (!segments_.empty()) {
         Segment &last = segments_.back();
-        if (last.dir == dir && last.remote == remote && !last.spans.empty()) {
+        const bool alike = last.dir == dir && last.remote == remote && last.device == device;
+        if (alike && !last.spans.empty()) {
             last.spans.push_back(piece);
             ++last.count;
             ++entries_;
             return;
         }
     }
-    append(dir, remote, 1).spans.push_back(piece);
+    append(dir, remote, 1, device).spans.push_back(piece);
 }
 
 void PieceList::add_strided(Dir dir, uint32_t remote, const Piece &first, uint64_t local_stride,
-                            uint64_t remote_stride, uint64_t count) {
+                            uint64_t remote_stride, uint64_t count, int32_t device) {
     if (count == 0) return;
     bytes_ += first.length * count;
-    Segment &segment = append(dir, remote, count);
+    Segment &segment = append(dir, remote, count, device);
     segment.first = first;
     segment.local_stride = local_stride;
     segment.remote_stride = remote_stride;
 }
 
 void PieceList::add_pages(Dir dir, uint32_t remote, uint64_t local, uint64_t offset,
-                          std::shared_ptr<const PageTable> table) {
+                          std::shared_ptr<const PageTable> table, int32_t device) {
     const uint64_t count = table->local.size(), length = table->length * table->rows;
     if (count == 0) return;
     bytes_ += length * count;
-    Segment &segment = append(dir, remote, count);
+    Segment &segment = append(dir, remote, count, device);
     segment.first = {local, offset, length};
     segment.table = std::move(table);
 }
@@ -104,9 +105,10 @@ uint64_t PieceList::draw(Cursor &cursor, uint64_t max_bytes, size_t max_pieces,
     uint64_t bytes = 0;
     const Dir dir = this->dir(cursor);
     const uint32_t remote = this->remote(cursor);
+    const int32_t device = this->device(cursor);
     while (!at_end(cursor) && (bytes < max_bytes || out.empty())) {
         const Segment &segment = segments_[cursor.segment];
-        if (segment.dir != dir || segment.remote != remote) break;
+        if (segment.dir != dir || segment.remote != remote || segment.device != device) break;
         Piece next = rest(segment, cursor.entry, cursor.done);
         next.length = std::min(next.length, max_bytes - bytes);
         Piece *last = out.empty() ? nullptr : &out.back();

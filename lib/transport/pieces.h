@@ -26,6 +26,8 @@ constexpr uint32_t access_for(Dir dir) {
     return dir == Dir::put ? XFER_WRITE : XFER_READ;
 }
 
+constexpr int32_t kHostMemory = -1;  // else the number of a device
+
 // One contiguous range on both sides; offset counts from the start of the remote region.
 struct Piece {
     uint64_t local;
@@ -43,10 +45,11 @@ struct Cursor {
 
 class PieceList {
 public:
-    // Each adds one or many entries; the caller has checked ranges, access and overflow.
-    void add(Dir dir, uint32_t remote, const Piece &piece);
+    // Each adds one or many entries, whose local side is memory of `device`; the caller has checked
+    // ranges, access and overflow.
+    void add(Dir dir, uint32_t remote, const Piece &piece, int32_t device = kHostMemory);
     void add_strided(Dir dir, uint32_t remote, const Piece &first, uint64_t local_stride,
-                     uint64_t remote_stride, uint64_t count);
+                     uint64_t remote_stride, uint64_t count, int32_t device = kHostMemory);
     // Which pages, and how each lies on either side; one for many pairs of bases.
     struct PageTable {
         std::vector<uint64_t> local, remote;
@@ -56,7 +59,7 @@ public:
     };
     // `local` and `offset` are those of page 0.
     void add_pages(Dir dir, uint32_t remote, uint64_t local, uint64_t offset,
-                   std::shared_ptr<const PageTable> table);
+                   std::shared_ptr<const PageTable> table, int32_t device = kHostMemory);
     void clear();
     // Where the list ends, and back to there, whatever an addition that threw has left. Needs no
     // memory.
@@ -74,12 +77,13 @@ public:
     bool at_end(const Cursor &cursor) const { return cursor.segment >= segments_.size(); }
     Dir dir(const Cursor &cursor) const { return segments_[cursor.segment].dir; }
     uint32_t remote(const Cursor &cursor) const { return segments_[cursor.segment].remote; }
+    int32_t device(const Cursor &cursor) const { return segments_[cursor.segment].device; }
     uint64_t entry_index(
         const Cursor &cursor) const;  // counted over the whole list; entries() at the end
 
-    // The next pieces of one direction and one remote, at most max_bytes of them (at least one
-    // piece, which may be empty); neighbours that touch on both sides are one. Moves the cursor;
-    // returns the bytes.
+    // The next pieces of one direction, one remote and one device, at most max_bytes of them (at
+    // least one piece, which may be empty); neighbours that touch on both sides are one. Moves the
+    // cursor; returns the bytes.
     uint64_t draw(Cursor &cursor, uint64_t max_bytes, size_t max_pieces,
                   std::vector<Piece> &out) const;
     // Past everything that remains for the remote at the cursor, in this run of segments.
@@ -95,10 +99,11 @@ private:
         uint64_t local_stride, remote_stride;
         std::shared_ptr<const PageTable> table;
         std::vector<Piece> spans;  // entries one by one, if not empty
+        int32_t device = kHostMemory;
     };
     static uint64_t length_of(const Segment &segment, uint64_t entry);
     static Piece rest(const Segment &segment, uint64_t entry, uint64_t done);
-    Segment &append(Dir dir, uint32_t remote, uint64_t count);
+    Segment &append(Dir dir, uint32_t remote, uint64_t count, int32_t device);
 
     std::vector<Segment> segments_;
     uint64_t entries_ = 0;

@@ -34,6 +34,7 @@ extern "C" {
     X(cuStreamSynchronize)           \
     X(cuMemsetD8)                    \
     X(cuMemcpyDtoH)                  \
+    X(cuMemcpyHtoD)                  \
     X(cuMemCreate)                   \
     X(cuMemRelease)                  \
     X(cuMemAddressReserve)           \

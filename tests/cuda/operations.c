@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The C ABI with memory of a real GPU on either side: device memory is refused, told by its device,
- * and left alone; pinned and managed memory moves as any of the host's, between two processes. */
+ * The C ABI with memory of a real GPU: puts are from it and gets into it, by way of the host's;
+ * what the CPU would have to touch is refused, told by its device, and left alone; pinned and
+ * managed memory moves as any of the host's, between two processes. */
 #include <string.h>
 
 #include "fixture.h"
@@ -59,45 +60,6 @@ static void assert_says(const xfer_error_t *err, const char *part) {
     if (strstr(err->message, part) == NULL) fail_msg("'%s' is not in '%s'", part, err->message);
 }
 
-static void assert_batch_refuses(Pair *pair, const DeviceMemory *memory) {
-    const uint64_t length = 4096;
-    xfer_batch_t *batch;
-    xfer_error_t err;
-    void *local = (void *)memory->address;
-    assert_status(xfer_batch_open(pair->ep, NULL, &batch, NULL), XFER_OK);
-    assert_status(xfer_batch_put(batch, local, &pair->ref, 0, length), XFER_EMEMKIND);
-    assert_status(xfer_batch_get(batch, local, &pair->ref, 0, length), XFER_EMEMKIND);
-    xfer_span_t spans[] = {{(uintptr_t)pair->memory, 0, 8}, {memory->address + 16, 8, 8}};
-    assert_status(
-        xfer_batch_add_spans(batch, XFER_OP_PUT, &pair->ref, spans, sizeof *spans, 2, &err),
-        XFER_EMEMKIND);
-    assert_says(&err, "span 1");
-    assert_says(&err, memory->name);
-    xfer_strided_t strided = {.size = sizeof strided,
-                              .local = memory->address,
-                              .local_stride = 64,
-                              .remote = &pair->ref,
-                              .remote_stride = 64,
-                              .length = 64,
-                              .count = 16};
-    assert_status(xfer_batch_add_strided(batch, XFER_OP_GET, &strided, &err), XFER_EMEMKIND);
-    assert_says(&err, memory->name);
-    const uint32_t pages[] = {0, 3};
-    xfer_page_base_t base = {.local = memory->address, .remote = &pair->ref};
-    xfer_pages_t table = {.size = sizeof table,
-                          .base_size = sizeof base,
-                          .index_size = 4,
-                          .length = 64,
-                          .count = 2,
-                          .base_count = 1,
-                          .local_pages = pages,
-                          .remote_pages = pages,
-                          .bases = &base};
-    assert_status(xfer_batch_add_pages(batch, XFER_OP_PUT, &table, &err), XFER_EMEMKIND);
-    assert_says(&err, memory->name);
-    assert_status(xfer_batch_close(batch), XFER_OK);
-}
-
 static void assert_region_refused(Host *host, const DeviceMemory *memory) {
     xfer_region_options_t options = {.size = sizeof options, .access = XFER_READ | XFER_WRITE};
     xfer_region_t *region;
@@ -116,21 +78,18 @@ static void assert_region_refused(Host *host, const DeviceMemory *memory) {
 static void assert_refused(Pair *pair, const DeviceMemory *memory) {
     void *local = (void *)memory->address;
     const uint64_t sizes[] = {1, 4096, kSize};
+    const xfer_op_options_t copy = {.size = sizeof copy, .flags = XFER_FLAG_COPY};
+    assert_status(xfer_put(pair->ep, local, &pair->ref, 0, 64, 1, &copy), XFER_EMEMKIND);
     for (int i = 0; i < 3; i++) {
-        assert_status(put_now(pair->client, pair->ep, local, &pair->ref, 0, sizes[i]),
-                      XFER_EMEMKIND);
-        assert_status(get_now(pair->client, pair->ep, local, &pair->ref, 0, sizes[i]),
-                      XFER_EMEMKIND);
         assert_status(xfer_send(pair->ep, local, sizes[i], 1, 1, NULL), XFER_EMEMKIND);
         assert_status(
             xfer_recv(pair->client->engine, NULL, local, sizes[i], 1, ~UINT64_C(0), 1, NULL),
             XFER_EMEMKIND);
     }
-    assert_batch_refuses(pair, memory);
     assert_region_refused(pair->server, memory);
 }
 
-static void test_device_memory_is_refused(void **state) {
+static void test_the_cpu_does_not_touch_it(void **state) {
     Pair pair;
     DeviceMemory memory[kDeviceKinds];
     if (!has_gpu()) skip();
@@ -146,6 +105,63 @@ static void test_device_memory_is_refused(void **state) {
     assert_null(current());
     GPU(cuCtxSetCurrent(gpu.context));
     give_back(memory);
+}
+
+/* Each kind of it, into the memory of another process and back; half of it by a batch, in pages. */
+static void move(Host *client, xfer_ep_t *ep, const xfer_ref_t *ref, CUdeviceptr device) {
+    enum { kPage = 4096, kPages = kSize / 2 / kPage };
+    uint8_t *from = test_memory(kSize), *to = test_memory(kSize);
+    uint32_t pages[kPages];
+    xfer_batch_t *batch;
+    const xfer_page_base_t base = {.local = device, .remote = ref, .offset = kSize / 2};
+    const xfer_pages_t table = {.size = sizeof table,
+                                .base_size = sizeof base,
+                                .index_size = 4,
+                                .length = kPage,
+                                .count = kPages,
+                                .base_count = 1,
+                                .local_pages = pages,
+                                .remote_pages = pages,
+                                .bases = &base};
+    for (uint32_t i = 0; i < kPages; i++)
+        pages[i] = kPages - 1 - i;
+    fill(from, kSize, device);
+    GPU(cuMemcpyHtoD(device, from, kSize));
+    assert_status(put_now(client, ep, (void *)device, ref, 0, kSize / 2), XFER_OK);
+    assert_status(xfer_batch_open(ep, NULL, &batch, NULL), XFER_OK);
+    assert_status(xfer_batch_add_pages(batch, XFER_OP_PUT, &table, NULL), XFER_OK);
+    assert_status(submit_now(client, batch), XFER_OK);
+    assert_status(xfer_batch_close(batch), XFER_OK);
+    assert_status(get_now(client, ep, to, ref, 0, kSize), XFER_OK);
+    assert_memory_equal(to, from, kSize / 2);
+    assert_memory_equal(to + kSize / 2, from, kSize / 2);
+    GPU(cuMemsetD8(device, 0, kSize));
+    GPU(cuCtxSynchronize());
+    assert_status(get_now(client, ep, (void *)(device + 1), ref, 1, kSize - 1), XFER_OK);
+    GPU(cuMemcpyDtoH(to, device, kSize));
+    assert_int_equal(to[0], 0);
+    assert_memory_equal(to + 1, from + 1, kSize / 2 - 1);
+    assert_memory_equal(to + kSize / 2, from, kSize / 2);
+}
+
+static void test_device_memory_moves(void **state) {
+    Peer peer;
+    DeviceMemory memory[kDeviceKinds];
+    if (!has_gpu()) skip();
+    peer_start(&peer, preferred("tcp://127.0.0.1:0"), kSize, 0);
+    Host *client = host_open(*state);
+    xfer_ep_t *ep = open_ep(client, peer.uri);
+    xfer_ref_t ref = look_up(client, ep, "memory");
+    take_device(memory);
+    for (int i = 0; i < kDeviceKinds; i++)
+        move(client, ep, &ref, memory[i].address);
+    assert_ptr_equal(current(), gpu.context);
+    for (int i = 0; i < kDeviceKinds; i++)
+        GPU(cuMemsetD8(memory[i].address, kDevicePattern, kSize));
+    GPU(cuCtxSynchronize());
+    give_back(memory);
+    host_end(client);
+    peer_kill(&peer);
 }
 
 static void test_past_the_end(void **state) {
@@ -283,7 +299,8 @@ static void test_host_memory_is_lent(void **state) {
 }
 
 static const struct CMUnitTest tests[] = {
-    EACH_DISPATCH(test_device_memory_is_refused),
+    EACH_DISPATCH(test_device_memory_moves),
+    EACH_DISPATCH(test_the_cpu_does_not_touch_it),
     ONE_MODE(test_past_the_end),
     EACH_DISPATCH(test_host_memory_moves),
     EACH_DISPATCH(test_host_memory_is_lent),

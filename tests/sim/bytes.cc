@@ -6,13 +6,21 @@
 
 namespace xfer {
 
-ModelOperation *Model::holder(const void *at) {
+ModelOperation *Model::holder(const void *at) const {
     const auto address = reinterpret_cast<Address>(at);
     auto next = by_buffer_.upper_bound(address);
     if (next == by_buffer_.begin()) return nullptr;
     ModelOperation *operation = std::prev(next)->second;
     const auto begin = reinterpret_cast<Address>(operation->buffer);
     return address < begin + operation->length ? operation : nullptr;
+}
+
+bool Model::find(const void *at, uint64_t &base, uint64_t &size) const {
+    const ModelOperation *const operation = holder(at);
+    if (!operation || !operation->on_device) return false;
+    base = reinterpret_cast<Address>(operation->buffer);
+    size = operation->length;
+    return true;
 }
 
 uint64_t Model::operation_at(const void *local) {

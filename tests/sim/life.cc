@@ -64,6 +64,7 @@ void Life::open_engine() {
     for (const auto &loop : loops)
         seams.loops.push_back(loop.get());
     seams.context = this;
+    if (all.swarm.devices) seams.device = &all.model.device;
     seams.transports = [](void *self, Loop &loop) {
         auto &life = *static_cast<Life *>(self);
         std::vector<std::unique_ptr<Transport>> list;

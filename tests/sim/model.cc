@@ -123,6 +123,8 @@ ModelOperation &Model::begin(ModelOperation::Kind kind, uint32_t from, uint64_t 
         const uint64_t from_table = operation.number * 7919 % (1 << 20);
         const uint64_t sound = std::min(length, kTableBytes - from_table);
         std::memcpy(operation.buffer, payload_table() + from_table, sound);
+        const bool moves = kind == ModelOperation::single || kind == ModelOperation::batch;
+        operation.on_device = devices_ && moves && net_.world.random(2);
     }
     all_[operation.number] = std::move(made);
     return operation;
@@ -139,6 +141,7 @@ ModelOperation &Model::again(const ModelOperation &before) {
     operation.ep = before.ep;
     operation.buffer = before.buffer;
     operation.length = before.length;
+    operation.on_device = before.on_device;
     operation.entries = before.entries;
     operation.to_self = before.to_self;
     operation.lent = before.lent;

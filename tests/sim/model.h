@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "sim_device.h"
 #include "sim_transport.h"
 
 namespace xfer {
@@ -90,6 +91,7 @@ struct ModelOperation {
     bool notifies = false, ordered = false, sync = false, quiet = false, unheard = false,
          to_self = false;
     bool ended = false, left = false;
+    bool on_device = false;  // its buffer
     bool withdrawn = false;  // canceled, or what it was begun with was closed
     bool owed = false;       // the owner will tell its application, unless it dies
     xfer_status_t status = XFER_OK;
@@ -132,9 +134,13 @@ struct Count {
     bool told = false, closed = false, owed = false;
 };
 
-class Model final : public SimObserver {
+class Model final : public SimObserver, public SimDevice::Memories {
 public:
-    Model(SimNet &net, bool trace) : net_(net), trace_(trace) {}
+    Model(SimNet &net, bool trace, bool devices)
+        : device{net, *this}, net_(net), trace_(trace), devices_(devices) {}
+
+    const SimDevice device;
+    bool find(const void *at, uint64_t &base, uint64_t &size) const override;
 
     std::string fault;  // empty, or what was violated
     void violated(const std::string &what);
@@ -199,7 +205,7 @@ public:
 
 private:
     using Address = uintptr_t;
-    ModelOperation *holder(const void *at);
+    ModelOperation *holder(const void *at) const;
     Lent *lent_at(const void *at);
     void told_of_many(const xfer_event_t &event, const Who &at);
     bool may_reach(const ModelOperation &operation, uint64_t key, const Who &at) const;
@@ -227,7 +233,7 @@ private:
     enum class Untold { none, failure, perhaps };
 
     SimNet &net_;
-    const bool trace_;
+    const bool trace_, devices_;
     uint64_t last_number_ = 0;
     std::map<uint32_t, Who> who_;
     std::vector<std::unique_ptr<Lent>> lent_;

@@ -15,7 +15,7 @@ constexpr uint64_t kTellNs = 30 * kSecond;   // within it an owner knows that it
 }  // namespace
 
 Scenario::Scenario(uint64_t seed, bool trace, bool plain)
-    : world(seed), net(world), swarm(world, plain), model(net, trace) {
+    : world(seed), net(world), swarm(world, plain), model(net, trace, swarm.devices) {
     net.observer = &model;
     net.on_dial = [this](SimTransport &from, const std::string &to, int how) {
         on_dial(from, to, how);

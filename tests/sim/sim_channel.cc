@@ -280,7 +280,7 @@ void SimChannel::begin(Leaving &item) {
         head.payload += piece.length;
     }
     if (!net_.observer || pieces.empty()) return;
-    const auto *local = reinterpret_cast<const void *>(pieces[0].local);
+    const void *const local = users_memory(op);
     head.operation = net_.observer->operation_at(local);
     net_.observer->leaves(head.operation, local, there_, op.checked);
 }
@@ -395,6 +395,7 @@ void SimChannel::begin_incoming(const Head &head) {
         Op &op = asked_.front();
         in_.discard = op.canceled;
         if (in_.discard) return;
+        in_.bounces = op.bounce != nullptr;
         std::vector<Piece> pieces;
         op.draw(pieces);
         for (const Piece &piece : pieces)
@@ -418,7 +419,7 @@ void SimChannel::place(const std::vector<uint8_t> &payload) {
         if (net_.observer && in_.head.kind == Head::request)
             net_.observer->lands(in_.head.operation, transport_->number, there_, generation_, to,
                                  some);
-        else if (net_.observer)
+        else if (net_.observer && !in_.bounces)
             net_.observer->writes(to);
         skip = 0;
         at += some;

@@ -106,6 +106,7 @@ private:
         std::vector<iovec> ranges;
         uint64_t arrived = 0;
         bool discard = false, open = false, spoiled = false;
+        bool bounces = false;  // on its way to a device
     };
 
     Break breaks_at(ChannelStep step);

@@ -281,7 +281,7 @@ void SimCopyPath::note(Op &op, SimCopyPath &owner) {
 
 void SimCopyPath::name(Copy &copy, const std::vector<Piece> &pieces) {
     if (!net_.observer || pieces.empty()) return;
-    const auto *local = reinterpret_cast<const void *>(pieces[0].local);
+    const void *const local = users_memory(*copy.op);
     copy.operation = net_.observer->operation_at(local);
     net_.observer->leaves(copy.operation, local, owner_.there(), copy.op->checked);
 }
@@ -305,7 +305,7 @@ void SimCopyPath::move_some(const Copy &copy, const Piece &piece) {
     if (copy.op->dir == Dir::get) {
         if (observer) observer->reads(remote);
         std::memcpy(local, remote, piece.length);
-        if (observer) observer->writes(local);
+        if (observer && !copy.op->bounce) observer->writes(local);
         return;
     }
     if (observer) observer->reads(local);

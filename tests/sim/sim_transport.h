@@ -85,6 +85,13 @@ struct SimProcess {
     std::map<uint32_t, std::vector<uint64_t>> generations;
 };
 
+// Where the first of its bytes are: not where they are copied on their way from or to a device.
+inline const void *users_memory(const Op &op) {
+    std::vector<Piece> pieces;
+    op.draw_device(pieces);
+    return reinterpret_cast<const void *>(pieces[0].local);
+}
+
 class SimNet {
 public:
     explicit SimNet(SimWorld &w);

@@ -93,6 +93,7 @@ void Swarm::draw_later(SimWorld &world) {
     if (world.seed() % 5 == 0) linger_max = 50 * kNsPerMs;
     if (world.seed() % 7 == 4) busy_one_in = 1 + world.random(4);
     narrow = world.seed() % 11 == 3;
+    devices = world.seed() % 13 == 5;
     copies = near && world.seed() % 3 == 0;
     adapters = !near && world.seed() % 3 != 1;
     if (adapters) {

@@ -94,11 +94,12 @@ struct Swarm {
     bool polls = false;                   // some applications poll
     uint64_t poll_max = 0;                // ns, until they do
     bool keeps = false;                   // applications use and keep the handles of PEER events
-    bool asks = false;    // applications let peers in, some of them late, or turn them away
-    bool quiets = false;  // some puts and gets are quiet, with a flush behind them
-    bool owns = false;    // some engines' applications own the handles of PEER events
-    bool lists = false;   // endpoints may have lists of addresses; engines restart elsewhere
-    bool ids = false;     // endpoints may have an id alone, also the engine's own
+    bool asks = false;     // applications let peers in, some of them late, or turn them away
+    bool devices = false;  // buffers may be memory of a device
+    bool quiets = false;   // some puts and gets are quiet, with a flush behind them
+    bool owns = false;     // some engines' applications own the handles of PEER events
+    bool lists = false;    // endpoints may have lists of addresses; engines restart elsewhere
+    bool ids = false;      // endpoints may have an id alone, also the engine's own
 
     // The net.
     uint64_t delay_max = 0, cut_one_in = 0, refuse_one_in = 0, late_one_in = 0, double_one_in = 0;

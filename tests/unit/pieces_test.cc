@@ -14,6 +14,7 @@ struct Entry {
     Dir dir;
     uint32_t remote;
     Piece piece;
+    int32_t device;
 };
 
 struct Model {
@@ -30,19 +31,20 @@ struct Model {
     void add() {
         const Dir dir = pick(3) ? Dir::put : Dir::get;
         const auto remote = static_cast<uint32_t>(pick(2));
+        const int32_t device = pick(4) ? kHostMemory : 0;
         const Piece first = piece();
         const uint64_t count = pick(6);
         switch (pick(4)) {
         case 0: {
-            list.add(dir, remote, first);
-            entries.push_back({dir, remote, first});
+            list.add(dir, remote, first, device);
+            entries.push_back({dir, remote, first, device});
             return;
         }
         case 1: {  // a run that touches
             Piece next = first;
             for (uint64_t i = 0; i < count; ++i) {
-                list.add(dir, remote, next);
-                entries.push_back({dir, remote, next});
+                list.add(dir, remote, next, device);
+                entries.push_back({dir, remote, next, device});
                 next.local += next.length;
                 next.offset += next.length;
             }
@@ -50,10 +52,12 @@ struct Model {
         }
         case 2: {
             const uint64_t local = first.length + pick(2) * 64, far = first.length + pick(2) * 64;
-            list.add_strided(dir, remote, first, local, far, count);
+            list.add_strided(dir, remote, first, local, far, count, device);
             for (uint64_t i = 0; i < count; ++i)
-                entries.push_back(
-                    {dir, remote, {first.local + i * local, first.offset + i * far, first.length}});
+                entries.push_back({dir,
+                                   remote,
+                                   {first.local + i * local, first.offset + i * far, first.length},
+                                   device});
             return;
         }
         default: {
@@ -64,10 +68,11 @@ struct Model {
                 entries.push_back({dir,
                                    remote,
                                    {first.local + table->local[i] * first.length,
-                                    first.offset + table->remote[i] * first.length, first.length}});
+                                    first.offset + table->remote[i] * first.length, first.length},
+                                   device});
             }
             table->length = table->local_stride = table->remote_stride = first.length;
-            list.add_pages(dir, remote, first.local, first.offset, std::move(table));
+            list.add_pages(dir, remote, first.local, first.offset, std::move(table), device);
         }
         }
     }
@@ -115,7 +120,9 @@ TEST_CASE("draw gives every byte once, in order, within its bounds") {
             const Dir dir = model.list.dir(cursor);
             const uint32_t remote = model.list.remote(cursor);
             REQUIRE(dir == model.entries[entry].dir);
+            const int32_t device = model.list.device(cursor);
             REQUIRE(remote == model.entries[entry].remote);
+            REQUIRE(device == model.entries[entry].device);
 
             const Cursor before = cursor;
             std::vector<Piece> pieces, again;
@@ -139,6 +146,7 @@ TEST_CASE("draw gives every byte once, in order, within its bounds") {
                 const Entry &at = model.entries[entry];
                 REQUIRE(at.dir == dir);
                 REQUIRE(at.remote == remote);
+                REQUIRE(at.device == device);
                 const uint64_t end = last ? cursor.done : at.piece.length;
                 append(expected, {at.piece.local + done, at.piece.offset + done, end - done});
                 done = last ? end : 0;

@@ -35,6 +35,7 @@ class PeerTable;
 class Region;
 class Request;
 class ShardRegions;
+class Staging;
 
 // What the rooms above have on a loop.
 struct ShardRooms {
@@ -45,6 +46,7 @@ struct ShardRooms {
     Inbound &inbound;
     ConnectionLimit &limit;
     ConnectionMigration &migration;
+    Staging &staging;
 };
 
 class ShardCore : public Task, public ShardRooms {

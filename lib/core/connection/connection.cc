@@ -223,7 +223,8 @@ void Connection::on_lane_down(Lane &lane, const Failure &reason) {
 }
 
 void Connection::finish() {
-    if (lanes.all_closed() && attached.is_closed()) apply({.kind = ConnectionInput::lanes_down});
+    if (staged == 0 && lanes.all_closed() && attached.is_closed())
+        apply({.kind = ConnectionInput::lanes_down});
 }
 
 void Connection::end() {
@@ -236,7 +237,10 @@ void Connection::run() {
     lanes.give_back();
     attached.give_back();
     if (state_.phase == ConnectionState::Phase::ended) return sink.on_ended();
-    if (usable()) sink.pump();
+    if (usable())
+        sink.pump();
+    else if (!closing())
+        flush();  // what was staged
     leave_when_quiet();
 }
 

@@ -110,6 +110,8 @@ public:
     uint64_t live_since() const { return live_since_; }
     uint64_t retry_ns() const { return retry_ns_; }
     uint64_t rtt_ns = 0;
+    uint32_t staged = 0;   // operations on their way from or to a device, which its end waits for
+    uint32_t bounced = 0;  // that have bounce memory
 
 protected:
     Connection(ShardCore &shard, ConnectionSink &sink, const ConnectionRooms &rooms, Side side,

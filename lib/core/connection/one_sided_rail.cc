@@ -28,6 +28,12 @@ void OneSidedRail::on_down(const Failure &why) {
     lane.connection.shard.loop.defer(lane.connection);
 }
 
+// While it was staged its region may have been withdrawn.
+void OneSidedRail::hand_over(Op &op) {
+    if (op.bounce) op.import = import_for(op);
+    op.import ? Rail::hand_over(op) : on_declined(op);
+}
+
 // ---- operations that the path declines
 
 // One that was canceled meanwhile goes nowhere.

@@ -43,6 +43,7 @@ public:
     bool cancel(Op &op) override;
 
 private:
+    void hand_over(Op &op) override;
     void on_down(const Failure &why) override;
     void on_declined(Op &op) override;
     void on_dropped(RegionId region) override;

@@ -4,6 +4,7 @@
 #include "core/base/engine_core.h"
 #include "core/base/shard_core.h"
 #include "core/connection/connection.h"
+#include "core/connection/staging.h"
 #include "util/memory.h"
 
 namespace xfer {
@@ -21,6 +22,15 @@ void Rail::post(Op &op) {
     op.rail = this;
     ++ops;
     bytes += op.bytes;
+    if (op.device != kHostMemory && !op.bounce) {
+        ++lane.connection.staged;
+        if (!lane.connection.shard.staging.stage(op)) return;
+        --lane.connection.staged;
+    }
+    hand_over(op);
+}
+
+void Rail::hand_over(Op &op) {
     unflushed = true;
     if (path->post(op)) return;
     // Its credit is what it takes, whatever was counted here.
@@ -29,7 +39,46 @@ void Rail::post(Op &op) {
     lane.connection.shard.loop.defer(lane.connection);
 }
 
+// ---- memory of a device
+
+// What its path can't take any more has never been sent. What it takes leaves with the others of
+// this turn.
+void Rail::on_staged(Op &op, Status status) {
+    op.unmapped = status != XFER_OK;
+    if (status == XFER_OK && op.unwanted) status = XFER_ECANCELED;
+    if (status == XFER_OK && !path) status = XFER_EPEERLOST;
+    status == XFER_OK ? hand_over(op) : finish(op, status);
+    lane.connection.shard.loop.defer(lane.connection);
+    leave_staging();
+}
+
+void Rail::on_landed(Op &op, Status status) {
+    op.unmapped = status != XFER_OK;
+    finish(op, status);
+    leave_staging();
+}
+
+void Rail::drop(Op &op) {
+    refused_.push_back(op);
+    --lane.connection.staged;
+    lane.connection.shard.loop.defer(lane.connection);
+}
+
+// Last: the connection may end with it.
+void Rail::leave_staging() {
+    Connection &connection = lane.connection;
+    if (--connection.staged == 0 && connection.closing()) connection.finish();
+}
+
+// ----
+
 bool Rail::cancel(Op &op) {
+    if (op.staging == Op::Staging::waiting) {
+        lane.connection.shard.staging.forget(op);
+        drop(op);
+        return op.canceled = true;
+    }
+    if (op.staging != Op::Staging::none) return !(op.unwanted = true);
     for (auto *list : {&refused_, &lost_})
         for (const Op &other : *list)
             if (&other == &op) return op.canceled = true;
@@ -59,7 +108,10 @@ const Failure &Rail::why_lost() const {
 
 void Rail::on_done(Op &op, Status status) {
     if (status == XFER_EPEERLOST && !lane.connection.closing()) return lost_.push_back(op);
-    finish(op, status);
+    const bool lands = op.bounce && op.dir == Dir::get && op.transfer && !op.canceled;
+    if (status != XFER_OK || !lands) return finish(op, status);
+    ++lane.connection.staged;
+    lane.connection.shard.staging.land(op);
 }
 
 void Rail::leave(Op &op) {
@@ -69,6 +121,7 @@ void Rail::leave(Op &op) {
 
 void Rail::finish(Op &op, Status status) {
     leave(op);
+    if (op.bounce) lane.connection.shard.staging.release(op);
     if (status == XFER_OK) {
         carried.add(op.bytes);
         lane.count_carried(op.moved, op.bytes);
@@ -116,6 +169,7 @@ void Rail::on_down(const Failure &why) {
     why_ = why;
     path = nullptr;
     unflushed = false;
+    if (lane.connection.staged) lane.connection.shard.staging.drop_waiting(*this);
 }
 
 }  // namespace xfer

@@ -35,6 +35,11 @@ public:
     void give_back();  // what the path refused, as never sent
     void settle();     // what was lost with the path ends; it may be started again
     const Failure &why_lost() const;
+    // From Staging: the op may be posted; what it has brought is in memory of the device; or
+    // neither, and why. Not from inside post() or on_done().
+    void on_staged(Op &op, Status status);
+    void on_landed(Op &op, Status status);
+    void drop(Op &op);  // it waits for neither any more
 
     void on_done(Op &op, Status status) override;
     Status on_access(Dir dir, const Access &access, std::span<const WirePiece> pieces,
@@ -56,11 +61,14 @@ public:
 
 protected:
     void leave(Op &op);  // it goes on elsewhere
+    virtual void hand_over(Op &op);
 
 private:
     void finish(Op &op, Status status);
+    void leave_staging();
 
-    List<Op, InPath> refused_;  // at most one a turn: the rail has no room from then on
+    // At most one a turn, as the rail has no room from then on; and what was dropped by Staging.
+    List<Op, InPath> refused_;
     // With the path: they end when the peer says that its end is closed, or with the connection.
     List<Op, InPath> lost_;
     Failure why_;

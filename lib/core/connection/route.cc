@@ -15,6 +15,7 @@ Caps Route::caps() const {
 
 void Route::post(Op &op) const {
     op.sent = op.left = op.canceled = op.unwanted = op.unmapped = false;
+    op.device_error = 0;
     op.moved = Moved::frames;
     op.import = one_sided_.path ? one_sided_.import_for(op) : nullptr;
     op.import ? one_sided_.post(op) : requests_.post(op);

@@ -53,6 +53,12 @@ public:
         memory = {};
         return XFER_OK;
     }
+    // Whether puts and gets move such memory on this side.
+    bool stages(const Memory &memory) const {
+        if (memory.kind == XFER_MEM_HOST) return true;
+        return memory.kind == XFER_MEM_CUDA && memory.device >= 0 && device_->copies();
+    }
+    const Device *device() const { return device_; }
     bool is_served(uint64_t address, uint64_t length) const {
         return !device_ || regions_.lends(address, length);
     }

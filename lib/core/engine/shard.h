@@ -8,6 +8,7 @@
 
 #include "core/base/shard_core.h"
 #include "core/connection/connection_table.h"
+#include "core/connection/staging.h"
 #include "core/message/cross_shard.h"
 #include "core/peer/connection_limit.h"
 #include "core/peer/connection_migration.h"
@@ -97,6 +98,7 @@ private:
     ConnectionTable connections_;
     ConnectionLimit limit_{*this};
     ConnectionMigration migration_{*this};
+    Staging staging_;
     CrossShard messages_{*this};
     OwningList<Connection, InHolder> deferred_deletes_;
     List<Endpoint, Lingering> lingering_;  // closed but for operations on their way here

@@ -137,6 +137,7 @@ void Transfer::cut(Op &op, Cursor &from, std::vector<Piece> &scratch) {
     op.remote = remotes[list.remote(from)].access;
     op.atomic = atomic;
     op.list = &list;
+    op.device = list.device(from);
     op.begin = from;
     op.transfer = this;
     scratch.clear();
@@ -244,7 +245,8 @@ void Transfer::fail(const Op &op, Status why) {
     } else if (status == XFER_OK) {
         status = why;
         origin = op.unmapped ? XFER_ORIGIN_OS : XFER_ORIGIN_PEER;
-        if (op.unmapped) native = EFAULT;
+        if (op.unmapped && why == XFER_EIO) native = EFAULT;
+        if (op.device_error) origin = XFER_ORIGIN_CUDA, native = op.device_error;
     }
     if (lost && op.sent && op.dir != Dir::get) maybe_applied = true;
     // So many bytes will not be applied, and its end says why.

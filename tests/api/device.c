@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Puts from memory of a device, and gets into it, over any path: the driver is a fake
+ * (fake_driver.h), whose device memory the CPU can't touch. What is in a copy is left alone until
+ * that has ended, however the operation ends. */
+#include <cuda.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fake_driver.h"
+#include "fixture.h"
+#include "peer.h"
+
+enum { kChunk = 256 * 1024, kSlots = 64, kLength = 24 << 20, kHalf = kLength / 2 };
+
+/* Memory of the device, filled as fill() does. */
+static void *device_memory(uint64_t length, uint64_t seed) {
+    uint8_t *bytes = malloc(length);
+    void *memory = fake_cuda_alloc(length);
+    assert_non_null(memory);
+    fill(bytes, length, seed);
+    fake_cuda_write(memory, bytes, length);
+    free(bytes);
+    return memory;
+}
+
+static void assert_device_filled(const void *memory, uint64_t length, uint64_t seed) {
+    uint8_t *bytes = malloc(length);
+    fake_cuda_read(bytes, memory, length);
+    const bool right = filled(bytes, length, seed, 0);
+    free(bytes);
+    assert_true(right);
+}
+
+static int end(void **state) {
+    fake_cuda_hold(0);
+    fake_cuda_fail(NULL, 0, 0, 0);
+    const int failed = fixture_teardown(state);
+    if (fake_cuda_calls("wrong") == 0) return failed;
+    print_error("ERROR: the driver was called as it must not be\n");
+    return -1;
+}
+
+#define DEVICE_TEST(test, at, name) \
+    { #test " [" name "]", test, fixture_setup, end, (void *)&modes[at] }
+#define EACH_WAY(test)                                                   \
+    DEVICE_TEST(test, 1, "thread/1"), DEVICE_TEST(test, 3, "loop/none"), \
+        DEVICE_TEST(test, 6, "poll/none")
+
+static void put(Pair *pair, const void *local, uint64_t offset, uint64_t length, uint64_t user,
+                uint32_t timeout_ms) {
+    const xfer_op_options_t options = {.size = sizeof options, .timeout_ms = timeout_ms};
+    assert_status(xfer_put(pair->ep, local, &pair->ref, offset, length, user, &options), XFER_OK);
+}
+
+static void get(Pair *pair, void *local, uint64_t offset, uint64_t length, uint64_t user) {
+    assert_status(xfer_get(pair->ep, local, &pair->ref, offset, length, user, NULL), XFER_OK);
+}
+
+/* ---- bytes ---- */
+
+static void test_sizes(void **state) {
+    const uint64_t sizes[] = {1, 8, 4095, 65536, kChunk, kChunk + 1, 5 * kChunk + 3, kHalf};
+    Pair pair;
+    pair_open(&pair, *state, kLength);
+    for (uint64_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        void *from = device_memory(sizes[i] + 16, i + 1), *to = device_memory(sizes[i], 99);
+        memset(pair.memory, 0, kLength);
+        assert_status(put_now(pair.client, pair.ep, (char *)from + 7, &pair.ref, 3, sizes[i]),
+                      XFER_OK);
+        assert_true(filled(pair.memory + 3, sizes[i], i + 1, 7));
+        assert_int_equal(pair.memory[2] | pair.memory[3 + sizes[i]], 0);
+        fill(pair.memory, sizes[i], i + 50);
+        assert_status(get_now(pair.client, pair.ep, to, &pair.ref, 0, sizes[i]), XFER_OK);
+        assert_device_filled(to, sizes[i], i + 50);
+        fake_cuda_free(from);
+        fake_cuda_free(to);
+    }
+}
+
+/* More of them than there is bounce memory for, both ways. */
+static void test_many(void **state) {
+    enum { kCount = 3 * kSlots };
+    Pair pair;
+    pair_open(&pair, *state, kLength);
+    uint8_t *from = device_memory(kHalf, 5), *to = device_memory(kHalf, 6);
+    fill(pair.memory + kHalf, kHalf, 7);
+    for (uint64_t i = 0; i < kCount; i++) {
+        const uint64_t at = i % (kHalf / kChunk) * kChunk;
+        put(&pair, from + at, at, kChunk, 1000 + i, 0);
+        get(&pair, to + at, kHalf + at, kChunk, 2000 + i);
+    }
+    for (uint64_t i = 0; i < kCount; i++) {
+        assert_status(wait_event(pair.client, XFER_EVENT_PUT, 1000 + i, kPatience).status, XFER_OK);
+        assert_status(wait_event(pair.client, XFER_EVENT_GET, 2000 + i, kPatience).status, XFER_OK);
+    }
+    assert_true(filled(pair.memory, kHalf, 5, 0));
+    assert_device_filled(to, kHalf, 7);
+    fake_cuda_free(from);
+    fake_cuda_free(to);
+}
+
+/* Entries of the host's and of the device's memory, of each form. */
+static void test_batch(void **state) {
+    enum { kPage = 4096, kPages = 300 };
+    Pair pair;
+    xfer_batch_t *batch;
+    pair_open(&pair, *state, kLength);
+    uint8_t *device = device_memory(kPages * kPage, 3), *host = test_memory(kPages * kPage);
+    uint32_t pages[kPages];
+    for (uint32_t i = 0; i < kPages; i++)
+        pages[i] = kPages - 1 - i;
+    fill(host, kPages * kPage, 4);
+    assert_status(xfer_batch_open(pair.ep, NULL, &batch, NULL), XFER_OK);
+    const xfer_span_t spans[] = {{(uintptr_t)device, 0, 100},
+                                 {(uintptr_t)host + 100, 100, 100},
+                                 {(uintptr_t)device + 200, 200, 0},
+                                 {(uintptr_t)device + 200, 200, kPage - 200}};
+    assert_status(
+        xfer_batch_add_spans(batch, XFER_OP_PUT, &pair.ref, spans, sizeof *spans, 4, NULL),
+        XFER_OK);
+    const xfer_strided_t strided = {.size = sizeof strided,
+                                    .local = (uintptr_t)device,
+                                    .local_stride = 2 * kPage,
+                                    .remote = &pair.ref,
+                                    .offset = kHalf,
+                                    .remote_stride = kPage,
+                                    .length = kPage,
+                                    .count = kPages / 2};
+    assert_status(xfer_batch_add_strided(batch, XFER_OP_PUT, &strided, NULL), XFER_OK);
+    const xfer_page_base_t bases[] = {
+        {.local = (uintptr_t)device, .remote = &pair.ref, .offset = kChunk},
+        {.local = (uintptr_t)host, .remote = &pair.ref, .offset = kChunk + kPages * kPage}};
+    const xfer_pages_t table = {.size = sizeof table,
+                                .base_size = sizeof *bases,
+                                .index_size = 4,
+                                .length = kPage,
+                                .count = kPages,
+                                .base_count = 2,
+                                .local_pages = pages,
+                                .remote_pages = pages,
+                                .bases = bases};
+    assert_status(xfer_batch_add_pages(batch, XFER_OP_PUT, &table, NULL), XFER_OK);
+    for (int round = 0; round < 2; round++) {
+        memset(pair.memory, 0, kLength);
+        assert_status(submit_now(pair.client, batch), XFER_OK);
+        assert_true(filled(pair.memory, 100, 3, 0));
+        assert_true(filled(pair.memory + 100, 100, 4, 100));
+        assert_true(filled(pair.memory + 200, kPage - 200, 3, 200));
+        for (uint64_t i = 0; i < kPages / 2; i++)
+            assert_true(filled(pair.memory + kHalf + i * kPage, kPage, 3, 2 * i * kPage));
+        assert_true(filled(pair.memory + kChunk, kPages * kPage, 3, 0));
+        assert_true(filled(pair.memory + kChunk + kPages * kPage, kPages * kPage, 4, 0));
+    }
+    assert_status(xfer_batch_close(batch), XFER_OK);
+    fake_cuda_free(device);
+}
+
+/* What the CPU would have to touch. */
+static void test_refused(void **state) {
+    Pair pair;
+    xfer_region_t *region;
+    pair_open(&pair, *state, kChunk);
+    void *device = device_memory(kChunk, 1);
+    const xfer_op_options_t copy = {.size = sizeof copy, .flags = XFER_FLAG_COPY};
+    const xfer_region_options_t options = {.size = sizeof options, .access = XFER_READ};
+    assert_status(xfer_put(pair.ep, device, &pair.ref, 0, 64, 1, &copy), XFER_EMEMKIND);
+    assert_status(xfer_send(pair.ep, device, 64, 1, 1, NULL), XFER_EMEMKIND);
+    assert_status(xfer_recv(pair.client->engine, NULL, device, 64, 1, ~UINT64_C(0), 1, NULL),
+                  XFER_EMEMKIND);
+    assert_status(xfer_region_open(pair.server->engine, &options, device, kChunk, &region, NULL),
+                  XFER_EMEMKIND);
+    assert_status(put_now(pair.client, pair.ep, device, &pair.ref, 0, kChunk), XFER_OK);
+    fake_cuda_free(device);
+}
+
+/* ---- copies that do not end ---- */
+
+/* Its memory is free when it is told, and not before. */
+static void test_cancel_in_a_copy(void **state) {
+    Pair pair;
+    pair_open(&pair, *state, kLength);
+    void *from = device_memory(kChunk, 1), *into = device_memory(kChunk, 2);
+    void *late = device_memory(kChunk, 3);
+    uint8_t *host = test_memory(kChunk);
+    assert_status(get_now(pair.client, pair.ep, into, &pair.ref, 0, kChunk), XFER_OK);
+    fake_cuda_hold(1);
+    put(&pair, from, 0, kChunk, 1, 0);
+    get(&pair, into, 0, kChunk, 2);
+    put(&pair, late, kChunk, kChunk, 3, 50);
+    pass_ms(100);
+    assert_status(xfer_cancel(pair.client->engine, pair.ep, 1, ANY_USER), XFER_OK);
+    assert_status(xfer_cancel(pair.client->engine, pair.ep, 2, ANY_USER), XFER_OK);
+    pass_ms(100);
+    for (uint64_t user = 1; user <= 3; user++)
+        assert_int_equal(
+            count_events(pair.client, user == 2 ? XFER_EVENT_GET : XFER_EVENT_PUT, user), 0);
+    /* All else goes on. */
+    assert_status(put_now(pair.client, pair.ep, host, &pair.ref, 0, kChunk), XFER_OK);
+    fake_cuda_hold(0);
+    xfer_event_t event = wait_event(pair.client, XFER_EVENT_PUT, 1, kPatience);
+    assert_status(event.status, XFER_ECANCELED);
+    assert_int_equal(event.flags & XFER_MAYBE_APPLIED, 0);
+    fake_cuda_free(from);
+    assert_status(wait_event(pair.client, XFER_EVENT_PUT, 3, kPatience).status, XFER_ETIMEDOUT);
+    fake_cuda_free(late);
+    wait_event(pair.client, XFER_EVENT_GET, 2, kPatience);
+    fake_cuda_free(into);
+    assert_status(put_now(pair.client, pair.ep, host, &pair.ref, 0, kChunk), XFER_OK);
+}
+
+/* What waits for bounce memory is in no copy, and ends at once. */
+static void test_cancel_before_a_copy(void **state) {
+    Pair pair;
+    pair_open(&pair, *state, kLength);
+    void *from = device_memory(kHalf, 1);
+    fake_cuda_hold(1);
+    for (uint64_t i = 0; i < kSlots; i++)
+        put(&pair, from, 0, kChunk, i, 0);
+    put(&pair, from, 0, kChunk, 100, 0);
+    get(&pair, from, 0, kChunk, 101);
+    put(&pair, from, 0, kChunk, 102, 50);
+    pass_ms(50);
+    assert_status(xfer_cancel(pair.client->engine, pair.ep, 100, ANY_USER), XFER_OK);
+    assert_status(xfer_cancel(pair.client->engine, pair.ep, 101, ANY_USER), XFER_OK);
+    assert_status(wait_event(pair.client, XFER_EVENT_PUT, 100, kPatience).status, XFER_ECANCELED);
+    assert_status(wait_event(pair.client, XFER_EVENT_GET, 101, kPatience).status, XFER_ECANCELED);
+    assert_status(wait_event(pair.client, XFER_EVENT_PUT, 102, kPatience).status, XFER_ETIMEDOUT);
+    fake_cuda_hold(0);
+    for (uint64_t i = 0; i < kSlots; i++)
+        assert_status(wait_event(pair.client, XFER_EVENT_PUT, i, kPatience).status, XFER_OK);
+    fake_cuda_free(from);
+}
+
+/* Its peer's end is told when the copies are over, what never left goes on by the next connection,
+ * and another peer is not kept waiting. */
+static void test_peer_killed_in_a_copy(void **state) {
+    Peer peer;
+    Pair other;
+    peer_start(&peer, preferred("tcp://127.0.0.1:0"), kLength, 0);
+    pair_open(&other, *state, kLength);
+    xfer_ep_t *ep = open_ep(other.client, peer.uri);
+    xfer_ref_t ref = look_up(other.client, ep, "memory");
+    void *from = device_memory(kHalf, 1), *into = device_memory(kHalf, 2);
+    assert_status(get_now(other.client, ep, into, &ref, 0, kHalf), XFER_OK);
+    fake_cuda_hold(1);
+    for (uint64_t i = 0; i < 2 * kSlots; i++)
+        assert_status(xfer_put(ep, from, &ref, 0, kChunk, i, NULL), XFER_OK);
+    assert_status(xfer_get(ep, into, &ref, 0, kChunk, 1000, NULL), XFER_OK);
+    pass_ms(50);
+    peer_kill(&peer);
+    uint8_t *host = test_memory(kChunk);
+    assert_status(put_now(other.client, other.ep, host, &other.ref, 0, kChunk), XFER_OK);
+    pass_ms(50);
+    assert_status(xfer_ep_close(ep), XFER_OK);
+    fake_cuda_hold(0);
+    for (uint64_t i = 0; i < 2 * kSlots; i++)
+        assert_true(wait_event(other.client, XFER_EVENT_PUT, i, kPatience).status != XFER_OK);
+    assert_true(wait_event(other.client, XFER_EVENT_GET, 1000, kPatience).status != XFER_OK);
+    fake_cuda_free(from);
+    fake_cuda_free(into);
+    assert_status(put_now(other.client, other.ep, host, &other.ref, 0, kChunk), XFER_OK);
+}
+
+/* An engine ends behind its copies. */
+static void test_close_in_a_copy(void **state) {
+    Pair pair;
+    pair_open(&pair, *state, kLength);
+    void *from = device_memory(kHalf, 1);
+    fake_cuda_hold(1);
+    for (uint64_t i = 0; i < kSlots + 9; i++)
+        put(&pair, from, 0, kChunk, i, 0);
+    pass_ms(50);
+    assert_status(xfer_engine_close(pair.client->engine), XFER_OK);
+    pass_ms(50);
+    assert_int_equal(count_events(pair.client, XFER_EVENT_PUT, 0), 0);
+    fake_cuda_hold(0);
+    for (uint64_t i = 0; i < kSlots + 9; i++)
+        wait_event(pair.client, XFER_EVENT_PUT, i, kPatience);
+    fake_cuda_free(from);
+}
+
+/* ---- a driver that fails ---- */
+
+/* A copy that can't be waited for goes on, and its memory is in use until it is over. */
+static void test_wait_that_fails(void **state) {
+    Pair pair;
+    pair_open(&pair, *state, kLength);
+    void *from = device_memory(kChunk, 1), *into = device_memory(kChunk, 2);
+    assert_status(put_now(pair.client, pair.ep, from, &pair.ref, 0, kChunk), XFER_OK);
+    for (int i = 0; i < 2; i++) {
+        const uint32_t kind = i ? XFER_EVENT_GET : XFER_EVENT_PUT;
+        fake_cuda_hold(1);
+        fake_cuda_fail("cuEventSynchronize", 1, CUDA_ERROR_INVALID_VALUE, 0);
+        i ? get(&pair, into, 0, kChunk, 1) : put(&pair, from, 0, kChunk, 1, 0);
+        pass_ms(100);
+        assert_int_equal(count_events(pair.client, kind, 1), 0);
+        fake_cuda_hold(0);
+        assert_status(wait_event(pair.client, kind, 1, kPatience).status, XFER_EIO);
+        fake_cuda_free(i ? into : from);
+    }
+}
+
+/* A part of it is with a peer that has stopped, and another in a copy: when that is over, the
+ * peer's word is waited for as ever, and not longer. */
+static void test_stopped_peer_and_a_copy(void **state) {
+    Peer peer;
+    peer_start(&peer, preferred("tcp://127.0.0.1:0"), kLength, 0);
+    Host *client = host_open(*state);
+    xfer_ep_t *ep = open_ep(client, peer.uri);
+    xfer_ref_t ref = look_up(client, ep, "memory");
+    void *from = device_memory(kChunk, 1);
+    xfer_batch_t *batch;
+    assert_status(put_now(client, ep, from, &ref, 0, kChunk), XFER_OK);
+    assert_status(xfer_batch_open(ep, NULL, &batch, NULL), XFER_OK);
+    assert_status(xfer_batch_put(batch, test_memory(kChunk), &ref, 0, kChunk), XFER_OK);
+    assert_status(xfer_batch_put(batch, from, &ref, kChunk, kChunk), XFER_OK);
+    peer_signal(&peer, SIGSTOP);
+    fake_cuda_hold(1);
+    const xfer_submit_options_t options = {.size = sizeof options, .timeout_ms = 100};
+    assert_status(xfer_batch_submit(batch, 1, &options), XFER_OK);
+    pass_ms(300);
+    assert_int_equal(count_events(client, XFER_EVENT_BATCH, 1), 0);
+    const uint64_t before = now_ms();
+    fake_cuda_hold(0);
+    assert_status(wait_event(client, XFER_EVENT_BATCH, 1, kPatience).status, XFER_ETIMEDOUT);
+    assert_true(now_ms() - before < 3000); /* a heartbeat takes longer */
+    assert_status(xfer_batch_close(batch), XFER_OK);
+    fake_cuda_free(from);
+    peer_kill(&peer);
+}
+
+static void test_failing_calls(void **state) {
+    static const char *const calls[] = {"cuDeviceGet",
+                                        "cuDevicePrimaryCtxGetState",
+                                        "cuDevicePrimaryCtxRetain",
+                                        "cuCtxPushCurrent",
+                                        "cuStreamCreate",
+                                        "cuEventCreate",
+                                        "cuEventRecord",
+                                        "cuEventSynchronize",
+                                        "cuMemcpyDtoHAsync",
+                                        "cuMemcpyHtoDAsync",
+                                        "cuMemHostRegister"};
+    uint8_t *device = device_memory(4 * kChunk, 1);
+    int failures = 0;
+    for (size_t call = 0; call < sizeof calls / sizeof *calls; call++) {
+        for (int nth = 1; nth <= 3; nth++) {
+            Pair pair;
+            pair_open(&pair, *state, kLength);
+            const int sticky = nth == 3;
+            fake_cuda_fail(calls[call], nth, CUDA_ERROR_ILLEGAL_ADDRESS, sticky);
+            fake_cuda_hold(1); /* else it may fail for good before the second is looked at */
+            put(&pair, device, 0, 4 * kChunk, 1, 0);
+            get(&pair, device, 0, 4 * kChunk, 2);
+            fake_cuda_hold(0);
+            const xfer_event_t events[] = {wait_event(pair.client, XFER_EVENT_PUT, 1, kPatience),
+                                           wait_event(pair.client, XFER_EVENT_GET, 2, kPatience)};
+            for (int i = 0; i < 2; i++) {
+                if (events[i].status == XFER_OK) continue;
+                failures++;
+                assert_status(events[i].status, XFER_EIO);
+                assert_int_equal(events[i].origin, XFER_ORIGIN_CUDA);
+                assert_int_equal(events[i].native_code, CUDA_ERROR_ILLEGAL_ADDRESS);
+            }
+            uint8_t *host = test_memory(64);
+            assert_status(put_now(pair.client, pair.ep, host, &pair.ref, 0, 64), XFER_OK);
+            fake_cuda_fail(NULL, 0, 0, 0);
+            assert_status(put_now(pair.client, pair.ep, device, &pair.ref, 0, kChunk), XFER_OK);
+            assert_status(get_now(pair.client, pair.ep, device, &pair.ref, 0, kChunk), XFER_OK);
+            host_end(pair.client);
+            host_end(pair.server);
+        }
+    }
+    assert_in_range(failures, 2 * (sizeof calls / sizeof *calls), 1000);
+    fake_cuda_free(device);
+}
+
+static const struct CMUnitTest tests[] = {
+    EACH_WAY(test_sizes),
+    EACH_WAY(test_many),
+    EACH_WAY(test_batch),
+    EACH_WAY(test_refused),
+    EACH_WAY(test_cancel_in_a_copy),
+    EACH_WAY(test_cancel_before_a_copy),
+    EACH_WAY(test_peer_killed_in_a_copy),
+    EACH_WAY(test_close_in_a_copy),
+    EACH_WAY(test_wait_that_fails),
+    EACH_WAY(test_stopped_peer_and_a_copy),
+    DEVICE_TEST(test_failing_calls, 1, "thread/1"),
+};
+
+TEST_MAIN(tests)

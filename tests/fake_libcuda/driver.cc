@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: Apache-2.0
+// A driver of CUDA without a device: memory that the CPU can't touch, streams that copy in threads
+// of their own, events, contexts, and calls that fail when a test says so. Of the driver API only
+// what the library asks for.
+#include <cudaTypedefs.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "fake_driver.h"
+
+namespace {
+
+struct Allocation {
+    size_t size;
+    uint8_t *alias;  // where the driver itself reads and writes it
+    uint64_t id;
+};
+
+struct Event {
+    bool recorded = false, over = true;
+};
+
+struct Stream;
+
+struct Driver {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::map<uint64_t, Allocation> allocations;  // by address
+    std::map<std::string, unsigned> calls;
+    std::string failing;
+    int fails_in = 0, error = 0, sticky = 0;
+    bool held = false, fails_for_good = false;
+    uint64_t last_id = 0;
+    int retained = 1;  // the application's own
+
+    // Null: not all of it is allocated.
+    uint8_t *alias_of(uint64_t address, uint64_t length) {
+        auto behind = allocations.upper_bound(address);
+        if (behind == allocations.begin()) return nullptr;
+        const auto &[base, found] = *--behind;
+        const uint64_t offset = address - base;
+        return offset + length <= found.size ? found.alias + offset : nullptr;
+    }
+};
+
+Driver &driver() {
+    static Driver *const driver = new Driver;  // streams outlive statics
+    return *driver;
+}
+
+thread_local std::vector<CUcontext> current;
+thread_local CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+int primary;  // its address is the context's
+
+// Work in order, in a thread.
+struct Stream {
+    std::deque<std::function<void(std::unique_lock<std::mutex> &)>> work;
+    bool stopping = false, busy = false;
+    std::thread thread{[this] { run(); }};
+
+    void run() {
+        Driver &all = driver();
+        std::unique_lock lock(all.mutex);
+        for (;;) {
+            all.changed.wait(lock, [&] { return stopping || (!work.empty() && !all.held); });
+            if (work.empty()) return;
+            const auto next = std::move(work.front());
+            work.pop_front();
+            busy = true;
+            next(lock);
+            busy = false;
+            all.changed.notify_all();
+        }
+    }
+};
+
+// Counts the call, and says what a test has it say.
+CUresult entered(const char *name, bool needs_context = true) {
+    Driver &all = driver();
+    ++all.calls[name];
+    if (all.fails_for_good) return static_cast<CUresult>(all.error);
+    if (all.failing == name && --all.fails_in == 0) {
+        all.fails_for_good = all.sticky;
+        all.failing.clear();
+        return static_cast<CUresult>(all.error);
+    }
+    // In another mode it could break what the application captures.
+    const bool relaxed = capture_mode == CU_STREAM_CAPTURE_MODE_RELAXED;
+    if (!needs_context || (relaxed && !current.empty())) return CUDA_SUCCESS;
+    {
+        ++all.calls["wrong"];
+        std::fprintf(stderr, "wrong: %s\n", name);
+    }
+    return CUDA_ERROR_INVALID_CONTEXT;
+}
+
+#define ENTER(...)                         \
+    std::unique_lock lock(driver().mutex); \
+    if (const CUresult refused = entered(__VA_ARGS__); refused != CUDA_SUCCESS) return refused
+
+void write_attribute(CUpointer_attribute attribute, void *value, uint64_t base,
+                     const Allocation &found) {
+    switch (attribute) {
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+        *static_cast<CUmemorytype *>(value) = CU_MEMORYTYPE_DEVICE;
+        break;
+    case CU_POINTER_ATTRIBUTE_CONTEXT:
+        *static_cast<void **>(value) = &primary;
+        break;
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+        *static_cast<int *>(value) = 0;
+        break;
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+        *static_cast<unsigned char *>(value) = 1;
+        break;
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+        *static_cast<unsigned long long *>(value) = found.id;
+        break;
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+        *static_cast<CUdeviceptr *>(value) = base;
+        break;
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+        *static_cast<size_t *>(value) = found.size;
+        break;
+    default:
+        break;
+    }
+}
+
+CUresult pointer_get_attributes(unsigned count, CUpointer_attribute *attributes, void **values,
+                                CUdeviceptr pointer) {
+    ENTER("cuPointerGetAttributes", false);
+    Driver &all = driver();
+    if (!all.alias_of(pointer, 1)) return CUDA_SUCCESS;
+    const auto &[base, found] = *std::prev(all.allocations.upper_bound(pointer));
+    for (unsigned i = 0; i < count; ++i)
+        write_attribute(attributes[i], values[i], base, found);
+    return CUDA_SUCCESS;
+}
+
+CUresult device_get(CUdevice *device, int ordinal) {
+    ENTER("cuDeviceGet", false);
+    *device = ordinal;
+    return ordinal == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+
+CUresult primary_state(CUdevice, unsigned *flags, int *active) {
+    ENTER("cuDevicePrimaryCtxGetState", false);
+    *flags = 0;
+    *active = driver().retained > 0;
+    return CUDA_SUCCESS;
+}
+
+CUresult primary_retain(CUcontext *context, CUdevice) {
+    ENTER("cuDevicePrimaryCtxRetain", false);
+    ++driver().retained;
+    *context = reinterpret_cast<CUcontext>(&primary);
+    return CUDA_SUCCESS;
+}
+
+CUresult primary_release(CUdevice) {
+    ENTER("cuDevicePrimaryCtxRelease", false);
+    --driver().retained;
+    return CUDA_SUCCESS;
+}
+
+CUresult push_current(CUcontext context) {
+    ENTER("cuCtxPushCurrent", false);
+    current.push_back(context);
+    return CUDA_SUCCESS;
+}
+
+CUresult pop_current(CUcontext *context) {
+    *context = current.empty() ? nullptr : current.back();
+    if (current.empty()) return CUDA_ERROR_INVALID_CONTEXT;
+    current.pop_back();
+    return CUDA_SUCCESS;
+}
+
+CUresult exchange_capture_mode(CUstreamCaptureMode *mode) {
+    std::swap(*mode, capture_mode);
+    return CUDA_SUCCESS;
+}
+
+CUresult stream_create(CUstream *stream, unsigned flags) {
+    ENTER("cuStreamCreate");
+    if (flags != CU_STREAM_NON_BLOCKING) {
+        ++driver().calls["wrong"];
+        std::fprintf(stderr, "wrong at %d\n", __LINE__);
+    }
+    *stream = reinterpret_cast<CUstream>(new Stream);
+    return CUDA_SUCCESS;
+}
+
+CUresult stream_destroy(CUstream stream) {
+    auto *const ended = reinterpret_cast<Stream *>(stream);
+    {
+        ENTER("cuStreamDestroy");
+        if (!ended->work.empty() || ended->busy) {
+            ++driver().calls["wrong"];
+            std::fprintf(stderr, "wrong at %d\n", __LINE__);
+        }
+        ended->stopping = true;
+        driver().changed.notify_all();
+    }
+    ended->thread.join();
+    delete ended;
+    return CUDA_SUCCESS;
+}
+
+CUresult stream_synchronize(CUstream stream) {
+    ENTER("cuStreamSynchronize");
+    auto *const waited = reinterpret_cast<Stream *>(stream);
+    driver().changed.wait(lock, [&] { return waited->work.empty() && !waited->busy; });
+    return CUDA_SUCCESS;
+}
+
+CUresult event_create(CUevent *event, unsigned) {
+    ENTER("cuEventCreate");
+    *event = reinterpret_cast<CUevent>(new Event);
+    return CUDA_SUCCESS;
+}
+
+CUresult event_destroy(CUevent event) {
+    ENTER("cuEventDestroy");
+    delete reinterpret_cast<Event *>(event);
+    return CUDA_SUCCESS;
+}
+
+CUresult event_record(CUevent event, CUstream stream) {
+    ENTER("cuEventRecord");
+    auto *const mark = reinterpret_cast<Event *>(event);
+    mark->recorded = true, mark->over = false;
+    reinterpret_cast<Stream *>(stream)->work.emplace_back([mark](auto &) { mark->over = true; });
+    driver().changed.notify_all();
+    return CUDA_SUCCESS;
+}
+
+CUresult event_synchronize(CUevent event) {
+    ENTER("cuEventSynchronize");
+    auto *const mark = reinterpret_cast<Event *>(event);
+    driver().changed.wait(lock, [&] { return mark->over; });
+    return driver().fails_for_good ? static_cast<CUresult>(driver().error) : CUDA_SUCCESS;
+}
+
+// In pieces, so that what reads or writes beside it is seen.
+CUresult copy(const char *name, CUdeviceptr device, void *host, size_t length, bool to_host,
+              CUstream stream) {
+    ENTER(name);
+    reinterpret_cast<Stream *>(stream)->work.emplace_back([=](std::unique_lock<std::mutex> &) {
+        uint8_t *const alias = driver().alias_of(device, length);
+        if (!alias) {
+            ++driver().calls["wrong"];
+            std::fprintf(stderr, "wrong at %d\n", __LINE__);
+        } else
+            to_host ? std::memcpy(host, alias, length) : std::memcpy(alias, host, length);
+    });
+    driver().changed.notify_all();
+    return CUDA_SUCCESS;
+}
+
+CUresult copy_to_host(void *host, CUdeviceptr device, size_t length, CUstream stream) {
+    return copy("cuMemcpyDtoHAsync", device, host, length, true, stream);
+}
+
+CUresult copy_to_device(CUdeviceptr device, const void *host, size_t length, CUstream stream) {
+    return copy("cuMemcpyHtoDAsync", device, const_cast<void *>(host), length, false, stream);
+}
+
+CUresult host_register(void *, size_t, unsigned) {
+    ENTER("cuMemHostRegister");
+    return CUDA_SUCCESS;
+}
+
+template <typename Function>
+void *address_of(Function function) {
+    void *address;
+    static_assert(sizeof address == sizeof function);
+    std::memcpy(&address, &function, sizeof address);
+    return address;
+}
+
+struct Row {
+    const char *name;
+    int version;
+    void *function;
+};
+
+const Row *find(const char *name) {
+    static const Row rows[] = {
+        {"cuPointerGetAttributes", 7000,
+         address_of<PFN_cuPointerGetAttributes_v7000>(pointer_get_attributes)},
+        {"cuDeviceGet", 2000, address_of<PFN_cuDeviceGet_v2000>(device_get)},
+        {"cuDevicePrimaryCtxGetState", 7000,
+         address_of<PFN_cuDevicePrimaryCtxGetState_v7000>(primary_state)},
+        {"cuDevicePrimaryCtxRetain", 7000,
+         address_of<PFN_cuDevicePrimaryCtxRetain_v7000>(primary_retain)},
+        {"cuDevicePrimaryCtxRelease", 11000,
+         address_of<PFN_cuDevicePrimaryCtxRelease_v11000>(primary_release)},
+        {"cuCtxPushCurrent", 4000, address_of<PFN_cuCtxPushCurrent_v4000>(push_current)},
+        {"cuCtxPopCurrent", 4000, address_of<PFN_cuCtxPopCurrent_v4000>(pop_current)},
+        {"cuThreadExchangeStreamCaptureMode", 10010,
+         address_of<PFN_cuThreadExchangeStreamCaptureMode_v10010>(exchange_capture_mode)},
+        {"cuStreamCreate", 2000, address_of<PFN_cuStreamCreate_v2000>(stream_create)},
+        {"cuStreamDestroy", 4000, address_of<PFN_cuStreamDestroy_v4000>(stream_destroy)},
+        {"cuStreamSynchronize", 2000,
+         address_of<PFN_cuStreamSynchronize_v2000>(stream_synchronize)},
+        {"cuEventCreate", 2000, address_of<PFN_cuEventCreate_v2000>(event_create)},
+        {"cuEventDestroy", 4000, address_of<PFN_cuEventDestroy_v4000>(event_destroy)},
+        {"cuEventRecord", 2000, address_of<PFN_cuEventRecord_v2000>(event_record)},
+        {"cuEventSynchronize", 2000, address_of<PFN_cuEventSynchronize_v2000>(event_synchronize)},
+        {"cuMemcpyDtoHAsync", 3020, address_of<PFN_cuMemcpyDtoHAsync_v3020>(copy_to_host)},
+        {"cuMemcpyHtoDAsync", 3020, address_of<PFN_cuMemcpyHtoDAsync_v3020>(copy_to_device)},
+        {"cuMemHostRegister", 6050, address_of<PFN_cuMemHostRegister_v6050>(host_register)},
+    };
+    for (const Row &row : rows)
+        if (std::strcmp(row.name, name) == 0) return &row;
+    return nullptr;
+}
+
+}  // namespace
+
+// Exported by its first name, which the header gives to the second version.
+#undef cuGetProcAddress
+extern "C" CUresult cuGetProcAddress(const char *symbol, void **function, int version,
+                                     cuuint64_t flags) {
+    const Row *const row = find(symbol);
+    if (!row || row->version != version || flags != CU_GET_PROC_ADDRESS_DEFAULT)
+        return CUDA_ERROR_NOT_FOUND;
+    *function = row->function;
+    return CUDA_SUCCESS;
+}
+
+void *fake_cuda_alloc(size_t size) {
+    const int file = ::memfd_create("device", MFD_CLOEXEC);
+    if (file < 0 || ::ftruncate(file, static_cast<off_t>(size)) != 0) return nullptr;
+    void *const seen = ::mmap(nullptr, size, PROT_NONE, MAP_SHARED, file, 0);
+    void *const alias = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    ::close(file);
+    if (seen == MAP_FAILED || alias == MAP_FAILED) return nullptr;
+    const std::lock_guard lock(driver().mutex);
+    driver().allocations[reinterpret_cast<uint64_t>(seen)] = {size, static_cast<uint8_t *>(alias),
+                                                              ++driver().last_id};
+    return seen;
+}
+
+void fake_cuda_free(void *memory) {
+    const std::lock_guard lock(driver().mutex);
+    const auto found = driver().allocations.find(reinterpret_cast<uint64_t>(memory));
+    ::munmap(memory, found->second.size);
+    ::munmap(found->second.alias, found->second.size);
+    driver().allocations.erase(found);
+}
+
+void fake_cuda_write(void *to, const void *from, size_t size) {
+    const std::lock_guard lock(driver().mutex);
+    std::memcpy(driver().alias_of(reinterpret_cast<uint64_t>(to), size), from, size);
+}
+
+void fake_cuda_read(void *to, const void *from, size_t size) {
+    const std::lock_guard lock(driver().mutex);
+    std::memcpy(to, driver().alias_of(reinterpret_cast<uint64_t>(from), size), size);
+}
+
+void fake_cuda_hold(int held) {
+    const std::lock_guard lock(driver().mutex);
+    driver().held = held;
+    driver().changed.notify_all();
+}
+
+void fake_cuda_fail(const char *call, int nth, int error, int sticky) {
+    const std::lock_guard lock(driver().mutex);
+    Driver &all = driver();
+    all.failing = call ? call : "";
+    all.fails_in = nth, all.error = error, all.sticky = sticky;
+    all.fails_for_good = false;
+}
+
+unsigned fake_cuda_calls(const char *call) {
+    const std::lock_guard lock(driver().mutex);
+    return driver().calls[call];
+}

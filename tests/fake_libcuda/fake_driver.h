@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a test does with the fake driver of CUDA (driver.cc), which its program is linked with: it
+ * goes by the name of the real one. Its device memory is none of the CPU's: who touches it gets
+ * SIGSEGV, or EFAULT from the system. */
+#ifndef XFER_TESTS_FAKE_DRIVER_H
+#define XFER_TESTS_FAKE_DRIVER_H
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Memory of device 0. */
+void *fake_cuda_alloc(size_t size);
+void fake_cuda_free(void *memory);
+void fake_cuda_write(void *to, const void *from, size_t size);
+void fake_cuda_read(void *to, const void *from, size_t size);
+
+/* Copies begin, and none goes on until this is over: a kernel has the device for itself. */
+void fake_cuda_hold(int held);
+/* The `nth` call of that name from now on returns `error`, and with `sticky` all calls from then
+ * on. NULL: none does, and the device is as new. */
+void fake_cuda_fail(const char *call, int nth, int error, int sticky);
+/* How often it was called, all in all. "wrong": what a driver would not forgive, such as a call
+ * without a context, or a copy of memory that was freed. */
+unsigned fake_cuda_calls(const char *call);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
