@@ -14,6 +14,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -38,6 +39,8 @@ struct Driver {
     std::mutex mutex;
     std::condition_variable changed;
     std::map<uint64_t, Allocation> allocations;  // by address
+    std::set<const void *>
+        objects;  // streams and events: what nobody destroys went with its context
     std::map<std::string, unsigned> calls;
     std::string failing;
     int fails_in = 0, error = 0, sticky = 0;
@@ -200,7 +203,9 @@ CUresult stream_create(CUstream *stream, unsigned flags) {
         ++driver().calls["wrong"];
         std::fprintf(stderr, "wrong at %d\n", __LINE__);
     }
-    *stream = reinterpret_cast<CUstream>(new Stream);
+    auto *const made = new Stream;
+    driver().objects.insert(made);
+    *stream = reinterpret_cast<CUstream>(made);
     return CUDA_SUCCESS;
 }
 
@@ -213,6 +218,7 @@ CUresult stream_destroy(CUstream stream) {
             std::fprintf(stderr, "wrong at %d\n", __LINE__);
         }
         ended->stopping = true;
+        driver().objects.erase(ended);
         driver().changed.notify_all();
     }
     ended->thread.join();
@@ -229,12 +235,15 @@ CUresult stream_synchronize(CUstream stream) {
 
 CUresult event_create(CUevent *event, unsigned) {
     ENTER("cuEventCreate");
-    *event = reinterpret_cast<CUevent>(new Event);
+    auto *const made = new Event;
+    driver().objects.insert(made);
+    *event = reinterpret_cast<CUevent>(made);
     return CUDA_SUCCESS;
 }
 
 CUresult event_destroy(CUevent event) {
     ENTER("cuEventDestroy");
+    driver().objects.erase(event);
     delete reinterpret_cast<Event *>(event);
     return CUDA_SUCCESS;
 }
