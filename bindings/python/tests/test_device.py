@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory of a device, as an array of a framework names it, on a driver without a device."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from xfer import READ, WRITE, Engine, Status, XferError
+
+FAKE = os.environ.get("XFER_TEST_FAKE_CUDA", "")
+PATIENCE = 20
+LENGTH = 3 << 20
+
+
+class Array:
+    """As CuPy and PyTorch tell where theirs are."""
+
+    def __init__(self, driver: Any, content: bytes) -> None:
+        self.driver, self.length = driver, len(content)
+        self.address = driver.fake_cuda_alloc(self.length)
+        driver.fake_cuda_write(self.address, content, self.length)
+        self.__cuda_array_interface__ = {
+            "data": (self.address, False),
+            "shape": (self.length,),
+            "typestr": "|u1",
+            "strides": None,
+        }
+
+    def read(self) -> bytes:
+        content = ctypes.create_string_buffer(self.length)
+        self.driver.fake_cuda_read(content, self.address, self.length)
+        return content.raw
+
+
+def load() -> Any:
+    """An engine that is opened behind this takes it for the system's."""
+    driver = ctypes.CDLL(FAKE, mode=ctypes.RTLD_GLOBAL)
+    address, size = ctypes.c_void_p, ctypes.c_size_t
+    driver.fake_cuda_alloc.restype, driver.fake_cuda_alloc.argtypes = address, (size,)
+    driver.fake_cuda_write.argtypes = (address, ctypes.c_char_p, size)
+    driver.fake_cuda_read.argtypes = (ctypes.c_char_p, address, size)
+    return driver
+
+
+def move() -> None:
+    driver = load()
+    content = bytes(range(256)) * (LENGTH // 256)
+    with Engine(transports="loopback,tcp") as owner, Engine(transports="loopback,tcp") as engine:
+        memory = bytearray(LENGTH)
+        region = owner.region(memory, "pool", READ | WRITE)
+        ep = engine.endpoint(owner.listen("tcp://127.0.0.1:0"))
+        source, target = Array(driver, content), Array(driver, bytes(LENGTH))
+        ep.put(source, region.ref).result(PATIENCE)
+        assert memory == content
+        ep.get(target, region.ref).result(PATIENCE)
+        assert target.read() == content
+        with pytest.raises(XferError) as refused:
+            owner.region(source, "device", READ)
+        assert refused.value.status == Status.EMEMKIND
+
+
+@pytest.mark.skipif(not FAKE, reason="built without the headers of CUDA")
+def test_memory_of_a_device() -> None:
+    """In a process of its own: the driver stays with it."""
+    program = "import test_device; test_device.move()"
+    here = os.path.dirname(__file__)
+    ran = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": here},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
