@@ -66,7 +66,7 @@ XFER_API const char *xfer_memory_name(uint32_t kind);
  * Returns: a static string, "XFER_TRANSPORT_UNKNOWN" for a number that is none. */
 XFER_API const char *xfer_transport_name(uint32_t transport);
 
-/* The kinds of memory that this engine moves: bit 1 << XFER_MEM_* of each.
+/* The kinds of memory that this engine lends and moves: bit 1 << XFER_MEM_* of each.
  * Returns: XFER_OK. */
 XFER_API xfer_status_t xfer_engine_kinds(xfer_engine_t *engine, uint64_t *mask);
 

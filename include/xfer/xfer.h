@@ -112,7 +112,7 @@ enum {
     XFER_EOVERLOAD = -32,    /* the peer sheds load */
     XFER_EREVOKED = -33,     /* the grant was revoked or its lease ended */
     XFER_ENOFILES = -34,     /* out of file descriptors */
-    XFER_EIO = -35,          /* the operating system refused, as of memory that is not mapped; see native_code */
+    XFER_EIO = -35,          /* the system or a device refused, as of memory that is not mapped; see native_code */
     XFER_ENOSPC = -36,       /* the caller's buffer is too small */
     XFER_EINTERNAL = -37     /* a defect of this library */
 };
@@ -644,7 +644,7 @@ XFER_API xfer_status_t xfer_ep_close(xfer_ep_t *ep);
 /* Writes `length` bytes from `local` to `offset` of what `remote` names.
  * Returns: XFER_OK, then one PUT event; XFER_EINVAL, XFER_ERANGE, XFER_EACCESS, XFER_EVERSION, XFER_EMEMKIND,
  *          XFER_EAGAIN, XFER_ETOOBIG (XFER_FLAG_COPY), XFER_EIDENTITY (the ref is not of the `peer` of `ep`).
- * Ownership: the bytes at `local` are borrowed until the event. */
+ * Ownership: the bytes at `local` are borrowed until the event. What streams write to a device is there before. */
 XFER_API xfer_status_t xfer_put(xfer_ep_t *ep, const void *local, const xfer_ref_t *remote, uint64_t offset,
                                 uint64_t length, uint64_t user, const xfer_op_options_t *options);
 

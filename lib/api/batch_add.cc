@@ -123,7 +123,7 @@ Status add_one(xfer_batch_t *handle, Dir dir, uint64_t local, const xfer_ref_t *
     Addition addition(batch);
     uint32_t index = 0;
     if (Status status = index_of(batch, remote, index, why); status != XFER_OK) return status;
-    batch.list.add(dir, index, {local, remote.offset + offset, length}, device_of(memory));
+    batch.list.add(dir, index, {local, remote.offset + offset, length}, place_of(memory));
     return addition.keep();
 }
 
@@ -153,7 +153,7 @@ Status add_spans(xfer_batch_t *handle, uint32_t op, const xfer_ref_t *ref, const
             check_piece(engine_of(batch), remote, piece, memory, why) != XFER_OK)
             return name_it("span", i, why);
         piece.offset += remote.offset;
-        batch.list.add(dir, index, piece, device_of(memory));
+        batch.list.add(dir, index, piece, place_of(memory));
     }
     return addition.keep();
 }
@@ -204,7 +204,7 @@ Status add_strided(xfer_batch_t *handle, uint32_t op, const xfer_strided_t *give
     if (Status status = index_of(batch, remote, index, why); status != XFER_OK) return status;
     batch.list.add_strided(
         dir, index, {strided.local, remote.offset + strided.offset, strided.length},
-        strided.local_stride, strided.remote_stride, strided.count, device_of(memory));
+        strided.local_stride, strided.remote_stride, strided.count, place_of(memory));
     return addition.keep();
 }
 
@@ -239,7 +239,7 @@ Status lay_out(const char *side, const PageTable &table, uint64_t &row_stride, u
 
 Status check_bases(const Batch &batch, Dir dir, const xfer_pages_t &pages, const PageTable &table,
                    uint64_t local_reach, uint64_t remote_reach, std::vector<RemoteRegion> &remotes,
-                   std::vector<int32_t> &devices, Failure &why) {
+                   std::vector<Place> &places, Failure &why) {
     const auto [bottom_local, top_local] =
         std::minmax_element(table.local.begin(), table.local.end());
     const uint64_t top_remote = *std::max_element(table.remote.begin(), table.remote.end());
@@ -260,7 +260,7 @@ Status check_bases(const Batch &batch, Dir dir, const xfer_pages_t &pages, const
             return name_it("base", b, why);
         remote.offset += base.offset;
         remotes.push_back(remote);
-        devices.push_back(device_of(memory));
+        places.push_back(place_of(memory));
     }
     return XFER_OK;
 }
@@ -321,9 +321,9 @@ Status add_pages(xfer_batch_t *handle, uint32_t op, const xfer_pages_t *given, F
         status != XFER_OK)
         return status;
     std::vector<RemoteRegion> remotes;
-    std::vector<int32_t> devices;
-    if (Status status = check_bases(batch, dir, pages, *table, local_reach, remote_reach, remotes,
-                                    devices, why);
+    std::vector<Place> places;
+    if (Status status =
+            check_bases(batch, dir, pages, *table, local_reach, remote_reach, remotes, places, why);
         status != XFER_OK)
         return status;
     std::vector<uint32_t> indexes(remotes.size());
@@ -333,7 +333,7 @@ Status add_pages(xfer_batch_t *handle, uint32_t op, const xfer_pages_t *given, F
             return status;
     for (size_t b = 0; b < remotes.size(); ++b)
         batch.list.add_pages(dir, indexes[b], element(pages.bases, pages.base_size, b).local,
-                             remotes[b].offset, table, devices[b]);
+                             remotes[b].offset, table, places[b]);
     return addition.keep();
 }
 

@@ -146,10 +146,8 @@ xfer_status_t xfer_counter_open(xfer_engine_t *handle, uint64_t key, uint64_t ex
         const Status added = engine->counters().add(*made);
         if (added == XFER_EEXIST) return refuse(why, added, "the key has a counter");
         if (added != XFER_OK) return added;
-        if (!made->start()) {
-            engine->counters().remove(*made);
-            return XFER_ECLOSED;
-        }
+        // The engine's close may have ended it by now: then its event is on its way.
+        if (!made->start() && engine->counters().remove(*made)) return XFER_ECLOSED;
         made->retain();  // the handle's
         *counter = reinterpret_cast<xfer_counter_t *>(made.get());
         return XFER_OK;

@@ -8,8 +8,8 @@ using namespace xfer;
 
 namespace {
 
-bool copy_now(const DirectCopy &copy, int32_t device, EventNode *told) {
-    return copy.piece.length <= kSmall && device == kHostMemory &&
+bool copy_now(const DirectCopy &copy, const Place &place, EventNode *told) {
+    return copy.piece.length <= kSmall && place == Place{} &&
            copy.ep.shard.load()->copy_now(copy, told);
 }
 
@@ -35,8 +35,8 @@ Status start(xfer_ep_t *handle, Dir dir, uint64_t local, const xfer_ref_t *ref, 
     Memory memory;
     if (Status status = check_local(engine_of(*ep), local, length, memory, why); status != XFER_OK)
         return status;
-    const int32_t device = device_of(memory);
-    if (device != kHostMemory && options.flags & XFER_FLAG_COPY)
+    const Place place = place_of(memory);
+    if (place != Place{} && options.flags & XFER_FLAG_COPY)
         return refuse(why, XFER_EMEMKIND, Text("XFER_FLAG_COPY of ") + name_of(memory));
     const OpKind counted = dir == Dir::put ? OpKind::put : OpKind::get;
     const uint32_t kind = dir == Dir::put ? XFER_EVENT_PUT : XFER_EVENT_GET;
@@ -44,17 +44,17 @@ Status start(xfer_ep_t *handle, Dir dir, uint64_t local, const xfer_ref_t *ref, 
     const DirectCopy copy{
         *ep, counted, dir, remote_of(*remote), {local, remote->offset + offset, length}};
     ep->counters.make_place(counted);
-    if (quiet && copy_now(copy, device, nullptr)) return XFER_OK;
+    if (quiet && copy_now(copy, place, nullptr)) return XFER_OK;
     if (!ep->admit(counted)) return ep->refusal();
     Own<Single> single =
         take_operation(engine_of(*ep).singles(), *ep, kind, user, options.timeout_ms);
     single->quiet = quiet;
-    if (!quiet && copy_now(copy, device, single.get())) return single.release(), XFER_OK;
+    if (!quiet && copy_now(copy, place, single.get())) return single.release(), XFER_OK;
     if (options.flags & XFER_FLAG_COPY && length)
         local = reinterpret_cast<uint64_t>(
             copy_bytes(reinterpret_cast<const uint8_t *>(local), length, single->copied));
     set_remote(*single, *remote);
-    single->list.add_strided(dir, 0, {local, copy.piece.offset, length}, 0, 0, 1, device);
+    single->list.add_strided(dir, 0, {local, copy.piece.offset, length}, 0, 0, 1, place);
     return post_operation(std::move(single));
 }
 

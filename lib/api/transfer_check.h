@@ -77,8 +77,8 @@ inline Status check_local(const Engine &engine, uint64_t address, uint64_t lengt
 }
 
 // As a piece of an operation has it.
-inline int32_t device_of(const Memory &memory) {
-    return memory.kind == XFER_MEM_HOST ? kHostMemory : memory.device;
+inline Place place_of(const Memory &memory) {
+    return memory.kind == XFER_MEM_HOST ? Place{} : Place{memory.device, memory.base};
 }
 
 // Of what the CPU touches.

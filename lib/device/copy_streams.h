@@ -19,6 +19,7 @@ public:
     struct Begun {
         int32_t error;  // 0, or the driver's
         bool any;       // copies go on, although there is an error
+        bool gone;      // so is the context: other streams may do
     };
 
     virtual ~CopyStreams() = default;

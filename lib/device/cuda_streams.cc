@@ -14,6 +14,11 @@ bool is_of_capture(CUresult result) {
            result <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
 }
 
+bool is_of_context(CUresult result) {
+    return result == CUDA_ERROR_INVALID_CONTEXT || result == CUDA_ERROR_CONTEXT_IS_DESTROYED ||
+           result == CUDA_ERROR_INVALID_HANDLE;
+}
+
 }  // namespace
 
 // The context, current in this thread for as long as it is there. A graph that another thread of
@@ -84,7 +89,7 @@ CUresult CudaStreams::make(uint32_t marks) {
     return CUDA_SUCCESS;
 }
 
-// Nothing here waits. What was of a context that is gone went with it.
+// What was of a context that is gone went with it.
 CudaStreams::~CudaStreams() {
     if (context_) {
         const Current current(*this);
@@ -99,17 +104,17 @@ CudaStreams::~CudaStreams() {
 
 CopyStreams::Begun CudaStreams::begin(Way way, std::span<const DeviceRange> ranges, uint8_t *host,
                                       uint32_t mark) {
-    Begun begun{0, false};
     const Current current(*this);
-    begun.error = current.result;
+    CUresult result = current.result;
+    bool any = false;
     for (const DeviceRange &range : ranges) {
-        if (begun.error) return begun;
-        if (range.length) begun.error = copy(way, range, host);
-        begun.any |= !begun.error;
+        if (result != CUDA_SUCCESS) break;
+        if (range.length) result = copy(way, range, host);
+        any |= result == CUDA_SUCCESS;
         host += range.length;
     }
-    if (!begun.error) begun.error = cuda_.cuEventRecord(marks_[mark], stream(way));
-    return begun;
+    if (result == CUDA_SUCCESS) result = cuda_.cuEventRecord(marks_[mark], stream(way));
+    return {result, any, is_of_context(result)};
 }
 
 CUresult CudaStreams::copy(Way way, const DeviceRange &range, uint8_t *host) const {

@@ -12,7 +12,8 @@ namespace xfer {
 // What the thread of the parent held or waited for at the fork can't be taken apart here.
 Worker::~Worker() {
     watch_.reset();
-    if (::getpid() != pid_) {
+    const bool is_parent = ::getpid() == pid_;
+    if (!is_parent) {
         new (&mutex_) std::mutex;
         new (&changed_) std::condition_variable;
         started_ = false;
@@ -23,7 +24,7 @@ Worker::~Worker() {
     }
     changed_.notify_all();
     if (started_) ::pthread_join(thread_, nullptr);
-    while (Job *job = started_ ? nullptr : begun_.pop_front())
+    while (Job *job = is_parent && !started_ ? begun_.pop_front() : nullptr)
         job->run();  // of a simulated thread
     for (Jobs *jobs : {&urgent_, &queued_, &split_, &begun_, &over_})
         while (jobs->pop_front())

@@ -2,20 +2,22 @@
 #include "transport/pieces.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace xfer {
 
-PieceList::Segment &PieceList::append(Dir dir, uint32_t remote, uint64_t count, int32_t device) {
-    segments_.push_back({dir, remote, entries_, count, {}, 0, 0, nullptr, {}, device});
+PieceList::Segment &PieceList::append(Dir dir, uint32_t remote, uint64_t count,
+                                      const Place &place) {
+    segments_.push_back({dir, remote, entries_, count, {}, 0, 0, nullptr, {}, place});
     entries_ += count;
     return segments_.back();
 }
 
-void PieceList::add(Dir dir, uint32_t remote, const Piece &piece, int32_t device) {
+void PieceList::add(Dir dir, uint32_t remote, const Piece &piece, const Place &place) {
     bytes_ += piece.length;
     if (!segments_.empty()) {
         Segment &last = segments_.back();
-        const bool alike = last.dir == dir && last.remote == remote && last.device == device;
+        const bool alike = last.dir == dir && last.remote == remote && last.place == place;
         if (alike && !last.spans.empty()) {
             last.spans.push_back(piece);
             ++last.count;
@@ -23,25 +25,25 @@ void PieceList::add(Dir dir, uint32_t remote, const Piece &piece, int32_t device
             return;
         }
     }
-    append(dir, remote, 1, device).spans.push_back(piece);
+    append(dir, remote, 1, place).spans.push_back(piece);
 }
 
 void PieceList::add_strided(Dir dir, uint32_t remote, const Piece &first, uint64_t local_stride,
-                            uint64_t remote_stride, uint64_t count, int32_t device) {
+                            uint64_t remote_stride, uint64_t count, const Place &place) {
     if (count == 0) return;
     bytes_ += first.length * count;
-    Segment &segment = append(dir, remote, count, device);
+    Segment &segment = append(dir, remote, count, place);
     segment.first = first;
     segment.local_stride = local_stride;
     segment.remote_stride = remote_stride;
 }
 
 void PieceList::add_pages(Dir dir, uint32_t remote, uint64_t local, uint64_t offset,
-                          std::shared_ptr<const PageTable> table, int32_t device) {
+                          std::shared_ptr<const PageTable> table, const Place &place) {
     const uint64_t count = table->local.size(), length = table->length * table->rows;
     if (count == 0) return;
     bytes_ += length * count;
-    Segment &segment = append(dir, remote, count, device);
+    Segment &segment = append(dir, remote, count, place);
     segment.first = {local, offset, length};
     segment.table = std::move(table);
 }
@@ -106,13 +108,16 @@ uint64_t PieceList::draw(Cursor &cursor, uint64_t max_bytes, size_t max_pieces,
     const Dir dir = this->dir(cursor);
     const uint32_t remote = this->remote(cursor);
     const int32_t device = this->device(cursor);
+    uint64_t allocation = 0;  // of the last piece
     while (!at_end(cursor) && (bytes < max_bytes || out.empty())) {
         const Segment &segment = segments_[cursor.segment];
-        if (segment.dir != dir || segment.remote != remote || segment.device != device) break;
+        if (segment.dir != dir || segment.remote != remote || segment.place.device != device) break;
         Piece next = rest(segment, cursor.entry, cursor.done);
         next.length = std::min(next.length, max_bytes - bytes);
         Piece *last = out.empty() ? nullptr : &out.back();
-        if (last && last->local + last->length == next.local &&
+        const bool same =
+            segment.place.allocation == std::exchange(allocation, segment.place.allocation);
+        if (last && same && last->local + last->length == next.local &&
             last->offset + last->length == next.offset)
             last->length += next.length;
         else if (out.size() == max_pieces)

@@ -28,6 +28,13 @@ constexpr uint32_t access_for(Dir dir) {
 
 constexpr int32_t kHostMemory = -1;  // else the number of a device
 
+// Whose memory the local side of an entry is.
+struct Place {
+    int32_t device = kHostMemory;
+    uint64_t allocation = 0;  // of a device's: where it begins; no copy runs from one into the next
+    bool operator==(const Place &) const = default;
+};
+
 // One contiguous range on both sides; offset counts from the start of the remote region.
 struct Piece {
     uint64_t local;
@@ -45,11 +52,11 @@ struct Cursor {
 
 class PieceList {
 public:
-    // Each adds one or many entries, whose local side is memory of `device`; the caller has checked
+    // Each adds one or many entries, whose local side lies at `place`; the caller has checked
     // ranges, access and overflow.
-    void add(Dir dir, uint32_t remote, const Piece &piece, int32_t device = kHostMemory);
+    void add(Dir dir, uint32_t remote, const Piece &piece, const Place &place = {});
     void add_strided(Dir dir, uint32_t remote, const Piece &first, uint64_t local_stride,
-                     uint64_t remote_stride, uint64_t count, int32_t device = kHostMemory);
+                     uint64_t remote_stride, uint64_t count, const Place &place = {});
     // Which pages, and how each lies on either side; one for many pairs of bases.
     struct PageTable {
         std::vector<uint64_t> local, remote;
@@ -59,7 +66,7 @@ public:
     };
     // `local` and `offset` are those of page 0.
     void add_pages(Dir dir, uint32_t remote, uint64_t local, uint64_t offset,
-                   std::shared_ptr<const PageTable> table, int32_t device = kHostMemory);
+                   std::shared_ptr<const PageTable> table, const Place &place = {});
     void clear();
     // Where the list ends, and back to there, whatever an addition that threw has left. Needs no
     // memory.
@@ -77,7 +84,7 @@ public:
     bool at_end(const Cursor &cursor) const { return cursor.segment >= segments_.size(); }
     Dir dir(const Cursor &cursor) const { return segments_[cursor.segment].dir; }
     uint32_t remote(const Cursor &cursor) const { return segments_[cursor.segment].remote; }
-    int32_t device(const Cursor &cursor) const { return segments_[cursor.segment].device; }
+    int32_t device(const Cursor &cursor) const { return segments_[cursor.segment].place.device; }
     uint64_t entry_index(
         const Cursor &cursor) const;  // counted over the whole list; entries() at the end
 
@@ -99,11 +106,11 @@ private:
         uint64_t local_stride, remote_stride;
         std::shared_ptr<const PageTable> table;
         std::vector<Piece> spans;  // entries one by one, if not empty
-        int32_t device = kHostMemory;
+        Place place;
     };
     static uint64_t length_of(const Segment &segment, uint64_t entry);
     static Piece rest(const Segment &segment, uint64_t entry, uint64_t done);
-    Segment &append(Dir dir, uint32_t remote, uint64_t count, int32_t device);
+    Segment &append(Dir dir, uint32_t remote, uint64_t count, const Place &place);
 
     std::vector<Segment> segments_;
     uint64_t entries_ = 0;

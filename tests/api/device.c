@@ -58,6 +58,15 @@ static void get(Pair *pair, void *local, uint64_t offset, uint64_t length, uint6
     assert_status(xfer_get(pair->ep, local, &pair->ref, offset, length, user, NULL), XFER_OK);
 }
 
+/* Until the driver was asked for so many more copies. */
+static void await_copies(const char *call, unsigned before, unsigned count) {
+    const uint64_t limit = now_ms() + kPatience;
+    while (fake_cuda_calls(call) < before + count) {
+        assert_true(now_ms() < limit);
+        turn(1);
+    }
+}
+
 /* ---- bytes ---- */
 
 static void test_sizes(void **state) {
@@ -185,9 +194,11 @@ static void test_cancel_in_a_copy(void **state) {
     void *late = device_memory(kChunk, 3);
     uint8_t *host = test_memory(kChunk);
     assert_status(get_now(pair.client, pair.ep, into, &pair.ref, 0, kChunk), XFER_OK);
+    unsigned to_device = fake_cuda_calls("cuMemcpyHtoDAsync");
     fake_cuda_hold(1);
-    put(&pair, from, 0, kChunk, 1, 0);
     get(&pair, into, 0, kChunk, 2);
+    await_copies("cuMemcpyHtoDAsync", to_device, 1);
+    put(&pair, from, 0, kChunk, 1, 0);
     put(&pair, late, kChunk, kChunk, 3, 50);
     pass_ms(100);
     assert_status(xfer_cancel(pair.client->engine, pair.ep, 1, ANY_USER), XFER_OK);
@@ -269,9 +280,10 @@ static void test_close_in_a_copy(void **state) {
     pair_open(&pair, *state, kLength);
     void *from = device_memory(kHalf, 1);
     fake_cuda_hold(1);
+    unsigned to_host = fake_cuda_calls("cuMemcpyDtoHAsync");
     for (uint64_t i = 0; i < kSlots + 9; i++)
         put(&pair, from, 0, kChunk, i, 0);
-    pass_ms(50);
+    await_copies("cuMemcpyDtoHAsync", to_host, 1);
     assert_status(xfer_engine_close(pair.client->engine), XFER_OK);
     pass_ms(50);
     assert_int_equal(count_events(pair.client, XFER_EVENT_PUT, 0), 0);
@@ -279,6 +291,57 @@ static void test_close_in_a_copy(void **state) {
     for (uint64_t i = 0; i < kSlots + 9; i++)
         wait_event(pair.client, XFER_EVENT_PUT, i, kPatience);
     fake_cuda_free(from);
+}
+
+/* It has as many chunks under way as it may, and more that wait; others have bounce memory left. */
+static void test_stopped_peer_leaves_room(void **state) {
+    Peer peer;
+    Pair other;
+    peer_start(&peer, preferred("tcp://127.0.0.1:0"), kLength, 0);
+    pair_open(&other, *state, kLength);
+    xfer_ep_t *ep = open_ep(other.client, peer.uri);
+    xfer_ref_t ref = look_up(other.client, ep, "memory");
+    void *from = device_memory(kChunk, 1);
+    const xfer_op_options_t options = {.size = sizeof options, .timeout_ms = 1000};
+    assert_status(put_now(other.client, ep, from, &ref, 0, kChunk), XFER_OK);
+    peer_signal(&peer, SIGSTOP);
+    for (uint64_t i = 0; i < 30; i++)
+        assert_status(xfer_put(ep, from, &ref, 0, 64, i, NULL), XFER_OK);
+    for (uint64_t i = 100; i < 110; i++) {
+        assert_status(xfer_put(other.ep, from, &other.ref, 0, kChunk, i, &options), XFER_OK);
+        assert_status(wait_event(other.client, XFER_EVENT_PUT, i, kPatience).status, XFER_OK);
+    }
+    peer_kill(&peer);
+    assert_status(xfer_ep_close(ep),
+                  XFER_OK); /* what never left would wait for the next connection */
+    for (uint64_t i = 0; i < 30; i++)
+        wait_event(other.client, XFER_EVENT_PUT, i, kPatience);
+    fake_cuda_free(from);
+}
+
+/* No copy of the driver runs from one allocation into the next, though they and their places touch.
+ */
+static void test_allocations_that_touch(void **state) {
+    Pair pair;
+    xfer_batch_t *batch;
+    void *both[2];
+    uint8_t *bytes = test_memory(2 * kChunk);
+    pair_open(&pair, *state, 2 * kChunk);
+    fake_cuda_alloc_pair(kChunk, both);
+    fill(bytes, 2 * kChunk, 8);
+    for (int i = 0; i < 2; i++)
+        fake_cuda_write(both[i], bytes + i * kChunk, kChunk);
+    const xfer_span_t spans[] = {{(uintptr_t)both[1] - 64, kChunk - 64, 64},
+                                 {(uintptr_t)both[1], kChunk, 64}};
+    assert_status(xfer_batch_open(pair.ep, NULL, &batch, NULL), XFER_OK);
+    assert_status(
+        xfer_batch_add_spans(batch, XFER_OP_PUT, &pair.ref, spans, sizeof *spans, 2, NULL),
+        XFER_OK);
+    assert_status(submit_now(pair.client, batch), XFER_OK);
+    assert_memory_equal(pair.memory + kChunk - 64, bytes + kChunk - 64, 128);
+    assert_status(xfer_batch_close(batch), XFER_OK);
+    for (int i = 0; i < 2; i++)
+        fake_cuda_free(both[i]);
 }
 
 /* ---- a driver that fails ---- */
@@ -351,7 +414,7 @@ static void test_failing_calls(void **state) {
             pair_open(&pair, *state, kLength);
             const int sticky = nth == 3;
             fake_cuda_fail(calls[call], nth, CUDA_ERROR_ILLEGAL_ADDRESS, sticky);
-            fake_cuda_hold(1); /* else it may fail for good before the second is looked at */
+            fake_cuda_hold(1);
             put(&pair, device, 0, 4 * kChunk, 1, 0);
             get(&pair, device, 0, 4 * kChunk, 2);
             fake_cuda_hold(0);
@@ -386,6 +449,8 @@ static const struct CMUnitTest tests[] = {
     EACH_WAY(test_cancel_before_a_copy),
     EACH_WAY(test_peer_killed_in_a_copy),
     EACH_WAY(test_close_in_a_copy),
+    EACH_WAY(test_stopped_peer_leaves_room),
+    EACH_WAY(test_allocations_that_touch),
     EACH_WAY(test_wait_that_fails),
     EACH_WAY(test_stopped_peer_and_a_copy),
     DEVICE_TEST(test_failing_calls, 1, "thread/1"),

@@ -14,6 +14,8 @@ extern "C" {
 
 /* Memory of device 0. */
 void *fake_cuda_alloc(size_t size);
+/* Two allocations of it beside each other, of whole pages. */
+void fake_cuda_alloc_pair(size_t size, void *memory[2]);
 void fake_cuda_free(void *memory);
 void fake_cuda_write(void *to, const void *from, size_t size);
 void fake_cuda_read(void *to, const void *from, size_t size);

@@ -17,7 +17,7 @@ public:
     Begun begin(Way way, std::span<const DeviceRange> ranges, uint8_t *host,
                 uint32_t mark) override {
         copies_.push_back({way, {ranges.begin(), ranges.end()}, host, mark});
-        return {0, true};
+        return {0, true, false};
     }
     int32_t wait(uint32_t mark) override {
         for (bool found = false; !found && !copies_.empty(); copies_.pop_front()) {

@@ -14,7 +14,7 @@ struct Entry {
     Dir dir;
     uint32_t remote;
     Piece piece;
-    int32_t device;
+    Place place;
 };
 
 struct Model {
@@ -31,20 +31,20 @@ struct Model {
     void add() {
         const Dir dir = pick(3) ? Dir::put : Dir::get;
         const auto remote = static_cast<uint32_t>(pick(2));
-        const int32_t device = pick(4) ? kHostMemory : 0;
+        const Place place = pick(4) ? Place{} : Place{0, 4096 * pick(2)};
         const Piece first = piece();
         const uint64_t count = pick(6);
         switch (pick(4)) {
         case 0: {
-            list.add(dir, remote, first, device);
-            entries.push_back({dir, remote, first, device});
+            list.add(dir, remote, first, place);
+            entries.push_back({dir, remote, first, place});
             return;
         }
         case 1: {  // a run that touches
             Piece next = first;
             for (uint64_t i = 0; i < count; ++i) {
-                list.add(dir, remote, next, device);
-                entries.push_back({dir, remote, next, device});
+                list.add(dir, remote, next, place);
+                entries.push_back({dir, remote, next, place});
                 next.local += next.length;
                 next.offset += next.length;
             }
@@ -52,12 +52,12 @@ struct Model {
         }
         case 2: {
             const uint64_t local = first.length + pick(2) * 64, far = first.length + pick(2) * 64;
-            list.add_strided(dir, remote, first, local, far, count, device);
+            list.add_strided(dir, remote, first, local, far, count, place);
             for (uint64_t i = 0; i < count; ++i)
                 entries.push_back({dir,
                                    remote,
                                    {first.local + i * local, first.offset + i * far, first.length},
-                                   device});
+                                   place});
             return;
         }
         default: {
@@ -69,10 +69,10 @@ struct Model {
                                    remote,
                                    {first.local + table->local[i] * first.length,
                                     first.offset + table->remote[i] * first.length, first.length},
-                                   device});
+                                   place});
             }
             table->length = table->local_stride = table->remote_stride = first.length;
-            list.add_pages(dir, remote, first.local, first.offset, std::move(table), device);
+            list.add_pages(dir, remote, first.local, first.offset, std::move(table), place);
         }
         }
     }
@@ -122,7 +122,7 @@ TEST_CASE("draw gives every byte once, in order, within its bounds") {
             REQUIRE(dir == model.entries[entry].dir);
             const int32_t device = model.list.device(cursor);
             REQUIRE(remote == model.entries[entry].remote);
-            REQUIRE(device == model.entries[entry].device);
+            REQUIRE(device == model.entries[entry].place.device);
 
             const Cursor before = cursor;
             std::vector<Piece> pieces, again;
@@ -146,7 +146,7 @@ TEST_CASE("draw gives every byte once, in order, within its bounds") {
                 const Entry &at = model.entries[entry];
                 REQUIRE(at.dir == dir);
                 REQUIRE(at.remote == remote);
-                REQUIRE(at.device == device);
+                REQUIRE(at.place.device == device);
                 const uint64_t end = last ? cursor.done : at.piece.length;
                 append(expected, {at.piece.local + done, at.piece.offset + done, end - done});
                 done = last ? end : 0;
@@ -169,6 +169,19 @@ TEST_CASE("neighbours that touch on both sides are one piece") {
     REQUIRE(pieces.size() == 1);
     CHECK(pieces[0].length == 1000);
     CHECK(list.at_end(cursor));
+}
+
+TEST_CASE("what touches across two allocations of a device stays two pieces") {
+    for (const uint64_t second : {4096u, 5120u}) {
+        PieceList list;
+        list.add(Dir::put, 0, {4096, 0, 1024}, {0, 4096});
+        list.add(Dir::put, 0, {5120, 1024, 1024}, {0, second});
+        std::vector<Piece> pieces;
+        Cursor cursor;
+        CHECK(list.draw(cursor, 10'000, 512, pieces) == 2048);
+        CHECK(pieces.size() == (second == 4096 ? 1 : 2));
+        CHECK(list.at_end(cursor));
+    }
 }
 
 TEST_CASE("skip_remote goes past what one remote has, and no further") {

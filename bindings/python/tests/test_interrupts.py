@@ -161,7 +161,7 @@ def test_beside_at_each_place(pair: Pair) -> None:
     """Of a thread that waits while another one sleeps on the descriptor."""
     owner, n, over = pair.owner, 0, threading.Event()
     with ThreadPoolExecutor(1) as pool:
-        sleeper = pool.submit(owner.wait_for, over.is_set, PATIENCE)
+        sleeper = pool.submit(owner.wait_for, over.is_set)
         while not owner._waiting._taker:
             pass
         came = True
@@ -176,7 +176,7 @@ def test_beside_at_each_place(pair: Pair) -> None:
             assert not owner._waiting._beside
         over.set()
         owner.wake()
-        assert sleeper.result(5)
+        assert sleeper.result(PATIENCE)
     assert n > 5
 
 

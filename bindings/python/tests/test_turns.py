@@ -170,6 +170,32 @@ def test_callbacks_that_wait_are_one_at_a_time(pair: Pair) -> None:
     assert told == list(range(1, count)) and depths == {1}
 
 
+def test_what_a_callback_has_taken_is_told(pair: Pair) -> None:
+    """By a loop, of which nothing else comes."""
+    told = list[int]()
+
+    def on_event(event: Event) -> None:
+        if event.kind == Kind.NOTIFY:
+            told.append(event.tag)
+        if told == [1]:
+            pair.ep.notify(b"", 2).result(PATIENCE)
+            sent = pair.ep.send(b"behind", 7)
+            pair.owner.recv(8, 7).result(PATIENCE)  # it comes behind the other
+            sent.result(PATIENCE)
+
+    async def main() -> None:
+        received = pair.owner.recv(8, 9)
+        sent = pair.ep.send(b"attaches", 9)
+        await received
+        sent.result(PATIENCE)
+        pair.ep.notify(b"", 1).result(PATIENCE)
+        while told != [1, 2]:
+            await asyncio.sleep(0.001)
+
+    pair.owner._on_event = on_event
+    asyncio.run(asyncio.wait_for(main(), AT_ONCE))
+
+
 def test_wait_in_the_handler_of_a_signal(pair: Pair) -> None:
     """That has interrupted one, which goes on."""
     other, told = pair.owner.recv(8, 2), list[Any]()

@@ -46,7 +46,8 @@ void Rail::hand_over(Op &op) {
 void Rail::on_staged(Op &op, Status status) {
     op.unmapped = status != XFER_OK;
     if (status == XFER_OK && op.unwanted) status = XFER_ECANCELED;
-    if (status == XFER_OK && !path) status = XFER_EPEERLOST;
+    const bool takes = path && !lane.connection.closing();
+    if (status == XFER_OK && !takes) status = XFER_EPEERLOST;
     status == XFER_OK ? hand_over(op) : finish(op, status);
     lane.connection.shard.loop.defer(lane.connection);
     leave_staging();

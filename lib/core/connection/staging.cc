@@ -49,13 +49,12 @@ private:
 
 // ---- the copier's thread
 
-// Streams of a context that has gone since fail at once, and are opened again, where nothing of
-// this copy goes on by them.
+// Streams of a context that has gone since are opened again.
 void Staging::Slot::begin() noexcept {
     begun_ = false;
     const bool known = copier_->streams != nullptr;
     CopyStreams::Begun begun = begin_copies();
-    if (begun.error && !begun.any && known) {
+    if (begun.gone && !begun.any && known) {
         copier_->streams.reset();
         begun = begin_copies();
     }
@@ -68,7 +67,7 @@ CopyStreams::Begun Staging::Slot::begin_copies() {
     error_ = 0;
     status_ = copier_->streams ? XFER_OK : open_streams();
     streams_ = copier_->streams;
-    if (!streams_) return {error_, false};
+    if (!streams_) return {error_, false, false};
     const auto way = op_->dir == Dir::put ? CopyStreams::Way::to_host : CopyStreams::Way::to_device;
     return streams_->begin(way, ranges_, bounce_, number_);
 }
@@ -94,9 +93,7 @@ void Staging::Slot::run() noexcept {
     if (!begun_) return;
     const int32_t ended = error_ ? streams->wait_all() : streams->wait(number_);
     if (!error_) error_ = ended;
-    if (!error_) return;
-    status_ = XFER_EIO;
-    if (copier_->streams == streams) copier_->streams.reset();
+    if (error_) status_ = XFER_EIO;
 }
 
 // ---- the loop's
@@ -106,6 +103,7 @@ void Staging::Slot::done(Status status) {
     op.staging = Op::Staging::none;
     op.device_error = status == XFER_OK ? error_ : 0;
     if (status == XFER_OK) status = status_;
+    if (status == XFER_EAGAIN) status = XFER_ENOMEM;  // of the thread: no ROOM follows
     Rail &rail = *static_cast<Rail *>(op.rail);
     op.dir == Dir::put ? rail.on_staged(op, status) : rail.on_landed(op, status);
 }
@@ -160,7 +158,7 @@ bool Staging::stage(Op &op) {
     op.staging = Op::Staging::waiting;
     if (waiting_.empty() && open() && may_enter(op)) return enter(op);
     waiting_.push_back(op);
-    if (slots_.empty()) loop_.defer(*this);
+    if (slots_.empty() || may_enter(op)) loop_.defer(*this);  // past those that may not
     return false;
 }
 
@@ -219,7 +217,8 @@ void Staging::drop_waiting(const Rail &rail) {
     waiting_.append(others);
 }
 
-// There is room, or there was no memory. What is told may stage more: that waits behind.
+// There is room, or there was no memory. What is told meanwhile may stage more, which waits behind,
+// and take the path of what is still looked at: that is seen when its turn comes.
 void Staging::run() {
     List<Op, InPath> looked, stays;
     looked.append(waiting_);

@@ -2,6 +2,7 @@
 #include "core/transfer/notify_counter.h"
 
 #include <charconv>
+#include <utility>
 
 #include "core/base/engine_core.h"
 #include "core/base/shard_core.h"
@@ -70,10 +71,10 @@ Status NotifyCounters::add(NotifyCounter &counter) {
     return by_key_.emplace(counter.key, &counter).second ? XFER_OK : XFER_EEXIST;
 }
 
-void NotifyCounters::remove(NotifyCounter &counter) {
+bool NotifyCounters::remove(NotifyCounter &counter) {
     std::lock_guard lock(mutex_);
     by_key_.erase(counter.key);
-    counter.ended = true;  // nobody waits for it
+    return !std::exchange(counter.ended, true);  // nobody waits for it
 }
 
 bool NotifyCounters::count(uint64_t key, ShardCore &shard) {

@@ -69,8 +69,8 @@ private:
 class NotifyCounters {
 public:
     // ---- any thread
-    Status add(NotifyCounter &counter);  // XFER_EEXIST: the key has one
-    void remove(NotifyCounter &counter);
+    Status add(NotifyCounter &counter);   // XFER_EEXIST: the key has one
+    bool remove(NotifyCounter &counter);  // false: it has ended, and its event was or will be told
     // True if somebody counts this key; the one that makes it full tells it on `shard`, the
     // caller's.
     bool count(uint64_t key, ShardCore &shard);

@@ -61,6 +61,7 @@ class Waiting:
         self._poll.register(fd, select.POLLIN)
         self._taking, self._taker = threading.RLock(), 0
         self._telling, self._teller = threading.RLock(), 0
+        self._put_off = False  # a callback that waits has taken what is told behind it
         self._changed = object()
         self._beside: set[threading.Lock] = set()  # each is what one thread sleeps on
         self._untold: collections.deque[Told] = collections.deque()
@@ -261,6 +262,7 @@ class Waiting:
         callback of this one, which is told of nothing else until it returns."""
         me, told, raised = threading.get_ident(), False, True
         if self._teller == me:
+            self._put_off = True
             return False
         try:
             if self._telling.acquire(blocking=False):
@@ -278,7 +280,8 @@ class Waiting:
                 pass  # it is another thread's
             else:  # others may wait for what the callback did, and tell what it leaves by raising
                 self._look_again()
-                if raised or self._taker:
+                put_off, self._put_off = self._put_off, False
+                if raised or put_off or self._taker:
                     self._calls(lib.xfer_engine_wake, self._raw)
         return told
 
