@@ -44,7 +44,7 @@ const (
 	ErrOverload    Status = C.XFER_EOVERLOAD    // the peer sheds load
 	ErrRevoked     Status = C.XFER_EREVOKED     // the grant was revoked or its lease ended
 	ErrNoFiles     Status = C.XFER_ENOFILES     // out of file descriptors
-	ErrIO          Status = C.XFER_EIO          // the operating system refused, as of memory that is not mapped; see native_code
+	ErrIO          Status = C.XFER_EIO          // the system or a device refused, as of memory that is not mapped; see native_code
 	ErrNoSpc       Status = C.XFER_ENOSPC       // the caller's buffer is too small
 	ErrInternal    Status = C.XFER_EINTERNAL    // a defect of this library
 )

@@ -52,7 +52,7 @@ constexpr Entry kEntries[] = {
     XFER_ENTRY(XFER_EOVERLOAD, "the peer sheds load"),
     XFER_ENTRY(XFER_EREVOKED, "the grant was revoked or its lease ended"),
     XFER_ENTRY(XFER_ENOFILES, "out of file descriptors"),
-    XFER_ENTRY(XFER_EIO, "the operating system refused"),
+    XFER_ENTRY(XFER_EIO, "the system or a device refused"),
     XFER_ENTRY(XFER_ENOSPC, "the buffer is too small"),
     XFER_ENTRY(XFER_EINTERNAL, "a defect of libxfer"),
 };

@@ -57,7 +57,7 @@ statuses! {
     EOVERLOAD = XFER_EOVERLOAD: "The peer sheds load.",
     EREVOKED = XFER_EREVOKED: "The grant was revoked or its lease ended.",
     ENOFILES = XFER_ENOFILES: "Out of file descriptors.",
-    EIO = XFER_EIO: "The operating system refused; see the native code.",
+    EIO = XFER_EIO: "The system or a device refused; see the native code.",
     ENOSPC = XFER_ENOSPC: "A buffer is too small.",
     EINTERNAL = XFER_EINTERNAL: "A defect of the library.",
 }
