@@ -651,7 +651,7 @@ XFER_API xfer_status_t xfer_put(xfer_ep_t *ep, const void *local, const xfer_ref
 /* Reads `length` bytes at `offset` of what `remote` names into `local`.
  * Returns: XFER_OK, then one GET event; XFER_EINVAL, XFER_ERANGE, XFER_EACCESS, XFER_EVERSION, XFER_EMEMKIND,
  *          XFER_EAGAIN, XFER_EIDENTITY (see xfer_put).
- * Ownership: the bytes at `local` are borrowed until the event. */
+ * Ownership: the bytes at `local` are borrowed until the event. Streams that touch them on a device are over before. */
 XFER_API xfer_status_t xfer_get(xfer_ep_t *ep, void *local, const xfer_ref_t *remote, uint64_t offset, uint64_t length,
                                 uint64_t user, const xfer_op_options_t *options);
 

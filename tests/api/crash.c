@@ -321,7 +321,9 @@ static void test_counts_at_a_stopped_peer(void **state) {
     enum { kOps = 64, kMore = 5 }; /* what one lane carries at once */
     Peer peer;
     peer_start(&peer, "tcp://127.0.0.1:0", kLength, kId);
-    Host *host = host_open(*state);
+    xfer_engine_options_t patient = host_options(*state);
+    patient.heartbeat_ms = 60000;
+    Host *host = host_open_with(*state, &patient);
     xfer_ep_t *ep = open_ep(host, peer.uri);
     xfer_ref_t ref = look_up(host, ep, "memory");
     assert_counts(host, ep, 0, 0);

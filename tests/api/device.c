@@ -186,39 +186,45 @@ static void test_refused(void **state) {
 
 /* ---- copies that do not end ---- */
 
-/* Its memory is free when it is told, and not before. */
+/* Its memory is free when it is told, and not before; what waits for the same thread is told at
+ * once. */
 static void test_cancel_in_a_copy(void **state) {
+    enum { kCancel, kDeadline, kLanding, kWays };
     Pair pair;
     pair_open(&pair, *state, kLength);
-    void *from = device_memory(kChunk, 1), *into = device_memory(kChunk, 2);
-    void *late = device_memory(kChunk, 3);
     uint8_t *host = test_memory(kChunk);
-    assert_status(get_now(pair.client, pair.ep, into, &pair.ref, 0, kChunk), XFER_OK);
-    unsigned to_device = fake_cuda_calls("cuMemcpyHtoDAsync");
-    fake_cuda_hold(1);
-    get(&pair, into, 0, kChunk, 2);
-    await_copies("cuMemcpyHtoDAsync", to_device, 1);
-    put(&pair, from, 0, kChunk, 1, 0);
-    put(&pair, late, kChunk, kChunk, 3, 50);
-    pass_ms(100);
-    assert_status(xfer_cancel(pair.client->engine, pair.ep, 1, ANY_USER), XFER_OK);
-    assert_status(xfer_cancel(pair.client->engine, pair.ep, 2, ANY_USER), XFER_OK);
-    pass_ms(100);
-    for (uint64_t user = 1; user <= 3; user++)
-        assert_int_equal(
-            count_events(pair.client, user == 2 ? XFER_EVENT_GET : XFER_EVENT_PUT, user), 0);
-    /* All else goes on. */
-    assert_status(put_now(pair.client, pair.ep, host, &pair.ref, 0, kChunk), XFER_OK);
-    fake_cuda_hold(0);
-    xfer_event_t event = wait_event(pair.client, XFER_EVENT_PUT, 1, kPatience);
-    assert_status(event.status, XFER_ECANCELED);
-    assert_int_equal(event.flags & XFER_MAYBE_APPLIED, 0);
-    fake_cuda_free(from);
-    assert_status(wait_event(pair.client, XFER_EVENT_PUT, 3, kPatience).status, XFER_ETIMEDOUT);
-    fake_cuda_free(late);
-    wait_event(pair.client, XFER_EVENT_GET, 2, kPatience);
-    fake_cuda_free(into);
-    assert_status(put_now(pair.client, pair.ep, host, &pair.ref, 0, kChunk), XFER_OK);
+    void *behind = device_memory(kChunk, 2);
+    assert_status(put_now(pair.client, pair.ep, behind, &pair.ref, 0, kChunk), XFER_OK);
+    for (int way = 0; way < kWays; way++) {
+        void *memory = device_memory(kChunk, 1);
+        const uint64_t user = 10 + (uint64_t)way; /* of this round */
+        const bool lands = way == kLanding;
+        const uint32_t kind = lands ? XFER_EVENT_GET : XFER_EVENT_PUT;
+        const char *call = lands ? "cuMemcpyHtoDAsync" : "cuMemcpyDtoHAsync";
+        const unsigned before = fake_cuda_calls(call);
+        fake_cuda_hold(1);
+        if (lands)
+            get(&pair, memory, 0, kChunk, user);
+        else
+            put(&pair, memory, 0, kChunk, user, way == kDeadline ? 1500 : 0);
+        await_copies(call, before, 1);
+        put(&pair, behind, 0, kChunk, 2, 0);
+        pass_ms(way == kDeadline ? 1700 : 50);
+        assert_status(xfer_cancel(pair.client->engine, pair.ep, 2, ANY_USER), XFER_OK);
+        assert_status(wait_event(pair.client, XFER_EVENT_PUT, 2, kPatience).status, XFER_ECANCELED);
+        if (way != kDeadline)
+            assert_status(xfer_cancel(pair.client->engine, pair.ep, user, ANY_USER), XFER_OK);
+        pass_ms(100);
+        assert_false(count_events(pair.client, kind, user) != 0);
+        /* All else goes on. */
+        assert_status(put_now(pair.client, pair.ep, host, &pair.ref, 0, kChunk), XFER_OK);
+        fake_cuda_hold(0);
+        const xfer_event_t event = wait_event(pair.client, kind, user, kPatience);
+        fake_cuda_free(memory);
+        if (!lands) assert_status(event.status, way == kDeadline ? XFER_ETIMEDOUT : XFER_ECANCELED);
+        if (!lands) assert_int_equal(event.flags & XFER_MAYBE_APPLIED, 0);
+    }
+    fake_cuda_free(behind);
 }
 
 /* What waits for bounce memory is in no copy, and ends at once. */
@@ -298,11 +304,13 @@ static void test_stopped_peer_leaves_room(void **state) {
     Peer peer;
     Pair other;
     peer_start(&peer, preferred("tcp://127.0.0.1:0"), kLength, 0);
-    pair_open(&other, *state, kLength);
+    xfer_engine_options_t patient = host_options(*state);
+    patient.heartbeat_ms = 60000; /* it stays stopped */
+    pair_open_with(&other, &patient, &patient, *state, kLength);
     xfer_ep_t *ep = open_ep(other.client, peer.uri);
     xfer_ref_t ref = look_up(other.client, ep, "memory");
     void *from = device_memory(kChunk, 1);
-    const xfer_op_options_t options = {.size = sizeof options, .timeout_ms = 1000};
+    const xfer_op_options_t options = {.size = sizeof options, .timeout_ms = kPatience / 2};
     assert_status(put_now(other.client, ep, from, &ref, 0, kChunk), XFER_OK);
     peer_signal(&peer, SIGSTOP);
     for (uint64_t i = 0; i < 30; i++)
@@ -370,7 +378,9 @@ static void test_wait_that_fails(void **state) {
 static void test_stopped_peer_and_a_copy(void **state) {
     Peer peer;
     peer_start(&peer, preferred("tcp://127.0.0.1:0"), kLength, 0);
-    Host *client = host_open(*state);
+    xfer_engine_options_t patient = host_options(*state);
+    patient.heartbeat_ms = 60000;
+    Host *client = host_open_with(*state, &patient);
     xfer_ep_t *ep = open_ep(client, peer.uri);
     xfer_ref_t ref = look_up(client, ep, "memory");
     void *from = device_memory(kChunk, 1);
@@ -381,14 +391,16 @@ static void test_stopped_peer_and_a_copy(void **state) {
     assert_status(xfer_batch_put(batch, from, &ref, kChunk, kChunk), XFER_OK);
     peer_signal(&peer, SIGSTOP);
     fake_cuda_hold(1);
-    const xfer_submit_options_t options = {.size = sizeof options, .timeout_ms = 100};
+    const xfer_submit_options_t options = {.size = sizeof options, .timeout_ms = 1000};
+    const unsigned copies = fake_cuda_calls("cuMemcpyDtoHAsync");
     assert_status(xfer_batch_submit(batch, 1, &options), XFER_OK);
-    pass_ms(300);
+    await_copies("cuMemcpyDtoHAsync", copies, 1);
+    pass_ms(1300);
     assert_int_equal(count_events(client, XFER_EVENT_BATCH, 1), 0);
     const uint64_t before = now_ms();
     fake_cuda_hold(0);
     assert_status(wait_event(client, XFER_EVENT_BATCH, 1, kPatience).status, XFER_ETIMEDOUT);
-    assert_true(now_ms() - before < 3000); /* a heartbeat takes longer */
+    assert_true(now_ms() - before < kPatience / 2); /* a heartbeat takes longer */
     assert_status(xfer_batch_close(batch), XFER_OK);
     fake_cuda_free(from);
     peer_kill(&peer);

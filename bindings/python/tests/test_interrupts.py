@@ -150,8 +150,8 @@ def test_of_a_turn_at_each_place(pair: Pair) -> None:
             done = partial(all_came, received, received, told)
             came = interrupted(owner, n, done, TURNS.__contains__)
             pair.ep.notify(b"", 0).result(PATIENCE)
-            later = pool.submit(owner.wait_for, lambda: len(pair.owner_told) == 2, 5)
-            assert later.result(PATIENCE)
+            later = pool.submit(owner.wait_for, lambda: len(pair.owner_told) == 2, PATIENCE)
+            assert later.result(2 * PATIENCE)
             assert [event.tag for event in told] == [n, 0]
     assert n > 20
 

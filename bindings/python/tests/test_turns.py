@@ -20,7 +20,7 @@ from conftest import PATIENCE, Pair
 import xfer
 from xfer import Engine, Event, Kind, Message, Status, XferError, _waiting
 
-AT_ONCE = PATIENCE / 4  # within which a wait ends that was woken
+AT_ONCE = PATIENCE / 2  # within which a wait ends that was woken
 
 
 @pytest.fixture

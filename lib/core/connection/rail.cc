@@ -74,12 +74,11 @@ void Rail::leave_staging() {
 // ----
 
 bool Rail::cancel(Op &op) {
-    if (op.staging == Op::Staging::waiting) {
-        lane.connection.shard.staging.forget(op);
+    if (op.staging != Op::Staging::none) {
+        if (!lane.connection.shard.staging.forget(op)) return !(op.unwanted = true);
         drop(op);
         return op.canceled = true;
     }
-    if (op.staging != Op::Staging::none) return !(op.unwanted = true);
     for (auto *list : {&refused_, &lost_})
         for (const Op &other : *list)
             if (&other == &op) return op.canceled = true;

@@ -21,6 +21,11 @@ public:
         for (const Piece &piece : pieces)
             ranges_.push_back({piece.local, piece.length});
     }
+    bool revoke() {
+        if (!copier_->worker.revoke(*this)) return false;
+        op_ = nullptr;
+        return true;
+    }
     void copy(Op &op, Copier &copier) {
         op_ = &op;
         copier_ = &copier;
@@ -42,7 +47,7 @@ private:
     std::vector<DeviceRange> ranges_;
     // ---- of the copy
     std::shared_ptr<CopyStreams> streams_;
-    bool begun_ = false;
+    bool begun_ = false, gone_ = false;
     Status status_ = XFER_OK;
     int32_t error_ = 0;
 };
@@ -59,6 +64,7 @@ void Staging::Slot::begin() noexcept {
         begun = begin_copies();
     }
     begun_ = streams_ && (begun.any || !begun.error);
+    gone_ = begun.gone;
     error_ = begun.error;
     if (error_) status_ = XFER_EIO;
 }
@@ -94,6 +100,7 @@ void Staging::Slot::run() noexcept {
     const int32_t ended = error_ ? streams->wait_all() : streams->wait(number_);
     if (!error_) error_ = ended;
     if (error_) status_ = XFER_EIO;
+    if (gone_ && copier_->streams == streams) copier_->streams.reset();
 }
 
 // ---- the loop's
@@ -196,12 +203,16 @@ void Staging::release(Op &op) {
     --static_cast<Rail *>(op.rail)->lane.connection.bounced;
     free_.push_back(&slot_of(op));
     op.bounce = nullptr;
-    if (!waiting_.empty()) loop_.defer(*this);
+    loop_.defer(*this);  // where what waits is looked at just now, too
 }
 
-void Staging::forget(Op &op) {
+// A copy that has begun can't be taken back; and what has failed is told in its turn.
+bool Staging::forget(Op &op) {
+    if (op.staging == Op::Staging::failed) return false;
+    if (op.staging == Op::Staging::copying && !slot_of(op).revoke()) return false;
     op.ListNode<InPath>::unlink();
     op.staging = Op::Staging::none;
+    return true;
 }
 
 void Staging::drop_waiting(const Rail &rail) {
@@ -229,7 +240,7 @@ void Staging::run() {
             op->staging = Op::Staging::none;
             op->dir == Dir::get && op->bounce ? rail.on_landed(*op, XFER_ENOMEM)
                                               : rail.on_staged(*op, XFER_ENOMEM);
-        } else if (!rail.path) {
+        } else if (!rail.path || rail.lane.connection.closing()) {
             op->staging = Op::Staging::none;
             rail.on_staged(*op, XFER_OK);
         } else if (!may_enter(*op)) {

@@ -38,7 +38,7 @@ public:
     bool stage(Op &op);
     void land(Op &op);     // Rail::on_landed() follows
     void release(Op &op);  // its bounce memory is another's
-    void forget(Op &op);   // which waits for a slot
+    bool forget(Op &op);   // true: neither follows, and nothing is copied
     // Those of the rail that wait for a slot: Rail::drop() has them.
     void drop_waiting(const Rail &rail);
 

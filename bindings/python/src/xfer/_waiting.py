@@ -260,7 +260,7 @@ class Waiting:
     def _tell_one(self) -> bool:
         """The first one. False: another thread is about it, and looks for more after that, or a
         callback of this one, which is told of nothing else until it returns."""
-        me, told, raised = threading.get_ident(), False, True
+        me, told, raised, put_off = threading.get_ident(), False, True, False
         if self._teller == me:
             self._put_off = True
             return False
@@ -270,6 +270,7 @@ class Waiting:
                 told = True
                 if self._is_untold():
                     self._tell_first()
+                put_off, self._put_off = self._put_off, False  # while none but this thread tells
             raised = False
         finally:
             if self._teller == me:
@@ -280,7 +281,6 @@ class Waiting:
                 pass  # it is another thread's
             else:  # others may wait for what the callback did, and tell what it leaves by raising
                 self._look_again()
-                put_off, self._put_off = self._put_off, False
                 if raised or put_off or self._taker:
                     self._calls(lib.xfer_engine_wake, self._raw)
         return told
