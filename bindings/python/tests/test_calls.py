@@ -18,6 +18,7 @@ from xfer import (
     READ,
     WRITE,
     Batch,
+    Canceled,
     Closed,
     Endpoint,
     Engine,
@@ -198,8 +199,8 @@ def test_interrupt_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(KeyboardInterrupt):
             engine.wait_for(lambda: False, PATIENCE)
     assert engine.closed.done()
-    for ended in (counter.reached, grant.ended):
-        assert ended.done() and isinstance(ended.exception(), Closed)
+    for ended, kind in ((counter.reached, Canceled), (grant.ended, Closed)):
+        assert ended.done() and isinstance(ended.exception(), kind)
     grant._region.close().result(PATIENCE)
     counter.close()
 
