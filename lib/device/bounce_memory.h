@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Host memory that copies from and to devices go by. It is pinned once and stays with the process,
+// Host memory that copies from and to devices go by. Once it is pinned it stays with the process,
 // for the next engine: who unpins it waits for every kernel of the process, also one that never
 // ends, and who pins it keeps the copies of the process waiting (design/0051).
 #pragma once

@@ -2,7 +2,7 @@
 // Where the local side of an operation is memory of a device, its bytes go by way of bounce memory:
 // a put is copied there before a path sees it, and what a get has brought is copied from there
 // before its end is told. So every path moves memory of a device (design/0065). A thread for each
-// device makes the copies: a loop calls no driver.
+// device makes the copies: a loop calls no driver before its end.
 //
 // A chunk has one of kBounceSlots slots from its copy, or before its post, until its end; what
 // would take more than kBounceShare of its connection waits, as does what finds none, in the order
