@@ -79,7 +79,7 @@ Failure open_region(xfer_engine_t *handle, const xfer_region_options_t *given, v
     Memory memory;
     if (look_at(*engine, options.kind, base, length, memory, why) != XFER_OK) return why;
     if (check_start(options.access, base, memory.kind, why) != XFER_OK) return why;
-    auto opened = engine->regions().open(options, base, length);
+    auto opened = engine->regions().open(options, base, length, memory);
     if (!opened) return opened.error();
     *region = reinterpret_cast<xfer_region_t *>(*opened);
     return {};
@@ -99,10 +99,10 @@ Failure alloc_region(xfer_engine_t *handle, const xfer_region_options_t *given, 
     if (options.kind && options.kind != XFER_MEM_HOST)
         return {XFER_EMEMKIND, 0, 0, "xfer_region_options_t.kind: only host memory is allocated"};
     const int node = static_cast<int>(options.numa_node) - 1;
-    auto memory = SharedMemory::make(length, options.flags & XFER_REGION_HUGE_PAGES, node);
-    if (!memory) return memory.error();
-    uint8_t *const base = (*memory)->data();
-    auto opened = engine->regions().open(options, base, length, std::move(*memory));
+    auto shared = SharedMemory::make(length, options.flags & XFER_REGION_HUGE_PAGES, node);
+    if (!shared) return shared.error();
+    uint8_t *const base = (*shared)->data();
+    auto opened = engine->regions().open(options, base, length, {}, std::move(*shared));
     if (!opened) return opened.error();
     *region = reinterpret_cast<xfer_region_t *>(*opened);
     *address = base;
@@ -152,7 +152,8 @@ Status grant(Region &region, const xfer_grant_options_t *given, xfer_ref_t *ref,
     if (Status status = check_range(options.offset, options.length, region.length, why);
         status != XFER_OK)
         return status;
-    if (Status status = check_start(options.access, region.base + options.offset, region.kind, why);
+    if (Status status =
+            check_start(options.access, region.base + options.offset, region.memory.kind, why);
         status != XFER_OK)
         return status;
     RemoteRegion granted;
@@ -217,7 +218,7 @@ xfer_status_t xfer_region_info(xfer_region_t *handle, xfer_region_info_t *info,
         now.id = region->id;
         now.generation = region->generation;
         now.access = region->access;
-        now.kind = region->kind;
+        now.kind = region->memory.kind;
         return copy_out(now, info, info_size, why);
     });
 }

@@ -58,7 +58,7 @@ inline Status refuse_kind(const Memory &memory, Failure &why) {
 }
 
 inline Status check_served(const Engine &engine, const Memory &memory, Failure &why) {
-    return engine.kinds() >> memory.kind & 1 ? XFER_OK : refuse_kind(memory, why);
+    return engine.stages(memory) ? XFER_OK : refuse_kind(memory, why);
 }
 
 // The local side of a put or a get. `memory`: what the call has looked at last, so that an
@@ -73,7 +73,7 @@ inline Status check_local(const Engine &engine, uint64_t address, uint64_t lengt
     if (engine.is_served(address, length)) return XFER_OK;
     const auto *local = reinterpret_cast<const void *>(address);
     if (Status status = engine.look(local, length, memory, why); status != XFER_OK) return status;
-    return engine.stages(memory) ? XFER_OK : refuse_kind(memory, why);
+    return check_served(engine, memory, why);
 }
 
 // As a piece of an operation has it.
@@ -86,7 +86,7 @@ inline Status check_host(const Engine &engine, uint64_t address, uint64_t length
     Memory memory;
     if (Status status = check_local(engine, address, length, memory, why); status != XFER_OK)
         return status;
-    return check_served(engine, memory, why);
+    return memory.kind == XFER_MEM_HOST ? XFER_OK : refuse_kind(memory, why);
 }
 
 inline Status check_notify_data(const void *data, uint64_t length, Failure &why) {

@@ -29,13 +29,32 @@ struct Caps {
     uint32_t max_pieces = kMaxPieces;
 };
 
+// A peer's request for memory of a device, which only copies touch: a path sees its bytes at
+// `bounce`. A put is applied from there when its payload has come, a get is there when that is
+// over; then it is answered. Owned by core, lent to the path from on_access() to release(), which
+// is due before its on_down(). No call of it calls back.
+class StagedRequest {
+public:
+    virtual void apply() = 0;    // a put: its payload is in place
+    virtual void release() = 0;  // nothing at `bounce` is read or written any more
+
+    iovec bounce{};           // of a get once it is over
+    bool over = false;        // Path::flush() follows, if not at once
+    Status status = XFER_OK;  // then: what it is refused with
+
+protected:
+    ~StagedRequest() = default;
+};
+
 class PathSink {
 public:
     virtual void on_done(Op &op, Status status) = 0;  // exactly once per posted op
-    // Checks a peer's request and turns its ranges into local ones, in order; all or nothing.
+    // Checks a peer's request and turns its ranges into local ones, in order; all or nothing. Where
+    // it is `staged` they are its bounce.
     virtual Status on_access(Dir dir, const Access &access, std::span<const WirePiece> pieces,
-                             std::vector<iovec> &out) = 0;
-    // A peer's request was applied or answered; a put may belong to a notification.
+                             std::vector<iovec> &out, StagedRequest *&staged) = 0;
+    // A peer's request was applied or answered; a put may belong to a notification. Of a staged one
+    // the sink knows.
     virtual void on_served(Dir dir, uint64_t bytes, NotificationId notification) = 0;
     virtual void on_quiesced(Target target) = 0;  // what retire() had to wait for has ended
     // Memory of the region or message, which the peer reads or writes, is not mapped any more.
@@ -55,7 +74,7 @@ class Path {
 public:
     virtual Caps caps() const = 0;
     virtual bool post(Op &op) = 0;  // false: full until some on_done, or it is down
-    virtual void flush() = 0;       // sends what was posted
+    virtual void flush() = 0;       // sends what was posted, and answers what is over
     // Withdraws. True: local memory is quiet now, and `canceled` says so; on_done still comes, when
     // nothing of it can land any more: of an atomic with XFER_OK if it was done. False: it is in
     // use, for a short time at most: the path ends that, if it must by its own end, and on_done

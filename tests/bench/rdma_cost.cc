@@ -131,8 +131,8 @@ struct End final : AttachedPathSink, PathSink, OneSidedSink, FabricSink {
     }
     void on_declined(Op &) override { require(false, "an operation was declined"); }
     void on_dropped(RegionId) override {}
-    Status on_access(Dir, const Access &, std::span<const WirePiece>,
-                     std::vector<iovec> &) override {
+    Status on_access(Dir, const Access &, std::span<const WirePiece>, std::vector<iovec> &,
+                     StagedRequest *&) override {
         return XFER_EACCESS;
     }
     void on_served(Dir, uint64_t, NotificationId) override {}

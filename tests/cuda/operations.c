@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The C ABI with memory of a real GPU: puts are from it and gets into it, by way of the host's;
- * what the CPU would have to touch is refused, told by its device, and left alone; pinned and
- * managed memory moves as any of the host's, between two processes. */
+ * The C ABI with memory of a real GPU: puts are from it and into it, as are gets, by way of the
+ * host's; what the CPU would have to touch is refused, told by its device, and left alone; pinned
+ * and managed memory moves as any of the host's, between two processes. */
 #include <string.h>
 
 #include "fixture.h"
@@ -61,13 +61,13 @@ static void assert_says(const xfer_error_t *err, const char *part) {
 }
 
 static void assert_region_refused(Host *host, const DeviceMemory *memory) {
-    xfer_region_options_t options = {.size = sizeof options, .access = XFER_READ | XFER_WRITE};
+    xfer_region_options_t options = {.size = sizeof options, .access = XFER_ATOMIC};
     xfer_region_t *region;
     xfer_error_t err;
     void *address = (void *)memory->address;
     assert_status(xfer_region_open(host->engine, &options, address, kSize, &region, &err),
                   XFER_EMEMKIND);
-    assert_says(&err, memory->name);
+    options.access = XFER_READ | XFER_WRITE;
     options.kind = XFER_MEM_HOST;
     assert_status(xfer_region_open(host->engine, &options, address, kSize, &region, &err),
                   XFER_EMEMKIND);
@@ -162,6 +162,45 @@ static void test_device_memory_moves(void **state) {
     give_back(memory);
     host_end(client);
     peer_kill(&peer);
+}
+
+/* Each kind of it as a region: from and to the host's memory, and the device's own. */
+static void test_device_regions(void **state) {
+    Pair pair;
+    DeviceMemory memory[kDeviceKinds];
+    CUdeviceptr own;
+    if (!has_gpu()) skip();
+    pair_open(&pair, *state, kSize);
+    take_device(memory);
+    GPU(cuMemAlloc(&own, kSize));
+    uint8_t *from = test_memory(kSize), *to = test_memory(kSize);
+    for (int i = 0; i < kDeviceKinds; i++) {
+        void *address = (void *)memory[i].address;
+        xfer_region_t *region =
+            open_region(pair.server, "device", XFER_READ | XFER_WRITE, address, kSize);
+        const xfer_ref_t ref = look_up(pair.client, pair.ep, "device");
+        fill(from, kSize, (uint64_t)i);
+        assert_status(put_now(pair.client, pair.ep, from, &ref, 0, kSize), XFER_OK);
+        GPU(cuMemcpyDtoH(to, memory[i].address, kSize));
+        assert_memory_equal(to, from, kSize);
+        assert_status(get_now(pair.client, pair.ep, (void *)own, &ref, 0, kSize), XFER_OK);
+        GPU(cuMemsetD8(memory[i].address, kDevicePattern, kSize));
+        GPU(cuCtxSynchronize());
+        memset(to, 0, kSize);
+        assert_status(get_now(pair.client, pair.ep, to, &ref, 0, kSize), XFER_OK);
+        for (int at = 0; at < kSize; at++)
+            assert_int_equal(to[at], kDevicePattern);
+        assert_status(put_now(pair.client, pair.ep, (void *)own, &ref, 0, kSize), XFER_OK);
+        GPU(cuMemcpyDtoH(to, memory[i].address, kSize));
+        assert_memory_equal(to, from, kSize);
+        GPU(cuMemsetD8(memory[i].address, kDevicePattern, kSize));
+        GPU(cuCtxSynchronize());
+        assert_status(xfer_region_close(region), XFER_OK);
+        wait_closed(pair.server, region);
+    }
+    assert_ptr_equal(current(), gpu.context);
+    GPU(cuMemFree(own));
+    give_back(memory);
 }
 
 static void test_past_the_end(void **state) {
@@ -299,11 +338,9 @@ static void test_host_memory_is_lent(void **state) {
 }
 
 static const struct CMUnitTest tests[] = {
-    EACH_DISPATCH(test_device_memory_moves),
-    EACH_DISPATCH(test_the_cpu_does_not_touch_it),
-    ONE_MODE(test_past_the_end),
-    EACH_DISPATCH(test_host_memory_moves),
-    EACH_DISPATCH(test_host_memory_is_lent),
+    EACH_DISPATCH(test_device_memory_moves),       EACH_DISPATCH(test_device_regions),
+    EACH_DISPATCH(test_the_cpu_does_not_touch_it), ONE_MODE(test_past_the_end),
+    EACH_DISPATCH(test_host_memory_moves),         EACH_DISPATCH(test_host_memory_is_lent),
 };
 
 TEST_MAIN(tests)

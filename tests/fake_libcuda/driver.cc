@@ -370,6 +370,10 @@ void *fake_cuda_alloc(size_t size) {
     return allocate(size, nullptr);
 }
 
+void *fake_cuda_alloc_at(size_t size, void *at) {
+    return allocate(size, at);
+}
+
 void fake_cuda_alloc_pair(size_t size, void *memory[2]) {
     void *const room = ::mmap(nullptr, 2 * size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     memory[0] = allocate(size, room);

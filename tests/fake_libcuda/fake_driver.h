@@ -16,6 +16,8 @@ extern "C" {
 void *fake_cuda_alloc(size_t size);
 /* Two allocations of it beside each other, of whole pages. */
 void fake_cuda_alloc_pair(size_t size, void *memory[2]);
+/* Where one was that is free now. */
+void *fake_cuda_alloc_at(size_t size, void *at);
 void fake_cuda_free(void *memory);
 void fake_cuda_write(void *to, const void *from, size_t size);
 void fake_cuda_read(void *to, const void *from, size_t size);

@@ -17,6 +17,11 @@ ModelOperation *Model::holder(const void *at) const {
 
 bool Model::find(const void *at, uint64_t &base, uint64_t &size) const {
     const ModelOperation *const operation = holder(at);
+    if (const Lent *const lent = operation ? nullptr : lent_at(at); lent && lent->on_device) {
+        base = reinterpret_cast<Address>(lent->base);
+        size = lent->length;
+        return true;
+    }
     if (!operation || !operation->on_device) return false;
     base = reinterpret_cast<Address>(operation->buffer);
     size = operation->length;
@@ -59,6 +64,9 @@ void Model::reads(const void *at) {
 
 void Model::writes(const void *at) {
     ModelOperation *operation = holder(at);
+    const Lent *const lent = operation ? nullptr : lent_at(at);
+    // An engine's own put, which no channel of this world carries.
+    if (lent && lent->on_device && !lent->over) return;
     if (!operation) return violated("a get writes where nothing was lent");
     if (operation->ended) violated(named(*operation) + ": its memory is written after its end");
 }

@@ -186,6 +186,8 @@ bool Life::open_area(const std::string &called, uint64_t length, uint32_t access
     Area area;
     area.name = called;
     area.lent = &all.model.lend(number, length, fixed, shared);
+    const bool may = all.swarm.devices && !shared && !(access & XFER_ATOMIC);
+    area.lent->on_device = may && all.world.random(2);
     xfer_region_options_t options{};
     options.size = sizeof options;
     options.name = area.name.c_str();

@@ -86,7 +86,7 @@ Lent *Model::find_lent(uint32_t owner, uint64_t id) {
     return nullptr;
 }
 
-Lent *Model::lent_at(const void *at) {
+Lent *Model::lent_at(const void *at) const {
     const auto address = reinterpret_cast<Address>(at);
     auto next = lent_by_address_.upper_bound(address);
     if (next == lent_by_address_.begin()) return nullptr;

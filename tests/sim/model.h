@@ -49,6 +49,7 @@ struct Lent {
     uint64_t next = 0;                 // what lies behind was not used yet
     bool fixed = false;                // never written,
     const uint8_t *content = nullptr;  // and equal to this
+    bool on_device = false;
     bool close_called = false, over = false;
     const Lent *whole = nullptr;  // of a grant: the region
     bool revoke_called = false;
@@ -206,7 +207,7 @@ public:
 private:
     using Address = uintptr_t;
     ModelOperation *holder(const void *at) const;
-    Lent *lent_at(const void *at);
+    Lent *lent_at(const void *at) const;
     void told_of_many(const xfer_event_t &event, const Who &at);
     bool may_reach(const ModelOperation &operation, uint64_t key, const Who &at) const;
     bool enough(const Count &count) const;

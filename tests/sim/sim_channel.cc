@@ -170,6 +170,7 @@ bool SimChannel::post(Op &op) {
 // Each stays withdrawable until its first byte leaves.
 void SimChannel::flush() {
     ++net_.flushes;
+    say_answers();
     pump();
 }
 
@@ -232,7 +233,10 @@ void SimChannel::leave_part(uint64_t room) {
     Op *const whole = part.last ? item.op : nullptr;
     if (whole && item.blank) whole->notifies = false;
     if (part.last && item.follows) item.follows->left = true;
-    if (part.last) queue_.pop_front();
+    if (part.last) {
+        drop(item.staged);
+        queue_.pop_front();
+    }
     if (whole && whole->notifies)
         add_notify(*whole);
     else if (whole)
@@ -383,12 +387,17 @@ void SimChannel::take(const Part &part) {
 }
 
 void SimChannel::begin_incoming(const Head &head) {
+    drop_incoming();  // its rest was cut off by an end
     in_ = {};
     in_.head = head;
     in_.open = true;
     if (head.kind == Head::request) {
-        in_.head.status = path_sink_->on_access(head.dir, head.access, head.pieces, in_.ranges);
+        in_.head.status =
+            path_sink_->on_access(head.dir, head.access, head.pieces, in_.ranges, in_.staged);
         in_.discard = in_.head.status != XFER_OK;
+        if (in_.staged && head.dir == Dir::put)
+            net_.bounced[in_.staged->bounce.iov_base] = {head.operation, transport_->number, there_,
+                                                         generation_};
         if (!in_.discard && head.access.notification && net_.observer)
             net_.observer->announced(head.access.notification_key, transport_->number);
     } else if (head.kind == Head::answer && head.payload) {
@@ -416,7 +425,9 @@ void SimChannel::place(const std::vector<uint8_t> &payload) {
         const size_t some = std::min<size_t>(range.iov_len - skip, payload.size() - at);
         auto *to = static_cast<uint8_t *>(range.iov_base) + skip;
         std::memcpy(to, payload.data() + at, some);
-        if (net_.observer && in_.head.kind == Head::request)
+        if (in_.staged)
+            ++net_.met["put to a device"];
+        else if (net_.observer && in_.head.kind == Head::request)
             net_.observer->lands(in_.head.operation, transport_->number, there_, generation_, to,
                                  some);
         else if (net_.observer && !in_.bounces)
@@ -469,10 +480,48 @@ void SimChannel::finish_incoming() {
         answer.head.payload = bytes;
         answer.ranges = in_.ranges;
     }
-    queue_.push_back(std::move(answer));
-    if (!refused && !in_.spoiled)
+    if (refused || in_.spoiled) drop_incoming();
+    if (in_.staged && head.dir == Dir::put) in_.staged->apply();
+    if (!refused && !in_.spoiled && !in_.staged)
         path_sink_->on_served(head.dir, bytes, {head.access.notification});
+    answer.staged = std::exchange(in_.staged, nullptr);
+    answers_.push_back(std::move(answer));
+    say_answers();
     pump();
+}
+
+// In their order: behind one that waits for a copy, the others do.
+void SimChannel::say_answers() {
+    for (; !answers_.empty(); answers_.pop_front()) {
+        Leaving &answer = answers_.front();
+        if (answer.staged && !answer.staged->over) return;
+        if (answer.staged && answer.staged->status != XFER_OK)
+            refuse(answer, answer.staged->status);
+        else if (answer.staged && answer.head.payload)
+            answer.ranges.assign(1, answer.staged->bounce);
+        else
+            drop(answer.staged);
+        queue_.push_back(std::move(answer));
+    }
+}
+
+void SimChannel::refuse(Leaving &answer, Status why) {
+    drop(answer.staged);
+    answer.head.status = why;
+    answer.head.payload = 0;
+    answer.ranges.clear();
+}
+
+// Nothing of it is copied.
+void SimChannel::drop_incoming() {
+    if (in_.staged) net_.bounced.erase(in_.staged->bounce.iov_base);
+    drop(in_.staged);
+}
+
+void SimChannel::drop(StagedRequest *&staged) {
+    if (!staged) return;
+    staged->release();
+    staged = nullptr;
 }
 
 uint64_t SimChannel::apply_incoming(const Head &head) {
@@ -539,16 +588,17 @@ bool SimChannel::retire(Target target, Status why) {
     }
     bool quiet = true;
     for (Leaving &item : queue_) {
-        if (item.op || !item.head.payload || item.head.access.region != region) continue;
+        if (item.op || item.staged || !item.head.payload || item.head.access.region != region)
+            continue;
         if (item.begun) {
             item.retired = true;
             quiet = false;
             continue;
         }
-        item.head.status = why;
-        item.head.payload = 0;
-        item.ranges.clear();
+        refuse(item, why);
     }
+    for (Leaving &answer : answers_)
+        if (answer.head.payload && answer.head.access.region == region) refuse(answer, why);
     return quiet;
 }
 
@@ -598,7 +648,12 @@ void SimChannel::last_words(const Failure &why) {
     }
     for (Leaving &item : queue_)
         if (item.retired) quiet_.push_back(item.head.access.region);
-    queue_.clear();
+    for (auto *items : {&queue_, &answers_}) {
+        for (Leaving &item : *items)
+            drop(item.staged);
+        items->clear();
+    }
+    drop_incoming();
     Part end;
     end.head = std::make_shared<const Head>();
     end.last = true;

@@ -95,6 +95,7 @@ private:
         std::vector<iovec> ranges;  // of the payload
         uint64_t left = 0;          // bytes that have left
         bool begun = false, blank = false, retired = false;
+        StagedRequest *staged = nullptr;  // of an answer: until it is over, or has left
     };
     struct Part {
         std::shared_ptr<const Head> head;  // of a first part
@@ -107,6 +108,7 @@ private:
         uint64_t arrived = 0;
         bool discard = false, open = false, spoiled = false;
         bool bounces = false;  // on its way to a device
+        StagedRequest *staged = nullptr;
     };
 
     Break breaks_at(ChannelStep step);
@@ -128,6 +130,10 @@ private:
     void place(const std::vector<uint8_t> &payload);
     void finish_incoming();
     uint64_t apply_incoming(const Head &head);
+    void say_answers();
+    void refuse(Leaving &answer, Status why);
+    void drop_incoming();
+    void drop(StagedRequest *&staged);
     void credit(uint64_t bytes);
     void tell_quiet();
     void withdraw_notify(Op &op);
@@ -150,6 +156,7 @@ private:
     uint64_t copy_ = 0;  // a channel that hears our first words as well
     List<Op, InPath> posted_, asked_, withdrawn_;
     std::deque<Leaving> queue_;
+    std::deque<Leaving> answers_;  // the first waits for a copy
     MessageReceiver in_;
     uint32_t max_ops_ = 0, count_ = 0;
     uint64_t last_seq_ = 0;

@@ -26,7 +26,11 @@ public:
         }
         return 0;
     }
-    int32_t wait_all() override { return wait(UINT32_MAX); }
+    int32_t wait_all() override {
+        for (; !copies_.empty(); copies_.pop_front())
+            move(copies_.front());
+        return 0;
+    }
     bool pin(uint8_t *, uint64_t) override { return true; }
 
 private:
@@ -40,17 +44,28 @@ private:
     void move(const Copy &copy) {
         ++net_.met["copied by a device"];
         uint8_t *host = copy.host;
+        const bool put = net_.bounced.contains(copy.host) && copy.way == Way::to_device;
         for (const DeviceRange &range : copy.ranges) {
             auto *const device = reinterpret_cast<uint8_t *>(range.address);
             if (copy.way == Way::to_host) {
                 if (net_.observer) net_.observer->reads(device);
                 std::memcpy(host, device, range.length);
             } else {
-                if (net_.observer) net_.observer->writes(device);
+                land(copy.host, device, range.length);
                 std::memcpy(device, host, range.length);
             }
             host += range.length;
         }
+        if (put) net_.bounced.erase(copy.host);
+    }
+
+    void land(const uint8_t *bounce, const uint8_t *device, uint64_t bytes) {
+        const auto put = net_.bounced.find(bounce);
+        if (!net_.observer) return;
+        if (put == net_.bounced.end()) return net_.observer->writes(device);
+        const SimNet::Bounced &of = put->second;
+        ++net_.met["landed on a device"];
+        net_.observer->lands(of.operation, of.owner, of.from, of.generation, device, bytes);
     }
 
     SimNet &net_;

@@ -155,6 +155,14 @@ public:
     uint64_t register_ns_max = 50'000, release_ns_max = 50'000;
     uint64_t adapter_lacks_one_in = 0;  // a region is added, and memory lacks for it; 0: never
 
+    // Puts in bounce memory, on their way to a device: whose they are.
+    struct Bounced {
+        uint64_t operation;
+        uint32_t owner, from;
+        uint64_t generation;
+    };
+    std::map<const void *, Bounced> bounced;
+
     void cut_all();  // every channel breaks; the ends notice one by one
     void cut(uint32_t a, uint32_t b);
     // Nothing of it is heard any more, nor does it hear anything; `told`: its peers' channels end.

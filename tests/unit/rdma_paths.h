@@ -167,8 +167,8 @@ private:
         CHECK_FALSE(down);
         dropped.push_back(region.value);
     }
-    Status on_access(Dir, const Access &, std::span<const WirePiece>,
-                     std::vector<iovec> &) override {
+    Status on_access(Dir, const Access &, std::span<const WirePiece>, std::vector<iovec> &,
+                     StagedRequest *&) override {
         FAIL_CHECK("nobody asks");
         return XFER_EACCESS;
     }

@@ -50,7 +50,7 @@ public:
         if (done_hook) done_hook(op, status);
     }
     Status on_access(Dir dir, const Access &access, std::span<const WirePiece> pieces,
-                     std::vector<iovec> &out) override {
+                     std::vector<iovec> &out, StagedRequest *&) override {
         CHECK(!down);
         ++accesses;
         auto found = regions.find(access.region);

@@ -34,6 +34,7 @@ class Peer;
 class PeerTable;
 class Region;
 class Request;
+class RequestStaging;
 class ShardRegions;
 class Staging;
 
@@ -47,6 +48,7 @@ struct ShardRooms {
     ConnectionLimit &limit;
     ConnectionMigration &migration;
     Staging &staging;
+    RequestStaging &request_staging;
 };
 
 class ShardCore : public Task, public ShardRooms {

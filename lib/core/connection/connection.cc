@@ -7,6 +7,7 @@
 
 #include "core/base/engine_core.h"
 #include "core/base/shard_core.h"
+#include "core/connection/request_staging.h"
 #include "wire/short_name.h"
 
 namespace xfer {
@@ -360,13 +361,14 @@ bool Connection::send_by(Lane &lane, const Frame &frame, ConstBytes body) {
 }
 
 // Nothing here needs memory: a region waits by a node of its own (core/region/shard_regions.h), a
-// message by a count, and a lane says on_quiesced for each before its own end.
+// message by a count, and a lane says on_quiesced for each before its own end. A copy that goes on
+// is no reader that stalls.
 uint32_t Connection::retire(Target target, Status why) {
     const uint32_t count = lanes.retire(target, why) + attached.retire(target, why);
     quiet_awaited_ += count;
     if (count) shard.heartbeat.arm();
     if (count && !quiet_limit_.armed()) shard.loop.arm(quiet_limit_, shard.now() + kRetireNs);
-    return count;
+    return count + shard.request_staging.retire(*this, target);
 }
 
 void Connection::on_quiesced(Target target) {

@@ -64,7 +64,8 @@ public:
     bool send(const Frame &frame, ConstBytes body = {});
     bool send_by(Lane &lane, const Frame &frame, ConstBytes body);
     bool moves() const { return lanes.busy() || attached.busy(); }  // operations are under way
-    // Lanes by which its bytes are on their way out: on_quiesced follows for each of them.
+    // Lanes by which its bytes are on their way out, and copies of them by a device: on_quiesced
+    // follows for each of them.
     uint32_t retire(Target target, Status why);
     void touch();      // it is of use
     void note_use() {  // the same, without a clock
@@ -110,8 +111,9 @@ public:
     uint64_t live_since() const { return live_since_; }
     uint64_t retry_ns() const { return retry_ns_; }
     uint64_t rtt_ns = 0;
-    uint32_t staged = 0;   // operations on their way from or to a device, which its end waits for
-    uint32_t bounced = 0;  // that have bounce memory
+    uint32_t staged = 0;            // copies from and to devices, which its end waits for
+    uint32_t bounced = 0;           // operations that have bounce memory,
+    uint32_t bounced_for_peer = 0;  // and gets of the peer
 
 protected:
     Connection(ShardCore &shard, ConnectionSink &sink, const ConnectionRooms &rooms, Side side,

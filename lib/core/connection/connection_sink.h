@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "device/device.h"
 #include "transport/one_sided.h"
 #include "wire/frame.h"
 #include "wire/hello.h"
@@ -33,13 +34,17 @@ public:
 
     // ---- operations of ours, and what the peer asks for
     virtual void on_done(Op &op, Status status) = 0;
+    // Whose ranges they are `memory` says, if not the host's.
     virtual Status access(Dir dir, const Access &asked, std::span<const WirePiece> pieces,
-                          std::vector<iovec> &out) = 0;
+                          std::vector<iovec> &out, Memory &memory) = 0;
     virtual Status find_export(const Access &asked, ExportedMemory &out) = 0;
     virtual void on_unmapped(Target target) = 0;
+    virtual void on_copy_failed(Target target, Status status, int32_t error) = 0;  // of a device
     virtual void on_notification_begun(NotificationId notification, uint64_t key) = 0;
     virtual void on_notified_put(NotificationId notification, uint64_t bytes) = 0;  // was applied
-    virtual void on_quiesced(Target target) = 0;  // on one more of the lanes that were waited for
+    virtual void on_discarded(NotificationId notification) = 0;  // one more of its copies is over
+    // One more of the lanes or copies that were waited for is over.
+    virtual void on_quiesced(Target target) = 0;
     // By one more of the paths that it was exported on nothing of it is read any more.
     virtual void on_withdrawn(MessageId message) = 0;
 

@@ -317,7 +317,8 @@ bool LaneSet::survives(Lane &lane, const Failure &why) {
     lane.fell_at = connection_.shard.now();
     lane.settled_limit = lane.fell_at + patience;
     arm_settled_limit();
-    if (alone) say_closed(lane.number);
+    if (alone && lane.rail.copies == 0) say_closed(lane.number);
+    lane.closed_unsaid = alone && lane.rail.copies > 0;
     if (lane.peer_closed) settle(lane);
     connection_.pump_soon();
     return true;
@@ -327,6 +328,11 @@ bool LaneSet::survives(Lane &lane, const Failure &why) {
 bool LaneSet::ends_alone(const Lane &lane) const {
     const bool has_signals = lane.number == 0 && control_->number == kAttachedLane;
     return &lane != control_ && !has_signals && connection_.handshake.agreed(kLanesEndAlone);
+}
+
+// Nothing that the peer has put by it can land any more.
+void LaneSet::on_copied(Lane &lane) {
+    if (std::exchange(lane.closed_unsaid, false)) say_closed(lane.number);
 }
 
 void LaneSet::say_closed(uint64_t number) {

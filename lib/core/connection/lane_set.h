@@ -69,7 +69,8 @@ public:
     // ---- their end
     // True: the connection goes on without it, for now at least.
     bool survives(Lane &lane, const Failure &why);
-    void on_lane_closed(const Frame &frame);              // the peer's end of one
+    void on_lane_closed(const Frame &frame);  // the peer's end of one
+    void on_copied(Lane &lane);  // the last copy of what the peer asked for by it is over
     void on_export(const Frame &frame, ConstBytes body);  // of regions that are reached by one
     uint32_t retire(Target target, Status why);           // how many are not quiet yet
     // Of a chunk that is half received the rest is refused.

@@ -4,6 +4,7 @@
 #include "core/base/engine_core.h"
 #include "core/base/shard_core.h"
 #include "core/connection/connection.h"
+#include "core/connection/request_staging.h"
 #include "core/connection/staging.h"
 #include "util/memory.h"
 
@@ -63,6 +64,19 @@ void Rail::drop(Op &op) {
     refused_.push_back(op);
     --lane.connection.staged;
     lane.connection.shard.loop.defer(lane.connection);
+}
+
+// With the answers of others that were over in this turn.
+void Rail::answer_soon() {
+    if (!path) return;
+    unflushed = true;
+    lane.connection.shard.loop.defer(lane.connection);
+}
+
+void Rail::leave_request_copy() {
+    if (--copies == 0) lane.connection.lanes.on_copied(lane);
+    answer_soon();
+    leave_staging();
 }
 
 // Last: the connection may end with it.
@@ -134,12 +148,19 @@ void Rail::finish(Op &op, Status status) {
 }
 
 Status Rail::on_access(Dir dir, const Access &access, std::span<const WirePiece> pieces,
-                       std::vector<iovec> &out) {
+                       std::vector<iovec> &out, StagedRequest *&staged) {
     // A first lane is open until the attached one is over.
     if (lane.connection.closing()) return XFER_ECLOSED;
     Status status = XFER_ENOMEM;
+    Memory memory;
     ConnectionSink &sink = lane.connection.sink;
-    if (!catch_bad_alloc([&] { status = sink.access(dir, access, pieces, out); })) out.clear();
+    const bool asked =
+        catch_bad_alloc([&] { status = sink.access(dir, access, pieces, out, memory); });
+    if (asked && status == XFER_OK && memory.kind != XFER_MEM_HOST) {
+        staged = lane.connection.shard.request_staging.stage(*this, dir, access, memory, out);
+        if (!staged) status = XFER_ENOMEM;
+    }
+    if (status != XFER_OK) out.clear();
     return status;
 }
 

@@ -40,10 +40,13 @@ public:
     void on_staged(Op &op, Status status);
     void on_landed(Op &op, Status status);
     void drop(Op &op);  // it waits for neither any more
+    // From RequestStaging: what the peer asked for is there, or is not to be; and so ends its copy.
+    void answer_soon();
+    void leave_request_copy();
 
     void on_done(Op &op, Status status) override;
     Status on_access(Dir dir, const Access &access, std::span<const WirePiece> pieces,
-                     std::vector<iovec> &out) override;
+                     std::vector<iovec> &out, StagedRequest *&staged) override;
     void on_served(Dir dir, uint64_t bytes, NotificationId notification) override;
     void on_quiesced(Target target) override;
     void on_unmapped(Target target) override;
@@ -56,8 +59,9 @@ public:
     uint32_t ops = 0;
     uint64_t bytes = 0, window = 0;
     bool unflushed = false;
-    Carried carried;  // what was answered of ours
-    Carried served;   // what the peer asked for
+    Carried carried;      // what was answered of ours
+    Carried served;       // what the peer asked for
+    uint32_t copies = 0;  // of what it asked for
 
 protected:
     void leave(Op &op);  // it goes on elsewhere

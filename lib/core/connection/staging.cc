@@ -8,114 +8,22 @@
 
 namespace xfer {
 
-// A piece of bounce memory, and the copy between it and what its chunk is of.
-class Staging::Slot final : public Worker::Job {
+// What a slot is used for: the copy between it and what its chunk is of.
+class Staging::Chunk final : public Copier::Copy {
 public:
-    Slot(Staging &staging, uint32_t number, uint8_t *bounce)
-        : staging_(staging), number_(number), bounce_(bounce) {}
-
-    uint8_t *bounce() const { return bounce_; }
-    // Throws std::bad_alloc.
-    void set_ranges(const std::vector<Piece> &pieces) {
-        ranges_.clear();
-        for (const Piece &piece : pieces)
-            ranges_.push_back({piece.local, piece.length});
-    }
-    bool revoke() {
-        if (!copier_->worker.revoke(*this)) return false;
-        op_ = nullptr;
-        return true;
-    }
-    void copy(Op &op, Copier &copier) {
-        op_ = &op;
-        copier_ = &copier;
-        copier.worker.submit_split(*this);
-    }
+    Op *op = nullptr;  // while it is copied
 
 private:
-    void begin() noexcept override;
-    void run() noexcept override;
-    void done(Status status) override;
-    Status open_streams();
-    CopyStreams::Begun begin_copies();
-
-    Staging &staging_;
-    const uint32_t number_;
-    uint8_t *const bounce_;
-    Op *op_ = nullptr;
-    Copier *copier_ = nullptr;
-    std::vector<DeviceRange> ranges_;
-    // ---- of the copy
-    std::shared_ptr<CopyStreams> streams_;
-    bool begun_ = false, gone_ = false;
-    Status status_ = XFER_OK;
-    int32_t error_ = 0;
+    void on_copied(Status status, int32_t error) override {
+        Op &copied = *std::exchange(op, nullptr);
+        copied.staging = Op::Staging::none;
+        copied.device_error = error;
+        Rail &rail = *static_cast<Rail *>(copied.rail);
+        copied.dir == Dir::put ? rail.on_staged(copied, status) : rail.on_landed(copied, status);
+    }
 };
 
-// ---- the copier's thread
-
-// Streams of a context that has gone since are opened again.
-void Staging::Slot::begin() noexcept {
-    begun_ = false;
-    const bool known = copier_->streams != nullptr;
-    CopyStreams::Begun begun = begin_copies();
-    if (begun.gone && !begun.any && known) {
-        copier_->streams.reset();
-        begun = begin_copies();
-    }
-    begun_ = streams_ && (begun.any || !begun.error);
-    gone_ = begun.gone;
-    error_ = begun.error;
-    if (error_) status_ = XFER_EIO;
-}
-
-CopyStreams::Begun Staging::Slot::begin_copies() {
-    error_ = 0;
-    status_ = copier_->streams ? XFER_OK : open_streams();
-    streams_ = copier_->streams;
-    if (!streams_) return {error_, false, false};
-    const auto way = op_->dir == Dir::put ? CopyStreams::Way::to_host : CopyStreams::Way::to_device;
-    return streams_->begin(way, ranges_, bounce_, number_);
-}
-
-// XFER_ENOMEM: of the host.
-Status Staging::Slot::open_streams() {
-    int32_t error = 0;
-    std::shared_ptr<CopyStreams> made;
-    const bool tried = catch_bad_alloc([&] {
-        made = staging_.device_->open_streams(op_->device, ranges_.front().address, kBounceSlots,
-                                              error);
-    });
-    error_ = error;
-    if (!made) return tried ? XFER_EIO : XFER_ENOMEM;
-    staging_.memory_.pin(*made);
-    copier_->streams = std::move(made);
-    return XFER_OK;
-}
-
-// Behind a copy that failed, none of its chunk goes on.
-void Staging::Slot::run() noexcept {
-    const auto streams = std::move(streams_);
-    if (!begun_) return;
-    const int32_t ended = error_ ? streams->wait_all() : streams->wait(number_);
-    if (!error_) error_ = ended;
-    if (error_) status_ = XFER_EIO;
-    if (gone_ && copier_->streams == streams) copier_->streams.reset();
-}
-
-// ---- the loop's
-
-void Staging::Slot::done(Status status) {
-    Op &op = *std::exchange(op_, nullptr);
-    op.staging = Op::Staging::none;
-    op.device_error = status == XFER_OK ? error_ : 0;
-    if (status == XFER_OK) status = status_;
-    if (status == XFER_EAGAIN) status = XFER_ENOMEM;  // of the thread: no ROOM follows
-    Rail &rail = *static_cast<Rail *>(op.rail);
-    op.dir == Dir::put ? rail.on_staged(op, status) : rail.on_landed(op, status);
-}
-
-Staging::Staging(Loop &loop, const Device *device) : loop_(loop), device_(device) {}
+Staging::Staging(Loop &loop, Copier &copier) : loop_(loop), copier_(copier) {}
 
 Staging::~Staging() {
     stop();
@@ -123,41 +31,24 @@ Staging::~Staging() {
 
 void Staging::stop() {
     ListNode<>::unlink();
-    copiers_.clear();
-    free_.clear();
-    slots_.clear();
-    memory_ = {};
+    chunks_.clear();
 }
 
 bool Staging::open() {
-    if (!slots_.empty()) return true;
-    BounceMemory memory = BounceMemory::take(uint64_t{kBounceSlots} * kMaxChunk);
-    if (!memory.data()) return false;
-    std::vector<std::unique_ptr<Slot>> slots;
+    if (!chunks_.empty()) return true;
+    if (!copier_.open()) return false;
+    std::vector<std::unique_ptr<Chunk>> chunks;
     const bool made = catch_bad_alloc([&] {
         for (uint32_t i = 0; i < kBounceSlots; ++i)
-            slots.push_back(
-                std::make_unique<Slot>(*this, i, memory.data() + uint64_t{i} * kMaxChunk));
-        free_.reserve(kBounceSlots);
+            chunks.push_back(std::make_unique<Chunk>());
     });
-    if (!made) return false;
-    for (auto slot = slots.rbegin(); slot != slots.rend(); ++slot)
-        free_.push_back(slot->get());  // the first is the next
-    slots_ = std::move(slots);
-    memory_ = std::move(memory);
-    return true;
-}
-
-Staging::Copier *Staging::copier_of(int32_t device) {
-    Copier *copier = nullptr;
-    const bool made =
-        catch_bad_alloc([&] { copier = &copiers_.try_emplace(device, loop_).first->second; });
-    return made ? copier : nullptr;
+    if (made) chunks_ = std::move(chunks);
+    return made;
 }
 
 bool Staging::may_enter(const Op &op) const {
     const Connection &connection = static_cast<const Rail *>(op.rail)->lane.connection;
-    return !free_.empty() && connection.bounced < kBounceShare;
+    return copier_.free_slots(Copier::For::operations) && connection.bounced < kBounceShare;
 }
 
 // Where there is no memory it fails by way of the loop.
@@ -165,14 +56,13 @@ bool Staging::stage(Op &op) {
     op.staging = Op::Staging::waiting;
     if (waiting_.empty() && open() && may_enter(op)) return enter(op);
     waiting_.push_back(op);
-    if (slots_.empty() || may_enter(op)) loop_.defer(*this);  // past those that may not
+    if (chunks_.empty() || may_enter(op)) loop_.defer(*this);  // past those that may not
     return false;
 }
 
 bool Staging::enter(Op &op) {
     ++static_cast<Rail *>(op.rail)->lane.connection.bounced;
-    op.bounce = free_.back()->bounce();
-    free_.pop_back();
+    op.bounce = copier_.take_slot(Copier::For::operations);
     op.staging = Op::Staging::none;
     if (op.dir == Dir::get) return true;
     copy(op);
@@ -186,14 +76,20 @@ void Staging::land(Op &op) {
 // Where memory lacks its end is told by way of the loop, too.
 void Staging::copy(Op &op) {
     op.staging = Op::Staging::copying;
-    Slot &slot = slot_of(op);
-    Copier *const copier = copier_of(op.device);
-    const bool drawn = copier && catch_bad_alloc([&] {
-                           pieces_.clear();
-                           op.draw_device(pieces_);
-                           slot.set_ranges(pieces_);
-                       });
-    if (drawn) return slot.copy(op, *copier);
+    const auto way = op.dir == Dir::put ? Copier::Way::to_host : Copier::Way::to_device;
+    Memory memory;
+    memory.device = op.device;
+    const bool drawn = catch_bad_alloc([&] {
+        pieces_.clear();
+        ranges_.clear();
+        op.draw_device(pieces_);
+        for (const Piece &piece : pieces_)
+            ranges_.push_back({piece.local, piece.length});
+    });
+    Chunk &chunk = chunk_of(op);
+    chunk.op = &op;
+    if (drawn && copier_.start(chunk, way, memory, ranges_, op.bounce)) return;
+    chunk.op = nullptr;
     op.staging = Op::Staging::failed;
     waiting_.push_front(op);
     loop_.defer(*this);
@@ -201,7 +97,7 @@ void Staging::copy(Op &op) {
 
 void Staging::release(Op &op) {
     --static_cast<Rail *>(op.rail)->lane.connection.bounced;
-    free_.push_back(&slot_of(op));
+    copier_.give_slot(op.bounce);
     op.bounce = nullptr;
     loop_.defer(*this);  // where what waits is looked at just now, too
 }
@@ -209,7 +105,10 @@ void Staging::release(Op &op) {
 // A copy that has begun can't be taken back; and what has failed is told in its turn.
 bool Staging::forget(Op &op) {
     if (op.staging == Op::Staging::failed) return false;
-    if (op.staging == Op::Staging::copying && !slot_of(op).revoke()) return false;
+    if (op.staging == Op::Staging::copying) {
+        if (!chunk_of(op).revoke()) return false;
+        chunk_of(op).op = nullptr;
+    }
     op.ListNode<InPath>::unlink();
     op.staging = Op::Staging::none;
     return true;
@@ -253,8 +152,8 @@ void Staging::run() {
     waiting_.append(stays);
 }
 
-Staging::Slot &Staging::slot_of(const Op &op) const {
-    return *slots_[static_cast<size_t>(op.bounce - memory_.data()) / kMaxChunk];
+Staging::Chunk &Staging::chunk_of(const Op &op) const {
+    return *chunks_[copier_.number_of(op.bounce)];
 }
 
 }  // namespace xfer

@@ -312,7 +312,7 @@ void write_region(JsonWriter &out, const Region &region) {
     } else {
         out.add("name", region.name);
         out.add("made_here", region.own != nullptr);
-        out.add("kind", memory_name(region.kind));
+        out.add("kind", memory_name(region.memory.kind));
     }
     out.add("length", region.length);
     write_access(out, region.access);

@@ -46,14 +46,18 @@ public:
 
     // ---- any thread
     uint64_t age_ms() const;
-    uint64_t kinds() const { return uint64_t{1} << XFER_MEM_HOST; }  // of memory that it moves
+    // Of memory that it moves.
+    uint64_t kinds() const {
+        const bool copies = device_ && device_->copies();
+        return uint64_t{1} << XFER_MEM_HOST | uint64_t{copies} << XFER_MEM_CUDA;
+    }
     // What local memory is. Without a driver all is the host's, and in an open region it is known.
     Status look(const void *address, uint64_t length, Memory &memory, Failure &why) const {
         if (device_) return device_->look(address, length, memory, why);
         memory = {};
         return XFER_OK;
     }
-    // Whether puts and gets move such memory on this side.
+    // Whether puts and gets move such memory, as theirs or of a region.
     bool stages(const Memory &memory) const {
         if (memory.kind == XFER_MEM_HOST) return true;
         return memory.kind == XFER_MEM_CUDA && memory.device >= 0 && device_->copies();

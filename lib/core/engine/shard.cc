@@ -21,15 +21,17 @@ constexpr uint32_t kTimedEvery = 64;
 }  // namespace
 
 Shard::Shard(Engine &owner, Loop &loop_of, uint32_t number, OwnLoop *own)
-    : ShardCore(
-          owner, loop_of, number,
-          {regions_, messages_, connections_, peers_, inbound_, limit_, migration_, staging_}),
+    : ShardCore(owner, loop_of, number,
+                {regions_, messages_, connections_, peers_, inbound_, limit_, migration_, staging_,
+                 request_staging_}),
       whole_(owner),
       own_loop_(own),
       driven_by_polls_(owner.options().dispatch == XFER_DISPATCH_POLL &&
                        owner.options().io_threads == 0),
       dispatches_(owner.options().io_threads == 0),
-      staging_(loop_of, owner.device()),
+      staging_(loop_of, copier_),
+      request_staging_(loop_of, copier_),
+      copier_(loop_of, owner.device()),
       drain_limit_(*this) {
     loop.set_wake_sink(*this);
 }
@@ -421,7 +423,9 @@ void Shard::check_ended() {
     if (!mailbox_.close()) return loop.wake();
     ended_ = true;
     fabrics.clear();  // their devices are watched by this loop
-    staging_.stop();  // as is its worker
+    copier_.stop();   // as are its threads
+    staging_.stop();
+    request_staging_.stop();
     regions.clear();  // they hold the engine, which holds us
     whole_.shard_ended(*this);
 }

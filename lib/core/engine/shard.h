@@ -8,6 +8,7 @@
 
 #include "core/base/shard_core.h"
 #include "core/connection/connection_table.h"
+#include "core/connection/request_staging.h"
 #include "core/connection/staging.h"
 #include "core/message/cross_shard.h"
 #include "core/peer/connection_limit.h"
@@ -99,6 +100,8 @@ private:
     ConnectionLimit limit_{*this};
     ConnectionMigration migration_{*this};
     Staging staging_;
+    RequestStaging request_staging_;
+    Copier copier_;  // its threads are joined first
     CrossShard messages_{*this};
     OwningList<Connection, InHolder> deferred_deletes_;
     List<Endpoint, Lingering> lingering_;  // closed but for operations on their way here

@@ -243,9 +243,9 @@ void Session::on_done(Op &op, Status status) {
 }
 
 Status Session::access(Dir dir, const Access &asked, std::span<const WirePiece> pieces,
-                       std::vector<iovec> &out) {
+                       std::vector<iovec> &out, Memory &memory) {
     if (asked.target().message()) return access_message(dir, asked, pieces, out);
-    Status status = target_side.access(dir, asked, pieces, out);
+    Status status = target_side.access(dir, asked, pieces, out, memory);
     if (status == XFER_OK && asked.notification)
         status = notifications.touch(asked.notification, asked.notification_key);
     if (status == XFER_OK) return status;
@@ -271,12 +271,20 @@ void Session::on_unmapped(Target target) {
     target_side.unmapped(target);
 }
 
+void Session::on_copy_failed(Target target, Status status, int32_t error) {
+    target_side.copy_failed(target, status, error);
+}
+
 void Session::on_notification_begun(NotificationId notification, uint64_t key) {
     notifications.begun_unheard(notification, key);
 }
 
 void Session::on_notified_put(NotificationId notification, uint64_t bytes) {
     notifications.applied(notification, bytes);
+}
+
+void Session::on_discarded(NotificationId notification) {
+    notifications.copied(notification);
 }
 
 void Session::retire(Region &region) {

@@ -45,11 +45,13 @@ private:
     void on_frame(const Frame &frame, ConstBytes body) override;
     void on_done(Op &op, Status status) override;
     Status access(Dir dir, const Access &asked, std::span<const WirePiece> pieces,
-                  std::vector<iovec> &out) override;
+                  std::vector<iovec> &out, Memory &memory) override;
     Status find_export(const Access &asked, ExportedMemory &out) override;
     void on_unmapped(Target target) override;
+    void on_copy_failed(Target target, Status status, int32_t error) override;
     void on_notification_begun(NotificationId notification, uint64_t key) override;
     void on_notified_put(NotificationId notification, uint64_t bytes) override;
+    void on_discarded(NotificationId notification) override;
     void on_quiesced(Target target) override;
     void on_withdrawn(MessageId message) override;
     void pump() override;

@@ -45,6 +45,7 @@ Status Region::check(Dir dir, const Access &asked, std::span<const WirePiece> pi
 
 Status Region::find_export(const Access &asked, ExportedMemory &out) const {
     if (asked.generation != generation || asked.key != key) return XFER_ESTALE;
+    if (memory.kind != XFER_MEM_HOST) return XFER_EUNSUPPORTED;
     out = exported();
     return XFER_OK;
 }
@@ -65,22 +66,17 @@ ExportedMemory Region::exported() const {
 }
 
 bool Region::is_there(uint64_t now) {
-    if (kind != XFER_MEM_HOST || seen_mapped_.load(std::memory_order_relaxed) == now) return true;
+    if (memory.kind != XFER_MEM_HOST || seen_mapped_.load(std::memory_order_relaxed) == now)
+        return true;
     if (!is_mapped(base, length)) return false;
     seen_mapped_.store(now, std::memory_order_relaxed);
     return true;
 }
 
 RemoteRegion Region::describe() const {
-    return {engine.identity().id,
-            engine.identity().incarnation,
-            id,
-            key,
-            0,
-            length,
-            generation,
-            access,
-            kind};
+    return {
+        engine.identity().id, engine.identity().incarnation, id, key, 0, length, generation, access,
+        memory.kind};
 }
 
 void Region::released() {

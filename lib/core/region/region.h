@@ -14,6 +14,7 @@
 #include "core/base/event.h"
 #include "core/base/handle.h"
 #include "core/base/mailbox.h"
+#include "device/device.h"
 #include "device/shared_memory.h"
 #include "loop/loop.h"
 #include "transport/transport.h"
@@ -97,7 +98,7 @@ public:
     const uint64_t length;
     const uint32_t generation = 1;
     uint32_t access = 0;
-    uint32_t kind = XFER_MEM_HOST;
+    Memory memory;  // as it was when it was opened
     std::string name;
     std::vector<uint8_t> blob;
     std::unique_ptr<SharedMemory> own;  // of one that was made here

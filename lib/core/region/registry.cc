@@ -8,9 +8,11 @@
 namespace xfer {
 
 Result<Region *> RegionRegistry::open(const xfer_region_options_t &options, uint8_t *address,
-                                      uint64_t length, std::unique_ptr<SharedMemory> own) {
+                                      uint64_t length, const Memory &memory,
+                                      std::unique_ptr<SharedMemory> own) {
     auto region = Ref<Region>::adopt(
         new Region(engine_, take_number().value, engine_.random_u64(), address, length));
+    region->memory = memory;
     region->own = std::move(own);
     region->access = options.access;
     region->event.user = options.user;
@@ -42,11 +44,16 @@ RegionRegistry::Regions RegionRegistry::prepare(Region &region) {
     return prepared;
 }
 
+// Of a device's the driver is asked for each local pointer.
+bool RegionRegistry::is_lent(const Region &region) {
+    return !region.is_grant() && region.memory.kind == XFER_MEM_HOST;
+}
+
 void RegionRegistry::enter(Regions &prepared) {
     Region &region = *prepared.begin()->second;
     region.users = static_cast<uint32_t>(engine_.shard_count());
     regions_.merge(prepared);
-    if (!region.is_grant()) lent_.add(reinterpret_cast<uint64_t>(region.base), region.length);
+    if (is_lent(region)) lent_.add(reinterpret_cast<uint64_t>(region.base), region.length);
     for (size_t i = 0; i < engine_.shard_count(); ++i) {
         RegionChange &change = region.comings[i];
         change.comes = true;
@@ -90,7 +97,7 @@ void RegionRegistry::leave(Region &region, Status why) {
     region.event.status = why;
     region.ListNode<InGrants>::unlink();
     if (!region.name.empty()) names_.erase(region.name);
-    if (!region.is_grant()) lent_.remove(reinterpret_cast<uint64_t>(region.base), region.length);
+    if (is_lent(region)) lent_.remove(reinterpret_cast<uint64_t>(region.base), region.length);
     region.retain();  // for as long as this takes
     regions_.erase(region.id);
     for (size_t i = 0; i < engine_.shard_count(); ++i)
@@ -153,7 +160,7 @@ Status RegionRegistry::grant(Region &parent, const xfer_grant_options_t &options
     auto grant = Ref<Region>::adopt(new Region(engine_, id, engine_.random_u64(),
                                                parent.base + options.offset, options.length));
     grant->access = options.access;
-    grant->kind = parent.kind;
+    grant->memory = parent.memory;
     grant->lease_ms = options.lease_ms == XFER_NONE ? 0 : options.lease_ms;
     grant->parent = Ref(parent);
     grant->event.user = options.user;

@@ -23,7 +23,7 @@ public:
 
     // Of memory that is the user's, or the region's own.
     Result<Region *> open(const xfer_region_options_t &options, uint8_t *address, uint64_t length,
-                          std::unique_ptr<SharedMemory> own = nullptr);
+                          const Memory &memory = {}, std::unique_ptr<SharedMemory> own = nullptr);
     Status end(Region &region);
 
     RegionId take_number() { return {last_.fetch_add(1) + 1}; }
@@ -53,6 +53,7 @@ private:
     using Regions = std::map<uint64_t, Ref<Region>>;
 
     Regions prepare(Region &region);
+    static bool is_lent(const Region &region);  // lends() looks at it
     // These need the lock.
     void enter(Regions &prepared);
     bool post(RegionChange &change, Region &region, ShardCore &shard);  // false: it has ended

@@ -22,7 +22,7 @@ void ShardRegions::add(Region &region, RegionTable::Places &places) {
 void ShardRegions::lend(Region &region) {
     RegionChange &coming = region.comings[shard_.index];
     coming.lent = region.is_grant();
-    if (coming.lent || region.kind != XFER_MEM_HOST || shard_.closing()) return;
+    if (coming.lent || region.memory.kind != XFER_MEM_HOST || shard_.closing()) return;
     coming.lent = true;
     for (const auto &fabric : shard_.fabrics)
         [[maybe_unused]] const bool told =

@@ -13,7 +13,7 @@
 namespace xfer {
 
 Status TargetSide::access(Dir dir, const Access &asked, std::span<const WirePiece> pieces,
-                          std::vector<iovec> &out) {
+                          std::vector<iovec> &out, Memory &memory) {
     Region *region = connection_.shard.regions.find(RegionId{asked.region});
     Status status = region                     ? region->check(dir, asked, pieces, out)
                     : asked.region & kGrantBit ? XFER_EREVOKED
@@ -22,6 +22,7 @@ Status TargetSide::access(Dir dir, const Access &asked, std::span<const WirePiec
         unmapped(asked.target());
         status = XFER_EIO;
     }
+    if (status == XFER_OK) memory = region->memory;
     return status;
 }
 
@@ -31,20 +32,39 @@ Status TargetSide::find_export(const Access &asked, ExportedMemory &out) {
     return region ? region->find_export(asked, out) : XFER_ESTALE;
 }
 
-// Once for each region: how often peers ask for it is theirs to say.
-void TargetSide::unmapped(Target target) {
+// The region to be told of: null if there is none, or it was. How often peers ask for it is theirs
+// to say.
+Region *TargetSide::note_failure(Target target, Status status) {
     ShardCore &shard = connection_.shard;
-    shard.counters.errors[-XFER_EIO].add();
+    shard.counters.errors[-status].add();
     const auto id = target.region();
     Region *region = id ? shard.regions.find(*id) : nullptr;
-    if (!region) return;
+    if (!region) return nullptr;
     Region &whole = region->is_grant() ? *region->parent : *region;
-    if (whole.reported.exchange(true)) return;
-    shard.log().warn(
+    return whole.reported.exchange(true) ? nullptr : &whole;
+}
+
+void TargetSide::unmapped(Target target) {
+    const Region *const region = note_failure(target, XFER_EIO);
+    if (!region) return;
+    connection_.shard.log().warn(
         "region \"{}\": memory of it, {} bytes at {:#x}, is not mapped any more though "
         "it "
         "is open; what peers ask of it fails with XFER_EIO",
-        whole.name, whole.length, reinterpret_cast<uint64_t>(whole.base));
+        region->name, region->length, reinterpret_cast<uint64_t>(region->base));
+}
+
+void TargetSide::copy_failed(Target target, Status status, int32_t error) {
+    const Region *const region = note_failure(target, status);
+    if (!region) return;
+    const Log &log = connection_.shard.log();
+    if (status != XFER_EIO || error)
+        return log.warn("region \"{}\": a copy of {} failed: {}, CUDA error {}", region->name,
+                        name_of(region->memory), xfer_status_text(status), error);
+    log.warn(
+        "region \"{}\": {} at {:#x} was freed though it is open; what peers ask of it fails with "
+        "XFER_EIO",
+        region->name, name_of(region->memory), reinterpret_cast<uint64_t>(region->base));
 }
 
 void TargetSide::lookup(uint64_t seq, std::string_view name, bool wait) {

@@ -20,8 +20,9 @@ public:
 
     Status find_export(const Access &access, ExportedMemory &out);  // as access, for all of it
     Status access(Dir dir, const Access &access, std::span<const WirePiece> pieces,
-                  std::vector<iovec> &out);
-    void unmapped(Target target);  // what the peer asked for is not there
+                  std::vector<iovec> &out, Memory &memory);
+    void unmapped(Target target);  // what the peer asked for is not there,
+    void copy_failed(Target target, Status status, int32_t error);  // or its device can't copy it
     void lookup(uint64_t seq, std::string_view name, bool wait);
     void forget(uint64_t seq);
     void added(Region &region);    // somebody may wait for its name
@@ -32,6 +33,7 @@ private:
         uint64_t seq;
         std::string name;
     };
+    Region *note_failure(Target target, Status status);
     void found(uint64_t seq, const Region *region, Status status);
     bool watch(const Region &region);
 

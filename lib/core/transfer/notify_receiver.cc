@@ -5,6 +5,7 @@
 #include "core/base/engine_core.h"
 #include "core/base/shard_core.h"
 #include "core/connection/connection.h"
+#include "core/connection/request_staging.h"
 #include "core/transfer/notify_counter.h"
 
 namespace xfer {
@@ -30,8 +31,8 @@ NotifyReceiver::Open *NotifyReceiver::begin(uint64_t number, uint64_t key) {
         connection_.close({XFER_EPROTO, 0, 0, "more notifications than there is room for"});
         return nullptr;
     }
-    Open &open =
-        open_.insert(number, {connection_.shard.engine.notifications().take(*credit_, key), 0, 0});
+    Open &open = open_.insert(
+        number, {.notification = connection_.shard.engine.notifications().take(*credit_, key)});
     ++begun_;
     somebody();
     return &open;
@@ -39,8 +40,9 @@ NotifyReceiver::Open *NotifyReceiver::begin(uint64_t number, uint64_t key) {
 
 Status NotifyReceiver::touch(uint64_t number, uint64_t key) {
     if (lost_ || over(number)) return XFER_ECANCELED;
-    const bool known = open_.contains(number);
-    return known || begin(number, key) ? XFER_OK : XFER_ECANCELED;
+    const Open *open = open_.find(number);
+    if (!open) open = begin(number, key);
+    return open && !open->copies ? XFER_OK : XFER_ECANCELED;
 }
 
 void NotifyReceiver::begun_unheard(NotificationId number, uint64_t key) {
@@ -62,9 +64,10 @@ void NotifyReceiver::hear(const Frame &notify, ConstBytes data) {
         return connection_.close({XFER_EPROTO, 0, 0, "a notify that counts no bytes"});
     Open *open = open_.find(notify.seq);
     if (!open) open = begin(notify.seq, notify.region);
-    if (!open) return;
+    if (!open || open->copies) return;
     open->notification->bring(data.first(length));
-    if (!counted) return end(notify.seq, notify.status);
+    if (notify.status != XFER_OK) return fail(notify.seq, *open, notify.status);
+    if (!counted) return end(notify.seq, XFER_OK);
     open->awaited = awaited;
     end_applied(notify.seq, *open);
 }
@@ -77,7 +80,19 @@ void NotifyReceiver::applied(NotificationId number, uint64_t bytes) {
 }
 
 void NotifyReceiver::end_applied(uint64_t number, const Open &open) {
-    if (open.awaited && open.applied >= open.awaited) end(number, XFER_OK);
+    if (!open.copies && open.awaited && open.applied >= open.awaited) end(number, XFER_OK);
+}
+
+void NotifyReceiver::fail(uint64_t number, Open &open, Status status) {
+    open.failed = status;
+    open.copies = connection_.shard.request_staging.discard(connection_, {number});
+    if (open.copies == 0) return end(number, status);
+    connection_.lanes.discard({number});
+}
+
+void NotifyReceiver::copied(NotificationId number) {
+    Open *const open = lost_ ? nullptr : open_.find(number.value);
+    if (open && --open->copies == 0) end(number.value, open->failed);
 }
 
 void NotifyReceiver::end(uint64_t number, Status status) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "transport/atomic.h"
 
@@ -32,6 +33,7 @@ public:
     void start(PathSink &sink, uint32_t max_ops, uint32_t) override {
         path_sink_ = &sink;
         max_ops_ = max_ops;
+        staged_.reserve(max_ops);
         receive_paused_ = true;
     }
     void resume() override {
@@ -47,8 +49,7 @@ private:
     bool post(Op &op) override;
     void flush() override { loop_.defer(*this); }
     bool cancel(Op &op) override;
-    // Operations are copied whole or not at all, and the next one is checked before it is.
-    bool retire(Target, Status) override { return true; }
+    bool retire(Target target, Status why) override;
     void discard(NotificationId) override {}
 
     using Ops = List<Op, InPath>;
@@ -61,7 +62,9 @@ private:
     void deliver_soon(Message message);
     void deliver();
     void work();
-    Status move(Op &op);
+    void move(Op &op);
+    void stage(Op &op, StagedRequest &request);
+    void finish_staged();
     void copy(const Op &op);
     void finish(Op &op, Status status);
     void fail(Ops &ops, Status status);
@@ -72,6 +75,13 @@ private:
     std::vector<Message> messages_;
     size_t waiting_bytes_ = 0;
     Ops posted_, canceled_;
+    // Those whose region is memory of a device, with their requests: in their order.
+    struct Staged {
+        Op *op;
+        StagedRequest *request;
+        Status refused;
+    };
+    std::vector<Staged> staged_;
     uint32_t max_ops_ = 0, ops_ = 0;
     bool receive_paused_ = false;  // what was said waits
     bool closing_ = false, over_ = false;
@@ -111,9 +121,23 @@ bool LoopbackChannel::post(Op &op) {
 
 bool LoopbackChannel::cancel(Op &op) {
     op.canceled = true;
+    for (const Staged &staged : staged_)
+        if (staged.op == &op) return true;
     op.ListNode<InPath>::unlink();
     canceled_.push_back(op);
     loop_.defer(*this);
+    return true;
+}
+
+// Operations are copied whole or not at all, and the next one is checked before it is.
+bool LoopbackChannel::retire(Target target, Status why) {
+    for (Staged &staged : staged_) {
+        if (!(staged.op->remote.target() == target) || staged.op->dir == Dir::put) continue;
+        if (!staged.request || staged.request->over) continue;
+        std::exchange(staged.request, nullptr)->release();
+        staged.refused = why;
+        loop_.defer(*this);
+    }
     return true;
 }
 
@@ -129,6 +153,11 @@ void LoopbackChannel::run() {
     fail(canceled_, XFER_ECANCELED);
     if (!closing_) return work();
     over_ = true;
+    for (Staged &staged : staged_) {
+        if (staged.request) std::exchange(staged.request, nullptr)->release();
+        if (staged.refused == XFER_OK) staged.refused = XFER_EPEERLOST;
+    }
+    finish_staged();
     while (ops_ > 0) {
         fail(canceled_, XFER_ECANCELED);
         fail(posted_, XFER_EPEERLOST);
@@ -151,30 +180,64 @@ void LoopbackChannel::deliver() {
 }
 
 void LoopbackChannel::work() {
+    finish_staged();
     for (uint64_t moved = 0; moved < kCopiedPerTurn && !closing_ && !posted_.empty();) {
         Op &op = posted_.front();
         moved += op.bytes;
-        const Status status = move(op);
-        finish(op, status);
+        move(op);
     }
     if (!posted_.empty()) loop_.defer(*this);
 }
 
-Status LoopbackChannel::move(Op &op) {
+void LoopbackChannel::move(Op &op) {
     pieces_.clear();
     wire_pieces_.clear();
     ranges_.clear();
     op.draw(pieces_);
     for (const Piece &piece : pieces_)
         wire_pieces_.push_back({piece.offset, static_cast<uint32_t>(piece.length)});
-    const Status status = path_sink_->on_access(op.dir, op.remote, wire_pieces_, ranges_);
-    if (status != XFER_OK) return status;
+    StagedRequest *staged = nullptr;
+    const Status status = path_sink_->on_access(op.dir, op.remote, wire_pieces_, ranges_, staged);
+    if (status != XFER_OK) return finish(op, status);
+    if (staged) return stage(op, *staged);
     if (op.dir == Dir::atomic)
         op.before = apply(op.atomic, ranges_[0].iov_base);
     else
         copy(op);
     path_sink_->on_served(op.dir, op.bytes, {op.remote.notification});
-    return XFER_OK;
+    finish(op, XFER_OK);
+}
+
+void LoopbackChannel::stage(Op &op, StagedRequest &request) {
+    op.ListNode<InPath>::unlink();
+    staged_.push_back({&op, &request, XFER_OK});
+    if (op.dir == Dir::put) {
+        copy(op);
+        request.apply();
+    }
+    if (request.over) loop_.defer(*this);
+}
+
+void LoopbackChannel::finish_staged() {
+    const auto is_over = [](const Staged &staged) {
+        return !staged.request || staged.request->over;
+    };
+    for (;;) {
+        const auto at = std::find_if(staged_.begin(), staged_.end(), is_over);
+        if (at == staged_.end()) return;
+        const Staged staged = *at;
+        staged_.erase(at);
+        Op &op = *staged.op;
+        const Status status = staged.request ? staged.request->status : staged.refused;
+        if (status == XFER_OK && op.dir == Dir::get && !op.canceled) {
+            pieces_.clear();
+            op.draw(pieces_);
+            ranges_.assign(1, staged.request->bounce);
+            copy(op);
+        }
+        if (staged.request) staged.request->release();
+        finish(op, status);
+    }
 }
 
 void LoopbackChannel::copy(const Op &op) {

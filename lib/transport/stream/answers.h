@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "transport/path.h"
 #include "util/status.h"
 #include "wire/frame.h"
 
@@ -21,6 +22,8 @@ struct Response {
     bool checked = false;  // data: with a checksum
     bool word = false;     // data: of an atomic, which has no ranges,
     uint64_t before = 0;   // but this
+    // Until it is over, the answer waits; data is at its bounce until it has left.
+    StagedRequest *staged = nullptr;
 };
 
 struct Answers {

@@ -46,6 +46,7 @@ struct GatherBatch {
         size_t first_vector, end_vector;  // of its payload
         size_t notify_at;                 // where what follows it begins: a notify,
         uint8_t *awaited;                 // of which these are the last bytes; null: there is none
+        StagedRequest *staged = nullptr;  // an answer whose payload is there
     };
     uint8_t head[kHeadBytes];
     size_t head_used = 0;

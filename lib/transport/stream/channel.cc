@@ -414,6 +414,8 @@ void StreamChannel::end() {
     if (carrier_) carrier_->end();
     carrier_.reset();
     sender_.abandon();
+    both_.responses.abandon();
+    receiver_.abandon();
     both_.stage = Stage::over;
     tell();
     if (both_.path_sink) {

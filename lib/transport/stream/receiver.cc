@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "transport/atomic.h"
 #include "util/mapped.h"
@@ -230,7 +231,7 @@ Status Receiver::ask_access(Dir dir, const Frame &frame, const uint8_t *access,
         asked.notification_key = load<uint64_t>(access + 16);
     }
     if (dir == Dir::put) notification_ = asked.notification;
-    return both_.path_sink->on_access(dir, asked, both_.buffers.wire_pieces, out);
+    return both_.path_sink->on_access(dir, asked, both_.buffers.wire_pieces, out, staged_);
 }
 
 bool Receiver::on_put(const Frame &frame, const uint8_t *access) {
@@ -258,7 +259,13 @@ bool Receiver::on_get(const Frame &frame, const uint8_t *access) {
         both_.responses.refuse(frame.seq, status);
         return true;
     }
-    both_.responses.data(frame.seq, frame.region, (frame.flags & kChecked) != 0, ranges);
+    const bool checked = frame.flags & kChecked;
+    if (staged_) {
+        both_.responses.data(frame.seq, frame.region, checked, *staged_);
+        staged_ = nullptr;
+        return true;
+    }
+    both_.responses.data(frame.seq, frame.region, checked, ranges);
     uint64_t bytes = 0;
     for (const WirePiece &piece : both_.buffers.wire_pieces)
         bytes += piece.length;
@@ -384,11 +391,16 @@ void Receiver::finish_payload() {
     if (done == Payload::data) {
         Op &op = *op_;
         op_ = nullptr;
-        both_.send_queue.got(op, intact() ? XFER_OK : XFER_ECHECKSUM, *both_.path_sink);
-    } else if (refused_ != XFER_OK) {
+        return both_.send_queue.got(op, intact() ? XFER_OK : XFER_ECHECKSUM, *both_.path_sink);
+    }
+    if (refused_ == XFER_OK && !intact()) refused_ = XFER_ECHECKSUM;
+    if (refused_ != XFER_OK) {
+        drop_staged();
         both_.responses.refuse(frame_.seq, refused_);
-    } else if (!intact()) {
-        both_.responses.refuse(frame_.seq, XFER_ECHECKSUM);
+    } else if (staged_) {
+        staged_->apply();
+        both_.responses.acknowledge(frame_.seq, *staged_);
+        staged_ = nullptr;
     } else {
         both_.responses.acknowledge(frame_.seq, bytes_, (frame_.flags & kAckWanted) != 0);
         both_.path_sink->on_served(Dir::put, bytes_, {notification_});
@@ -398,6 +410,10 @@ void Receiver::finish_payload() {
 // Of a payload that was thrown away nobody asks.
 bool Receiver::intact() const {
     return discard_ || !(frame_.flags & kChecked) || sum_.value() == due_;
+}
+
+void Receiver::drop_staged() {
+    if (staged_) std::exchange(staged_, nullptr)->release();
 }
 
 void Receiver::cancel(const Op &op) {

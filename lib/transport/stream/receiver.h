@@ -37,6 +37,7 @@ public:
     void cancel(const Op &op);
     void retire(Target target, Status why);
     void discard(NotificationId notification);
+    void abandon() { drop_staged(); }  // nothing is received any more
 
 private:
     enum class Payload : uint8_t { none, put, data };
@@ -59,21 +60,23 @@ private:
     bool intact() const;
     size_t receive_vectors();
     bool lose_memory();
+    void drop_staged();
     void make_room();
     bool broken(Status status, const char *message);
 
     StreamState &both_;
     std::unique_ptr<Staging> staging_;
     Payload payload_ = Payload::none;
-    bool discard_ = false;       // nobody wants the payload
-    Status refused_ = XFER_OK;   // a put: what it is answered with
-    uint64_t notification_ = 0;  // a put: whose data it is, 0: nobody is told
-    uint32_t left_ = 0;          // of the payload
-    uint32_t bytes_ = 0;         // of the payload, in all
-    Frame frame_;                // whose payload it is
-    Op *op_ = nullptr;           // data: the get or atomic
-    uint32_t due_ = 0;           // checksum that the payload must have, if it has one
-    Crc32c sum_;                 // of the payload so far
+    bool discard_ = false;             // nobody wants the payload
+    Status refused_ = XFER_OK;         // a put: what it is answered with
+    uint64_t notification_ = 0;        // a put: whose data it is, 0: nobody is told
+    StagedRequest *staged_ = nullptr;  // of a put; or until its answer waits
+    uint32_t left_ = 0;                // of the payload
+    uint32_t bytes_ = 0;               // of the payload, in all
+    Frame frame_;                      // whose payload it is
+    Op *op_ = nullptr;                 // data: the get or atomic
+    uint32_t due_ = 0;                 // checksum that the payload must have, if it has one
+    Crc32c sum_;                       // of the payload so far
     Failure failure_;
 };
 

@@ -32,16 +32,23 @@ Answers &ResponseQueue::answers() {
 
 void ResponseQueue::push(const Response &answer) {
     answers().queue.push_back(answer);
-    if (answer.type != FrameType::ack) due_ = true;
+    if (answer.type != FrameType::ack || answer.staged) due_ = true;
 }
 
 void ResponseQueue::acknowledge(uint64_t seq, uint32_t bytes, bool at_once) {
-    if (waiting() && waiting_->queue.back().type == FrameType::ack)
-        waiting_->queue.back().seq = seq;
+    Response *const last = waiting() ? &waiting_->queue.back() : nullptr;
+    if (last && last->type == FrameType::ack && !last->staged)
+        last->seq = seq;
     else
         push({FrameType::ack, XFER_OK, 0, 0, seq, 0});
     unacked_bytes_ += bytes;
     if (++unacked_ >= kAckChunks || unacked_bytes_ >= kAckBytes || at_once) due_ = true;
+}
+
+void ResponseQueue::acknowledge(uint64_t seq, StagedRequest &staged) {
+    Response answer{FrameType::ack, XFER_OK, 0, 0, seq, 0};
+    answer.staged = &staged;
+    push(answer);
 }
 
 void ResponseQueue::refuse(uint64_t seq, Status status) {
@@ -60,8 +67,40 @@ void ResponseQueue::data(uint64_t seq, uint64_t region, bool checked,
           static_cast<uint32_t>(ranges.size()), seq, region, checked});
 }
 
+void ResponseQueue::data(uint64_t seq, uint64_t region, bool checked, StagedRequest &staged) {
+    const auto bytes = static_cast<uint32_t>(staged.bounce.iov_len);
+    Response answer{FrameType::data, XFER_OK, bytes, 0, seq, region, checked};
+    answer.staged = &staged;
+    push(answer);
+}
+
 void ResponseQueue::done(uint64_t seq, uint64_t before) {
     push({FrameType::data, XFER_OK, kAtomicWidth, 0, seq, 0, false, true, before});
+}
+
+// What a copy has ended as is answered like any other.
+void ResponseQueue::settle(Response &answer) {
+    if (!answer.staged || !answer.staged->over) return;
+    const Status status = answer.staged->status;
+    if (status == XFER_OK && answer.type == FrameType::data) return;
+    std::exchange(answer.staged, nullptr)->release();
+    if (status != XFER_OK) answer = {FrameType::error, status, 0, 0, answer.seq, 0};
+}
+
+// Puts whose copies have ended since are acknowledged by one frame, too.
+bool ResponseQueue::ready() {
+    if (!waiting()) return false;
+    settle(waiting_->queue[at_]);
+    const auto is_acknowledged = [this](size_t at) {
+        const Response &answer = waiting_->queue[at];
+        return answer.type == FrameType::ack && !answer.staged;
+    };
+    while (is_acknowledged(at_) && at_ + 1 < waiting_->queue.size()) {
+        settle(waiting_->queue[at_ + 1]);
+        if (!is_acknowledged(at_ + 1)) break;
+        pop();
+    }
+    return !front().staged || front().staged->over;
 }
 
 void ResponseQueue::pop() {
@@ -97,10 +136,17 @@ void ResponseQueue::retire(Target target, Status why) {
         if (answer.type == FrameType::data && !answer.word && answer.region == target.wire()) {
             auto first = ranges.begin() + static_cast<ptrdiff_t>(from);
             ranges.erase(first, first + answer.ranges);
+            if (answer.staged) answer.staged->release();
             answer = {FrameType::error, why, 0, 0, answer.seq, 0};
         }
         from += answer.ranges;
     }
+}
+
+void ResponseQueue::abandon() {
+    for (size_t i = at_; waiting() && i < waiting_->queue.size(); ++i)
+        if (StagedRequest *staged = std::exchange(waiting_->queue[i].staged, nullptr))
+            staged->release();
 }
 
 }  // namespace xfer::stream

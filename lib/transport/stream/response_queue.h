@@ -20,23 +20,30 @@ public:
     bool admit(uint64_t seq);
 
     void acknowledge(uint64_t seq, uint32_t bytes, bool at_once);
+    void acknowledge(uint64_t seq, StagedRequest &staged);
     void refuse(uint64_t seq, Status status);
     void data(uint64_t seq, uint64_t region, bool checked, std::span<const iovec> ranges);
+    void data(uint64_t seq, uint64_t region, bool checked, StagedRequest &staged);
     void done(uint64_t seq, uint64_t before);  // an atomic
 
-    bool due() const { return due_; }   // something has waited long enough
+    // Something has waited long enough, and what is first may be said: no copy of it goes on.
+    bool due() { return due_ && ready(); }
+    bool ready();
     void hurry() { due_ = waiting(); }  // whatever is there
     bool waiting() const { return waiting_ && at_ < waiting_->queue.size(); }
 
     const Response &front() const { return waiting_->queue[at_]; }
     std::span<const iovec> front_ranges() const {
+        if (front().staged) return {&front().staged->bounce, 1};
         return {waiting_->ranges.data() + ranges_at_, front().ranges};
     }
     void pop();
     // Answers of the region that still wait become refusals.
     void retire(Target target, Status why);
+    void abandon();  // nothing is answered any more
 
 private:
+    static void settle(Response &answer);
     Answers &answers();  // to add one
     void push(const Response &answer);
 

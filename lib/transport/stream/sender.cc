@@ -125,7 +125,7 @@ void Sender::build() {
     batch_ = both_.buffers.bursts.take();
     batch_->clear();
     if (waiting() > 0) add_control();
-    while (both_.responses.waiting() && !full()) {
+    while (both_.responses.ready() && !full()) {
         add_response(both_.responses.front());
         both_.responses.pop();
     }
@@ -174,7 +174,7 @@ void Sender::add_response(const Response &answer) {
     for (const iovec &range : both_.responses.front_ranges())
         batch_->add_payload(range.iov_base, range.iov_len);
     batch_->parts.push_back({nullptr, answer.region, answer.checked, begin, batch_->bytes, first,
-                             batch_->vectors.size(), batch_->bytes, nullptr});
+                             batch_->vectors.size(), batch_->bytes, nullptr, answer.staged});
 }
 
 void Sender::add_operation(Op &op) {
@@ -351,6 +351,8 @@ void Sender::advance(size_t bytes) {
 
 void Sender::release() {
     if (!batch_) return;
+    for (GatherBatch::Part &part : batch_->parts)
+        if (part.staged) std::exchange(part.staged, nullptr)->release();
     both_.buffers.bursts.give(std::move(batch_));
     if (quiet_.empty()) return quiet_.swap(leaving_);
     // Room was made in retire().
@@ -387,8 +389,8 @@ bool Sender::retire(Target target) {
     if (!batch_) return true;
     for (size_t i = batch_->part_at; i < batch_->parts.size(); ++i) {
         const GatherBatch::Part &part = batch_->parts[i];
-        if (part.op || part.first_vector == part.end_vector || part.region != target.wire())
-            continue;
+        if (part.op || part.staged || part.region != target.wire()) continue;
+        if (part.first_vector == part.end_vector) continue;
         const bool noted = catch_bad_alloc([&] {
             quiet_.reserve(quiet_.size() + leaving_.size() + 1);
             leaving_.push_back(target);

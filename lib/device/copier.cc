@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device/copier.h"
+
+#include <utility>
+
+#include "util/memory.h"
+#include "wire/limits.h"
+
+namespace xfer {
+
+namespace {
+
+constexpr uint64_t kOneKind = uint64_t{kBounceSlots} * kMaxChunk;
+
+}  // namespace
+
+// ---- the thread of a device
+
+// Streams of a context that has gone since are opened again.
+void Copier::Copy::begin() noexcept {
+    begun_ = false;
+    const bool known = of_->streams != nullptr;
+    CopyStreams::Begun begun = begin_copies();
+    if (begun.gone && !begun.any && known) {
+        of_->streams.reset();
+        begun = begin_copies();
+    }
+    begun_ = streams_ && (begun.any || !begun.error);
+    gone_ = begun.gone;
+    error_ = begun.error;
+    if (error_) status_ = XFER_EIO;
+}
+
+CopyStreams::Begun Copier::Copy::begin_copies() {
+    error_ = 0;
+    streams_.reset();
+    status_ = is_there() ? XFER_OK : XFER_EIO;
+    if (status_ == XFER_OK && !of_->streams) status_ = open_streams();
+    if (status_ != XFER_OK) return {error_, false, false};
+    streams_ = of_->streams;
+    return streams_->begin(way_, ranges_, host_, mark_);
+}
+
+// An address that was freed may be another allocation's. What is mapped may be many.
+bool Copier::Copy::is_there() const {
+    const bool one = memory_.id && memory_.origin != Memory::Origin::mapped;
+    if (!one || ranges_.empty()) return true;
+    Memory now;
+    Failure why;
+    const auto *const at = reinterpret_cast<const void *>(ranges_.front().address);
+    return copier_->device_->look(at, 1, now, why) == XFER_OK && now.id == memory_.id;
+}
+
+// XFER_ENOMEM: of the host.
+Status Copier::Copy::open_streams() {
+    int32_t error = 0;
+    std::shared_ptr<CopyStreams> made;
+    const uint64_t within = ranges_.empty() ? memory_.base : ranges_.front().address;
+    const bool tried = catch_bad_alloc([&] {
+        made = copier_->device_->open_streams(memory_.device, within, 2 * kBounceSlots, error);
+    });
+    error_ = error;
+    if (!made) return tried ? XFER_EIO : XFER_ENOMEM;
+    if (bounce_) bounce_->pin(*made);
+    of_->streams = std::move(made);
+    return XFER_OK;
+}
+
+// Behind a copy that failed, none of its chunk goes on.
+void Copier::Copy::run() noexcept {
+    const auto streams = std::move(streams_);
+    if (!begun_) return;
+    const bool marked = !error_ && mark_ != CopyStreams::kNoMark;
+    const int32_t ended = marked ? streams->wait(mark_) : streams->wait_all();
+    if (!error_) error_ = ended;
+    if (error_) status_ = XFER_EIO;
+    if (gone_ && of_->streams == streams) of_->streams.reset();
+}
+
+// ---- the loop's
+
+bool Copier::Copy::revoke() {
+    return of_->worker.revoke(*this);
+}
+
+void Copier::Copy::done(Status status) {
+    const int32_t error = status == XFER_OK ? error_ : 0;
+    if (status == XFER_OK) status = status_;
+    if (status == XFER_EAGAIN) status = XFER_ENOMEM;  // of the thread: no ROOM follows
+    on_copied(status, error);
+}
+
+Copier::Copier(Loop &loop, const Device *device) : loop_(loop), device_(device) {}
+
+Copier::~Copier() {
+    stop();
+}
+
+void Copier::stop() {
+    devices_.clear();
+    for (auto &kind : free_)
+        kind.clear();
+    memory_ = {};
+}
+
+bool Copier::open() {
+    if (memory_.data()) return true;
+    BounceMemory memory = BounceMemory::take(2 * kOneKind);
+    if (!memory.data()) return false;
+    uint8_t *const end = memory.data() + 2 * kOneKind;
+    const bool made = catch_bad_alloc([&] {
+        for (auto &kind : free_)
+            kind.reserve(kBounceSlots);
+    });
+    if (!made) return false;
+    // The first is the next.
+    for (uint32_t i = 1; i <= 2 * kBounceSlots; ++i)
+        free_[i <= kBounceSlots].push_back(end - uint64_t{i} * kMaxChunk);
+    memory_ = std::move(memory);
+    return true;
+}
+
+uint32_t Copier::free_slots(For whom) const {
+    return static_cast<uint32_t>(free_[static_cast<size_t>(whom)].size());
+}
+
+uint8_t *Copier::take_slot(For whom) {
+    uint8_t *const slot = free(whom).back();
+    free(whom).pop_back();
+    return slot;
+}
+
+void Copier::give_slot(uint8_t *slot) {
+    const bool first = slot < memory_.data() + kOneKind;
+    free(first ? For::operations : For::requests).push_back(slot);
+}
+
+uint32_t Copier::number_of(const uint8_t *slot) const {
+    return mark_of(slot) % kBounceSlots;
+}
+
+uint32_t Copier::mark_of(const uint8_t *host) const {
+    const auto offset = static_cast<uint64_t>(host - memory_.data());
+    if (!memory_.data() || offset >= 2 * kOneKind) return CopyStreams::kNoMark;
+    return static_cast<uint32_t>(offset / kMaxChunk);
+}
+
+bool Copier::start(Copy &copy, Way way, const Memory &memory, std::span<const DeviceRange> ranges,
+                   uint8_t *host) {
+    const bool kept = catch_bad_alloc([&] {
+        copy.of_ = &devices_.try_emplace(memory.device, loop_).first->second;
+        copy.ranges_.assign(ranges.begin(), ranges.end());
+    });
+    if (!kept) return false;
+    copy.copier_ = this;
+    copy.way_ = way;
+    copy.memory_ = memory;
+    copy.host_ = host;
+    copy.mark_ = mark_of(host);
+    copy.bounce_ = memory_.data() ? &memory_ : nullptr;
+    copy.of_->worker.submit_split(copy);
+    return true;
+}
+
+}  // namespace xfer

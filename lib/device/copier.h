@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// The copies of one loop between memory of devices and the host's. A thread for each device makes
+// them, since a loop calls no driver before its end, and several are under way beside each other.
+// Host memory for them comes from here, in slots of kMaxChunk bytes: it is pinned, and what has no
+// slot is copied from and to memory that is not, which is slower. Thread: the loop's.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "device/bounce_memory.h"
+#include "device/copy_streams.h"
+#include "device/device.h"
+#include "loop/worker.h"
+
+namespace xfer {
+
+// For the operations of this side, and for what peers ask for: neither waits for the other, so two
+// engines whose operations wait for each other's answers have room for those.
+constexpr uint32_t kBounceSlots = 64;
+
+class Copier {
+    struct OfDevice;
+
+public:
+    using Way = CopyStreams::Way;
+    enum class For : uint8_t { operations, requests };
+
+    // Its user's, who keeps it until on_copied(), or until it was revoked.
+    class Copy : Worker::Job {
+    public:
+        // Never from inside start(). XFER_EIO: `error` is the driver's, or 0 if the memory is not
+        // that allocation any more; XFER_ENOMEM: of the host.
+        virtual void on_copied(Status status, int32_t error) = 0;
+        // True: it had not begun, and on_copied() does not follow.
+        bool revoke();
+
+    protected:
+        ~Copy() = default;
+
+    private:
+        friend class Copier;
+        void begin() noexcept override;
+        void run() noexcept override;
+        void done(Status status) override;
+        bool is_there() const;
+        Status open_streams();
+        CopyStreams::Begun begin_copies();
+
+        Copier *copier_ = nullptr;
+        OfDevice *of_ = nullptr;
+        Way way_ = Way::to_host;
+        Memory memory_;
+        std::vector<DeviceRange> ranges_;
+        uint8_t *host_ = nullptr;
+        uint32_t mark_ = CopyStreams::kNoMark;
+        const BounceMemory *bounce_ = nullptr;  // to be pinned
+        // ---- of the thread
+        std::shared_ptr<CopyStreams> streams_;
+        bool begun_ = false, gone_ = false;
+        Status status_ = XFER_OK;
+        int32_t error_ = 0;
+    };
+
+    // Null: there is no device.
+    Copier(Loop &loop, const Device *device);
+    ~Copier();
+    void stop();  // with its loop; nothing is under way
+
+    bool open();  // false: memory for slots lacks
+    uint32_t free_slots(For whom) const;
+    uint8_t *take_slot(For whom);
+    void give_slot(uint8_t *slot);
+    uint32_t number_of(const uint8_t *slot) const;  // counted from 0 in its own kind
+
+    // Between these ranges of `memory` and as many bytes at `host`. Of memory without an id no more
+    // is known than its device. False: host memory lacks.
+    bool start(Copy &copy, Way way, const Memory &memory, std::span<const DeviceRange> ranges,
+               uint8_t *host);
+
+private:
+    struct OfDevice {
+        explicit OfDevice(Loop &loop) : worker(loop) {}
+        std::shared_ptr<CopyStreams> streams;
+        Worker worker;  // joined first
+    };
+
+    std::vector<uint8_t *> &free(For whom) { return free_[static_cast<size_t>(whom)]; }
+    uint32_t mark_of(const uint8_t *host) const;
+
+    Loop &loop_;
+    const Device *const device_;
+    BounceMemory memory_;
+    std::vector<uint8_t *> free_[2];       // by For; none until a first copy asks
+    std::map<int32_t, OfDevice> devices_;  // by its number
+};
+
+}  // namespace xfer
