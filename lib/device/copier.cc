@@ -11,6 +11,8 @@ namespace xfer {
 namespace {
 
 constexpr uint64_t kOneKind = uint64_t{kBounceSlots} * kMaxChunk;
+// One for each slot, and one for all other memory: its last copy is waited for.
+constexpr uint32_t kMarks = 2 * kBounceSlots + 1;
 
 }  // namespace
 
@@ -38,6 +40,7 @@ CopyStreams::Begun Copier::Copy::begin_copies() {
     if (status_ == XFER_OK && !of_->streams) status_ = open_streams();
     if (status_ != XFER_OK) return {error_, false, false};
     streams_ = of_->streams;
+    if (bounce_ && !std::exchange(of_->pinned, true)) bounce_->pin(*streams_);
     return streams_->begin(way_, ranges_, host_, mark_);
 }
 
@@ -48,7 +51,9 @@ bool Copier::Copy::is_there() const {
     Memory now;
     Failure why;
     const auto *const at = reinterpret_cast<const void *>(ranges_.front().address);
-    return copier_->device_->look(at, 1, now, why) == XFER_OK && now.id == memory_.id;
+    const auto look = [&] { return copier_->device_->look(at, 1, now, why) == XFER_OK; };
+    bool found = false;
+    return catch_bad_alloc([&] { found = look(); }) && found && now.id == memory_.id;
 }
 
 // XFER_ENOMEM: of the host.
@@ -56,13 +61,12 @@ Status Copier::Copy::open_streams() {
     int32_t error = 0;
     std::shared_ptr<CopyStreams> made;
     const uint64_t within = ranges_.empty() ? memory_.base : ranges_.front().address;
-    const bool tried = catch_bad_alloc([&] {
-        made = copier_->device_->open_streams(memory_.device, within, 2 * kBounceSlots, error);
-    });
+    const bool tried = catch_bad_alloc(
+        [&] { made = copier_->device_->open_streams(memory_.device, within, kMarks, error); });
     error_ = error;
     if (!made) return tried ? XFER_EIO : XFER_ENOMEM;
-    if (bounce_) bounce_->pin(*made);
     of_->streams = std::move(made);
+    of_->pinned = false;
     return XFER_OK;
 }
 
@@ -70,8 +74,7 @@ Status Copier::Copy::open_streams() {
 void Copier::Copy::run() noexcept {
     const auto streams = std::move(streams_);
     if (!begun_) return;
-    const bool marked = !error_ && mark_ != CopyStreams::kNoMark;
-    const int32_t ended = marked ? streams->wait(mark_) : streams->wait_all();
+    const int32_t ended = error_ ? streams->wait_all() : streams->wait(mark_);
     if (!error_) error_ = ended;
     if (error_) status_ = XFER_EIO;
     if (gone_ && of_->streams == streams) of_->streams.reset();
@@ -141,7 +144,7 @@ uint32_t Copier::number_of(const uint8_t *slot) const {
 
 uint32_t Copier::mark_of(const uint8_t *host) const {
     const auto offset = static_cast<uint64_t>(host - memory_.data());
-    if (!memory_.data() || offset >= 2 * kOneKind) return CopyStreams::kNoMark;
+    if (!memory_.data() || offset >= 2 * kOneKind) return kMarks - 1;
     return static_cast<uint32_t>(offset / kMaxChunk);
 }
 

@@ -56,7 +56,7 @@ public:
         Memory memory_;
         std::vector<DeviceRange> ranges_;
         uint8_t *host_ = nullptr;
-        uint32_t mark_ = CopyStreams::kNoMark;
+        uint32_t mark_ = 0;
         const BounceMemory *bounce_ = nullptr;  // to be pinned
         // ---- of the thread
         std::shared_ptr<CopyStreams> streams_;
@@ -85,7 +85,8 @@ private:
     struct OfDevice {
         explicit OfDevice(Loop &loop) : worker(loop) {}
         std::shared_ptr<CopyStreams> streams;
-        Worker worker;  // joined first
+        bool pinned = false;  // by these
+        Worker worker;        // joined first
     };
 
     std::vector<uint8_t *> &free(For whom) { return free_[static_cast<size_t>(whom)]; }

@@ -23,9 +23,7 @@ public:
     };
 
     virtual ~CopyStreams() = default;
-    static constexpr uint32_t kNoMark = UINT32_MAX;
-    // Between these ranges and as many bytes at `host`, in order; wait(mark) is for their end, or,
-    // without a mark, wait_all().
+    // Between these ranges and as many bytes at `host`, in order; wait(mark) is for their end.
     virtual Begun begin(Way way, std::span<const DeviceRange> ranges, uint8_t *host,
                         uint32_t mark) = 0;
     // Until they have ended, asleep: 0, or the driver's error, with which they have ended, too.

@@ -113,8 +113,7 @@ CopyStreams::Begun CudaStreams::begin(Way way, std::span<const DeviceRange> rang
         any |= result == CUDA_SUCCESS;
         host += range.length;
     }
-    if (result == CUDA_SUCCESS && mark != kNoMark)
-        result = cuda_.cuEventRecord(marks_[mark], stream(way));
+    if (result == CUDA_SUCCESS) result = cuda_.cuEventRecord(marks_[mark], stream(way));
     return {result, any, is_of_context(result)};
 }
 

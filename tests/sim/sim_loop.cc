@@ -252,11 +252,16 @@ void SimLoop::poll_all() {
     turn_pollers();
 }
 
+uint64_t SimWorld::call_ns() {
+    const bool slow = slow_call_one_in && random(slow_call_one_in) == 0;
+    return random(slow ? slow_call_ns_max : kCallNsMax);
+}
+
 bool SimLoop::simulate_thread(Task &task) {
     used();
     if (task.linked()) return true;
     beside_.push_back(task);
-    world_.add(number_, now() + world_.random(kCallNsMax), [this] {
+    world_.add(number_, now() + world_.call_ns(), [this] {
         if (Task *next = beside_.pop_front()) next->run();
     });
     return true;

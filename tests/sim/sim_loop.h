@@ -43,6 +43,9 @@ public:
     // Once in so many turns the thread of a loop that may be is put off the processor before the
     // turn ends, by dice of its own; 0: never.
     uint64_t preempt_one_in = 0;
+    // A call that blocks takes up to so long, once in so many; 0: never.
+    uint64_t slow_call_one_in = 0, slow_call_ns_max = 0;
+    uint64_t call_ns();
 
     // Lets things happen until `done`, or for `limit` of virtual time; whether it is done. Throws
     // when the clock stands still for a million events.

@@ -94,6 +94,10 @@ void Swarm::draw_later(SimWorld &world) {
     if (world.seed() % 7 == 4) busy_one_in = 1 + world.random(4);
     narrow = world.seed() % 11 == 3;
     devices = world.seed() % 13 == 5;
+    if (devices && world.seed() % 2) {  // kernels that keep copies waiting
+        world.slow_call_one_in = 5 + world.seed() % 41;
+        world.slow_call_ns_max = 300 * kNsPerMs;
+    }
     copies = near && world.seed() % 3 == 0;
     adapters = !near && world.seed() % 3 != 1;
     if (adapters) {

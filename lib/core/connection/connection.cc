@@ -233,10 +233,11 @@ void Connection::end() {
     shard.loop.defer(*this);
 }
 
-// Deferred: more credit, or the end of it all.
+// Deferred: more credit, the last copy was taken back, or the end of it all.
 void Connection::run() {
     lanes.give_back();
     attached.give_back();
+    if (closing()) finish();
     if (state_.phase == ConnectionState::Phase::ended) return sink.on_ended();
     if (usable())
         sink.pump();

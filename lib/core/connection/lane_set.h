@@ -66,6 +66,12 @@ public:
                            [](const auto &lane) { return lane->rail.ops || lane->one_sided.ops; });
     }
 
+    // What the peer has asked for is in a copy.
+    bool lands() const {
+        return std::any_of(lanes_.begin(), lanes_.end(),
+                           [](const auto &lane) { return lane->rail.copies != 0; });
+    }
+
     // ---- their end
     // True: the connection goes on without it, for now at least.
     bool survives(Lane &lane, const Failure &why);

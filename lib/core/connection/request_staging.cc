@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "core/base/limits.h"
 #include "core/connection/connection.h"
 #include "core/connection/staging.h"
 #include "util/memory.h"
@@ -12,8 +13,8 @@ namespace xfer {
 
 namespace {
 
-// Slots that gets leave to puts.
-constexpr uint32_t kKeptForPuts = kBounceSlots / 4;
+// Slots that puts leave to gets, which have nothing else.
+constexpr uint32_t kKeptForGets = kBounceSlots / 4;
 
 }  // namespace
 
@@ -25,12 +26,15 @@ public:
     Request(RequestStaging &staging, Rail &rail, Dir dir, const Access &access,
             const Memory &memory, const std::vector<iovec> &ranges);
 
+    ~Request() { leave_room(); }
+
     bool is_of(const Connection &connection, Target target) const {
         return &rail_.lane.connection == &connection && target_ == target;
     }
     const Connection &connection() const { return rail_.lane.connection; }
     bool make_room();  // of its own, for what is on its way
-    void enter();      // it has a slot
+    void leave_room();
+    void enter();  // it has a slot
     void copy();
     bool belongs_to(const Connection &connection, NotificationId notification) const {
         return &rail_.lane.connection == &connection && notification_ == notification;
@@ -74,9 +78,21 @@ RequestStaging::Request::Request(RequestStaging &staging, Rail &rail, Dir dir, c
 }
 
 bool RequestStaging::Request::make_room() {
+    if (staging_.own_bytes_ + bounce.iov_len > kMaxOwnBounce) return false;
     own_.reset(new (std::nothrow) uint8_t[bounce.iov_len]);
     bounce.iov_base = own_.get();
+    if (own_) staging_.own_bytes_ += bounce.iov_len;
     return own_ != nullptr;
+}
+
+void RequestStaging::Request::leave_room() {
+    if (std::exchange(has_slot_, false)) {
+        staging_.copier_.give_slot(static_cast<uint8_t *>(bounce.iov_base));
+        if (dir_ == Dir::get) --rail_.lane.connection.bounced_for_peer;
+        if (!staging_.waiting_.empty()) staging_.loop_.defer(staging_);
+    }
+    if (own_) staging_.own_bytes_ -= bounce.iov_len;
+    own_.reset();
 }
 
 void RequestStaging::Request::enter() {
@@ -103,26 +119,30 @@ void RequestStaging::Request::copy() {
 // The path has answered it; or has ended, and it may be in its copy.
 void RequestStaging::Request::release() {
     released_ = true;
-    if (!copying_) staging_.give_back(*this);
+    if (!copying_) delete this;
 }
 
 // What is told may close its channel, which releases it.
 void RequestStaging::Request::on_copied(Status copied, int32_t error) {
     Rail &rail = rail_;
-    ConnectionSink &sink = rail.lane.connection.sink;
+    Connection &connection = rail.lane.connection;
+    ConnectionSink &sink = connection.sink;
     const Target target = target_;
     const NotificationId notification = notification_;
-    if (copied == XFER_OK)
-        rail.on_served(dir_, bounce.iov_len, notification);
-    else
-        sink.on_copy_failed(target, copied, error);
+    connection.in_turn([&] {
+        if (copied == XFER_OK)
+            rail.on_served(dir_, bounce.iov_len, notification);
+        else
+            sink.on_copy_failed(target, copied, error);
+    });
     const bool retired = retired_, discarded = discarded_;
     copying_ = false;
     over = true;
     status = copied;
-    if (released_) staging_.give_back(*this);
+    if (dir_ == Dir::put) leave_room();  // its answer may wait for long
+    if (released_) delete this;
     if (retired) sink.on_quiesced(target);
-    if (discarded) sink.on_discarded(notification);
+    if (discarded) connection.in_turn([&] { sink.on_discarded(notification); });
     rail.leave_request_copy();
 }
 
@@ -136,14 +156,13 @@ RequestStaging::~RequestStaging() {
 
 void RequestStaging::stop() {
     Task::unlink();
-    while (Request *request = requests_.pop_front())
-        delete request;
+    XFER_CHECK(requests_.empty());
 }
 
 bool RequestStaging::may_enter(const Request &request) const {
     const uint32_t free = copier_.free_slots(Copier::For::requests);
-    if (request.dir_ == Dir::put) return free > 0;
-    return free > kKeptForPuts && request.connection().bounced_for_peer < kBounceShare;
+    if (request.dir_ == Dir::put) return free > kKeptForGets;
+    return free > 0 && request.connection().bounced_for_peer < kBounceShare;
 }
 
 StagedRequest *RequestStaging::stage(Rail &rail, Dir dir, const Access &access,
@@ -169,15 +188,6 @@ StagedRequest *RequestStaging::stage(Rail &rail, Dir dir, const Access &access,
 void RequestStaging::wait(Request &request) {
     waiting_.push_back(request);
     loop_.defer(*this);  // past those that may not, or where memory for slots lacks
-}
-
-void RequestStaging::give_back(Request &request) {
-    if (request.has_slot_) {
-        copier_.give_slot(static_cast<uint8_t *>(request.bounce.iov_base));
-        if (request.dir_ == Dir::get) --request.rail_.lane.connection.bounced_for_peer;
-        if (!waiting_.empty()) loop_.defer(*this);
-    }
-    delete &request;
 }
 
 uint32_t RequestStaging::retire(const Connection &connection, Target target) {

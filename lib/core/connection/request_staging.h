@@ -3,8 +3,8 @@
 // and is copied on before it is answered; a get is copied there first (design/0065).
 //
 // A put has a slot, or else memory of its own: it is on its way already, and must not keep what is
-// behind it waiting. A get waits for a slot, in the order in which it came, and leaves some to
-// puts.
+// behind it waiting. It leaves some slots to gets, which wait for one, in the order in which they
+// came.
 #pragma once
 
 #include <sys/uio.h>
@@ -41,13 +41,13 @@ private:
 
     bool may_enter(const Request &request) const;
     void wait(Request &request);
-    void give_back(Request &request);
     void run() override;
 
     Loop &loop_;
     Copier &copier_;
     List<Request, InRequestStaging> requests_;
     List<Request> waiting_;
+    uint64_t own_bytes_ = 0;  // of puts that have no slot
 };
 
 }  // namespace xfer

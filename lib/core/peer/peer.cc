@@ -148,7 +148,7 @@ void Peer::hear(const Input &input) {
         if (!connection) continue;
         if (!connection->closing())
             connection->in_turn([&] { perform(*connection, output); });
-        else if (output.kind == Output::supersede)
+        else if (output.kind == Output::supersede && !connection->lanes.lands())
             told = output.number;  // why it ends is known: nobody waits for its lanes
     }
     if (told) hear({Input::answered, told, 0, 0, {}});

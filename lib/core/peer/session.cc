@@ -77,7 +77,11 @@ void Session::on_live() {
     forgotten_.clear();
 }
 
+// One in whose place a newcomer comes ends behind its copies, and that tells: what the newcomer
+// carries must not be overtaken by them.
 void Session::on_answered() {
+    if (state().superseded && lanes.lands())
+        return close({XFER_EPEERLOST, 0, 0, xfer_status_text(XFER_EPEERLOST)});
     peer->hear({Input::answered, number, 0, 0, {}});
 }
 

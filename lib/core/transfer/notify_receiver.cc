@@ -66,8 +66,7 @@ void NotifyReceiver::hear(const Frame &notify, ConstBytes data) {
     if (!open) open = begin(notify.seq, notify.region);
     if (!open || open->copies) return;
     open->notification->bring(data.first(length));
-    if (notify.status != XFER_OK) return fail(notify.seq, *open, notify.status);
-    if (!counted) return end(notify.seq, XFER_OK);
+    if (!counted) return end(notify.seq, notify.status);
     open->awaited = awaited;
     end_applied(notify.seq, *open);
 }
@@ -83,20 +82,20 @@ void NotifyReceiver::end_applied(uint64_t number, const Open &open) {
     if (!open.copies && open.awaited && open.applied >= open.awaited) end(number, XFER_OK);
 }
 
-void NotifyReceiver::fail(uint64_t number, Open &open, Status status) {
-    open.failed = status;
-    open.copies = connection_.shard.request_staging.discard(connection_, {number});
-    if (open.copies == 0) return end(number, status);
-    connection_.lanes.discard({number});
-}
-
 void NotifyReceiver::copied(NotificationId number) {
     Open *const open = lost_ ? nullptr : open_.find(number.value);
-    if (open && --open->copies == 0) end(number.value, open->failed);
+    if (open && --open->copies == 0) finish(number.value, open->status);
 }
 
 void NotifyReceiver::end(uint64_t number, Status status) {
     connection_.lanes.discard({number});
+    Open &open = *open_.find(number);
+    open.status = status;
+    open.copies = connection_.shard.request_staging.discard(connection_, {number});
+    if (open.copies == 0) finish(number, status);
+}
+
+void NotifyReceiver::finish(uint64_t number, Status status) {
     if (number == low_water_ + 1)
         ++low_water_;
     else

@@ -2,8 +2,8 @@
 // The owner's side of a connection's notifications. One begins with the first put that belongs to
 // it; it is told once all of them are applied, or once it failed: the peer says so, or the
 // connection ends. That all are applied the peer says once it knows it, or it says beforehand how
-// many bytes that will be. From then on nothing that belongs to it lands: one that failed waits for
-// what a device copies of it.
+// many bytes that will be. From then on nothing that belongs to it lands: its end waits for what a
+// device copies of it.
 #pragma once
 
 #include "core/transfer/notification.h"
@@ -38,7 +38,7 @@ private:
         Notifications::Own notification;  // what will be told; null: it was, with the connection
         uint64_t applied = 0;             // bytes of its puts,
         uint64_t awaited = 0;             // and how many end it well; 0: the peer has not said
-        Status failed = XFER_OK;          // it has, and is told once so many
+        Status status = XFER_OK;          // its end, told once so many
         uint32_t copies = 0;              // are over
     };
 
@@ -47,7 +47,7 @@ private:
     Open *begin(uint64_t number, uint64_t key);
     void end_applied(uint64_t number, const Open &open);  // if so many bytes were
     void end(uint64_t number, Status status);
-    void fail(uint64_t number, Open &open, Status status);
+    void finish(uint64_t number, Status status);
     Endpoint *somebody();
     void raise(Notifications::Own notification, Status status);
 

@@ -212,6 +212,7 @@ void LoopbackChannel::stage(Op &op, StagedRequest &request) {
     op.ListNode<InPath>::unlink();
     staged_.push_back({&op, &request, XFER_OK});
     if (op.dir == Dir::put) {
+        op.sent = true;  // it lands, whatever happens here
         copy(op);
         request.apply();
     }

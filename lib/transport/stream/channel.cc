@@ -345,7 +345,8 @@ bool StreamChannel::retire(Target target, Status why) {
     both_.responses.retire(target, why);
     receiver_.retire(target, why);
     const bool quiet = sender_.retire(target);
-    if (sender_.failed()) loop_.defer(*this);
+    // What waited for a copy is refused at once.
+    if (sender_.failed() || both_.responses.due()) loop_.defer(*this);
     return quiet;
 }
 
