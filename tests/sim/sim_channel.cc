@@ -599,6 +599,8 @@ bool SimChannel::retire(Target target, Status why) {
     }
     for (Leaving &answer : answers_)
         if (answer.head.payload && answer.head.access.region == region) refuse(answer, why);
+    say_answers();
+    if (may_leave()) later(0, [](SimChannel &channel) { channel.pump(); });
     return quiet;
 }
 

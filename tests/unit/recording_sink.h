@@ -50,7 +50,7 @@ public:
         if (done_hook) done_hook(op, status);
     }
     Status on_access(Dir dir, const Access &access, std::span<const WirePiece> pieces,
-                     std::vector<iovec> &out, StagedRequest *&) override {
+                     std::vector<iovec> &out, StagedRequest *&staged) override {
         CHECK(!down);
         ++accesses;
         auto found = regions.find(access.region);
@@ -65,6 +65,7 @@ public:
         for (const WirePiece &piece : pieces)
             out.push_back({memory.data() + piece.offset, piece.length});
         last_dir = dir;
+        if (stage_hook) staged = stage_hook(dir, out);
         return XFER_OK;
     }
     void on_declined(Op &op) override {
@@ -123,6 +124,8 @@ public:
     std::function<void()> hello_hook, control_hook;
     std::function<void(Op &, Status)> done_hook;
     std::function<void(Op &)> declined_hook;
+    // Where it answers, the request is of a device.
+    std::function<StagedRequest *(Dir, std::vector<iovec> &)> stage_hook;
     bool in_method = false;  // no call may come while this is set
 
 private:
