@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from xfer import READ, WRITE, Engine, Status, XferError
+from xfer import READ, WRITE, Engine, Memory, Status, XferError
 
 FAKE = os.environ.get("XFER_TEST_FAKE_CUDA", "")
 PATIENCE = 20
@@ -60,8 +60,16 @@ def move() -> None:
         assert memory == content
         ep.get(target, region.ref).result(PATIENCE)
         assert target.read() == content
+        lent = owner.region(target, "device", READ | WRITE)
+        assert lent.info.kind == Memory.CUDA
+        reverse = content[::-1]
+        ep.put(reverse, lent.ref).result(PATIENCE)
+        assert target.read() == reverse
+        ep.get(source, lent.ref).result(PATIENCE)
+        assert source.read() == reverse
+        lent.close().result(PATIENCE)
         with pytest.raises(XferError) as refused:
-            owner.region(source, "device", READ)
+            engine.recv(target)
         assert refused.value.status == Status.EMEMKIND
 
 

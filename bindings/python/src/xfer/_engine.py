@@ -294,7 +294,7 @@ class Engine(Handle):
     def region(self, memory: Any, name: str = "", access: int = 0, blob: bytes = b"") -> Region:
         """Lends `memory` to the engine, and to peers as `access` says, until the region is closed.
 
-        memory  a C-contiguous buffer; writable, if peers may write
+        memory  a C-contiguous buffer, or array of a device; writable, if peers may write
         name    1 to 255 bytes, unique in the engine, for lookup(); default: none
         blob    shown to peers that look it up, at most 1024 bytes
 
