@@ -36,7 +36,7 @@ void Copier::Copy::begin() noexcept {
 CopyStreams::Begun Copier::Copy::begin_copies() {
     error_ = 0;
     streams_.reset();
-    status_ = is_there() ? XFER_OK : XFER_EIO;
+    status_ = check_memory();
     if (status_ == XFER_OK && !of_->streams) status_ = open_streams();
     if (status_ != XFER_OK) return {error_, false, false};
     streams_ = of_->streams;
@@ -45,15 +45,17 @@ CopyStreams::Begun Copier::Copy::begin_copies() {
 }
 
 // An address that was freed may be another allocation's. What is mapped may be many.
-bool Copier::Copy::is_there() const {
+Status Copier::Copy::check_memory() {
     const bool one = memory_.id && memory_.origin != Memory::Origin::mapped;
-    if (!one || ranges_.empty()) return true;
+    if (!one || ranges_.empty()) return XFER_OK;
     Memory now;
     Failure why;
+    Status status = XFER_ENOMEM;
     const auto *const at = reinterpret_cast<const void *>(ranges_.front().address);
-    const auto look = [&] { return copier_->device_->look(at, 1, now, why) == XFER_OK; };
-    bool found = false;
-    return catch_bad_alloc([&] { found = look(); }) && found && now.id == memory_.id;
+    if (!catch_bad_alloc([&] { status = copier_->device_->look(at, 1, now, why); })) return status;
+    if (status == XFER_OK) return now.id == memory_.id ? XFER_OK : XFER_EIO;
+    error_ = why.native;
+    return XFER_EIO;
 }
 
 // XFER_ENOMEM: of the host.

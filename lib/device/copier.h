@@ -46,7 +46,7 @@ public:
         void begin() noexcept override;
         void run() noexcept override;
         void done(Status status) override;
-        bool is_there() const;
+        Status check_memory();
         Status open_streams();
         CopyStreams::Begun begin_copies();
 

@@ -66,6 +66,17 @@ static void test_sizes(void **state) {
         assert_status(get_now(lent.pair.client, lent.pair.ep, to, &lent.ref, 7, length), XFER_OK);
         assert_true(filled(to, length, 10 + i, 0));
     }
+    /* Nothing, behind its end: alone, and before something. */
+    xfer_batch_t *batch;
+    uint8_t *from = host_memory(64, 3);
+    assert_status(put_now(lent.pair.client, lent.pair.ep, from, &lent.ref, kLength, 0), XFER_OK);
+    assert_status(get_now(lent.pair.client, lent.pair.ep, from, &lent.ref, kLength, 0), XFER_OK);
+    assert_status(xfer_batch_open(lent.pair.ep, NULL, &batch, NULL), XFER_OK);
+    assert_status(xfer_batch_put(batch, from, &lent.ref, kLength, 0), XFER_OK);
+    assert_status(xfer_batch_put(batch, from, &lent.ref, 0, 64), XFER_OK);
+    assert_status(submit_now(lent.pair.client, batch), XFER_OK);
+    assert_device_filled(lent.device, 64, 3, 0);
+    assert_status(xfer_batch_close(batch), XFER_OK);
     fake_cuda_free(lent.device);
 }
 

@@ -45,6 +45,7 @@ struct Driver {
     std::string failing;
     int fails_in = 0, error = 0, sticky = 0;
     bool held = false, fails_for_good = false;
+    unsigned failures = 0;  // for good: what was begun before one goes no further
     uint64_t last_id = 0;
     int retained = 1;  // the application's own
 
@@ -97,6 +98,7 @@ CUresult entered(const char *name, bool needs_context = true) {
     if (all.fails_for_good && !looks) return static_cast<CUresult>(all.error);
     if (all.failing == name && --all.fails_in == 0) {
         all.fails_for_good = all.sticky;
+        all.failures += all.fails_for_good;
         all.failing.clear();
         return static_cast<CUresult>(all.error);
     }
@@ -268,7 +270,8 @@ CUresult event_synchronize(CUevent event) {
 CUresult copy(const char *name, CUdeviceptr device, void *host, size_t length, bool to_host,
               CUstream stream) {
     ENTER(name);
-    reinterpret_cast<Stream *>(stream)->work.emplace_back([=] {
+    reinterpret_cast<Stream *>(stream)->work.emplace_back([=, failures = driver().failures] {
+        if (failures != driver().failures) return;
         uint8_t *const alias = driver().alias_of(device, length);
         if (!alias) {
             ++driver().calls["wrong"];
@@ -383,7 +386,8 @@ void fake_cuda_alloc_pair(size_t size, void *memory[2]) {
 void fake_cuda_free(void *memory) {
     const std::lock_guard lock(driver().mutex);
     const auto found = driver().allocations.find(reinterpret_cast<uint64_t>(memory));
-    ::munmap(memory, found->second.size);
+    // Its place stays taken, so that nobody else's memory comes to be there.
+    ::mmap(memory, found->second.size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     ::munmap(found->second.alias, found->second.size);
     driver().allocations.erase(found);
 }

@@ -73,8 +73,9 @@ constexpr uint32_t kHalfOpenPart = 4;
 constexpr uint32_t kMaxWaiting = 1'024;   // lookups of one connection that wait for a name
 constexpr uint32_t kMaxWatched = 65'536;  // regions of which one connection is told when they go
 
-// Puts into memory of devices that have come and are not copied, of one loop, beside bounce memory.
-constexpr uint64_t kMaxOwnBounce = 256u << 20;
+// Puts into memory of devices that are on their way there, beside bounce memory: of one loop, and
+// of one connection, of which all lanes may be full.
+constexpr uint64_t kMaxOwnBounce = 512u << 20, kMaxOwnBounceOfPeer = 160u << 20;
 
 constexpr uint32_t kMaxDialing = 64;  // attempts of an engine under way at once
 

@@ -237,8 +237,8 @@ void Connection::end() {
 void Connection::run() {
     lanes.give_back();
     attached.give_back();
-    if (closing()) finish();
     if (state_.phase == ConnectionState::Phase::ended) return sink.on_ended();
+    if (closing()) finish();
     if (usable())
         sink.pump();
     else if (!closing())

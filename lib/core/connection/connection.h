@@ -114,6 +114,7 @@ public:
     uint32_t staged = 0;            // copies from and to devices, which its end waits for
     uint32_t bounced = 0;           // operations that have bounce memory,
     uint32_t bounced_for_peer = 0;  // and gets of the peer
+    uint64_t own_bounce = 0;        // bytes of its puts that have no bounce memory
 
 protected:
     Connection(ShardCore &shard, ConnectionSink &sink, const ConnectionRooms &rooms, Side side,

@@ -141,7 +141,7 @@ void LaneSet::open_data_lanes(uint32_t at_most) {
     const uint32_t last = transport && lanes != XFER_NONE ? lanes : 0;
     for (uint32_t k = 0; k < last && at_most > 0; ++k) {
         Lane &lane = add((tried_ + k) % last + 1);
-        if (lane.state != Lane::State::down) continue;
+        if (lane.state != Lane::State::down || lane.closed_unsaid) continue;
         if (--at_most == 0) tried_ = lane.number;
         lane.dial(*transport, *address);
         if (lane.is_closed()) return not_opened(lane, lane.why);
@@ -332,7 +332,9 @@ bool LaneSet::ends_alone(const Lane &lane) const {
 
 // Nothing that the peer has put by it can land any more.
 void LaneSet::on_copied(Lane &lane) {
-    if (std::exchange(lane.closed_unsaid, false)) say_closed(lane.number);
+    if (!std::exchange(lane.closed_unsaid, false)) return;
+    say_closed(lane.number);
+    if (lane.state == Lane::State::down) open_again_later(lane);
 }
 
 void LaneSet::say_closed(uint64_t number) {

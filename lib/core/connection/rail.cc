@@ -73,8 +73,8 @@ void Rail::answer_soon() {
     lane.connection.shard.loop.defer(lane.connection);
 }
 
-void Rail::leave_request_copy() {
-    if (--copies == 0) lane.connection.lanes.on_copied(lane);
+void Rail::leave_request_copy(Dir dir) {
+    if (dir == Dir::put && --copies == 0) lane.connection.lanes.on_copied(lane);
     answer_soon();
     leave_staging();
 }

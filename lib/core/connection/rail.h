@@ -42,7 +42,7 @@ public:
     void drop(Op &op);  // it waits for neither any more
     // From RequestStaging: what the peer asked for is there, or is not to be; and so ends its copy.
     void answer_soon();
-    void leave_request_copy();
+    void leave_request_copy(Dir dir);
 
     void on_done(Op &op, Status status) override;
     Status on_access(Dir dir, const Access &access, std::span<const WirePiece> pieces,
@@ -61,7 +61,7 @@ public:
     bool unflushed = false;
     Carried carried;      // what was answered of ours
     Carried served;       // what the peer asked for
-    uint32_t copies = 0;  // of what it asked for
+    uint32_t copies = 0;  // of its puts, which may land
 
 protected:
     void leave(Op &op);  // it goes on elsewhere

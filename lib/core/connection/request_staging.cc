@@ -72,17 +72,22 @@ RequestStaging::Request::Request(RequestStaging &staging, Rail &rail, Dir dir, c
       notification_{access.notification},
       memory_(memory) {
     for (const iovec &range : ranges) {
+        if (range.iov_len == 0) continue;  // which may lie behind the end of the allocation
         ranges_.push_back({reinterpret_cast<uint64_t>(range.iov_base), range.iov_len});
         bounce.iov_len += range.iov_len;
     }
 }
 
 bool RequestStaging::Request::make_room() {
+    uint64_t &of_peer = rail_.lane.connection.own_bounce;
     if (staging_.own_bytes_ + bounce.iov_len > kMaxOwnBounce) return false;
+    if (of_peer + bounce.iov_len > kMaxOwnBounceOfPeer) return false;
     own_.reset(new (std::nothrow) uint8_t[bounce.iov_len]);
     bounce.iov_base = own_.get();
-    if (own_) staging_.own_bytes_ += bounce.iov_len;
-    return own_ != nullptr;
+    if (!own_) return false;
+    staging_.own_bytes_ += bounce.iov_len;
+    of_peer += bounce.iov_len;
+    return true;
 }
 
 void RequestStaging::Request::leave_room() {
@@ -91,7 +96,9 @@ void RequestStaging::Request::leave_room() {
         if (dir_ == Dir::get) --rail_.lane.connection.bounced_for_peer;
         if (!staging_.waiting_.empty()) staging_.loop_.defer(staging_);
     }
-    if (own_) staging_.own_bytes_ -= bounce.iov_len;
+    if (!own_) return;
+    staging_.own_bytes_ -= bounce.iov_len;
+    rail_.lane.connection.own_bounce -= bounce.iov_len;
     own_.reset();
 }
 
@@ -112,7 +119,7 @@ void RequestStaging::Request::copy() {
         over = true;
         return;
     }
-    ++rail_.copies;
+    if (dir_ == Dir::put) ++rail_.copies;
     ++rail_.lane.connection.staged;
 }
 
@@ -127,6 +134,7 @@ void RequestStaging::Request::on_copied(Status copied, int32_t error) {
     Rail &rail = rail_;
     Connection &connection = rail.lane.connection;
     ConnectionSink &sink = connection.sink;
+    const Dir dir = dir_;
     const Target target = target_;
     const NotificationId notification = notification_;
     connection.in_turn([&] {
@@ -143,7 +151,7 @@ void RequestStaging::Request::on_copied(Status copied, int32_t error) {
     if (released_) delete this;
     if (retired) sink.on_quiesced(target);
     if (discarded) connection.in_turn([&] { sink.on_discarded(notification); });
-    rail.leave_request_copy();
+    rail.leave_request_copy(dir);
 }
 
 // ----
