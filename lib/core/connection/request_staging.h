@@ -8,6 +8,7 @@
 #pragma once
 
 #include <sys/uio.h>
+
 #include <cstdint>
 #include <vector>
 
@@ -28,7 +29,7 @@ public:
     void stop();  // with its loop; nothing is under way
 
     // Of a request for `ranges` of that memory, which are where its path finds it from then on.
-    // Null: host memory lacks.
+    // Null: host memory lacks, or too much of it is held (kMaxOwnBounce).
     StagedRequest *stage(Rail &rail, Dir dir, const Access &access, const Memory &memory,
                          std::vector<iovec> &ranges);
     // How many copies of it go on: ConnectionSink::on_quiesced() follows for each.
