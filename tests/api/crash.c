@@ -27,7 +27,7 @@ static void open_survivor(Survivor *survivor, const Mode *mode, uint32_t heartbe
     xfer_engine_options_t options = host_options(mode);
     options.heartbeat_ms = heartbeat_ms;
     *survivor = (Survivor){.local = test_memory(kLength)};
-    peer_start(&survivor->peer, "tcp://127.0.0.1:0", kLength, kId);
+    peer_start(&survivor->peer, own_address(), kLength, kId);
     survivor->host = host_open_with(mode, &options);
     survivor->ep = open_ep(survivor->host, survivor->peer.uri);
     survivor->ref = look_up(survivor->host, survivor->ep, "memory");
@@ -262,7 +262,7 @@ static void test_next_life_of_a_stopped_peer(void **state) {
     xfer_engine_options_t options = host_options(mode);
     options.id[0] = kId;
     Peer peer;
-    peer_start(&peer, "tcp://127.0.0.1:0", kLength, kId);
+    peer_start(&peer, own_address(), kLength, kId);
     Host *host = host_open(mode);
     host_listen(host, "tcp://127.0.0.1:0");
     xfer_ep_t *ep = open_ep(host, peer.uri);
@@ -320,7 +320,7 @@ static void assert_counts(Host *host, xfer_ep_t *ep, uint64_t queued, uint64_t i
 static void test_counts_at_a_stopped_peer(void **state) {
     enum { kOps = 64, kMore = 5 }; /* what one lane carries at once */
     Peer peer;
-    peer_start(&peer, "tcp://127.0.0.1:0", kLength, kId);
+    peer_start(&peer, own_address(), kLength, kId);
     xfer_engine_options_t patient = host_options(*state);
     patient.heartbeat_ms = 60000;
     Host *host = host_open_with(*state, &patient);

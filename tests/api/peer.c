@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "peer.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -11,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,8 +20,10 @@
 
 extern char **environ;
 
-enum { kMaxPeers = 8, kMaxRoles = 8 };
+enum { kMaxPeers = 8, kMaxRoles = 8, kMaxAddresses = 16 };
 static pid_t running[kMaxPeers];
+static int held[kMaxAddresses];
+static int held_count;
 static struct {
     const char *name;
     PeerRole run;
@@ -42,6 +46,22 @@ static void remember(pid_t pid) {
         }
     }
     fail_msg("too many peers");
+}
+
+/* Of a bound socket that does not listen, Linux gives the port to nobody who asks for any port, and
+ * to everybody with SO_REUSEADDR who asks for this one. */
+const char *own_address(void) {
+    static char uri[64];
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), yes = 1;
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof address;
+    assert_true(held_count < kMaxAddresses);
+    held[held_count++] = fd;
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes), 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &size), 0);
+    snprintf(uri, sizeof uri, "tcp://127.0.0.1:%u", ntohs(address.sin_port));
+    return uri;
 }
 
 void peer_start_role(Peer *peer, const char *role, const char *argument) {
@@ -124,6 +144,8 @@ void peers_end(void) {
         waitpid(running[i], NULL, 0);
         running[i] = 0;
     }
+    while (held_count > 0)
+        close(held[--held_count]);
 }
 
 /* ---- the peer's side: no asserts, exit codes ---- */

@@ -16,6 +16,9 @@ typedef struct Peer {
     char uri[256];
 } Peer;
 
+/* "tcp://127.0.0.1:PORT" with a port that no other process gets until the test ends, also while
+ * nobody listens at it: for peers that are started again. Valid until the next call. */
+const char *own_address(void);
 /* The role that every program can play: an engine that serves the region "memory" of `length` bytes
  * at `uri` until its input ends. Byte 0 of its identity is `id`; 0: random. Returns when it
  * listens. */
@@ -32,7 +35,7 @@ void peer_signal(Peer *peer, int signal_number);
 int peer_wait(Peer *peer);
 /* SIGKILL and wait. */
 void peer_kill(Peer *peer);
-/* Kills what a failed test left. */
+/* Kills what a failed test left, and gives the addresses back. */
 void peers_end(void);
 
 /* The first line of every main: runs the role and returns true if this process is such a peer. */

@@ -46,7 +46,7 @@ static void peer_killed(void **state) {
     enum { kLength = 24 << 20, kId = 7 };
     Peer peer;
     char uri[256];
-    peer_start(&peer, "tcp://127.0.0.1:0", kLength, kId);
+    peer_start(&peer, own_address(), kLength, kId);
     Host *host = host_open(DOOR);
     uint8_t *local = test_memory(kLength), *back = test_memory(kLength);
     fill(local, kLength, 1);

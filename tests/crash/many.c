@@ -70,7 +70,9 @@ static void open_survivor(Survivor *survivor) {
         .size = sizeof options, .dispatch = XFER_DISPATCH_POLL, .io_threads = XFER_NONE};
     xfer_region_options_t lent = {.size = sizeof lent, .access = XFER_WRITE, .name = "memory"};
     *survivor = (Survivor){.memory = test_memory(kLength)};
-    snprintf(survivor->visitor, sizeof survivor->visitor, "%s", preferred(kAddress));
+    const char *visitor = preferred(kAddress); /* of all its lives */
+    if (visitor == kAddress) visitor = own_address();
+    snprintf(survivor->visitor, sizeof survivor->visitor, "%s", visitor);
     assert_status(xfer_engine_open(&options, &survivor->engine, NULL), XFER_OK);
     assert_status(xfer_engine_listen(survivor->engine, preferred(kAddress), NULL, survivor->uri,
                                      sizeof survivor->uri, NULL),

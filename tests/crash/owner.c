@@ -81,8 +81,9 @@ static void wait_carried(Scene *scene) {
 
 static void open_scene(Scene *scene, const Mode *mode) {
     *scene = (Scene){.local = test_memory(kLength), .host = host_open(mode)};
+    const char *uri = own_address();
     scene->before = holdings();
-    start_owner(scene, "tcp://127.0.0.1:0");
+    start_owner(scene, uri);
     scene->host->hook_data = scene;
     scene->host->hook = note_loss;
     scene->ep = open_ep(scene->host, scene->peer.uri);
@@ -249,7 +250,7 @@ static int pid_in_own_namespace(pid_t pid) {
 static void test_same_pid(void **state) {
     static Scene scene;
     scene = (Scene){.local = test_memory(kLength)};
-    if (!start_as_pid_1(&scene, "tcp://127.0.0.1:0")) {
+    if (!start_as_pid_1(&scene, own_address())) {
         print_message("skip: a pid namespace is not allowed here\n");
         skip();
     }

@@ -272,7 +272,7 @@ static void test_rejoin(void **state) {
     Counts none = {.well = {{0}}};
     Times times = {.count = 0};
     for (int i = 0; i < kMembers; i++)
-        start_member(&peers[i], i, &shared, "tcp://127.0.0.1:0");
+        start_member(&peers[i], i, &shared, own_address());
     wait_all_moved(board, &none);
     usleep(100000);
     memcpy(&then, board, sizeof then);
