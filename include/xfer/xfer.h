@@ -847,10 +847,10 @@ XFER_API xfer_status_t xfer_batch_close(xfer_batch_t *batch);
 
 /* Sends a message to the peer's application. Up to 4,088 bytes travel at once and are held by the peer's engine. It
  * holds at most 256 KiB of one connection, 1 MiB of one sender over all its connections, and 64 MiB in all, where each
- * message counts 256 bytes more than its length. A longer message, and one past those bounds, stays here until a
- * receive matches and pulls it: a message that nobody receives stops no other tag. At most 1,024 messages of one
- * connection wait at the peer; more wait here. Messages of one endpoint with one tag are matched in the order of their
- * sends; the event of a long one may come after that of the next.
+ * message counts 256 bytes more than its length. What is longer, lies in a device's memory, or is past those bounds
+ * stays here until a receive matches and pulls it: a message that nobody receives stops no other tag. At most 1,024
+ * messages of one connection wait at the peer; more wait here. Messages of one endpoint with one tag are matched in the
+ * order of their sends; the event of a long one may come after that of the next.
  * Returns: XFER_OK, then one SEND event: XFER_OK when the message was received or is held (with XFER_FLAG_SYNC: was
  *          received), XFER_ECANCELED from the peer if its receive was canceled; XFER_EINVAL, XFER_ERANGE (as of
  *          a region), XFER_EMEMKIND, XFER_ETOOBIG (XFER_FLAG_COPY), XFER_EAGAIN.

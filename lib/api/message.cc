@@ -26,7 +26,8 @@ Status start_recv(xfer_engine_t *engine_handle, xfer_ep_t *ep_handle, void *buff
     if (takes && buffer) return invalid(why, "XFER_FLAG_TAKE with a buffer");
     const auto address = reinterpret_cast<uint64_t>(buffer);
     const uint64_t borrowed = takes ? 0 : capacity;
-    if (Status status = check_host(*engine, address, borrowed, why); status != XFER_OK)
+    Memory memory;
+    if (Status status = check_local(*engine, address, borrowed, memory, why); status != XFER_OK)
         return status;
     std::unique_ptr<Receive, GiveBack> receive(engine->receives().take());
     receive->engine = engine;
@@ -36,6 +37,7 @@ Status start_recv(xfer_engine_t *engine_handle, xfer_ep_t *ep_handle, void *buff
     receive->mask = mask;
     receive->buffer = static_cast<uint8_t *>(buffer);
     receive->capacity = capacity;
+    receive->place = place_of(memory);
     receive->takes = takes;
     receive->timeout_ms = resolve_timeout(*engine, options.timeout_ms);
     receive->event = {};
@@ -64,8 +66,13 @@ xfer_status_t xfer_send(xfer_ep_t *handle, const void *data, uint64_t length, ui
         if (Status status = check_copy(options.flags, length, why); status != XFER_OK)
             return status;
         const auto address = reinterpret_cast<uint64_t>(data);
-        if (Status status = check_host(engine_of(*ep), address, length, why); status != XFER_OK)
+        Memory memory;
+        if (Status status = check_local(engine_of(*ep), address, length, memory, why);
+            status != XFER_OK)
             return status;
+        const Place place = place_of(memory);
+        if (place != Place{} && options.flags & XFER_FLAG_COPY)
+            return refuse(why, XFER_EMEMKIND, Text("XFER_FLAG_COPY of ") + name_of(memory));
         if (!ep->admit(OpKind::send)) return ep->refusal();
         Own<Send> send =
             take_operation(engine_of(*ep).sends(), *ep, XFER_EVENT_SEND, user, options.timeout_ms);
@@ -76,6 +83,7 @@ xfer_status_t xfer_send(xfer_ep_t *handle, const void *data, uint64_t length, ui
         send->data =
             copies ? copy_bytes(data, length, send->copied) : static_cast<const uint8_t *>(data);
         send->length = length;
+        send->place = place;
         return post_operation(std::move(send));
     });
 }

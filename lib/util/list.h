@@ -46,6 +46,7 @@ public:
         static_cast<Node &>(first).unlink();
         return &first;
     }
+    void insert_before(T &next, T &item) { insert(*static_cast<Node &>(next).prev_, item); }
     // Moves everything of `other` to the end of this list, in order.
     void append(List &other) {
         if (other.empty()) return;

@@ -123,8 +123,7 @@ ModelOperation &Model::begin(ModelOperation::Kind kind, uint32_t from, uint64_t 
         const uint64_t from_table = operation.number * 7919 % (1 << 20);
         const uint64_t sound = std::min(length, kTableBytes - from_table);
         std::memcpy(operation.buffer, payload_table() + from_table, sound);
-        const bool moves = kind == ModelOperation::single || kind == ModelOperation::batch;
-        operation.on_device = devices_ && moves && net_.world.random(2);
+        operation.on_device = devices_ && kind != ModelOperation::atomic && net_.world.random(2);
     }
     all_[operation.number] = std::move(made);
     return operation;

@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <map>
 #include <memory>
 #include <random>
 #include <vector>
@@ -94,12 +96,13 @@ TEST_CASE("against two plain lists") {
         };
         TagMatcher matching;
         std::vector<std::unique_ptr<Wish>> wishes;
-        std::vector<std::unique_ptr<Letter>> letters;
+        std::vector<std::unique_ptr<Letter>> letters, taken;
+        std::map<const Letter *, int> came;
         const auto out = [](auto &list, auto *item) {
             std::erase_if(list, [&](const auto &held) { return held.get() == item; });
         };
         for (int step = 0; step < 300; ++step) {
-            const int what = draw(10);
+            const int what = draw(12);
             if (what < 4) {
                 auto letter = std::make_unique<Letter>();
                 fill_in(*letter, 1 + draw(3), static_cast<uint64_t>(draw(4)));
@@ -112,6 +115,7 @@ TEST_CASE("against two plain lists") {
                     out(wishes, found);
                 } else {
                     matching.add(*letter);
+                    came[letter.get()] = step;
                     letters.push_back(std::move(letter));
                 }
             } else if (what < 8) {
@@ -140,6 +144,19 @@ TEST_CASE("against two plain lists") {
                     letters[static_cast<size_t>(draw(static_cast<int>(letters.size())))].get();
                 matching.remove(*gone);
                 out(letters, gone);
+            } else if (what == 10 && !letters.empty()) {
+                const auto at = letters.begin() + draw(static_cast<int>(letters.size()));
+                matching.remove(**at);
+                taken.push_back(std::move(*at));
+                letters.erase(at);
+            } else if (what == 11 && !taken.empty()) {
+                const auto at = taken.begin() + draw(static_cast<int>(taken.size()));
+                matching.put_back(**at);
+                const auto later = std::find_if(
+                    letters.begin(), letters.end(),
+                    [&](const auto &other) { return came[other.get()] > came[at->get()]; });
+                letters.insert(later, std::move(*at));
+                taken.erase(at);
             }
             const auto *oldest = static_cast<Letter *>(matching.oldest());
             REQUIRE(oldest == (letters.empty() ? nullptr : letters.front().get()));

@@ -68,8 +68,15 @@ def move() -> None:
         ep.get(source, lent.ref).result(PATIENCE)
         assert source.read() == reverse
         lent.close().result(PATIENCE)
+        for data, into in ((source, memory), (content, target), (source, target)):
+            received = owner.recv(into, 7)
+            sent = ep.send(data, 7, sync=True)
+            assert received.result(PATIENCE).length == LENGTH
+            sent.result(PATIENCE)
+            expected = data.read() if isinstance(data, Array) else data
+            assert (into.read() if isinstance(into, Array) else into) == expected
         with pytest.raises(XferError) as refused:
-            engine.recv(target)
+            ep.send(Array(driver, b"few"), 7, copy=True)
         assert refused.value.status == Status.EMEMKIND
 
 

@@ -134,6 +134,7 @@ public:
         Endpoint &ep;
         ShardCore *home = nullptr;
         List<Receive, InPosted> receives;
+        bool behind_copies = false;  // of messages; the first loop's
     } end_receives{*this};
     // Who its peer is, on its way to the first loop, where receives name it.
     class IdentityKnown final : public Message {

@@ -25,6 +25,7 @@ class Connection;
 class ConnectionLimit;
 class ConnectionMigration;
 class ConnectionTable;
+class Copier;
 class CrossShard;
 struct DirectCopy;
 class Flow;
@@ -49,6 +50,7 @@ struct ShardRooms {
     ConnectionMigration &migration;
     Staging &staging;
     RequestStaging &request_staging;
+    Copier &copier;
 };
 
 class ShardCore : public Task, public ShardRooms {

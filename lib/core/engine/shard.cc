@@ -23,7 +23,7 @@ constexpr uint32_t kTimedEvery = 64;
 Shard::Shard(Engine &owner, Loop &loop_of, uint32_t number, OwnLoop *own)
     : ShardCore(owner, loop_of, number,
                 {regions_, messages_, connections_, peers_, inbound_, limit_, migration_, staging_,
-                 request_staging_}),
+                 request_staging_, copier_}),
       whole_(owner),
       own_loop_(own),
       driven_by_polls_(owner.options().dispatch == XFER_DISPATCH_POLL &&
@@ -418,6 +418,7 @@ void Shard::close(Peer &peer, const Failure &why) {
 
 void Shard::check_ended() {
     if (!closing_ || ended_ || !inbound.empty() || !outbox.empty()) return;
+    if (index == 0 && engine.receive_queue().copies()) return;
     if (!lingering_.empty() || !peers.empty() || !deferred_deletes_.empty()) return;
     if (!regions.leave_adapters()) return;
     if (!mailbox_.close()) return loop.wake();

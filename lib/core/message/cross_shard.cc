@@ -149,13 +149,10 @@ void CrossShard::lose(Receive &receive) {
 void CrossShard::end_receives(Endpoint &ep) {
     if (!ep.had_receives.load()) return;
     Endpoint::EndReceives &end = ep.end_receives;
-    if (is_first()) {
-        shard_.engine.receive_queue().take(ep, end.receives);
-        return end_all(ep);
-    }
     end.home = &shard_;
     ep.retain();
     ++ep.busy;
+    if (is_first()) return on_end_receives(ep);
     if (shard_.engine.first_shard().post(end)) return;
     --ep.busy;  // that loop has ended them
     ep.release();
@@ -163,8 +160,8 @@ void CrossShard::end_receives(Endpoint &ep) {
 
 void CrossShard::on_end_receives(Endpoint &ep) {
     Endpoint::EndReceives &end = ep.end_receives;
+    if (is_first() && !shard_.engine.receive_queue().take(ep)) return end_all(ep);
     if (&shard_ != end.home) {
-        shard_.engine.receive_queue().take(ep, end.receives);
         shard_.outbox.hand_over();  // what matched before must not come after CLOSED
         if (end.home->post(end)) return;
     }

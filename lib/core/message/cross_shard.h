@@ -76,7 +76,8 @@ public:
     // ---- of this loop's endpoints, to the first loop
     void identity_known(Endpoint &ep);  // who its peer is, and receives name it
     void end_receives(Endpoint &ep);
-    void on_end_receives(Endpoint &ep);  // its message has arrived
+    // Its message has arrived, or the copies that it had to wait for are over.
+    void on_end_receives(Endpoint &ep);
 
 private:
     bool is_first() const;

@@ -22,6 +22,7 @@ void broken(Connection &connection) {
 
 // Small ones are copied into the connection's own buffer, as far as the peer has room for them.
 bool MessageSender::is_eager(const Send &send) const {
+    if (send.place != Place{}) return false;
     return send.length <= kMaxInline && payload_ + send.length <= kMaxHeld;
 }
 
@@ -109,7 +110,8 @@ void MessageSender::finish(Connection &connection, Send &send, Status status) {
         send.moved.set(send.length);
     } else if (send.status == XFER_OK) {
         send.status = status;
-        send.origin = XFER_ORIGIN_PEER;
+        send.origin = send.device_error ? XFER_ORIGIN_CUDA : XFER_ORIGIN_PEER;
+        send.native = send.device_error;
     }
     send.answered = send.fencing = true;  // nothing changes that
     if (still(connection, send)) flow_.complete(send);
@@ -176,7 +178,7 @@ Send *MessageSender::asked_for(const Access &asked) {
 Status MessageSender::find_export(const Access &asked, ExportedMemory &out) {
     Send *send = asked_for(asked);
     if (!send) return XFER_ESTALE;
-    if (send->length <= kSmall) return XFER_EUNSUPPORTED;
+    if (send->length <= kSmall || send->place != Place{}) return XFER_EUNSUPPORTED;
     out.base = const_cast<uint8_t *>(send->data);
     out.length = send->length;
     out.access = XFER_READ;
@@ -188,19 +190,30 @@ Status MessageSender::find_export(const Access &asked, ExportedMemory &out) {
 }
 
 Status MessageSender::access(Dir dir, const Access &asked, std::span<const WirePiece> pieces,
-                             std::vector<iovec> &out) {
+                             std::vector<iovec> &out, Memory &memory) {
     Send *send = asked_for(asked);
     if (!send) return XFER_ESTALE;
     if (dir != Dir::get) return XFER_EACCESS;
     for (const WirePiece &piece : pieces)
         if (piece.offset > send->length || piece.length > send->length - piece.offset)
             return XFER_ERANGE;
-    if (!is_mapped(send->data, send->length)) return XFER_EIO;
+    if (send->place != Place{}) {
+        memory.kind = XFER_MEM_CUDA;
+        memory.device = send->place.device;
+    } else if (!is_mapped(send->data, send->length)) {
+        return XFER_EIO;
+    }
     for (const WirePiece &piece : pieces)
         out.push_back({const_cast<uint8_t *>(send->data) + piece.offset, piece.length});
     send->pulled = true;
     send->progress = flow_.now();
     return XFER_OK;
+}
+
+// Its peer is told, and says what comes of it.
+void MessageSender::copy_failed(MessageId number, int32_t error) {
+    const Open *const open = open_.find(number.value);
+    if (open && open->send) open->send->device_error = error;
 }
 
 void MessageSender::forget(Send &send) {

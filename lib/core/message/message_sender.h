@@ -9,6 +9,7 @@
 
 #include "core/message/send.h"
 #include "core/transfer/flow.h"
+#include "device/device.h"
 #include "transport/path.h"
 #include "util/number_map.h"
 #include "wire/frame.h"
@@ -29,8 +30,9 @@ public:
     void completed(Connection &connection, const Frame &frame);
     // The peer pulls one.
     Status access(Dir dir, const Access &asked, std::span<const WirePiece> pieces,
-                  std::vector<iovec> &out);
+                  std::vector<iovec> &out, Memory &memory);
     Status find_export(const Access &asked, ExportedMemory &out);  // the same, by an adapter
+    void copy_failed(MessageId number, int32_t error);             // from its device
     void cancel(Connection &connection, Send &send);
     // Nothing of it is on its way out, or read. False: quiet() or withdrawn() follows.
     bool still(Connection &connection, Send &send);

@@ -87,7 +87,7 @@ void Receive::ended() {
         live->message_receiver.completed(number, status);
     Transfer::ended();
     event.bytes = length;
-    if (event.status == XFER_OK && length > capacity) event.status = XFER_ETRUNC;
+    event.status = truncated(event.status);
     report_taken();
 }
 
@@ -118,6 +118,7 @@ std::array<Ref<Endpoint>, 3> Receive::clear() {
     from.reset();
     taken_.reset();
     connection = number = length = 0;
+    place = {};
     leave();
     return {Ref<Endpoint>::adopt(std::exchange(ep, nullptr)), std::move(named), std::move(source_)};
 }

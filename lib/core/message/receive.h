@@ -13,6 +13,7 @@
 namespace xfer {
 
 class EngineCore;
+class Envelope;
 struct InPosted;  // a list tag
 
 class Receive : public Transfer, public Posted, public ListNode<InPosted> {
@@ -35,6 +36,9 @@ public:
     void make_room();
     void match(const Arrival &arrival);
     void end(ShardCore &shard, Status status);  // without a pull
+    Status truncated(Status status) const {     // what it ends with, if the bytes end with that
+        return status == XFER_OK && length > capacity ? XFER_ETRUNC : status;
+    }
 
     // For the next one. Returns what it had hold of.
     std::array<Ref<Endpoint>, 3> clear();
@@ -44,11 +48,13 @@ public:
     Ref<Endpoint> named;   // from whom; nothing: from any
     uint8_t *buffer = nullptr;
     uint64_t capacity = 0;
+    Place place;         // whose memory it is
     bool takes = false;  // into memory of its own
 
     // The message that it has matched: the number of its connection, 0: none yet; its own on that.
     uint64_t connection = 0, number = 0;
     uint64_t length = 0;
+    Envelope *copied = nullptr;  // that, while it is on its way into memory of a device
 
 protected:
     ~Receive() = default;

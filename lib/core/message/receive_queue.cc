@@ -11,30 +11,11 @@
 
 namespace xfer {
 
-// A message that waits for its receive.
-class ReceiveQueue::Envelope final : public Unexpected, public ListNode<InConnection> {
-public:
-    void address(const Arrival &told) {
-        arrival = told;
-        arrival.whole = false;
-        arrival.payload = {};
-        from = told.from;
-        tag = told.tag;
-    }
-    void hold(ConstBytes bytes) {
-        payload.assign(bytes.begin(), bytes.end());
-        arrival.whole = true;
-        arrival.payload = payload;
-    }
-
-    Arrival arrival;
-    std::vector<uint8_t> payload;
-};
-
 // ---- from the user
 
 ReceiveQueue::~ReceiveQueue() {
     XFER_CHECK(posted_.empty());
+    XFER_CHECK(copies_.empty());
     XFER_CHECK(held_.empty());
     while (Envelope *spare = spare_.pop_front())
         delete spare;
@@ -68,9 +49,7 @@ void ReceiveQueue::post(Receive &receive) {
 bool ReceiveQueue::wait(Receive &receive) {
     if (receive.named) receive.from = receive.named->sender();
     if (Unexpected *found = matcher_.take(receive)) {
-        const Own envelope(static_cast<Envelope *>(found), {this});
-        discard(*envelope);
-        deliver(receive, envelope->arrival);
+        deliver(receive, Own(static_cast<Envelope *>(found), {this}));
         return false;
     }
     if (!catch_bad_alloc([&] { matcher_.add(receive); })) {
@@ -98,6 +77,7 @@ void ReceiveQueue::forget(Receive &receive) {
 }
 
 void ReceiveQueue::end(Receive &receive, Status why) {
+    if (receive.copied) return static_cast<void>(stop_copy(receive, why));
     matcher_.remove(receive);
     forget(receive);
     receive.end(shard(), why);
@@ -112,10 +92,16 @@ void ReceiveQueue::take(const Endpoint &ep, List<Receive, InPosted> &into) {
     }
 }
 
+bool ReceiveQueue::take(Endpoint &ep) {
+    take(ep, ep.end_receives.receives);
+    return !(ep.end_receives.behind_copies = !stop_copies(&ep));
+}
+
 void ReceiveQueue::close() {
     closed_ = true;
     while (!posted_.empty())
         end(posted_.front(), XFER_ECANCELED);
+    stop_copies(nullptr);
     while (Unexpected *message = matcher_.oldest()) {
         const Own envelope(static_cast<Envelope *>(message), {this});
         matcher_.remove(*envelope);
@@ -145,31 +131,148 @@ bool ReceiveQueue::peek(const Posted &wanted, xfer_message_info_t &info) {
     return true;
 }
 
+void ReceiveQueue::deliver(Receive &receive, Own envelope) {
+    if (is_copied(receive, envelope->arrival)) return copy(receive, std::move(envelope));
+    discard(*envelope);
+    deliver(receive, envelope->arrival);
+}
+
 void ReceiveQueue::deliver(Receive &receive, const Arrival &arrival) {
+    if (is_copied(receive, arrival)) return copy(receive, arrival);
     receive.match(arrival);
-    if (!catch_bad_alloc([&] { receive.make_room(); })) {
-        receive.end(shard(), XFER_ENOMEM);
-        return completed(arrival, XFER_ENOMEM);
-    }
+    if (!catch_bad_alloc([&] { receive.make_room(); })) return fail(receive, arrival);
     const uint64_t bytes = std::min(receive.capacity, arrival.length);
-    if (!arrival.whole && bytes > 0) {
-        const bool prepared = catch_bad_alloc([&] {
-            const Access access{Target(MessageId{arrival.number}).wire(), 0, 0};
-            receive.remotes.assign(1, {arrival.from, arrival.incarnation, access, XFER_OK});
-            const Piece all{reinterpret_cast<uint64_t>(receive.buffer), 0, bytes};
-            receive.list.add_strided(Dir::get, 0, all, 0, 0, 1);
-        });
-        if (!prepared) {
-            receive.end(shard(), XFER_ENOMEM);
-            return completed(arrival, XFER_ENOMEM);
-        }
-        if (arrival.shard == &shard()) return arrival.shard->messages.pull(receive);
-        if (!arrival.shard->post(receive)) receive.end(shard(), XFER_ECANCELED);
-        return;
-    }
+    if (!arrival.whole && bytes > 0) return pull(receive, arrival, bytes);
     if (bytes > 0) std::memcpy(receive.buffer, arrival.payload.data(), bytes);
-    receive.end(shard(), arrival.length > receive.capacity ? XFER_ETRUNC : XFER_OK);
+    receive.end(shard(), receive.truncated(XFER_OK));
     completed(arrival);
+}
+
+void ReceiveQueue::pull(Receive &receive, const Arrival &arrival, uint64_t bytes) {
+    const bool prepared = catch_bad_alloc([&] {
+        const Access access{Target(MessageId{arrival.number}).wire(), 0, 0};
+        receive.remotes.assign(1, {arrival.from, arrival.incarnation, access, XFER_OK});
+        const Piece all{reinterpret_cast<uint64_t>(receive.buffer), 0, bytes};
+        receive.list.add_strided(Dir::get, 0, all, 0, 0, 1, receive.place);
+    });
+    if (!prepared) return fail(receive, arrival);
+    if (arrival.shard == &shard()) return arrival.shard->messages.pull(receive);
+    if (!arrival.shard->post(receive)) receive.end(shard(), XFER_ECANCELED);
+}
+
+void ReceiveQueue::fail(Receive &receive, const Arrival &arrival) {
+    receive.end(shard(), XFER_ENOMEM);
+    completed(arrival, XFER_ENOMEM);
+}
+
+// ---- into memory of a device
+
+bool ReceiveQueue::is_copied(const Receive &receive, const Arrival &arrival) const {
+    return receive.place != Place{} && arrival.whole && std::min(receive.capacity, arrival.length);
+}
+
+void ReceiveQueue::copy(Receive &receive, const Arrival &arrival) {
+    Own envelope;
+    const bool kept = catch_bad_alloc([&] {
+        envelope = take_envelope(arrival);
+        envelope->hold(arrival.payload);
+    });
+    if (kept) return copy(receive, std::move(envelope));
+    receive.match(arrival);
+    fail(receive, arrival);
+}
+
+// Until the copy has begun it can be canceled, and has its deadline, as if it waited.
+void ReceiveQueue::copy(Receive &receive, Own envelope) {
+    const Arrival &arrival = envelope->arrival;
+    receive.match(arrival);
+    const uint64_t bytes = std::min(receive.capacity, arrival.length);
+    if (!envelope->copy(shard().copier, receive, bytes)) {
+        discard(*envelope);
+        return fail(receive, arrival);
+    }
+    envelope->ListNode<InConnection>::unlink();
+    copies_.push_back(*envelope);
+    receive.copied = envelope.release();
+    index_.add(receive);
+    if (receive.deadline != kNever) shard().loop.arm(receive.timer, receive.deadline);
+}
+
+void ReceiveQueue::copied(Envelope &envelope, Status status, int32_t error) {
+    Receive &receive = *envelope.receive;
+    if (error) {
+        receive.event.origin = XFER_ORIGIN_CUDA;
+        receive.event.native_code = error;
+    }
+    const Ref<Endpoint> named = receive.named;
+    const Own owned(&envelope, {this});
+    finish(receive, status);
+    completed(envelope.arrival, status);
+    discard(envelope);
+    if (!named || !named->end_receives.behind_copies || copies_for(*named)) return;
+    shard().messages.on_end_receives(*named);
+}
+
+void ReceiveQueue::finish(Receive &receive, Status status) {
+    receive.copied->ListNode<InConnection>::unlink();
+    receive.copied->receive = nullptr;
+    receive.copied = nullptr;
+    forget(receive);
+    receive.end(shard(), receive.truncated(status));
+}
+
+// A message whose sender has seen its send succeed is not lost with its receive: the next one that
+// asks for it gets it. Where memory lacks for that the copy goes on.
+bool ReceiveQueue::stop_copy(Receive &receive, Status why) {
+    Envelope &envelope = *receive.copied;
+    const bool stays = envelope.is_told();
+    const bool placed = !stays || catch_bad_alloc([&] { matcher_.put_back(envelope); });
+    if (!placed || !envelope.revoke()) {
+        if (stays) matcher_.remove(envelope);
+        return false;
+    }
+    finish(receive, why);
+    if (stays) {
+        hand_on(envelope);
+        return true;
+    }
+    const Own owned(&envelope, {this});
+    discard(envelope);
+    completed(envelope.arrival, why);
+    return true;
+}
+
+// One that waits again, in its place.
+void ReceiveQueue::hand_on(Envelope &envelope) {
+    const Arrival &arrival = envelope.arrival;
+    const auto at = by_connection_.find({arrival.shard->index, arrival.connection});
+    if (at != by_connection_.end()) at->second.push_back(envelope);
+    Posted *const found = matcher_.take(envelope.from, envelope.tag);
+    if (!found) return;
+    matcher_.remove(envelope);
+    auto &next = static_cast<Receive &>(*found);
+    forget(next);
+    deliver(next, Own(&envelope, {this}));
+}
+
+bool ReceiveQueue::copies_for(const Endpoint &ep) {
+    for (const Envelope &envelope : copies_)
+        if (envelope.receive->named.get() == &ep) return true;
+    return false;
+}
+
+// Of receives from `ep`, null: all. What has begun ends in its time: false.
+bool ReceiveQueue::stop_copies(const Endpoint *ep) {
+    List<Envelope, InConnection> looked;
+    looked.append(copies_);
+    bool all = true;
+    while (Envelope *envelope = looked.pop_front()) {
+        copies_.push_back(*envelope);
+        Receive &receive = *envelope->receive;
+        if (ep && receive.named.get() != ep) continue;
+        all &= stop_copy(receive, XFER_ECANCELED);
+    }
+    return all;
 }
 
 void ReceiveQueue::keep(const Arrival &arrival) {
@@ -188,6 +291,7 @@ void ReceiveQueue::keep(const Arrival &arrival) {
         if (envelope) matcher_.remove(*envelope);
         return completed(arrival, XFER_ENOMEM);
     }
+    envelope->counted = counted;
     by_connection_.at(source).push_back(*envelope);
     answer(arrival, {true, envelope.release()->arrival.whole, XFER_OK});
 }
@@ -206,14 +310,13 @@ ReceiveQueue::Own ReceiveQueue::take_envelope(const Arrival &arrival) {
     if (envelope)
         --spares_;
     else
-        envelope.reset(new Envelope);
+        envelope.reset(new Envelope(*this));
     envelope->address(arrival);
     return envelope;
 }
 
 void ReceiveQueue::give_back(Envelope &envelope) {
-    envelope.arrival = {};
-    envelope.payload.clear();
+    envelope.clear();
     if (spares_ == kSpareEnvelopes) return delete &envelope;
     spare_.push_front(envelope);
     ++spares_;
@@ -225,7 +328,8 @@ void ReceiveQueue::GiveBack::operator()(Envelope *envelope) const {
 
 // It is out of the matching; the caller gives it back.
 void ReceiveQueue::discard(Envelope &envelope) {
-    if (envelope.arrival.whole) held_.give_back(envelope.from, envelope.payload.size());
+    if (std::exchange(envelope.counted, false))
+        held_.give_back(envelope.from, envelope.payload.size());
     envelope.ListNode<InConnection>::unlink();
 }
 

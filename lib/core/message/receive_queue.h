@@ -8,6 +8,7 @@
 #include <map>
 #include <utility>
 
+#include "core/message/envelope.h"
 #include "core/message/held_messages.h"
 #include "core/message/receive.h"
 #include "core/message/tag_matcher.h"
@@ -15,7 +16,6 @@
 namespace xfer {
 
 class EngineCore;
-struct InConnection;  // a list tag
 
 class ReceiveQueue {
 public:
@@ -31,10 +31,13 @@ public:
     void post(Receive &receive);
     bool peek(const Posted &wanted, xfer_message_info_t &info);  // false: none waits
     void cancel(const CancelScope &scope) { index_.cancel(scope); }
-    void end(Receive &receive, Status why);  // one that waits
-    // Takes out those from `ep`, for it is closed.
-    void take(const Endpoint &ep, List<Receive, InPosted> &into);
+    // One that waits. A copy into it that has begun goes on: then it is too late for that.
+    void end(Receive &receive, Status why);
+    // Takes out those from `ep`, for it is closed. False: of some a copy goes on, and behind the
+    // last of them CrossShard::on_end_receives() follows.
+    bool take(Endpoint &ep);
     void close();
+    bool copies() const { return !copies_.empty(); }
 
     // ---- from connections
     void arrive(const Arrival &arrival);
@@ -42,8 +45,10 @@ public:
     void lost(const ShardCore &shard, uint64_t connection);
     void identity_known(Endpoint &ep);  // who it is
 
+    // Into memory of a device.
+    void copied(Envelope &envelope, Status status, int32_t error);
+
 private:
-    class Envelope;
     struct GiveBack {
         void operator()(Envelope *envelope) const;
         ReceiveQueue *queue = nullptr;
@@ -53,7 +58,19 @@ private:
 
     bool wait(Receive &receive);  // false: its message was here
     void await(ShardCore &home);
+    void deliver(Receive &receive, Own envelope);
     void deliver(Receive &receive, const Arrival &arrival);
+    void pull(Receive &receive, const Arrival &arrival, uint64_t bytes);
+    void fail(Receive &receive, const Arrival &arrival);  // memory lacks
+    bool is_copied(const Receive &receive, const Arrival &arrival) const;
+    void copy(Receive &receive, const Arrival &arrival);
+    void copy(Receive &receive, Own envelope);
+    bool stop_copy(Receive &receive, Status why);  // false: it has begun
+    void hand_on(Envelope &envelope);
+    void finish(Receive &receive, Status status);
+    void take(const Endpoint &ep, List<Receive, InPosted> &into);
+    bool copies_for(const Endpoint &ep);
+    bool stop_copies(const Endpoint *ep);
     void keep(const Arrival &arrival);
     void answer(const Arrival &arrival, const MessageAnswer &answer);
     void completed(const Arrival &arrival, Status status = XFER_OK);
@@ -71,6 +88,7 @@ private:
     List<Envelope, InConnection> spare_;                            // for the next ones
     uint32_t spares_ = 0;
     HeldMessages held_;
+    List<Envelope, InConnection> copies_;  // that go on
     bool closed_ = false;
     std::atomic<uint32_t> receives_{0};
 };

@@ -6,6 +6,7 @@
 
 #include "core/region/lent_memory.h"
 #include "core/transfer/operation.h"
+#include "transport/pieces.h"
 
 namespace xfer {
 
@@ -17,15 +18,17 @@ public:
     const uint8_t *data = nullptr;
     uint64_t length = 0, tag = 0;
     bool sync = false;
+    Place place;                  // whose memory that is; a device's is pulled, however short
     std::vector<uint8_t> copied;  // where `data` is, if the caller's bytes are his again
 
     // The loop's.
-    uint64_t number = 0;      // on its connection; 0: it is not on one yet
-    uint64_t connection = 0;  // whose number that is
-    bool pulled = false;      // the peer has asked for its bytes
-    uint32_t leaving = 0;     // lanes by which they are on their way out: its end waits for them
-    uint32_t reading = 0;     // paths by which the peer may still read: it waits for a while
-    bool answered = false;    // it has ended but for that
+    uint64_t number = 0;       // on its connection; 0: it is not on one yet
+    uint64_t connection = 0;   // whose number that is
+    bool pulled = false;       // the peer has asked for its bytes
+    uint32_t leaving = 0;      // lanes by which they are on their way out: its end waits for them
+    uint32_t reading = 0;      // paths by which the peer may still read: it waits for a while
+    bool answered = false;     // it has ended but for that
+    int32_t device_error = 0;  // its driver's, of a copy that failed
 
     void reset() override;
     bool start() override;

@@ -49,9 +49,19 @@ void TagMatcher::remove(Posted &receive) {
 }
 
 void TagMatcher::add(Unexpected &message) {
+    message.age_ = ++age_;
     by_peer_.add({message.from, message.tag}, message);
     by_tag_.add({std::nullopt, message.tag}, message);
     messages_.push_back(message);
+}
+
+void TagMatcher::put_back(Unexpected &message) {
+    const auto older = [](const Unexpected &one, const Unexpected &other) {
+        return one.age_ < other.age_;
+    };
+    by_peer_.put_back({message.from, message.tag}, message, older);
+    by_tag_.put_back({std::nullopt, message.tag}, message, older);
+    insert(messages_, message, older);
 }
 
 void TagMatcher::remove(Unexpected &message) {

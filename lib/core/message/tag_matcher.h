@@ -46,6 +46,10 @@ public:
     EngineId from{};
     uint64_t tag = 0;
 
+private:
+    friend class TagMatcher;
+    uint64_t age_ = 0;
+
 protected:
     ~Unexpected() = default;
 };
@@ -58,6 +62,7 @@ public:
     // What found nothing waits.
     void add(Posted &receive);
     void add(Unexpected &message);
+    void put_back(Unexpected &message);  // one that was taken, among the others as it was
     void remove(Posted &receive);
     void remove(Unexpected &message);
     Unexpected *oldest() const { return messages_.empty() ? nullptr : &messages_.front(); }
@@ -77,6 +82,11 @@ private:
         void add(const Key &key, T &item) {
             Row *row = rows_.find(key);
             (row ? *row : make_row(key)).items.push_back(item);
+        }
+        template <typename Before>
+        void put_back(const Key &key, T &item, Before before) {
+            Row *row = rows_.find(key);
+            row ? insert(row->items, item, before) : make_row(key).items.push_back(item);
         }
         void remove(const Key &key, T &item) {  // also one that is not there
             item.ListNode<Tag>::unlink();
@@ -113,13 +123,20 @@ private:
         uint32_t spares_ = 0;
     };
 
+    // In front of the first that it comes before.
+    template <typename Tag, typename Item, typename Before>
+    static void insert(List<Item, Tag> &items, Item &item, Before before) {
+        for (Item &other : items)
+            if (before(item, other)) return items.insert_before(other, item);
+        items.push_back(item);
+    }
     static bool exact(const Posted &receive) { return receive.mask == UINT64_MAX; }
     static Key key(const Posted &receive) { return {receive.from, receive.tag}; }
 
     Index<Posted, ByWish> exact_;
     List<Posted, ByWish> masked_;
     List<Posted, ByWish> unknown_;  // whom they wait for is not known: nothing is for them
-    uint64_t age_ = 0;
+    uint64_t age_ = 0;              // of the last one, of either kind
 
     Index<Unexpected, ByPeerAndTag> by_peer_;
     Index<Unexpected, ByTag> by_tag_;

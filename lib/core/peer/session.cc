@@ -248,7 +248,7 @@ void Session::on_done(Op &op, Status status) {
 
 Status Session::access(Dir dir, const Access &asked, std::span<const WirePiece> pieces,
                        std::vector<iovec> &out, Memory &memory) {
-    if (asked.target().message()) return access_message(dir, asked, pieces, out);
+    if (asked.target().message()) return access_message(dir, asked, pieces, out, memory);
     Status status = target_side.access(dir, asked, pieces, out, memory);
     if (status == XFER_OK && asked.notification)
         status = notifications.touch(asked.notification, asked.notification_key);
@@ -259,9 +259,9 @@ Status Session::access(Dir dir, const Access &asked, std::span<const WirePiece> 
 }
 
 Status Session::access_message(Dir dir, const Access &asked, std::span<const WirePiece> pieces,
-                               std::vector<iovec> &out) {
+                               std::vector<iovec> &out, Memory &memory) {
     if (peer->live() != this) return XFER_ESTALE;
-    const Status status = peer->messages.access(dir, asked, pieces, out);
+    const Status status = peer->messages.access(dir, asked, pieces, out, memory);
     if (status == XFER_EIO) on_unmapped(asked.target());
     return status;
 }
@@ -276,6 +276,8 @@ void Session::on_unmapped(Target target) {
 }
 
 void Session::on_copy_failed(Target target, Status status, int32_t error) {
+    const auto message = target.message();
+    if (message && peer->live() == this) peer->messages.copy_failed(*message, error);
     target_side.copy_failed(target, status, error);
 }
 

@@ -70,7 +70,7 @@ private:
     void pull(Operation &receive) override;
 
     Status access_message(Dir dir, const Access &asked, std::span<const WirePiece> pieces,
-                          std::vector<iovec> &out);
+                          std::vector<iovec> &out, Memory &memory);
     void note(Request &request);
     void send_forget(uint64_t seq);
     void answer(const Frame &frame, ConstBytes body);
