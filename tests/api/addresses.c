@@ -26,13 +26,6 @@ static Host *open_at(const Mode *mode, const char *uri) {
     return host;
 }
 
-/* Nobody listens there. */
-static void dead_uri(char uri[64]) {
-    uint16_t port = 0;
-    close(raw_listener(&port));
-    snprintf(uri, 64, "tcp://127.0.0.1:%u", port);
-}
-
 static xfer_status_t probe_now(Host *host, xfer_ep_t *ep, uint32_t ms) {
     static uint64_t word = 1000;
     assert_status(xfer_ep_probe(ep, ++word, WITHIN(ms)), XFER_OK);
@@ -51,8 +44,8 @@ static void test_in_turn(void **state) {
     Host *client = host_open(*state), *server = open_at(*state, "tcp://127.0.0.1:0");
     char dead[2][64], list[512];
     xfer_peer_info_t info;
-    dead_uri(dead[0]);
-    dead_uri(dead[1]);
+    for (int i = 0; i < 2; i++)
+        strcpy(dead[i], own_address());
     snprintf(list, sizeof list, "%s,%s,%s", dead[0], dead[1], server->uri);
     xfer_ep_t *ep = open_to(client, list, NULL), *same = open_to(client, list, NULL);
     assert_status(xfer_ep_peer(ep, &info, sizeof info), XFER_OK);
@@ -143,8 +136,7 @@ static void test_bound(void **state) {
  * for the other address alone is for the other engine. */
 static void test_two_engines(void **state) {
     Host *client = host_open(*state);
-    Host *first = open_at(*state, "tcp://127.0.0.1:0"),
-         *other = open_at(*state, "tcp://127.0.0.1:0");
+    Host *first = open_at(*state, own_address()), *other = open_at(*state, "tcp://127.0.0.1:0");
     const xfer_id_t first_id = id_of(first), other_id = id_of(other);
     char list[600], at[256];
     strcpy(at, first->uri);
@@ -191,7 +183,7 @@ static void test_listed_is_not_found(void **state) {
 /* Whom nobody has answered yet is not bound to the peer that was at its first address before. */
 static void test_list_of_one_that_is_gone(void **state) {
     Host *client = host_open(*state);
-    Host *gone = open_at(*state, "tcp://127.0.0.1:0"), *next = open_at(*state, "tcp://127.0.0.1:0");
+    Host *gone = open_at(*state, own_address()), *next = open_at(*state, "tcp://127.0.0.1:0");
     const xfer_id_t next_id = id_of(next);
     char list[600];
     snprintf(list, sizeof list, "%s,%s", gone->uri, next->uri);
@@ -212,9 +204,9 @@ static void test_seen_beside_its_own_connection(void **state) {
     memset(options.id, 0x71, sizeof options.id);
     Host *client = open_at(*state, "tcp://127.0.0.1:0");
     Host *server = host_open_with(*state, &options);
-    host_listen(server, "tcp://127.0.0.1:0");
+    host_listen(server, own_address());
     char dead[64], list[600], at[256];
-    dead_uri(dead);
+    strcpy(dead, own_address());
     strcpy(at, server->uri);
     snprintf(list, sizeof list, "%s,%s", at, dead);
     assert_status(connect_now(server, open_ep(server, client->uri), kPatience), XFER_OK);
@@ -241,7 +233,7 @@ static void test_expected_in_list(void **state) {
     assert_status(probe_now(client, ep, kPatience), XFER_EIDENTITY);
     assert_status(connect_now(client, ep, kPatience), XFER_EIDENTITY);
     char dead[64];
-    dead_uri(dead);
+    strcpy(dead, own_address());
     snprintf(list, sizeof list, "%s,%s", dead, a->uri);
     assert_status(probe_now(client, open_to(client, list, &nobody), 300), XFER_ETIMEDOUT);
 }
@@ -380,7 +372,7 @@ static void test_added_while_waiting(void **state) {
     Host *client = host_open(*state);
     char uris[2][64];
     int fd = black_hole(uris[0], sizeof uris[0]);
-    dead_uri(uris[1]);
+    strcpy(uris[1], own_address());
     for (uint64_t i = 0; i < 2; i++) {
         Host *server = host_open(*state);
         xfer_ep_t *ep = open_ep(client, uris[i]);
@@ -402,7 +394,7 @@ static void test_added_while_waiting(void **state) {
 static void test_added_at_once(void **state) {
     Host *client = host_open(*state), *server = open_at(*state, "tcp://127.0.0.1:0");
     char dead[64];
-    dead_uri(dead);
+    strcpy(dead, own_address());
     xfer_ep_t *ep = open_ep(client, server->uri);
     assert_status(xfer_ep_probe(ep, 1, WITHIN(kPatience)), XFER_OK);
     assert_status(xfer_ep_add_address(ep, dead, NULL), XFER_OK);
@@ -416,21 +408,21 @@ static void test_restarted_elsewhere(void **state) {
     xfer_engine_options_t options = host_options(*state);
     memset(options.id, 0x51, sizeof options.id);
     Host *client = host_open(*state), *server = host_open_with(*state, &options);
-    host_listen(server, "tcp://127.0.0.1:0");
+    host_listen(server, own_address());
     xfer_id_t id = id_of(server);
     xfer_ep_t *any = open_ep(client, server->uri), *one = open_to(client, server->uri, &id);
     assert_status(probe_now(client, any, kPatience), XFER_OK);
     assert_status(probe_now(client, one, kPatience), XFER_OK);
     host_end(server);
     server = host_open_with(*state, &options);
-    host_listen(server, "tcp://127.0.0.1:0");
+    host_listen(server, own_address());
     id = id_of(server);
     assert_status(xfer_ep_add_address(one, server->uri, NULL), XFER_OK);
     assert_status(probe_now(client, one, kPatience), XFER_OK);
     assert_status(probe_now(client, any, kPatience), XFER_OK);
     assert_peer(any, &id);
     host_end(server);
-    server = open_at(*state, "tcp://127.0.0.1:0");
+    server = open_at(*state, own_address());
     id = id_of(server);
     assert_status(xfer_ep_add_address(any, server->uri, NULL), XFER_OK);
     assert_status(probe_now(client, any, kPatience), XFER_OK);

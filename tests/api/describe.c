@@ -263,10 +263,7 @@ static void test_regions_and_grants(void **state) {
 
 static void test_last_error(void **state) {
     Host *host = host_open(*state);
-    uint16_t port = 0;
-    close(raw_listener(&port)); /* nobody listens there now */
-    char uri[64];
-    snprintf(uri, sizeof uri, "tcp://127.0.0.1:%u", port);
+    const char *uri = own_address(); /* nobody listens there */
     xfer_ep_t *ep = open_ep(host, uri);
     assert_status(connect_now(host, ep, 0), XFER_EUNREACHABLE);
     json_t *root = describe(host);

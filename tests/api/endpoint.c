@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Endpoints: connect, probe, state, who the peer is, and what both sides are told. */
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "fixture.h"
@@ -30,18 +27,6 @@ static void wait_stat(Host *host, const char *what, size_t field, uint64_t wante
 }
 #define WAIT_STAT(host, field, wanted) \
     wait_stat((host), #field, offsetof(xfer_engine_stats_t, field), (wanted))
-
-/* A port where nobody listens: it was bound a moment ago and never listened on. */
-/* An address that nobody listens at, nor will: it is taken, until the socket is closed. */
-static int dead_uri(char *uri, size_t cap) {
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t length = sizeof address;
-    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &length), 0);
-    snprintf(uri, cap, "tcp://127.0.0.1:%u", ntohs(address.sin_port));
-    return fd;
-}
 
 static void test_connect(void **state) {
     Host *server = host_open(*state);
@@ -367,9 +352,7 @@ static void test_name(void **state) {
 
 static void test_nobody_there(void **state) {
     Host *host = host_open(*state);
-    char uri[64];
-    const int dead = dead_uri(uri, sizeof uri);
-    xfer_ep_t *ep = open_ep(host, uri);
+    xfer_ep_t *ep = open_ep(host, own_address());
     uint64_t start = now_ms();
     xfer_status_t status = connect_now(host, ep, 700);
     assert_true(status == XFER_EUNREACHABLE || status == XFER_ETIMEDOUT);
@@ -385,19 +368,16 @@ static void test_nobody_there(void **state) {
     assert_true(event.status == XFER_EUNREACHABLE || event.status == XFER_ETIMEDOUT);
     assert_completion(&event);
     assert_true((event.flags & XFER_FENCED) != 0);
-    close(dead);
 }
 
 /* Somebody comes: the endpoint that could not connect serves what is asked later. */
 static void test_somebody_comes(void **state) {
     Host *client = host_open(*state);
     Host *server = host_open(*state);
-    char uri[64];
-    const int dead = dead_uri(uri, sizeof uri);
+    const char *uri = own_address();
     xfer_ep_t *ep = open_ep(client, uri);
     assert_status(xfer_ep_connect(ep, 1, WITHIN(kPatience)), XFER_OK);
     pass_ms(150);
-    close(dead);
     host_listen(server, uri);
     xfer_event_t event = wait_event(client, XFER_EVENT_CONNECT, 1, kPatience);
     if (event.status != XFER_OK) {

@@ -182,6 +182,8 @@ typedef struct Pair {
 } Pair;
 
 void pair_open(Pair *pair, const Mode *mode, uint64_t length);
+/* The same, with the server at `uri`. */
+void pair_open_at(Pair *pair, const Mode *mode, const char *uri, uint64_t length);
 void pair_open_with(Pair *pair, const xfer_engine_options_t *server,
                     const xfer_engine_options_t *client, const Mode *mode, uint64_t length);
 

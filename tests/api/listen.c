@@ -114,19 +114,17 @@ static void test_localhost(void **state) {
 }
 
 static void test_taken_port(void **state) {
-    Host *host = host_open(*state);
-    uint16_t port = 0;
-    int fd = raw_listener(&port);
-    char uri[64];
+    Host *first = host_open(*state), *host = host_open(*state);
+    const char *uri = own_address();
     xfer_error_t err;
     memset(&err, 0xff, sizeof err);
-    snprintf(uri, sizeof uri, "tcp://127.0.0.1:%u", port);
+    host_listen(first, uri);
     assert_status(listen_at(host, uri, &err), XFER_EADDRINUSE);
     assert_int_equal(err.status, XFER_EADDRINUSE);
     assert_true(err.origin == XFER_ORIGIN_OS || err.origin == XFER_ORIGIN_UV);
     assert_true(err.native_code != 0);
     assert_true(err.message[0] != '\0');
-    close(fd);
+    host_end(first);
     host_listen(host, uri); /* nothing of the failed attempt is in the way */
     assert_string_equal(host->uri, uri);
     Host *second = host_open(*state);
@@ -357,20 +355,17 @@ static void test_all_addresses(void **state) {
 
 static void test_small_buffer(void **state) {
     Host *host = host_open(*state);
-    uint16_t port = 0;
-    close(raw_listener(&port));
-    char uri[64];
+    const char *uri = own_address();
     char bound[64];
-    snprintf(uri, sizeof uri, "tcp://127.0.0.1:%u", port);
     for (size_t cap = 1; cap <= strlen(uri); cap++) {
         memset(bound, 0x7f, sizeof bound);
         assert_status(xfer_engine_listen(host->engine, uri, NULL, bound, cap, NULL), XFER_ENOSPC);
         assert_int_equal(bound[cap], 0x7f);
     }
     /* It was undone each time: the port is free, for others too. */
-    int fd = raw_listener(&port);
-    assert_true(fd >= 0);
-    close(fd);
+    Host *other = host_open(*state);
+    host_listen(other, uri);
+    host_end(other);
     assert_status(xfer_engine_listen(host->engine, uri, NULL, bound, strlen(uri) + 1, NULL),
                   XFER_OK);
     assert_string_equal(bound, uri);

@@ -5,7 +5,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "carried.h"
 #include "fixture.h"
@@ -327,13 +326,7 @@ static void test_served_by_who_came(void **state) {
     Host *inside = open_named(*state, 1, 0), *outside = open_named(*state, 2, 0);
     uint8_t *memory = test_memory(64);
     open_region(inside, "memory", XFER_READ, memory, 64);
-    uint16_t port = 0;
-    int fd = raw_listener(&port); /* an address at which nobody will be */
-    assert_true(fd >= 0);
-    close(fd);
-    char nowhere[64];
-    snprintf(nowhere, sizeof nowhere, "tcp://127.0.0.1:%u", port);
-    xfer_ep_t *ep = open_known(outside, inside, nowhere);
+    xfer_ep_t *ep = open_known(outside, inside, own_address()); /* where nobody will be */
     assert_status(connect_now(outside, ep, 5000), XFER_EUNREACHABLE);
     assert_status(xfer_ep_lookup(ep, "memory", 5, NULL, NULL), XFER_OK);
     pass_ms(50);

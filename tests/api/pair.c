@@ -49,12 +49,13 @@ xfer_ref_t look_up(Host *host, xfer_ep_t *ep, const char *name) {
     return ref;
 }
 
-void pair_open_with(Pair *pair, const xfer_engine_options_t *server,
-                    const xfer_engine_options_t *client, const Mode *mode, uint64_t length) {
+static void open_pair(Pair *pair, const xfer_engine_options_t *server,
+                      const xfer_engine_options_t *client, const Mode *mode, const char *uri,
+                      uint64_t length) {
     *pair = (Pair){.length = length, .memory = test_memory(length)};
     pair->server = host_open_with(mode, server);
     pair->client = host_open_with(mode, client);
-    host_listen(pair->server, "tcp://127.0.0.1:0");
+    host_listen(pair->server, uri);
     pair->region =
         open_region(pair->server, "memory", XFER_READ | XFER_WRITE, pair->memory, length);
     pair->ep = open_ep(pair->client, pair->server->uri);
@@ -62,9 +63,18 @@ void pair_open_with(Pair *pair, const xfer_engine_options_t *server,
     wait_way(pair->client, pair->ep, &pair->ref);
 }
 
-void pair_open(Pair *pair, const Mode *mode, uint64_t length) {
+void pair_open_with(Pair *pair, const xfer_engine_options_t *server,
+                    const xfer_engine_options_t *client, const Mode *mode, uint64_t length) {
+    open_pair(pair, server, client, mode, "tcp://127.0.0.1:0", length);
+}
+
+void pair_open_at(Pair *pair, const Mode *mode, const char *uri, uint64_t length) {
     xfer_engine_options_t options = host_options(mode);
-    pair_open_with(pair, &options, &options, mode, length);
+    open_pair(pair, &options, &options, mode, uri, length);
+}
+
+void pair_open(Pair *pair, const Mode *mode, uint64_t length) {
+    pair_open_at(pair, mode, "tcp://127.0.0.1:0", length);
 }
 
 void assert_completion(const xfer_event_t *event) {

@@ -1,30 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The contract, of peers: who is not there, dies, comes, goes, and by which path. */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "contract.h"
 
-/* An address that nobody listens at, nor will: it is taken, until the socket is closed. */
-static int dead_uri(char *uri, size_t cap) {
-    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t length = sizeof address;
-    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &length), 0);
-    snprintf(uri, cap, "tcp://127.0.0.1:%u", ntohs(address.sin_port));
-    return fd;
-}
-
 static void no_listener(void **state) {
     (void)state;
-    char uri[64];
-    const int dead = dead_uri(uri, sizeof uri);
+    const char *uri = own_address();
     Host *host = host_open(DOOR);
     xfer_ep_t *ep = open_ep(host, uri);
     assert_status(xfer_ep_connect(ep, 1, WITHIN(kPatience / 2)), XFER_OK);
@@ -38,7 +24,6 @@ static void no_listener(void **state) {
     memcpy(reason, event.data, event.data_length);
     reason[event.data_length] = '\0';
     assert_non_null(strstr(reason, strrchr(uri, ':')));
-    close(dead);
 }
 
 static void peer_killed(void **state) {
