@@ -304,7 +304,7 @@ static void assert_nobody_came(const xfer_event_t *event) {
 static void test_nobody_comes(void **state) {
     Pair pair;
     xfer_engine_options_t server = host_options(*state), client = server;
-    client.stall_ms = 500; /* the pair opens within it */
+    client.stall_ms = 1500; /* the pair opens within it */
     pair_open_with(&pair, &server, &client, *state, 64);
     const xfer_id_t nobody = {.bytes = {1}};
     xfer_ep_t *ep = open_to(pair.client, NULL, &nobody);

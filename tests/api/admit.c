@@ -120,9 +120,9 @@ static void test_later(void **state) {
 
 /* The peer hears that nobody decided, also if it has the same patience for an attempt. */
 static void test_no_verdict(void **state) {
-    Host *server = open_asking(*state, 0, 400);
+    Host *server = open_asking(*state, 0, 1500);
     xfer_engine_options_t options = host_options(*state);
-    options.connect_ms = 400;
+    options.connect_ms = 1500;
     Host *client = host_open_with(*state, &options);
     assert_status(connect_now(client, open_ep(client, server->uri), XFER_NONE), XFER_ETIMEDOUT);
     xfer_ep_t *ep = wait_question(server);

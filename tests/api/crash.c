@@ -141,7 +141,7 @@ static void test_restarted_as_another(void **state) {
     assert_status(put_now(survivor.host, survivor.ep, survivor.local, &ref, 0, 64), XFER_OK);
     assert_status(put_now(survivor.host, survivor.ep, survivor.local, &survivor.ref, 0, 64),
                   XFER_ESTALE);
-    assert_status(connect_now(survivor.host, strict, 3000), XFER_EIDENTITY);
+    assert_status(connect_now(survivor.host, strict, kPatience), XFER_EIDENTITY);
 }
 
 /* With a random id, as by default, whoever answers at the address after a restart is its successor.

@@ -87,13 +87,20 @@ static void test_who_cannot_be_dialed_stays(void **state) {
 }
 
 static void test_used_connections_stay(void **state) {
+    enum { kLong = 3 * kIdle };
     Pair pair;
-    open_idle(&pair, *state, 3 * kIdle);
+    uint64_t longest = 0, last = now_ms();
+    open_idle(&pair, *state, kLong);
     uint8_t local[64] = {0};
     for (int i = 0; i < 30; i++) {
         pass_ms(kIdle / 4);
+        const uint64_t before = now_ms();
         assert_status(put_now(pair.client, pair.ep, local, &pair.ref, 0, 64), XFER_OK);
+        const uint64_t unused = now_ms() - last;
+        if (unused > longest) longest = unused;
+        last = before;
     }
+    if (longest >= kLong) return; /* a busy machine has left it unused */
     assert_int_equal(host_stats(pair.client).connection_ends, 0);
     assert_int_equal(host_stats(pair.client).connects, 1);
 }

@@ -185,7 +185,7 @@ static void test_quiet_after_send(void **state) {
 static void test_deadlines(void **state) {
     Letters letters;
     xfer_engine_options_t options = host_options(*state);
-    options.stall_ms = 500; /* the pair opens within it */
+    options.stall_ms = 1500; /* the pair opens within it */
     letters_open_with(&letters, &options, *state);
     static uint64_t word = 7, got;
     xfer_op_options_t soon = {.size = sizeof soon, .timeout_ms = 30, .flags = XFER_FLAG_SYNC};
@@ -201,7 +201,7 @@ static void test_deadlines(void **state) {
                   XFER_OK);
     receive(&letters, NULL, &got, 8, 9, UINT64_MAX, 9);
     assert_status(recv_status(&letters, 1), XFER_ETIMEDOUT);
-    pass_ms(700);
+    pass_ms(2000);
     /* Who was given time has it; who was given none waits for ever. */
     assert_int_equal(count_events(letters.pair.client, XFER_EVENT_SEND, 2), 0);
     assert_int_equal(count_events(letters.pair.server, XFER_EVENT_RECV, 9), 0);

@@ -514,13 +514,15 @@ static void test_counter(void **state) {
 
 /* One of whose notifications some never come ends at its deadline, and tells how many did. */
 static void test_counter_expires(void **state) {
+    enum { kDeadline = 1500 };
     Pair pair;
     pair_open(&pair, *state, 4096);
     xfer_counter_t *late = NULL, *full = NULL, *closed = NULL;
     const uint64_t began = now_ms();
-    assert_status(open_counter(pair.server, 1, 3, 91, 100, &late), XFER_OK);
-    assert_status(open_counter(pair.server, 2, 1, 92, 100, &full), XFER_OK);
-    assert_status(open_counter(pair.server, 3, 1, 93, 100, &closed), XFER_OK);
+    /* The notifications come long before the deadline, on a busy machine too. */
+    assert_status(open_counter(pair.server, 1, 3, 91, kDeadline, &late), XFER_OK);
+    assert_status(open_counter(pair.server, 2, 1, 92, kPatience, &full), XFER_OK);
+    assert_status(open_counter(pair.server, 3, 1, 93, kDeadline, &closed), XFER_OK);
     assert_status(xfer_counter_close(closed), XFER_OK);
     assert_status(notify_now(&pair, 1, 100), XFER_OK);
     assert_status(notify_now(&pair, 2, 101), XFER_OK);
@@ -531,7 +533,7 @@ static void test_counter_expires(void **state) {
     assert_status(event.status, XFER_ETIMEDOUT);
     assert_int_equal(event.index, 1);
     assert_ptr_equal(event.object, late);
-    assert_true(now_ms() - began >= 90);
+    assert_true(now_ms() - began >= kDeadline - 10);
 
     /* It keeps what comes, and tells of it no more. */
     assert_status(notify_now(&pair, 1, 102), XFER_OK);
