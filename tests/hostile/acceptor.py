@@ -8,11 +8,11 @@ import threading
 
 import initiator as wire
 from initiator import ACK, ATOMIC, DATA, ERROR, FOUND, GET, PING, PONG, PUT, READY, REPLY, Frame
-from lab import check, listen, same
+from lab import SOON, check, listen, same
 
 OFFSET, LENGTH = 65536, 1 << 20  # of the pattern that the server's vault shows, and how much of it
 OK, FENCED, MAYBE_APPLIED = 0, 1, 2
-LIMIT = 700  # milliseconds of each step that shall end well: Python is slow on a busy machine
+LIMIT = 2000  # milliseconds of each step that shall end well: Python is slow on a busy machine
 BEFORE = 0x1122334455667788  # what an atomic finds
 WORD = struct.pack("<Q", BEFORE)
 FLAGS = {wire.EPEERLOST: MAYBE_APPLIED, wire.ETIMEDOUT: MAYBE_APPLIED}  # of atomics that end so; others are fenced
@@ -155,7 +155,7 @@ class Acceptor:
 
 def visit(lab, acceptor, limit=LIMIT, found=OK, got=OK, put=OK, identity="-", patient=0):
     """What the client says of its visit; the statuses that are expected are one, or several."""
-    told = lab.client.ask(f"{acceptor.uri} {limit} {identity} {patient}", "visit")
+    told = lab.client.ask(f"{acceptor.uri} {limit} {identity} {patient}", "visit", SOON + 3 * limit / 1000)
     for name, wanted in (("found", found), ("got", got), ("put", put)):
         wanted = wanted if isinstance(wanted, tuple) else (wanted,)
         check(told[name] in wanted, f"{name}: {told[name]} in place of {wanted}")
@@ -172,7 +172,7 @@ def visit(lab, acceptor, limit=LIMIT, found=OK, got=OK, put=OK, identity="-", pa
 
 def change(lab, acceptor, put=OK, done=OK, down=OK, probed=OK, limit=LIMIT):
     """What the client says of a put and an atomic that are under way at once; `down`: the end of their connection."""
-    told = lab.client.ask(f"change {acceptor.uri} {limit}", "changed")
+    told = lab.client.ask(f"change {acceptor.uri} {limit}", "changed", SOON + 3 * limit / 1000)
     same((told["put"], told["done"], told["down"]), (put, done, down), "how put, atomic and connection ended")
     check(told["probed"] in (OK, probed), f"the probe behind them: {told['probed']}")
     same((told["same"], told["kept"], told["around"]), (1, 1, 1), "result, its memory, and what is around it")

@@ -280,7 +280,7 @@ def an_ack_for_a_get(lab):
 def an_error_for_a_get_with_any_status(lab):
     for status in (wire.EACCESS, -38, -1000, -(1 << 31)):
         acceptor = with_steps(lab, give=lambda self, frame, data, status=status: self.refuse(frame, status))
-        told = lab.client.ask(f"{acceptor.uri} {LIMIT}", "visit")
+        told = lab.client.ask(f"{acceptor.uri} {LIMIT}", "visit", 3 * SOON)
         wanted = status if status == wire.EACCESS else EPROTO  # never a number without a name
         check(told["got"] == wanted and told["put"] == 0 and told["around"] == 1, f"{status}: {told}")
         lab.close_all()

@@ -286,5 +286,5 @@ def rings_that_hold_nonsense(lab):
     def give(self, frame, data):
         self.lane.mine[local.WRITTEN] = self.lane.written_bytes + local.RING_BYTES + 1
         self.lane.wake()
-        self.over.wait(1)
+        self.over.wait(SOON)  # longer than the put behind it waits for another connection
     visit(lab, owner(lab, give=give, export=lambda self, region: None), LIMIT, OK, NO_LANE, NO_LANE)
