@@ -11,7 +11,7 @@
 
 #include "fixture.h"
 
-enum { kId = 7, kPuts = 8, kHeartbeat = 500 };
+enum { kId = 7, kPuts = 8, kHeartbeat = 1500 };
 static const uint64_t kLength = 24 << 20;
 
 typedef struct Survivor {

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "fixture.h"
@@ -216,41 +217,57 @@ static void test_stall_limit(void **state) {
     close_stopped(&stopped);
 }
 
+/* Pages of the peer's memory that something was written to. */
+static uint64_t written_bytes(int fd) {
+    struct stat file;
+    assert_int_equal(fstat(fd, &file), 0);
+    return (uint64_t)file.st_blocks * 512;
+}
+
 /* What moves, however slowly, is not ended by the stall limit. */
 static void test_slow_is_not_stalled(void **state) {
+    enum { kStall = 3000, kStop = 400 };
     const Mode *mode = *state;
-    const uint64_t length = 768 << 20;
+    const uint64_t length = 768 << 20, some = 16 << 20; /* more than sockets hold */
     xfer_engine_options_t options = host_options(mode);
-    options.stall_ms = 1500;
+    options.stall_ms = kStall;
     Peer peer;
-    peer_start(&peer, "tcp://127.0.0.1:0", length, 0);
+    const int fd = memfd_create("memory", 0);
+    assert_int_equal(ftruncate(fd, (off_t)length), 0);
+    peer_start_shared(&peer, "tcp://127.0.0.1:0", length, 0, fd);
     Host *client = host_open_with(mode, &options);
     xfer_ep_t *ep = open_ep(client, peer.uri);
     xfer_ref_t ref = look_up(client, ep, "memory");
     void *zeros = mmap(NULL, length, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     assert_true(zeros != MAP_FAILED);
     assert_status(xfer_put(ep, zeros, &ref, 0, length, 1, NULL), XFER_OK);
-    for (int i = 0; i < 5; i++) {
+    for (int stops = 0; stops <= kStall / kStop + 1; stops++) {
         peer_signal(&peer, SIGSTOP);
-        pass_ms(400);
+        pass_ms(kStop);
+        const uint64_t before = written_bytes(fd), end = now_ms() + kPatience;
         peer_signal(&peer, SIGCONT);
-        pass_ms(30); /* of which it gets some, on a machine that has others to serve, too */
+        while (written_bytes(fd) < before + some && !count_events(client, XFER_EVENT_PUT, 1)) {
+            assert_true(now_ms() < end);
+            turn(1);
+        }
     }
     assert_status(wait_event(client, XFER_EVENT_PUT, 1, 3 * kPatience).status, XFER_OK);
     host_end(client);
     munmap(zeros, length);
     assert_int_equal(peer_wait(&peer), 0);
+    close(fd);
 }
 
 /* Silence is the end of a connection before two heartbeats are over, deadline or not. */
 static void test_heartbeat(void **state) {
+    enum { kBeat = 1500 };
     const Mode *mode = *state;
     xfer_engine_options_t options = host_options(mode);
-    options.heartbeat_ms = 600;
+    options.heartbeat_ms = kBeat;
     Stopped stopped;
     open_stopped(&stopped, mode, &options);
     wait_event(stopped.client, XFER_EVENT_PEER_UP, ANY_USER, kPatience);
-    pass_ms(2000); /* a silent connection lives as long as its peer does */
+    pass_ms(2 * kBeat + 500); /* a silent connection lives as long as its peer does */
     assert_int_equal(host_stats(stopped.client).connection_ends, 0);
     peer_signal(&stopped.peer, SIGSTOP);
     assert_status(xfer_put(stopped.ep, stopped.local, &stopped.ref, 0, stopped.length, 1, NULL),
@@ -307,7 +324,7 @@ static void test_no_answer_to_syn(void **state) {
 
 /* Who did not look for long has no reason to call the other one silent. */
 static void test_not_driven_for_long(void **state) {
-    enum { kBeat = 200 };
+    enum { kBeat = 600 }; /* the peer's thread gets its turn within it */
     const Mode *mode = *state;
     xfer_engine_options_t server = host_options(THREAD_MODE), client = host_options(mode);
     client.heartbeat_ms = kBeat;
@@ -319,7 +336,7 @@ static void test_not_driven_for_long(void **state) {
     open_region(pair.server, "memory", XFER_WRITE, pair.memory, 64);
     pair.ep = open_ep(pair.client, pair.server->uri);
     pair.ref = look_up(pair.client, pair.ep, "memory");
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < 4; i++) {
         usleep(3 * kBeat * 1000);
         turn(0); /* time to ask, but not for the answer */
         assert_int_equal(host_stats(pair.client).connection_ends, 0);

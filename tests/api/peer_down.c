@@ -11,7 +11,7 @@
 
 #include "fixture.h"
 
-enum { kLength = 4096, kHeartbeat = 500 };
+enum { kLength = 4096, kHeartbeat = 1500 };
 
 /* ---- the role: it listens at the URI, and at the end of its input it resets its sockets ---- */
 
