@@ -850,7 +850,7 @@ XFER_API xfer_status_t xfer_batch_close(xfer_batch_t *batch);
  * message counts 256 bytes more than its length. What is longer, lies in a device's memory, or is past those bounds
  * stays here until a receive matches and pulls it: a message that nobody receives stops no other tag. At most 1,024
  * messages of one connection wait at the peer; more wait here. Messages of one endpoint with one tag are matched in the
- * order of their sends; the event of a long one may come after that of the next.
+ * order of their sends; the event of one that is long, or for a device, may come after that of the next.
  * Returns: XFER_OK, then one SEND event: XFER_OK when the message was received or is held (with XFER_FLAG_SYNC: was
  *          received), XFER_ECANCELED from the peer if its receive was canceled; XFER_EINVAL, XFER_ERANGE (as of
  *          a region), XFER_EMEMKIND, XFER_ETOOBIG (XFER_FLAG_COPY), XFER_EAGAIN.
@@ -921,9 +921,10 @@ XFER_API xfer_status_t xfer_counter_close(xfer_counter_t *counter);
  * what was begun with that endpoint, and the receives that name it; with NULL, through whatever endpoint, or none.
  * UINT64_MAX as `mask` means one word, 0 every word. Reaches what was begun by calls that returned before this one.
  * Each canceled operation still has its event, with XFER_ECANCELED unless it ended before. A receive that has matched a
- * message discards it, and the sender is told. Of a flush or a drain only the wait ends: what is under way goes on, and
- * a draining engine still takes no new work. Needs no memory for what is under way. Its cost is that of the operations
- * with that word, and with another mask than UINT64_MAX that of all that are under way.
+ * message discards it, and the sender is told; what is held waits for the next receive. Of a flush or a drain only the
+ * wait ends: what is under way goes on, and a draining engine still takes no new work. Needs no memory for what is
+ * under way. Its cost is that of the operations with that word, and with another mask than UINT64_MAX that of all under
+ * way.
  * Returns: XFER_OK, also if there is none, and while the engine drains or closes; XFER_EINVAL if `ep` is of another
  *          engine. */
 XFER_API xfer_status_t xfer_cancel(xfer_engine_t *engine, xfer_ep_t *ep, uint64_t user, uint64_t mask);

@@ -243,6 +243,66 @@ static void test_canceled_before_a_copy(void **state) {
     fake_cuda_free(busy);
 }
 
+/* One cancel of several receives: what it gives back is for none of them. */
+static void test_all_canceled_before_a_copy(void **state) {
+    Pair pair;
+    xfer_message_info_t info;
+    pair_open(&pair, *state, kChunk);
+    void *const into = device_memory(kEager, 1), *const busy = device_memory(kEager, 1);
+    for (uint64_t i = 0; i < 2; i++) {
+        send_to(pair.ep, host_memory(kEager, 5), kEager, i, 0);
+        assert_status(wait_event(pair.client, XFER_EVENT_SEND, i, kPatience).status, XFER_OK);
+    }
+    const unsigned before = fake_cuda_calls(kWait);
+    fake_cuda_hold(1);
+    receive_at(pair.server, NULL, busy, kEager, 1, 0);
+    await_copies(kWait, before, 1);
+    receive_at(pair.server, NULL, into, kEager, 100, 0);
+    receive_at(pair.server, NULL, test_memory(kEager), kEager, 101, 0);
+    assert_status(xfer_cancel(pair.server->engine, NULL, 100, ~UINT64_C(3)), XFER_OK);
+    for (uint64_t i = 100; i < 102; i++)
+        assert_status(wait_event(pair.server, XFER_EVENT_RECV, i, kPatience).status,
+                      XFER_ECANCELED);
+    assert_status(xfer_peek(pair.server->engine, NULL, kTag, ANY_USER, &info, sizeof info),
+                  XFER_OK);
+    fake_cuda_hold(0);
+    assert_status(wait_event(pair.server, XFER_EVENT_RECV, 1, kPatience).status, XFER_OK);
+    fake_cuda_free(into);
+    fake_cuda_free(busy);
+}
+
+/* More of them into a device that does not go on than may be under way unseen: others go by, and
+ * the stall limit ends those that have not begun. */
+static void test_others_go_by(void **state) {
+    enum { kCount = 20, kOther = kTag + 1 };
+    xfer_engine_options_t options = host_options(*state);
+    options.stall_ms = 4000;
+    Pair pair;
+    pair_open_with(&pair, &options, &options, *state, kChunk);
+    uint8_t *const into = device_memory(kCount * kEager, 1), *const host = test_memory(kEager);
+    const unsigned before = fake_cuda_calls(kWait);
+    fake_cuda_hold(1);
+    for (uint64_t i = 0; i < kCount; i++) {
+        receive_at(pair.server, NULL, into + i * kEager, kEager, i, 0);
+        send_to(pair.ep, host_memory(kEager, 10 + i), kEager, i, 0);
+        if (i == 0) await_copies(kWait, before, 1);
+    }
+    assert_status(xfer_recv(pair.server->engine, NULL, host, kEager, kOther, ANY_USER, 100, NULL),
+                  XFER_OK);
+    assert_status(xfer_send(pair.ep, host_memory(kEager, 9), kEager, kOther, 100, NULL), XFER_OK);
+    assert_status(wait_event(pair.server, XFER_EVENT_RECV, 100, 3500).status, XFER_OK);
+    assert_true(filled(host, kEager, 9, 0));
+    for (uint64_t i = 1; i < kCount; i++)
+        assert_status(wait_event(pair.server, XFER_EVENT_RECV, i, kPatience).status,
+                      XFER_ETIMEDOUT);
+    fake_cuda_hold(0);
+    assert_status(wait_event(pair.server, XFER_EVENT_RECV, 0, kPatience).status, XFER_OK);
+    assert_device_filled(into, kEager, 10, 0);
+    fake_cuda_free(into);
+    for (uint64_t i = 0; i < kCount; i++)
+        wait_event(pair.client, XFER_EVENT_SEND, i, kPatience);
+}
+
 /* The same of a send. */
 static void test_send_ends_in_a_copy(void **state) {
     Pair pair;
@@ -429,6 +489,8 @@ static const struct CMUnitTest tests[] = {
     EACH(test_held),
     EACH(test_receive_ends_in_a_copy),
     EACH(test_canceled_before_a_copy),
+    EACH(test_all_canceled_before_a_copy),
+    EACH(test_others_go_by),
     EACH(test_send_ends_in_a_copy),
     EACH(test_endpoint_closed_in_a_copy),
     EACH(test_engine_closed_in_a_copy),

@@ -399,7 +399,7 @@ void Shard::begin_drain(uint64_t limit) {
 
 void Shard::check_drained() {
     if (!draining_) return;
-    bool busy = !inbound.empty();
+    bool busy = !inbound.empty() || (index == 0 && engine.receive_queue().copies());
     for (Peer &peer : peers.all())
         busy |= peer.busy();
     if (busy == drain_held_) return;

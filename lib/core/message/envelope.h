@@ -15,9 +15,13 @@ namespace xfer {
 
 class Receive;
 class ReceiveQueue;
-struct InConnection;  // a list tag
+struct InConnection;  // list tags
+struct InReturned;
 
-class Envelope final : public Unexpected, public ListNode<InConnection>, Copier::Copy {
+class Envelope final : public Unexpected,
+                       public ListNode<InConnection>,
+                       public ListNode<InReturned>,
+                       Copier::Copy {
 public:
     explicit Envelope(ReceiveQueue &queue) : queue_(queue) {}
 

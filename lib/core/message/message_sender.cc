@@ -110,8 +110,9 @@ void MessageSender::finish(Connection &connection, Send &send, Status status) {
         send.moved.set(send.length);
     } else if (send.status == XFER_OK) {
         send.status = status;
-        send.origin = send.device_error ? XFER_ORIGIN_CUDA : XFER_ORIGIN_PEER;
-        send.native = send.device_error;
+        const bool is_own = status == XFER_EIO && send.device_error;
+        send.origin = is_own ? XFER_ORIGIN_CUDA : XFER_ORIGIN_PEER;
+        send.native = is_own ? send.device_error : 0;
     }
     send.answered = send.fencing = true;  // nothing changes that
     if (still(connection, send)) flow_.complete(send);
@@ -200,6 +201,7 @@ Status MessageSender::access(Dir dir, const Access &asked, std::span<const WireP
     if (send->place != Place{}) {
         memory.kind = XFER_MEM_CUDA;
         memory.device = send->place.device;
+        memory.base = send->place.allocation;
     } else if (!is_mapped(send->data, send->length)) {
         return XFER_EIO;
     }

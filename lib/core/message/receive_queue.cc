@@ -70,6 +70,15 @@ void ReceiveQueue::await(ShardCore &home) {
         home.look_after_peers();
 }
 
+// What is returned meanwhile is for receives that are not canceled, too.
+void ReceiveQueue::cancel(const CancelScope &scope) {
+    cancels_ = true;
+    index_.cancel(scope);
+    cancels_ = false;
+    while (Envelope *envelope = returned_.pop_front())
+        hand_on(*envelope);
+}
+
 void ReceiveQueue::forget(Receive &receive) {
     shard().loop.disarm(receive.timer);
     receive.ListNode<InPosted>::unlink();
@@ -177,12 +186,17 @@ void ReceiveQueue::copy(Receive &receive, const Arrival &arrival) {
         envelope = take_envelope(arrival);
         envelope->hold(arrival.payload);
     });
-    if (kept) return copy(receive, std::move(envelope));
-    receive.match(arrival);
-    fail(receive, arrival);
+    if (!kept) {
+        receive.match(arrival);
+        return fail(receive, arrival);
+    }
+    copy(receive, std::move(envelope));
+    // So it counts no more as one that this side has not looked at.
+    if (receive.copied) answer(arrival, {true, false, XFER_OK});
 }
 
-// Until the copy has begun it can be canceled, and has its deadline, as if it waited.
+// Until the copy has begun it can be canceled, and has its deadline, as if it waited; and as its
+// message is here, the stall limit.
 void ReceiveQueue::copy(Receive &receive, Own envelope) {
     const Arrival &arrival = envelope->arrival;
     receive.match(arrival);
@@ -195,7 +209,8 @@ void ReceiveQueue::copy(Receive &receive, Own envelope) {
     copies_.push_back(*envelope);
     receive.copied = envelope.release();
     index_.add(receive);
-    if (receive.deadline != kNever) shard().loop.arm(receive.timer, receive.deadline);
+    const uint64_t stall = shard().now() + engine_.options().stall_ms * kNsPerMs;
+    shard().loop.arm(receive.timer, std::min(receive.deadline, stall));
 }
 
 void ReceiveQueue::copied(Envelope &envelope, Status status, int32_t error) {
@@ -209,6 +224,11 @@ void ReceiveQueue::copied(Envelope &envelope, Status status, int32_t error) {
     finish(receive, status);
     completed(envelope.arrival, status);
     discard(envelope);
+    go_on_closing(named);
+}
+
+// Behind the last copy of an endpoint that is closed.
+void ReceiveQueue::go_on_closing(const Ref<Endpoint> &named) {
     if (!named || !named->end_receives.behind_copies || copies_for(*named)) return;
     shard().messages.on_end_receives(*named);
 }
@@ -231,22 +251,24 @@ bool ReceiveQueue::stop_copy(Receive &receive, Status why) {
         if (stays) matcher_.remove(envelope);
         return false;
     }
+    const Ref<Endpoint> named = receive.named;
     finish(receive, why);
     if (stays) {
-        hand_on(envelope);
-        return true;
+        const Arrival &arrival = envelope.arrival;
+        const auto at = by_connection_.find({arrival.shard->index, arrival.connection});
+        if (at != by_connection_.end()) at->second.push_back(envelope);
+        cancels_ ? returned_.push_back(envelope) : hand_on(envelope);
+    } else {
+        const Own owned(&envelope, {this});
+        discard(envelope);
+        completed(envelope.arrival, why);
     }
-    const Own owned(&envelope, {this});
-    discard(envelope);
-    completed(envelope.arrival, why);
+    go_on_closing(named);
     return true;
 }
 
 // One that waits again, in its place.
 void ReceiveQueue::hand_on(Envelope &envelope) {
-    const Arrival &arrival = envelope.arrival;
-    const auto at = by_connection_.find({arrival.shard->index, arrival.connection});
-    if (at != by_connection_.end()) at->second.push_back(envelope);
     Posted *const found = matcher_.take(envelope.from, envelope.tag);
     if (!found) return;
     matcher_.remove(envelope);

@@ -30,7 +30,7 @@ public:
     // ---- from the user
     void post(Receive &receive);
     bool peek(const Posted &wanted, xfer_message_info_t &info);  // false: none waits
-    void cancel(const CancelScope &scope) { index_.cancel(scope); }
+    void cancel(const CancelScope &scope);
     // One that waits. A copy into it that has begun goes on: then it is too late for that.
     void end(Receive &receive, Status why);
     // Takes out those from `ep`, for it is closed. False: of some a copy goes on, and behind the
@@ -67,6 +67,7 @@ private:
     void copy(Receive &receive, Own envelope);
     bool stop_copy(Receive &receive, Status why);  // false: it has begun
     void hand_on(Envelope &envelope);
+    void go_on_closing(const Ref<Endpoint> &named);
     void finish(Receive &receive, Status status);
     void take(const Endpoint &ep, List<Receive, InPosted> &into);
     bool copies_for(const Endpoint &ep);
@@ -89,6 +90,8 @@ private:
     uint32_t spares_ = 0;
     HeldMessages held_;
     List<Envelope, InConnection> copies_;  // that go on
+    List<Envelope, InReturned> returned_;  // in the cancel that goes on
+    bool cancels_ = false;
     bool closed_ = false;
     std::atomic<uint32_t> receives_{0};
 };
