@@ -923,8 +923,7 @@ XFER_API xfer_status_t xfer_counter_close(xfer_counter_t *counter);
  * Each canceled operation still has its event, with XFER_ECANCELED unless it ended before. A receive that has matched a
  * message discards it, and the sender is told; what is held waits for the next receive. Of a flush or a drain only the
  * wait ends: what is under way goes on, and a draining engine still takes no new work. Needs no memory for what is
- * under way. Its cost is that of the operations with that word, and with another mask than UINT64_MAX that of all under
- * way.
+ * under way. It costs as much as the operations with that word, with another mask than UINT64_MAX as all.
  * Returns: XFER_OK, also if there is none, and while the engine drains or closes; XFER_EINVAL if `ep` is of another
  *          engine. */
 XFER_API xfer_status_t xfer_cancel(xfer_engine_t *engine, xfer_ep_t *ep, uint64_t user, uint64_t mask);
