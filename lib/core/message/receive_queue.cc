@@ -141,7 +141,10 @@ bool ReceiveQueue::peek(const Posted &wanted, xfer_message_info_t &info) {
 }
 
 void ReceiveQueue::deliver(Receive &receive, Own envelope) {
-    if (is_copied(receive, envelope->arrival)) return copy(receive, std::move(envelope));
+    if (is_copied(receive, envelope->arrival)) {
+        copy(receive, std::move(envelope));
+        return;
+    }
     discard(*envelope);
     deliver(receive, envelope->arrival);
 }
@@ -190,20 +193,20 @@ void ReceiveQueue::copy(Receive &receive, const Arrival &arrival) {
         receive.match(arrival);
         return fail(receive, arrival);
     }
-    copy(receive, std::move(envelope));
     // So it counts no more as one that this side has not looked at.
-    if (receive.copied) answer(arrival, {true, false, XFER_OK});
+    if (copy(receive, std::move(envelope))) answer(arrival, {true, false, XFER_OK});
 }
 
 // Until the copy has begun it can be canceled, and has its deadline, as if it waited; and as its
 // message is here, the stall limit.
-void ReceiveQueue::copy(Receive &receive, Own envelope) {
+bool ReceiveQueue::copy(Receive &receive, Own envelope) {
     const Arrival &arrival = envelope->arrival;
     receive.match(arrival);
     const uint64_t bytes = std::min(receive.capacity, arrival.length);
     if (!envelope->copy(shard().copier, receive, bytes)) {
         discard(*envelope);
-        return fail(receive, arrival);
+        fail(receive, arrival);
+        return false;
     }
     envelope->ListNode<InConnection>::unlink();
     copies_.push_back(*envelope);
@@ -211,6 +214,7 @@ void ReceiveQueue::copy(Receive &receive, Own envelope) {
     index_.add(receive);
     const uint64_t stall = shard().now() + engine_.options().stall_ms * kNsPerMs;
     shard().loop.arm(receive.timer, std::min(receive.deadline, stall));
+    return true;
 }
 
 void ReceiveQueue::copied(Envelope &envelope, Status status, int32_t error) {

@@ -64,7 +64,7 @@ private:
     void fail(Receive &receive, const Arrival &arrival);  // memory lacks
     bool is_copied(const Receive &receive, const Arrival &arrival) const;
     void copy(Receive &receive, const Arrival &arrival);
-    void copy(Receive &receive, Own envelope);
+    bool copy(Receive &receive, Own envelope);     // false: it has ended
     bool stop_copy(Receive &receive, Status why);  // false: it has begun
     void hand_on(Envelope &envelope);
     void go_on_closing(const Ref<Endpoint> &named);
