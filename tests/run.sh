@@ -125,7 +125,7 @@ asan_suites() {
     XFER_TEST_QUICK=1 suite asan-sim 500 asan tests/sim -j 2 -LE long
     suite asan-fuzz 120 asan tests/fuzz -LE long
     XFER_TEST_QUICK=1 suite asan-api 600 asan tests/api -j $waiting_most -LE long
-    suite asan-contract 120 asan tests/contract -j 2
+    suite asan-contract 500 asan tests/contract -j 2
     suite asan-clients 120 asan tests/clients
     # One of them compares with a bare loop, which says nothing under a sanitizer.
     suite asan-hostile 240 asan tests/hostile -j $waiting -E '^hostile-pressure$'
@@ -137,7 +137,7 @@ tsan_suites() {
     suite tsan-unit 240 tsan tests/unit -j 2 -LE long
     # What TSan keeps of 4 GiB is more than the memory there is.
     XFER_TEST_QUICK=1 suite tsan-api 600 tsan tests/api -j $waiting_most -LE long -E '^api_big$'
-    suite tsan-contract 240 tsan tests/contract -j 2
+    suite tsan-contract 500 tsan tests/contract -j 2
 }
 
 run_sanitizers() {

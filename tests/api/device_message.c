@@ -271,6 +271,67 @@ static void test_all_canceled_before_a_copy(void **state) {
     fake_cuda_free(busy);
 }
 
+static void hold_messages(Pair *pair, uint64_t count) {
+    for (uint64_t i = 0; i < count; i++) {
+        send_to(pair->ep, host_memory(kEager, 10 + i), kEager, i, 0);
+        assert_status(wait_event(pair->client, XFER_EVENT_SEND, i, kPatience).status, XFER_OK);
+    }
+}
+
+/* Receives that wait get what one cancel gives back in the order in which it was sent, whichever
+ * copy was asked for first. */
+static void test_given_back_in_order(void **state) {
+    Pair pair;
+    pair_open(&pair, *state, kChunk);
+    uint8_t *const into = device_memory(3 * kEager, 1), *const host = test_memory(2 * kEager);
+    hold_messages(&pair, 3);
+    const unsigned before = fake_cuda_calls(kWait);
+    fake_cuda_hold(1);
+    receive_at(pair.server, NULL, into, kEager, 1, 0);
+    await_copies(kWait, before, 1); /* what comes now has not begun */
+    receive_at(pair.server, NULL, into + kEager, kEager, 40, 0);
+    receive_at(pair.server, NULL, into + 2 * kEager, kEager, 100, 0);
+    assert_status(xfer_cancel(pair.server->engine, NULL, 40, ANY_USER), XFER_OK);
+    assert_status(wait_event(pair.server, XFER_EVENT_RECV, 40, kPatience).status, XFER_ECANCELED);
+    receive_at(pair.server, NULL, into + kEager, kEager, 101, 0); /* the older, asked for later */
+    receive_at(pair.server, NULL, host, kEager, 50, 0);
+    receive_at(pair.server, NULL, host + kEager, kEager, 51, 0);
+    assert_status(xfer_cancel(pair.server->engine, NULL, 100, ~UINT64_C(3)), XFER_OK);
+    for (uint64_t i = 0; i < 2; i++) {
+        assert_status(wait_event(pair.server, XFER_EVENT_RECV, 100 + i, kPatience).status,
+                      XFER_ECANCELED);
+        assert_status(wait_event(pair.server, XFER_EVENT_RECV, 50 + i, kPatience).status, XFER_OK);
+        assert_true(filled(host + i * kEager, kEager, 11 + i, 0));
+    }
+    fake_cuda_hold(0);
+    assert_status(wait_event(pair.server, XFER_EVENT_RECV, 1, kPatience).status, XFER_OK);
+    fake_cuda_free(into);
+}
+
+/* A drain waits for what is copied. */
+static void test_drained_in_a_copy(void **state) {
+    Pair pair;
+    pair_open(&pair, *state, kChunk);
+    void *const into = device_memory(kEager, 1);
+    hold_messages(&pair, 1);
+    const unsigned before = fake_cuda_calls(kWait);
+    fake_cuda_hold(1);
+    receive_at(pair.server, NULL, into, kEager, 1, 0);
+    await_copies(kWait, before, 1);
+    assert_status(xfer_engine_drain(pair.server->engine, 2, NULL), XFER_OK);
+    wait_event(pair.client, XFER_EVENT_PEER_DOWN, ANY_USER, kPatience);
+    pass_ms(100);
+    assert_int_equal(count_events(pair.server, XFER_EVENT_DRAINED, 2), 0);
+    fake_cuda_hold(0);
+    const xfer_event_t received = wait_event(pair.server, XFER_EVENT_RECV, 1, kPatience);
+    const xfer_event_t drained = wait_event(pair.server, XFER_EVENT_DRAINED, 2, kPatience);
+    assert_status(received.status, XFER_OK);
+    assert_status(drained.status, XFER_OK);
+    assert_true(drained.sequence > received.sequence);
+    assert_device_filled(into, kEager, 10, 0);
+    fake_cuda_free(into);
+}
+
 /* More of them into a device that does not go on than may be under way unseen: others go by, and
  * the stall limit ends those that have not begun. */
 static void test_others_go_by(void **state) {
@@ -290,11 +351,14 @@ static void test_others_go_by(void **state) {
     assert_status(xfer_recv(pair.server->engine, NULL, host, kEager, kOther, ANY_USER, 100, NULL),
                   XFER_OK);
     assert_status(xfer_send(pair.ep, host_memory(kEager, 9), kEager, kOther, 100, NULL), XFER_OK);
-    assert_status(wait_event(pair.server, XFER_EVENT_RECV, 100, 3500).status, XFER_OK);
+    const xfer_event_t other = wait_event(pair.server, XFER_EVENT_RECV, 100, kPatience);
+    assert_status(other.status, XFER_OK);
     assert_true(filled(host, kEager, 9, 0));
-    for (uint64_t i = 1; i < kCount; i++)
-        assert_status(wait_event(pair.server, XFER_EVENT_RECV, i, kPatience).status,
-                      XFER_ETIMEDOUT);
+    for (uint64_t i = 1; i < kCount; i++) {
+        const xfer_event_t event = wait_event(pair.server, XFER_EVENT_RECV, i, kPatience);
+        assert_status(event.status, XFER_ETIMEDOUT);
+        assert_true(event.sequence > other.sequence);
+    }
     fake_cuda_hold(0);
     assert_status(wait_event(pair.server, XFER_EVENT_RECV, 0, kPatience).status, XFER_OK);
     assert_device_filled(into, kEager, 10, 0);
@@ -490,7 +554,9 @@ static const struct CMUnitTest tests[] = {
     EACH(test_receive_ends_in_a_copy),
     EACH(test_canceled_before_a_copy),
     EACH(test_all_canceled_before_a_copy),
-    EACH(test_others_go_by),
+    EACH_WAY(test_others_go_by),
+    EACH(test_given_back_in_order),
+    EACH(test_drained_in_a_copy),
     EACH(test_send_ends_in_a_copy),
     EACH(test_endpoint_closed_in_a_copy),
     EACH(test_engine_closed_in_a_copy),

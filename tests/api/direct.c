@@ -2,7 +2,6 @@
  *
  * Small puts and gets between neighbours, which the calling thread does by itself: whoever waits
  * for their events is woken, peers are served meanwhile, and the connection counts as used. */
-#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -346,7 +345,7 @@ static void test_peers_are_served_by_seldom_polls(void **state) {
     uint64_t word = 0;
     xfer_ep_t *back = wait_event(pair.server, XFER_EVENT_PEER, ANY_USER, kPatience).ep;
     assert_status(xfer_ep_keep(back, 1), XFER_OK);
-    int fewest = INT_MAX;
+    int soon = 0;
     for (uint64_t question = 1; question <= kQuestions; question++) {
         assert_status(xfer_ep_probe(back, question, NULL), XFER_OK);
         xfer_event_t answer;
@@ -364,9 +363,9 @@ static void test_peers_are_served_by_seldom_polls(void **state) {
             nanosleep(&pause, NULL);
         }
         /* The first may come just before a sixteenth poll. */
-        if (question > 1 && polls < fewest) fewest = polls;
+        soon += question > 1 && polls < 8;
     }
-    assert_true(fewest < 8); /* the server's thread may get no turn for a while: not always */
+    assert_true(soon > kQuestions / 2); /* the server's thread may get no turn for a while */
 }
 
 /* ---- submitted by callbacks ---- */

@@ -89,8 +89,8 @@ static void test_who_cannot_be_dialed_stays(void **state) {
 static void test_used_connections_stay(void **state) {
     enum { kLong = 3 * kIdle };
     Pair pair;
-    uint64_t longest = 0, last = now_ms();
     open_idle(&pair, *state, kLong);
+    uint64_t longest = 0, last = now_ms();
     uint8_t local[64] = {0};
     for (int i = 0; i < 30; i++) {
         pass_ms(kIdle / 4);
@@ -100,7 +100,10 @@ static void test_used_connections_stay(void **state) {
         if (unused > longest) longest = unused;
         last = before;
     }
-    if (longest >= kLong) return; /* a busy machine has left it unused */
+    if (longest >= kLong) {
+        print_message("skip: a busy machine has left the connection unused\n");
+        skip();
+    }
     assert_int_equal(host_stats(pair.client).connection_ends, 0);
     assert_int_equal(host_stats(pair.client).connects, 1);
 }

@@ -521,7 +521,7 @@ static void test_counter_expires(void **state) {
     const uint64_t began = now_ms();
     /* The notifications come long before the deadline, on a busy machine too. */
     assert_status(open_counter(pair.server, 1, 3, 91, kDeadline, &late), XFER_OK);
-    assert_status(open_counter(pair.server, 2, 1, 92, kPatience, &full), XFER_OK);
+    assert_status(open_counter(pair.server, 2, 1, 92, kDeadline, &full), XFER_OK);
     assert_status(open_counter(pair.server, 3, 1, 93, kDeadline, &closed), XFER_OK);
     assert_status(xfer_counter_close(closed), XFER_OK);
     assert_status(notify_now(&pair, 1, 100), XFER_OK);

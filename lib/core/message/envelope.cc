@@ -20,6 +20,7 @@ void Envelope::hold(ConstBytes bytes) {
 }
 
 void Envelope::clear() {
+    ListNode<InReturned>::unlink();
     arrival = {};
     payload.clear();
     counted = false;

@@ -75,8 +75,7 @@ void ReceiveQueue::cancel(const CancelScope &scope) {
     cancels_ = true;
     index_.cancel(scope);
     cancels_ = false;
-    while (Envelope *envelope = returned_.pop_front())
-        hand_on(*envelope);
+    hand_on();
 }
 
 void ReceiveQueue::forget(Receive &receive) {
@@ -86,7 +85,10 @@ void ReceiveQueue::forget(Receive &receive) {
 }
 
 void ReceiveQueue::end(Receive &receive, Status why) {
-    if (receive.copied) return static_cast<void>(stop_copy(receive, why));
+    if (receive.copied) {
+        stop_copy(receive, why);
+        return hand_on();
+    }
     matcher_.remove(receive);
     forget(receive);
     receive.end(shard(), why);
@@ -103,7 +105,9 @@ void ReceiveQueue::take(const Endpoint &ep, List<Receive, InPosted> &into) {
 
 bool ReceiveQueue::take(Endpoint &ep) {
     take(ep, ep.end_receives.receives);
-    return !(ep.end_receives.behind_copies = !stop_copies(&ep));
+    ep.end_receives.behind_copies = !stop_copies(&ep);
+    hand_on();
+    return !ep.end_receives.behind_copies;
 }
 
 void ReceiveQueue::close() {
@@ -111,6 +115,7 @@ void ReceiveQueue::close() {
     while (!posted_.empty())
         end(posted_.front(), XFER_ECANCELED);
     stop_copies(nullptr);
+    hand_on();
     while (Unexpected *message = matcher_.oldest()) {
         const Own envelope(static_cast<Envelope *>(message), {this});
         matcher_.remove(*envelope);
@@ -212,6 +217,7 @@ bool ReceiveQueue::copy(Receive &receive, Own envelope) {
     copies_.push_back(*envelope);
     receive.copied = envelope.release();
     index_.add(receive);
+    shard().loop.defer(shard());  // a drain waits for it
     const uint64_t stall = shard().now() + engine_.options().stall_ms * kNsPerMs;
     shard().loop.arm(receive.timer, std::min(receive.deadline, stall));
     return true;
@@ -261,7 +267,7 @@ bool ReceiveQueue::stop_copy(Receive &receive, Status why) {
         const Arrival &arrival = envelope.arrival;
         const auto at = by_connection_.find({arrival.shard->index, arrival.connection});
         if (at != by_connection_.end()) at->second.push_back(envelope);
-        cancels_ ? returned_.push_back(envelope) : hand_on(envelope);
+        returned_.push_back(envelope);
     } else {
         const Own owned(&envelope, {this});
         discard(envelope);
@@ -271,14 +277,18 @@ bool ReceiveQueue::stop_copy(Receive &receive, Status why) {
     return true;
 }
 
-// One that waits again, in its place.
-void ReceiveQueue::hand_on(Envelope &envelope) {
-    Posted *const found = matcher_.take(envelope.from, envelope.tag);
-    if (!found) return;
-    matcher_.remove(envelope);
-    auto &next = static_cast<Receive &>(*found);
-    forget(next);
-    deliver(next, Own(&envelope, {this}));
+// What was returned waits again, in its place, but for what receives ask for: each gets the oldest.
+void ReceiveQueue::hand_on() {
+    if (cancels_) return;
+    while (Envelope *envelope = returned_.pop_front())
+        while (Posted *found = matcher_.take(envelope->from, envelope->tag)) {
+            auto &oldest = static_cast<Envelope &>(*matcher_.take(*found));
+            auto &next = static_cast<Receive &>(*found);
+            oldest.ListNode<InReturned>::unlink();
+            forget(next);
+            deliver(next, Own(&oldest, {this}));
+            if (&oldest == envelope) break;
+        }
 }
 
 bool ReceiveQueue::copies_for(const Endpoint &ep) {
@@ -289,12 +299,9 @@ bool ReceiveQueue::copies_for(const Endpoint &ep) {
 
 // Of receives from `ep`, null: all. What has begun ends in its time: false.
 bool ReceiveQueue::stop_copies(const Endpoint *ep) {
-    List<Envelope, InConnection> looked;
-    looked.append(copies_);
     bool all = true;
-    while (Envelope *envelope = looked.pop_front()) {
-        copies_.push_back(*envelope);
-        Receive &receive = *envelope->receive;
+    for (Envelope &envelope : copies_) {
+        Receive &receive = *envelope.receive;
         if (ep && receive.named.get() != ep) continue;
         all &= stop_copy(receive, XFER_ECANCELED);
     }

@@ -66,7 +66,7 @@ private:
     void copy(Receive &receive, const Arrival &arrival);
     bool copy(Receive &receive, Own envelope);     // false: it has ended
     bool stop_copy(Receive &receive, Status why);  // false: it has begun
-    void hand_on(Envelope &envelope);
+    void hand_on();
     void go_on_closing(const Ref<Endpoint> &named);
     void finish(Receive &receive, Status status);
     void take(const Endpoint &ep, List<Receive, InPosted> &into);
@@ -90,7 +90,7 @@ private:
     uint32_t spares_ = 0;
     HeldMessages held_;
     List<Envelope, InConnection> copies_;  // that go on
-    List<Envelope, InReturned> returned_;  // in the cancel that goes on
+    List<Envelope, InReturned> returned_;  // by receives that were stopped just now
     bool cancels_ = false;
     bool closed_ = false;
     std::atomic<uint32_t> receives_{0};
