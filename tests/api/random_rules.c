@@ -213,8 +213,10 @@ static void take_word(const xfer_event_t *event) {
 }
 
 static void take_up(Side *side, const xfer_event_t *event) {
-    const xfer_id_t *peer = &board->sides[side == &sides[0]].id;
-    if (memcmp(peer->bytes, event->data, sizeof peer->bytes) != 0) side->met_others = 1;
+    const Shown *other = &board->sides[side == &sides[0]];
+    const bool ready = other->ready; /* its id may be read */
+    if (!ready || memcmp(other->id.bytes, event->data, sizeof other->id.bytes) != 0)
+        side->met_others = 1;
 }
 
 static int kept_at(const Side *side, const void *ep) {

@@ -88,11 +88,11 @@ TEST_CASE("its end waits for the worker, and leaves nothing") {
     slab.memory.hold();
     CHECK_FALSE(slab.buffers->take(100));
     slab.memory.await_call();
+    slab.memory.loop_thread = {};
     std::thread later([&] {
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
         slab.memory.let_go();
     });
-    slab.memory.loop_thread = {};
     slab.buffers.reset();
     CHECK(slab.memory.registered() == 0);
     later.join();

@@ -361,11 +361,11 @@ TEST_CASE("its end deregisters all, whatever the worker is at, and tells nobody"
             CHECK_FALSE(bench.remove(1));
             CHECK_FALSE(bench.remove(3));
         }
+        bench.memory.loop_thread = {};
         std::thread later([&] {
             std::this_thread::sleep_for(std::chrono::milliseconds(20));
             bench.memory.let_go();
         });
-        bench.memory.loop_thread = {};
         bench.domain.reset();
         CHECK(bench.memory.registered() == 0);
         later.join();
