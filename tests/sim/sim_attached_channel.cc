@@ -158,13 +158,12 @@ void SimAttachedChannel::hear_frames() {
         const auto end = heard_.begin() + static_cast<ptrdiff_t>(length);
         const std::vector<uint8_t> whole(heard_.begin(), end);
         heard_.erase(heard_.begin(), end);
-        if (frame->type == FrameType::notify && net_.observer)
-            net_.observer->announced(frame->region, transport_.number);
-        sink_->on_control(*frame, ConstBytes(whole).subspan(Frame::kSize));
+        on_control(*frame, ConstBytes(whole).subspan(Frame::kSize));
     }
 }
 
 void SimAttachedChannel::on_control(const Frame &frame, ConstBytes body) {
+    net_.hears(frame, *sink_, transport_.number);
     sink_->on_control(frame, body);
 }
 

@@ -449,8 +449,7 @@ void SimChannel::finish_incoming() {
         return sink_->on_hello(head.bytes);
     }
     case Head::control:
-        if (head.frame.type == FrameType::notify && net_.observer)
-            net_.observer->announced(head.frame.region, transport_->number);
+        if (!is_attached()) net_.hears(head.frame, *sink_, transport_->number);
         return sink_->on_control(head.frame, head.bytes);
     case Head::end:
         return close({XFER_EPEERLOST, 0, 0, "the peer closed the connection"});

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim_transport.h"
 
+#include "core/connection/connection.h"
 #include "sim_channel.h"
 #include "util/uri.h"
 
@@ -160,6 +161,15 @@ const SimWay &SimNet::way(uint32_t from, uint32_t to) const {
     static const SimWay open;
     const auto at = ways.find({from, to});
     return at == ways.end() ? open : at->second;
+}
+
+// A connection that closes hears no more of its peer's work, though its first channel is open until
+// its attached lane has ended.
+void SimNet::hears(const Frame &frame, const ChannelSink &sink, uint32_t owner) {
+    const auto *lane = dynamic_cast<const Lane *>(&sink);
+    const bool ignored = lane && lane->connection.closing();
+    if (observer && frame.type == FrameType::notify && !ignored)
+        observer->announced(frame.region, owner);
 }
 
 void SimNet::cut_all() {

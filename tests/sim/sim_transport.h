@@ -181,6 +181,8 @@ public:
     }
     bool chance(uint64_t one_in) { return one_in && world.random(one_in) == 0; }
     const SimWay &way(uint32_t from, uint32_t to) const;
+    // A frame has come for `sink`, an end of a channel at `owner`.
+    void hears(const Frame &frame, const ChannelSink &sink, uint32_t owner);
     void note(const std::string &line) {
         if (observer) observer->note(line);
     }
