@@ -803,8 +803,8 @@ XFER_API xfer_status_t xfer_batch_rebind(xfer_batch_t *batch, const xfer_ref_t *
  * the owner's application gets one NOTIFY event: XFER_OK once all data were applied, or why the batch failed (also if
  * this process dies on the way); after it nothing of the batch lands. The batch ends with XFER_OK only when the owner
  * holds that notification.
- * Returns: XFER_OK, then one BATCH event; XFER_EBUSY in flight, XFER_EAGAIN, XFER_ECLOSED, XFER_EINVAL, XFER_ETOOBIG
- *          (notify_length).
+ * Returns: XFER_OK, then one BATCH event; XFER_EBUSY in flight, XFER_EAGAIN, XFER_ECLOSED, XFER_EINVAL; of notify_data
+ *          XFER_ETOOBIG, XFER_ERANGE, XFER_EMEMKIND.
  * Ownership: the local memory of all entries is borrowed until the event. */
 XFER_API xfer_status_t xfer_batch_submit(xfer_batch_t *batch, uint64_t user, const xfer_submit_options_t *options);
 
@@ -887,8 +887,8 @@ XFER_API xfer_status_t xfer_peek(xfer_engine_t *engine, xfer_ep_t *ep, uint64_t 
 
 /* Raises a NOTIFY event with `key` and the `length` bytes at `data`, at most 1,024, in the peer's application. The peer
  * holds at most 256 of one connection that its application has not taken; more wait here.
- * Returns: XFER_OK, then one NOTIFIED event when the peer's engine has it; XFER_ETOOBIG, XFER_EINVAL, XFER_EAGAIN,
- *          XFER_ECLOSED. */
+ * Returns: XFER_OK, then one NOTIFIED event when the peer's engine has it; XFER_ETOOBIG, XFER_EINVAL, XFER_ERANGE,
+ *          XFER_EMEMKIND (`data` is not host memory), XFER_EAGAIN, XFER_ECLOSED. */
 XFER_API xfer_status_t xfer_notify(xfer_ep_t *ep, const void *data, uint64_t length, uint64_t key, uint64_t user,
                                    const xfer_op_options_t *options);
 

@@ -21,7 +21,8 @@ Status submit(xfer_batch_t *handle, uint64_t user, const xfer_submit_options_t *
     const bool notifies = (options.flags & XFER_SUBMIT_NOTIFY) != 0;
     if (!notifies && (options.notify_data || options.notify_length))
         return invalid(why, "xfer_submit_options_t.notify_data without XFER_SUBMIT_NOTIFY");
-    if (Status status = check_notify_data(options.notify_data, options.notify_length, why);
+    if (Status status = check_notify_data(engine_of(*batch.ep), options.notify_data,
+                                          options.notify_length, why);
         status != XFER_OK)
         return status;
     copy_notify_data(options.notify_data, options.notify_length, batch.notify_data);

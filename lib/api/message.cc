@@ -70,9 +70,9 @@ xfer_status_t xfer_send(xfer_ep_t *handle, const void *data, uint64_t length, ui
         if (Status status = check_local(engine_of(*ep), address, length, memory, why);
             status != XFER_OK)
             return status;
+        if (Status status = check_copied_kind(options.flags, memory, why); status != XFER_OK)
+            return status;
         const Place place = place_of(memory);
-        if (place != Place{} && options.flags & XFER_FLAG_COPY)
-            return refuse(why, XFER_EMEMKIND, Text("XFER_FLAG_COPY of ") + name_of(memory));
         if (!ep->admit(OpKind::send)) return ep->refusal();
         Own<Send> send =
             take_operation(engine_of(*ep).sends(), *ep, XFER_EVENT_SEND, user, options.timeout_ms);
@@ -125,7 +125,8 @@ xfer_status_t xfer_notify(xfer_ep_t *handle, const void *data, uint64_t length, 
         xfer_op_options_t options;
         if (Status status = copy_operation(given, options, XFER_FLAG_QUIET, why); status != XFER_OK)
             return status;
-        if (Status status = check_notify_data(data, length, why); status != XFER_OK) return status;
+        if (Status status = check_notify_data(engine_of(*ep), data, length, why); status != XFER_OK)
+            return status;
         if (!ep->admit(OpKind::notify)) return ep->refusal();
         Own<Single> single = take_operation(engine_of(*ep).singles(), *ep, XFER_EVENT_NOTIFIED,
                                             user, options.timeout_ms);

@@ -35,9 +35,9 @@ Status start(xfer_ep_t *handle, Dir dir, uint64_t local, const xfer_ref_t *ref, 
     Memory memory;
     if (Status status = check_local(engine_of(*ep), local, length, memory, why); status != XFER_OK)
         return status;
+    if (Status status = check_copied_kind(options.flags, memory, why); status != XFER_OK)
+        return status;
     const Place place = place_of(memory);
-    if (place != Place{} && options.flags & XFER_FLAG_COPY)
-        return refuse(why, XFER_EMEMKIND, Text("XFER_FLAG_COPY of ") + name_of(memory));
     const OpKind counted = dir == Dir::put ? OpKind::put : OpKind::get;
     const uint32_t kind = dir == Dir::put ? XFER_EVENT_PUT : XFER_EVENT_GET;
     const bool quiet = (options.flags & XFER_FLAG_QUIET) != 0;

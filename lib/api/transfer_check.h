@@ -27,6 +27,12 @@ inline Status check_copy(uint32_t flags, uint64_t length, Failure &why) {
                   fmt::format("XFER_FLAG_COPY takes at most {} bytes, not {}", kMaxCopy, length));
 }
 
+// And the CPU copies it.
+inline Status check_copied_kind(uint32_t flags, const Memory &memory, Failure &why) {
+    if (!(flags & XFER_FLAG_COPY) || memory.kind == XFER_MEM_HOST) return XFER_OK;
+    return refuse(why, XFER_EMEMKIND, Text("XFER_FLAG_COPY of ") + name_of(memory));
+}
+
 // An endpoint that was opened with its peer's id reaches that engine alone. Of others it is seen
 // when they are connected: who is at an address may change.
 inline Status check_owner(const Endpoint &ep, const RemoteRegion &remote, Failure &why) {
@@ -86,15 +92,19 @@ inline Status check_host(const Engine &engine, uint64_t address, uint64_t length
     Memory memory;
     if (Status status = check_local(engine, address, length, memory, why); status != XFER_OK)
         return status;
-    return memory.kind == XFER_MEM_HOST ? XFER_OK : refuse_kind(memory, why);
+    if (memory.kind == XFER_MEM_HOST) return XFER_OK;
+    return refuse(why, XFER_EMEMKIND,
+                  Text("the CPU needs memory of the host, not ") + name_of(memory));
 }
 
-inline Status check_notify_data(const void *data, uint64_t length, Failure &why) {
+inline Status check_notify_data(const Engine &engine, const void *data, uint64_t length,
+                                Failure &why) {
     if (length > kMaxNotifyData)
         return refuse(
             why, XFER_ETOOBIG,
             fmt::format("a notification has at most {} bytes, not {}", kMaxNotifyData, length));
-    return data || length == 0 ? XFER_OK : invalid(why, "the data of the notification is NULL");
+    if (!data && length) return invalid(why, "the data of the notification is NULL");
+    return check_host(engine, reinterpret_cast<uint64_t>(data), length, why);
 }
 
 inline void copy_notify_data(const void *data, uint64_t length, std::vector<uint8_t> &to) {

@@ -125,6 +125,19 @@ static void test_refused(void **state) {
     void *device = device_memory(kChunk, 1);
     const xfer_op_options_t copy = {.size = sizeof copy, .flags = XFER_FLAG_COPY};
     assert_status(xfer_put(pair.ep, device, &pair.ref, 0, 64, 1, &copy), XFER_EMEMKIND);
+    assert_status(xfer_notify(pair.ep, device, 64, 1, 1, NULL), XFER_EMEMKIND);
+    assert_status(xfer_notify(pair.ep, device, 0, 1, 1, NULL), XFER_OK);
+    wait_event(pair.client, XFER_EVENT_NOTIFIED, 1, kPatience);
+    xfer_batch_t *batch;
+    assert_status(xfer_batch_open(pair.ep, NULL, &batch, NULL), XFER_OK);
+    assert_status(xfer_batch_put(batch, device, &pair.ref, 0, kChunk), XFER_OK);
+    const xfer_submit_options_t notifies = {.size = sizeof notifies,
+                                            .flags = XFER_SUBMIT_NOTIFY,
+                                            .notify_data = device,
+                                            .notify_length = 64};
+    assert_status(xfer_batch_submit(batch, 2, &notifies), XFER_EMEMKIND);
+    assert_status(xfer_batch_submit(batch, 2, NULL), XFER_OK);
+    wait_event(pair.client, XFER_EVENT_BATCH, 2, kPatience);
     assert_status(put_now(pair.client, pair.ep, device, &pair.ref, 0, kChunk), XFER_OK);
     fake_cuda_free(device);
 }

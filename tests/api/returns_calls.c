@@ -211,7 +211,7 @@ static xfer_status_t peek(const Scene *s) {
     return xfer_peek(s->engine, s->ep, 1, 1, THERE(s, &info), sizeof info);
 }
 static xfer_status_t notify(const Scene *s) {
-    return xfer_notify(s->ep, THERE(s, "8 bytes"), 8, 1, 1, INPUT(s, NULL));
+    return xfer_notify(s->ep, THERE(s, s->local), 8, 1, 1, INPUT(s, NULL));
 }
 static xfer_status_t ep_close(const Scene *s) {
     return xfer_ep_close(s->ep);
@@ -262,7 +262,7 @@ static xfer_status_t batch_rebind(const Scene *s) {
 static xfer_status_t batch_submit(const Scene *s) {
     xfer_submit_options_t options = {.size = sizeof options,
                                      .flags = XFER_SUBMIT_NOTIFY,
-                                     .notify_data = THERE(s, "8 bytes"),
+                                     .notify_data = THERE(s, s->local),
                                      .notify_length = 8};
     return xfer_batch_submit(s->batch, 1, INPUT(s, &options));
 }
@@ -348,7 +348,7 @@ const Function functions[] = {
     {"xfer_send", send_it, kOp | kWraps | kKind, 0},
     {"xfer_recv", recv_it, kWork | kStruct | kWraps | kKind, 0},
     {"xfer_peek", peek, kLook | kClosed, kMemory},
-    {"xfer_notify", notify, kOp, 0},
+    {"xfer_notify", notify, kOp | kWraps | kKind, 0},
     {"xfer_batch_open", batch_open, kWork | kStruct, 0},
     {"xfer_batch_put", batch_put, kAdd | kReadOnly, 0},
     {"xfer_batch_get", batch_get, kAdd, 0},
@@ -356,7 +356,7 @@ const Function functions[] = {
     {"xfer_batch_add_strided", add_strided, kAdd | kBig | kReadOnly, 0},
     {"xfer_batch_add_pages", add_pages, kAdd | kBig | kReadOnly, 0},
     {"xfer_batch_rebind", batch_rebind, kLook | kClosed | kVersion | kInFlight, 0},
-    {"xfer_batch_submit", batch_submit, kOp | kInFlight, 0},
+    {"xfer_batch_submit", batch_submit, kOp | kWraps | kKind | kInFlight, 0},
     {"xfer_batch_cancel", batch_cancel, kHandle, kMemory},
     {"xfer_batch_info", batch_info, kLook, kClosed | kMemory},
     {"xfer_batch_entries", batch_entries, kLook | kInFlight, 0},
