@@ -118,7 +118,7 @@ func (e *event) failure() *Error {
 	switch e.kind {
 	case C.XFER_EVENT_PUT, C.XFER_EVENT_GET, C.XFER_EVENT_ATOMIC, C.XFER_EVENT_SEND, C.XFER_EVENT_NOTIFIED,
 		C.XFER_EVENT_FLUSH, C.XFER_EVENT_LOOKUP, C.XFER_EVENT_PROBE, C.XFER_EVENT_CONNECT, C.XFER_EVENT_COUNTER,
-		C.XFER_EVENT_PEER_DOWN:
+		C.XFER_EVENT_PEER_DOWN, C.XFER_EVENT_STALLED:
 		if len(e.data) > 0 { // of these it is a sentence
 			err.Text = string(e.data)
 		}

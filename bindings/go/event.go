@@ -5,8 +5,11 @@ package xfer
 // #include <xfer/text.h>
 import "C"
 
+import "time"
+
 // Event is what an engine tells that ends no operation which somebody waits for: a *[Peer], *[PeerUp], *[PeerDown],
-// *[RegionGone], *[Notification], *[Room], *[QuietFailed], or an *[Unknown]. Pass over those that you do not know.
+// *[RegionGone], *[Notification], *[Room], *[Stalled], *[QuietFailed], or an *[Unknown]. Pass over those that you do not
+// know.
 type Event interface{ event() }
 
 // Peer tells that a peer has connected to us. The endpoint is the caller's to close; see Options.Events.
@@ -47,6 +50,13 @@ type Notification struct {
 // Room tells that an endpoint that answered [ErrAgain] takes work again.
 type Room struct{ Endpoint *Endpoint }
 
+// Stalled tells that no copy from or to a device has ended for a second, and then that one has.
+type Stalled struct {
+	Device uint32
+	For    time.Duration // without an end of a copy
+	Err    *Error        // nil: copies go on
+}
+
 // QuietFailed tells that a [Quiet] operation failed.
 type QuietFailed struct {
 	Endpoint *Endpoint
@@ -65,6 +75,7 @@ func (*PeerDown) event()     {}
 func (*RegionGone) event()   {}
 func (*Notification) event() {}
 func (*Room) event()         {}
+func (*Stalled) event()      {}
 func (*QuietFailed) event()  {}
 func (*Unknown) event()      {}
 
@@ -86,6 +97,8 @@ func (e *core) shown(what event) Event {
 		return &Notification{e.find(what.user), what.tag, what.data, what.failure()}
 	case C.XFER_EVENT_ROOM:
 		return &Room{e.find(what.user)}
+	case C.XFER_EVENT_STALLED:
+		return &Stalled{uint32(what.tag), time.Duration(what.bytes), what.failure()}
 	case C.XFER_EVENT_PUT, C.XFER_EVENT_GET, C.XFER_EVENT_ATOMIC, C.XFER_EVENT_SEND, C.XFER_EVENT_NOTIFIED:
 		return &QuietFailed{e.of(what.ep), what.failure()}
 	}

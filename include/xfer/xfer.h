@@ -187,7 +187,8 @@ enum {
     XFER_EVENT_CLOSED = 19,      /* the last event of object: a region, an endpoint or the engine */
     XFER_EVENT_NOTIFIED = 20,    /* an xfer_notify ended */
     XFER_EVENT_ATOMIC = 21,      /* an xfer_atomic ended */
-    XFER_EVENT_FLUSH = 22        /* an xfer_ep_flush ended; status is the first failure that it covers */
+    XFER_EVENT_FLUSH = 22,       /* an xfer_ep_flush ended; status is the first failure that it covers */
+    XFER_EVENT_STALLED = 23      /* ETIMEDOUT: no copy of a device has ended for a second; OK: they go on */
 };
 
 /* Event flags. A completion that is not OK carries FENCED or MAYBE_APPLIED. */
@@ -213,15 +214,14 @@ enum {
  *   PEER_DOWN, ROOM   user, ep
  *   REGION_GONE       user, ep, data
  *   NOTIFY            user, ep while it lives, tag; data, with XFER_OK, if it has bytes
- *   COUNTER           user, object, tag; index: what it has counted
- *   REVOKED           user, object, tag
- *   DRAINED           user, object: the engine
- *   CLOSED            user, object; of an endpoint also ep
+ *   REVOKED, COUNTER  user, object, tag; COUNTER also index: what it has counted
+ *   DRAINED, CLOSED   user, object: the engine of DRAINED; CLOSED of an endpoint also ep
+ *   STALLED           user: the engine's; tag: the device; index: the I/O thread; bytes: nanoseconds since a copy ended
  *
  * `user` of PEER, PEER_UP, PEER_DOWN, ROOM, REGION_GONE and NOTIFY is the endpoint's: of one that came with PEER, until
  * xfer_ep_keep, a number with its highest bit set that no other handle of the engine ever has. One that is not OK has
- * origin and native_code where they are known; such a PUT, GET, ATOMIC, SEND, NOTIFIED, FLUSH, LOOKUP, PROBE, CONNECT
- * or COUNTER, and PEER_DOWN, may have a sentence in data that says why, its NUL behind data_length. Others are zero. */
+ * origin and native_code where they are known; such a PUT, GET, ATOMIC, SEND, NOTIFIED, FLUSH, LOOKUP, PROBE, CONNECT,
+ * COUNTER, PEER_DOWN or STALLED may have a sentence in data: why, its NUL behind data_length. Others are zero. */
 typedef struct xfer_event {
     uint32_t kind;
     xfer_status_t status;
@@ -277,7 +277,7 @@ typedef struct xfer_engine_options {
                                   XFER_ENGINE_UNREF only between xfer_engine_close, called in the loop's thread, and
                                   CLOSED: until then other handles must, even while operations are under way. */
     xfer_event_cb on_event;    /* for THREAD and LOOP */
-    uint64_t user;             /* second argument of on_event, and in the engine's CLOSED event */
+    uint64_t user;             /* second argument of on_event, and in the engine's CLOSED and STALLED events */
     xfer_log_cb on_log;        /* default: none, or stderr when XFER_LOG is set in the environment */
     uint64_t log_user;
     uint32_t log_level; /* XFER_LOG_*; default WARN; a higher number than those is as DEBUG */
@@ -290,7 +290,7 @@ typedef struct xfer_engine_options {
     const char *transports;   /* comma list of loopback, tcp, unix, shm, rdma that restricts; default: all */
     const char *advertise;    /* comma list of URIs that peers should dial; default: the bound addresses */
     uint32_t timeout_ms;      /* deadline of operations that give none; default and XFER_NONE: only the stall limit */
-    uint32_t stall_ms;        /* an operation of which no byte moves for this long ends; default 30,000 */
+    uint32_t stall_ms;        /* an operation of which no byte moves this long ends; see STALLED; default 30,000 */
     uint32_t connect_ms;      /* one attempt to connect; default 5,000 */
     uint32_t heartbeat_ms;    /* A peer that is silent for half of this is pinged, and counts as lost after at most
                                  twice this. A local peer: only while operations are under way. Default 5,000. */

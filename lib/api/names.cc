@@ -30,6 +30,7 @@ const char *xfer_event_name(uint32_t kind) {
         XFER_NAME(XFER_EVENT_NOTIFIED);
         XFER_NAME(XFER_EVENT_ATOMIC);
         XFER_NAME(XFER_EVENT_FLUSH);
+        XFER_NAME(XFER_EVENT_STALLED);
     default:
         return "XFER_EVENT_UNKNOWN";
     }

@@ -85,17 +85,46 @@ void Copier::Copy::run() noexcept {
 // ---- the loop's
 
 bool Copier::Copy::revoke() {
-    return of_->worker.revoke(*this);
+    const bool revoked = of_->worker.revoke(*this);
+    if (revoked) of_->revoked();
+    return revoked;
 }
 
 void Copier::Copy::done(Status status) {
+    of_->ended();
     const int32_t error = status == XFER_OK ? error_ : 0;
     if (status == XFER_OK) status = status_;
     if (status == XFER_EAGAIN) status = XFER_ENOMEM;  // of the thread: no ROOM follows
     on_copied(status, error);
 }
 
-Copier::Copier(Loop &loop, const Device *device) : loop_(loop), device_(device) {}
+void Copier::OfDevice::submit(Copy &copy) {
+    // The turn may have been long already.
+    progress_.began(progress_.under_way() ? copier_.loop_.now() : copier_.loop_.clock());
+    watch();
+    worker.submit_split(copy);
+}
+
+void Copier::OfDevice::moved(std::optional<uint64_t> stalled_ns) {
+    watch();
+    if (stalled_ns) copier_.sink_.on_moving(number_, *stalled_ns);
+}
+
+void Copier::OfDevice::watch() {
+    const std::optional<uint64_t> due = progress_.due();
+    if (due && !limit_.armed()) copier_.loop_.arm(limit_, *due);
+}
+
+void Copier::OfDevice::on_timer(Timer &) {
+    const uint64_t now = copier_.loop_.now();
+    const bool untold = progress_.look(now, worker.has_over()) &&
+                        !copier_.sink_.on_stalled(number_, progress_.still_ns(now));
+    if (untold) return copier_.loop_.arm(limit_, now + copier_.stall_ns_);
+    watch();
+}
+
+Copier::Copier(Loop &loop, const Device *device, uint64_t stall_ns, CopierSink &sink)
+    : loop_(loop), device_(device), stall_ns_(stall_ns), sink_(sink) {}
 
 Copier::~Copier() {
     stop();
@@ -153,7 +182,7 @@ uint32_t Copier::mark_of(const uint8_t *host) const {
 bool Copier::start(Copy &copy, Way way, const Memory &memory, std::span<const DeviceRange> ranges,
                    uint8_t *host) {
     const bool kept = catch_bad_alloc([&] {
-        copy.of_ = &devices_.try_emplace(memory.device, loop_).first->second;
+        copy.of_ = &devices_.try_emplace(memory.device, *this, memory.device).first->second;
         copy.ranges_.assign(ranges.begin(), ranges.end());
     });
     if (!kept) return false;
@@ -163,7 +192,7 @@ bool Copier::start(Copy &copy, Way way, const Memory &memory, std::span<const De
     copy.host_ = host;
     copy.mark_ = mark_of(host);
     copy.bounce_ = memory_.data() ? &memory_ : nullptr;
-    copy.of_->worker.submit_split(copy);
+    copy.of_->submit(copy);
     return true;
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "device/bounce_memory.h"
+#include "device/copy_progress.h"
 #include "device/copy_streams.h"
 #include "device/device.h"
 #include "loop/worker.h"
@@ -22,8 +23,19 @@ namespace xfer {
 // engines whose operations wait for each other's answers have room for those.
 constexpr uint32_t kBounceSlots = 64;
 
+// Of a device, by its number: none of its copies has ended for so long; then they go on.
+class CopierSink {
+public:
+    // False: not now. It is called again later, if the device stalls then.
+    virtual bool on_stalled(int32_t device, uint64_t ns) = 0;
+    virtual void on_moving(int32_t device, uint64_t ns) = 0;
+
+protected:
+    ~CopierSink() = default;
+};
+
 class Copier {
-    struct OfDevice;
+    class OfDevice;
 
 public:
     using Way = CopyStreams::Way;
@@ -65,8 +77,8 @@ public:
         int32_t error_ = 0;
     };
 
-    // Null: there is no device.
-    Copier(Loop &loop, const Device *device);
+    // `device` is null: there is none. `stall_ns`: after which the sink is told.
+    Copier(Loop &loop, const Device *device, uint64_t stall_ns, CopierSink &sink);
     ~Copier();
     void stop();  // with its loop; nothing is under way
 
@@ -81,12 +93,37 @@ public:
     bool start(Copy &copy, Way way, const Memory &memory, std::span<const DeviceRange> ranges,
                uint8_t *host);
 
+    // Each device, by its number.
+    template <typename Visit>
+    void each(Visit visit) const {
+        for (const auto &[number, of] : devices_)
+            visit(number, of.progress());
+    }
+
 private:
-    struct OfDevice {
-        explicit OfDevice(Loop &loop) : worker(loop) {}
+    class OfDevice final : TimerSink {
+    public:
+        OfDevice(Copier &copier, int32_t number)
+            : worker(copier.loop_), copier_(copier), number_(number), progress_(copier.stall_ns_) {}
+        ~OfDevice() { copier_.loop_.disarm(limit_); }
+        void submit(Copy &copy);
+        void ended() { moved(progress_.ended(copier_.loop_.now())); }
+        void revoked() { moved(progress_.revoked(copier_.loop_.now())); }
+        const CopyProgress &progress() const { return progress_; }
+
         std::shared_ptr<CopyStreams> streams;
         bool pinned = false;  // by these
-        Worker worker;        // joined first
+        Worker worker;        // joined before them
+
+    private:
+        void on_timer(Timer &timer) override;
+        void moved(std::optional<uint64_t> stalled_ns);
+        void watch();
+
+        Copier &copier_;
+        const int32_t number_;
+        CopyProgress progress_;
+        Timer limit_{*this};  // not moved by each copy: they are many
     };
 
     std::vector<uint8_t *> &free(For whom) { return free_[static_cast<size_t>(whom)]; }
@@ -94,6 +131,8 @@ private:
 
     Loop &loop_;
     const Device *const device_;
+    const uint64_t stall_ns_;
+    CopierSink &sink_;
     BounceMemory memory_;
     std::vector<uint8_t *> free_[2];       // by For; none until a first copy asks
     std::map<int32_t, OfDevice> devices_;  // by its number

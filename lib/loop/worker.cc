@@ -110,6 +110,11 @@ void Worker::tell() {
         job->done(job->status_);
 }
 
+bool Worker::has_over() {
+    const std::lock_guard lock(mutex_);
+    return !over_.empty();
+}
+
 // ---- the thread
 
 void *Worker::work_for(void *self) {

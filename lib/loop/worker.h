@@ -62,6 +62,7 @@ public:
     // As revoke(), but waits for it where it runs; it is not told then, either. One that is not
     // under way is left alone.
     void drop(Job &job);
+    bool has_over();  // done() of one follows
 
 private:
     using Jobs = List<Job, Worker>;

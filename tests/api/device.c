@@ -3,8 +3,10 @@
  * Puts from memory of a device, and gets into it, over any path (device_memory.h). What is in a
  * copy is left alone until that has ended, however the operation ends. */
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "device_memory.h"
 #include "peer.h"
@@ -143,6 +145,132 @@ static void test_refused(void **state) {
 }
 
 /* ---- copies that do not end ---- */
+
+/* The first number of that name in what the host says of its devices. */
+static uint64_t described(Host *host, const char *name) {
+    static char text[65536];
+    char key[32];
+    uint64_t needed;
+    assert_status(xfer_engine_describe(host->engine, text, sizeof text, &needed), XFER_OK);
+    snprintf(key, sizeof key, "\"%s\": ", name);
+    const char *devices = strstr(text, "\"devices\": [\n");
+    assert_non_null(devices);
+    const char *found = strstr(devices, key);
+    assert_non_null(found);
+    return strtoull(found + strlen(key), NULL, 10);
+}
+
+static void assert_stalls(Host *host, int stalls, uint64_t at_least_ns) {
+    const xfer_event_t event = wait_event(host, XFER_EVENT_STALLED, ANY_USER, kPatience);
+    assert_status(event.status, stalls ? XFER_ETIMEDOUT : XFER_OK);
+    assert_int_equal(event.origin, stalls ? XFER_ORIGIN_CUDA : XFER_ORIGIN_NONE);
+    assert_int_equal(event.user, (uintptr_t)host);
+    assert_int_equal(event.tag, 0);
+    assert_int_equal(event.index, 0);
+    assert_true(event.bytes >= at_least_ns);
+    if (stalls) assert_non_null(memmem(event.data, event.data_length, "CUDA device 0", 13));
+}
+
+/* It is told once, and once that it is over; the operation ends when its memory is quiet; all else
+ * goes on. */
+static void test_device_that_stalls(void **state) {
+    enum { kStallMs = 1500, kLimitMs = 1000 }; /* of operations; of a device */
+    xfer_engine_options_t options = host_options(*state);
+    Pair pair;
+    options.stall_ms = kStallMs;
+    pair_open_with(&pair, &options, &options, *state, kLength);
+    void *device = device_memory(kChunk, 1);
+    uint8_t *host = test_memory(kChunk);
+    for (uint64_t round = 0; round < 2; round++) {
+        const unsigned before = fake_cuda_calls("cuEventSynchronize");
+        fake_cuda_hold(1);
+        put(&pair, device, 0, kChunk, round, 0);
+        await_copies("cuEventSynchronize", before, 1);
+        assert_stalls(pair.client, 1, kLimitMs * 1000000ull);
+        assert_int_equal(described(pair.client, "copies"), 1);
+        assert_true(described(pair.client, "stalled_ms") >= kLimitMs);
+        assert_status(put_now(pair.client, pair.ep, host, &pair.ref, 0, kChunk), XFER_OK);
+        const int told = count_events(pair.client, XFER_EVENT_STALLED, ANY_USER);
+        pass_ms(kStallMs + 100);
+        assert_int_equal(count_events(pair.client, XFER_EVENT_STALLED, ANY_USER), told);
+        assert_int_equal(count_events(pair.client, XFER_EVENT_PUT, round), 0);
+        fake_cuda_hold(0);
+        assert_stalls(pair.client, 0, kStallMs * 1000000ull);
+        const xfer_event_t end = wait_event(pair.client, XFER_EVENT_PUT, round, kPatience);
+        assert_status(end.status, XFER_ETIMEDOUT);
+        assert_int_equal(end.flags & XFER_MAYBE_APPLIED, 0);
+        assert_int_equal(described(pair.client, "copies"), 0);
+        assert_int_equal(described(pair.client, "stalled_ms"), 0);
+        assert_status(put_now(pair.client, pair.ep, device, &pair.ref, 0, kChunk), XFER_OK);
+    }
+    fake_cuda_free(device);
+}
+
+static _Atomic int stalls_told, let_go;
+
+static void block_in_stall(Host *host, const xfer_event_t *event) {
+    (void)host;
+    if (event->kind != XFER_EVENT_STALLED || atomic_fetch_add(&stalls_told, 1) > 0) return;
+    const uint64_t limit = now_ms() + kPatience;
+    while (!atomic_load(&let_go) && now_ms() < limit)
+        usleep(1000);
+}
+
+/* A stall that begins before the events of the last one were taken is told when they are. */
+static void test_stall_behind_a_stall(void **state) {
+    xfer_engine_options_t brief = host_options(*state), patient = brief;
+    Pair pair;
+    brief.stall_ms = 500; /* no operation begins there */
+    pair_open_with(&pair, &brief, &patient, *state, kLength);
+    void *device = device_memory(kChunk, 1);
+    xfer_region_t *region = open_region(pair.server, "device", XFER_WRITE, device, kChunk);
+    const xfer_ref_t ref = look_up(pair.client, pair.ep, "device");
+    uint8_t *host = test_memory(kChunk);
+    atomic_store(&stalls_told, 0);
+    atomic_store(&let_go, 0);
+    pair.server->hook = block_in_stall;
+    for (uint64_t round = 0; round < 2; round++) {
+        fake_cuda_hold(1);
+        assert_status(xfer_put(pair.ep, host, &ref, 0, kChunk, round, NULL), XFER_OK);
+        if (round == 1) pass_ms(2 * 500);
+        wait_atomic(&stalls_told, 1, kPatience);
+        if (round == 1) atomic_store(&let_go, 1);
+        if (round == 1) wait_atomic(&stalls_told, 3, kPatience);
+        fake_cuda_hold(0);
+        wait_event(pair.client, XFER_EVENT_PUT, round, kPatience);
+    }
+    for (int told = 0; told < 4; told++)
+        assert_stalls(pair.server, told % 2 == 0, 500000000);
+    pair.server->hook = NULL;
+    assert_status(xfer_region_close(region), XFER_OK);
+    wait_closed(pair.server, region);
+    fake_cuda_free(device);
+}
+
+/* Of what peers ask for it is told where the device is. An engine that closes meanwhile ends behind
+ * its copies, and its last event is the last one. */
+static void test_stall_of_a_region(void **state) {
+    xfer_engine_options_t brief = host_options(*state), patient = brief;
+    Pair pair;
+    brief.stall_ms = 500; /* no operation begins there */
+    pair_open_with(&pair, &brief, &patient, *state, kLength);
+    void *device = device_memory(kChunk, 1);
+    xfer_region_t *region = open_region(pair.server, "device", XFER_WRITE, device, kChunk);
+    const xfer_ref_t ref = look_up(pair.client, pair.ep, "device");
+    uint8_t *host = test_memory(kChunk);
+    fake_cuda_hold(1);
+    assert_status(xfer_put(pair.ep, host, &ref, 0, kChunk, 1, NULL), XFER_OK);
+    assert_stalls(pair.server, 1, 500000000);
+    assert_status(xfer_engine_close(pair.server->engine), XFER_OK);
+    pass_ms(50);
+    assert_int_equal(count_events(pair.client, XFER_EVENT_STALLED, ANY_USER), 0);
+    fake_cuda_hold(0);
+    wait_event(pair.client, XFER_EVENT_PUT, 1, kPatience);
+    assert_stalls(pair.server, 0, 500000000);
+    wait_closed(pair.server, region);
+    wait_closed(pair.server, pair.server->engine);
+    fake_cuda_free(device);
+}
 
 /* Its memory is free when it is told, and not before; what waits for the same thread is told at
  * once. */
@@ -414,6 +542,9 @@ static const struct CMUnitTest tests[] = {
     EACH_WAY(test_many),
     EACH_WAY(test_batch),
     EACH_WAY(test_refused),
+    EACH_WAY(test_device_that_stalls),
+    EACH_WAY(test_stall_of_a_region),
+    DEVICE_TEST(test_stall_behind_a_stall, 1, "thread/1"),
     EACH_WAY(test_cancel_in_a_copy),
     EACH_WAY(test_cancel_before_a_copy),
     EACH_WAY(test_peer_killed_in_a_copy),

@@ -45,6 +45,7 @@ static const Row rows[] = {
     [XFER_EVENT_ATOMIC] = {kUser | kEp | kBytes | kFlags | kIndex,
                            kUser | kEp | kBytes | kFlags | kData},
     [XFER_EVENT_FLUSH] = {kUser | kEp | kFlags, kUser | kEp | kFlags | kData},
+    [XFER_EVENT_STALLED] = {kUser | kTag | kIndex | kBytes, kUser | kTag | kIndex | kBytes | kData},
     [XFER_EVENT_NOTIFIED] = {kUser | kEp | kFlags, kUser | kEp | kFlags | kData},
 };
 

@@ -86,6 +86,7 @@ static const struct Member {
     {'i', "callbacks.running_ms"},
     {'s', LOOP "transports[]"},
     {'a', LOOP "fabrics"},
+    {'a', LOOP "devices"},
     {'s', LOOP "listeners[]"},
     {'i', LOOP "half_open.now"},
     {'i', LOOP "half_open.places"},

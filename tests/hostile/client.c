@@ -39,8 +39,8 @@ static uint64_t milliseconds(void) {
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-static xfer_status_t connected = 1;             /* how xfer_ep_connect ended; 1: it has not */
-static xfer_event_t last[XFER_EVENT_FLUSH + 1]; /* of each kind; without a kind: none came */
+static xfer_status_t connected = 1;               /* how xfer_ep_connect ended; 1: it has not */
+static xfer_event_t last[XFER_EVENT_STALLED + 1]; /* of each kind; without a kind: none came */
 
 /* Waits for the next event of that kind, and takes the ref out of what it brings. */
 static xfer_status_t wait_for(xfer_engine_t *engine, uint32_t kind, xfer_ref_t *ref) {

@@ -308,6 +308,7 @@ void Life::on_event(const xfer_event_t &event) {
     if (ended_) all.model.violated(name() + " tells something after its end");
     if (event.kind == XFER_EVENT_CLOSED && event.object == engine) ended_ = true;
     if (who().dead) return on_event_of_dead(event);
+    if (ended_ && stalls_) all.model.violated(name() + " ends while a device stalls");
     if (ended_) all.model.quiet_ends(who(), 0), check_ends();
     if (frozen) all.model.violated(name() + " speaks while it is stopped");
     all.note([&] {
@@ -332,6 +333,10 @@ void Life::on_event(const xfer_event_t &event) {
         return all.model.counted(event, who());
     case XFER_EVENT_ROOM:
         return on_room(event);
+    case XFER_EVENT_STALLED:
+        stalls_ += event.status == XFER_OK ? -1 : 1;
+        if (stalls_ < 0) all.model.violated(name() + ": a device goes on that did not stall");
+        return;
     case XFER_EVENT_REGION_GONE: {
         xfer_ref_info_t info;
         xfer_ref_info(static_cast<const xfer_ref_t *>(event.data), &info, sizeof info);

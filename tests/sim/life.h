@@ -161,6 +161,7 @@ private:
     };
     std::map<const void *, ClosingEp> closing_eps_;
     uint64_t sequence_ = 0;
+    int stalls_ = 0;  // that are not over, of each loop and device
     bool ended_ = false, will_poll_ = false;
 };
 

@@ -7,11 +7,12 @@ import ctypes
 import os
 import subprocess
 import sys
+import time
 from typing import Any
 
 import pytest
 
-from xfer import READ, WRITE, Engine, Memory, Status, XferError
+from xfer import READ, WRITE, Engine, Event, Kind, Memory, Status, XferError
 
 FAKE = os.environ.get("XFER_TEST_FAKE_CUDA", "")
 PATIENCE = 20
@@ -80,10 +81,35 @@ def move() -> None:
         assert refused.value.status == Status.EMEMKIND
 
 
+def stall() -> None:
+    driver = load()
+    told: list[Event] = []
+    ways = "loopback,tcp"
+    with Engine(transports=ways) as owner, Engine(transports=ways, on_event=told.append) as engine:
+        region = owner.region(bytearray(LENGTH), "pool", READ | WRITE)
+        ep = engine.endpoint(owner.listen("tcp://127.0.0.1:0"))
+        ep.put(b"first", region.ref).result(PATIENCE)
+        driver.fake_cuda_hold(1)
+        put = ep.put(Array(driver, bytes(LENGTH)), region.ref)
+        deadline = time.monotonic() + PATIENCE
+        while not [event for event in told if event.kind == Kind.STALLED]:
+            assert time.monotonic() < deadline
+            engine.poll(0.1)
+        driver.fake_cuda_hold(0)
+        put.result(PATIENCE)
+        stalled, moving = (event for event in told if event.kind == Kind.STALLED)
+        assert stalled.status == Status.ETIMEDOUT and moving.status == Status.OK
+        assert (stalled.tag, stalled.ep) == (0, None) and b"CUDA device 0" in stalled.data
+        with pytest.raises(XferError) as refused:
+            ep.notify(Array(driver, b"few"), 1)
+        assert refused.value.status == Status.EMEMKIND
+
+
 @pytest.mark.skipif(not FAKE, reason="built without the headers of CUDA")
-def test_memory_of_a_device() -> None:
+@pytest.mark.parametrize("what", ["move", "stall"])
+def test_memory_of_a_device(what: str) -> None:
     """In a process of its own: the driver stays with it."""
-    program = "import test_device; test_device.move()"
+    program = f"import test_device; test_device.{what}()"
     here = os.path.dirname(__file__)
     ran = subprocess.run(
         [sys.executable, "-c", program],

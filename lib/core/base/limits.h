@@ -38,6 +38,9 @@ constexpr uint32_t kHeldSubmits = 16;          // small ones, until the next pol
 constexpr uint32_t kEventsPerTurn = 256;       // callbacks between two looks at the sockets
 constexpr uint32_t kCancelRequests = 256;  // on their way at once beside those of what is under way
 constexpr uint64_t kSlowCallbackNs = 1'000 * kNsPerMs;  // a callback that blocks: logged, counted
+// Without the end of a copy from or to a device, at most, until STALLED; less where the stall limit
+// is less.
+constexpr uint32_t kDeviceStallMs = 1'000;
 
 // One lane.
 constexpr uint32_t kLaneOps = 64;            // unanswered puts and gets, each way

@@ -245,6 +245,18 @@ void write_fabrics(JsonWriter &out, const ShardCore &shard) {
     out.end_array();
 }
 
+void write_devices(JsonWriter &out, const Copier &copier, uint64_t now) {
+    out.begin_array("devices");
+    copier.each([&](int32_t number, const CopyProgress &progress) {
+        out.begin_object();
+        out.add("device", number);
+        out.add("copies", progress.under_way());
+        out.add("stalled_ms", progress.stalled() ? progress.still_ns(now) / kNsPerMs : 0);
+        out.end_object();
+    });
+    out.end_array();
+}
+
 void write_loop(JsonWriter &out, ShardCore &shard) {
     out.begin_object();
     out.begin_array("transports");
@@ -252,6 +264,7 @@ void write_loop(JsonWriter &out, ShardCore &shard) {
         out.element(transport->name());
     out.end_array();
     write_fabrics(out, shard);
+    write_devices(out, shard.copier, shard.now());
     out.begin_array("listeners");
     for (const auto &listener : shard.inbound.listeners())
         out.element(listener->bound());

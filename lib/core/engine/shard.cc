@@ -31,7 +31,8 @@ Shard::Shard(Engine &owner, Loop &loop_of, uint32_t number, OwnLoop *own)
       dispatches_(owner.options().io_threads == 0),
       staging_(loop_of, copier_),
       request_staging_(loop_of, copier_),
-      copier_(loop_of, owner.device()),
+      copier_(loop_of, owner.device(),
+              std::min(kDeviceStallMs, owner.options().stall_ms) * kNsPerMs, device_stalls_),
       drain_limit_(*this) {
     loop.set_wake_sink(*this);
 }

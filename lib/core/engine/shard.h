@@ -10,6 +10,7 @@
 #include "core/connection/connection_table.h"
 #include "core/connection/request_staging.h"
 #include "core/connection/staging.h"
+#include "core/engine/device_stalls.h"
 #include "core/message/cross_shard.h"
 #include "core/peer/connection_limit.h"
 #include "core/peer/connection_migration.h"
@@ -101,6 +102,7 @@ private:
     ConnectionMigration migration_{*this};
     Staging staging_;
     RequestStaging request_staging_;
+    DeviceStalls device_stalls_{*this};
     Copier copier_;  // its threads are joined first
     CrossShard messages_{*this};
     OwningList<Connection, InHolder> deferred_deletes_;

@@ -43,8 +43,10 @@ EVENT_SIZE = ffi.sizeof("xfer_event_t")
 ID_SIZE = ffi.sizeof("xfer_id_t")
 
 
-# What belongs to a handle and not to an operation, so that their `user` is the word of an endpoint.
-_TOLD = {Kind.PEER, Kind.PEER_UP, Kind.PEER_DOWN, Kind.REGION_GONE, Kind.NOTIFY, Kind.ROOM}
+# What belongs to a handle and not to an operation, so that their `user` is its word.
+_TOLD = {
+    Kind.PEER, Kind.PEER_UP, Kind.PEER_DOWN, Kind.REGION_GONE, Kind.NOTIFY, Kind.ROOM, Kind.STALLED,
+}  # fmt: skip
 # What nobody waits for any more: of a counter that was closed, of a handle that was forgotten.
 _LATE = {Kind.COUNTER, Kind.REVOKED, Kind.CLOSED}
 _ENDS = set(Kind) - _TOLD
@@ -59,9 +61,9 @@ class Engine(Handle):
               name the option that is wrong. Dispatch is always `poll`
     rdma      which adapters it uses, and how
     on_event  told of every Event that ends no operation: peers that come and go, notifications,
-              regions that are gone, room. It runs where events are taken: in the loop's thread, or
-              within result(), wait_for() or poll(), which then raise what it raises; the next
-              event comes all the same. Without it such events are dropped
+              regions that are gone, room, devices that stall. It runs where events are taken: in
+              the loop's thread, or within result(), wait_for() or poll(), which then raise what it
+              raises; the next event comes all the same. Without it such events are dropped
 
     Any thread may use an engine and all that belongs to it. The first `await` attaches it to the
     running loop, of asyncio, uvloop or trio, whose thread takes the events from then on; threads

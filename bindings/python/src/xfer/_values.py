@@ -81,6 +81,7 @@ class Kind(enum.IntEnum):
     NOTIFIED = lib.XFER_EVENT_NOTIFIED
     ATOMIC = lib.XFER_EVENT_ATOMIC
     FLUSH = lib.XFER_EVENT_FLUSH
+    STALLED = lib.XFER_EVENT_STALLED
 
 
 class Access(enum.IntFlag):
@@ -309,7 +310,7 @@ class Event(NamedTuple):
     origin: int
     native_code: int
     ep: Endpoint | None
-    tag: int  # of NOTIFY the key; of PEER the listener's `user`
+    tag: int  # of NOTIFY the key; of PEER the listener's `user`; of STALLED the device
     data: bytes
     user: int  # the word of the operation or handle
     sequence: int

@@ -535,6 +535,7 @@ pub const XFER_EVENT_CLOSED: _bindgen_ty_4 = 19;
 pub const XFER_EVENT_NOTIFIED: _bindgen_ty_4 = 20;
 pub const XFER_EVENT_ATOMIC: _bindgen_ty_4 = 21;
 pub const XFER_EVENT_FLUSH: _bindgen_ty_4 = 22;
+pub const XFER_EVENT_STALLED: _bindgen_ty_4 = 23;
 pub const XFER_FENCED: _bindgen_ty_5 = 1;
 pub const XFER_MAYBE_APPLIED: _bindgen_ty_5 = 2;
 pub const XFER_RECONNECTED: _bindgen_ty_5 = 4;

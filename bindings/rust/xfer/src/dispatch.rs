@@ -114,6 +114,11 @@ impl Inner {
                 key: end.tag,
                 data: end.result().map(|()| std::mem::take(&mut end.data)),
             }),
+            (sys::XFER_EVENT_STALLED, _) => Some(Notice::Stalled {
+                device: end.tag as u32,
+                lasting: Duration::from_nanos(end.bytes),
+                reason: end.result().err(),
+            }),
             (kind, _) => Some(Notice::Other { kind, status: crate::Status(end.status) }),
         };
         notice.into_iter().for_each(|notice| self.tell(notice));

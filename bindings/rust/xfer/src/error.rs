@@ -96,6 +96,7 @@ impl Error {
                 | sys::XFER_EVENT_CONNECT
                 | sys::XFER_EVENT_COUNTER
                 | sys::XFER_EVENT_PEER_DOWN
+                | sys::XFER_EVENT_STALLED
         );
         let error = Self::of(end.status);
         Error {

@@ -62,6 +62,15 @@ pub enum Notice {
         /// The endpoint.
         peer: Endpoint,
     },
+    /// No copy from or to a device has ended for a second; then, that one has.
+    Stalled {
+        /// Its number.
+        device: u32,
+        /// For how long no copy had ended.
+        lasting: Duration,
+        /// What is known of it; none: copies go on.
+        reason: Option<Error>,
+    },
     /// An event of a later library.
     Other {
         /// Of the event.
