@@ -37,3 +37,13 @@ case $(ldd "$build/lib/libxfer.so") in
 esac
 libdir=$(pkg-config --variable=libdir xfer)
 export LD_LIBRARY_PATH="$libdir${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+
+# For tests: a driver of CUDA without a device, which the build has where it has the headers.
+find_fake_cuda() {
+    local fake=$build/tests/fake_libcuda/libcuda.so.1
+    if [ -e "$fake" ]; then
+        export XFER_TEST_FAKE_CUDA=$fake
+    else
+        echo "skip: memory of devices: $build has no tests/fake_libcuda, which needs the headers of CUDA"
+    fi
+}

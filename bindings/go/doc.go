@@ -11,7 +11,8 @@
 // begin each by [Endpoint.BeginPut], [Endpoint.BeginGet], [Endpoint.BeginSend] or [Batch.Begin], which return a [Pending].
 //
 // Memory. Slices of an operation are pinned while it is under way, those of a [Batch] until its Reset or Close, that of
-// a [Region] until its Close. Memory that is lent for long is better not of Go's heap: [Engine.Alloc] has some.
+// a [Region] until its Close. Memory that is lent for long is better not of Go's heap: [Engine.Alloc] has some. That of a
+// device is a slice, too, by [DeviceMemory].
 //
 // Events that end no operation come through the channel of [Options], as values of the types that implement [Event].
 //

@@ -35,3 +35,21 @@ func Example() {
 	fmt.Println(err, string(lent.Bytes()[:16]))
 	// Output: <nil> hello over there
 }
+
+// A KV cache in the memory of a device is put page by page, from wherever cuMemAlloc or a framework has it.
+func ExampleDeviceMemory() {
+	const pageBytes = 64 << 10
+	put := func(ctx context.Context, ep *xfer.Endpoint, layer uintptr, length int, remote xfer.Ref, from, to []int32) error {
+		batch, err := ep.Batch()
+		if err != nil {
+			return err
+		}
+		defer batch.Close() // from then on the layer may be freed
+		bases := []xfer.PageBase{{Local: xfer.DeviceMemory(layer, length), Remote: remote}}
+		if err := xfer.AddPages(batch, xfer.PutEntries, xfer.PageShape{Length: pageBytes}, bases, from, to); err != nil {
+			return err
+		}
+		return batch.Submit(ctx, xfer.SubmitOptions{})
+	}
+	_ = put
+}

@@ -19,6 +19,7 @@ get_staticcheck() {
     mv "$tools/staticcheck" "$tools/staticcheck-$staticcheck"
 }
 
+find_fake_cuda
 cd "$here"
 [ -z "$(gofmt -l .)" ] || { gofmt -d .; exit 1; }
 go vet ./...

@@ -11,8 +11,7 @@ for tool in ruff mypy trio uvloop; do
     get "$tool" || echo "skip: $tool could not be fetched"
 done
 
-fake=$build/tests/fake_libcuda/libcuda.so.1
-if [ -e "$fake" ]; then export XFER_TEST_FAKE_CUDA=$fake; fi
+find_fake_cuda
 cd "$copy" # what is tested is what was installed, and nothing is written beside the sources
 if [ -x "$venv/bin/ruff" ]; then
     "$venv/bin/ruff" check --quiet .
