@@ -8,6 +8,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 export CARGO_TARGET_DIR="$build/bindings/rust-asan" RUSTFLAGS=-Zsanitizer=address
 manifest=$here/Cargo.toml
+find_fake_cuda
 host=$(rustc +nightly -vV | sed -n 's/^host: //p')
 retry cargo +nightly fetch --quiet --locked --manifest-path "$manifest"
 # With a target of its own: what runs while it is built is not instrumented.

@@ -6,6 +6,7 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$here/build.sh"
 cargo=(--quiet --locked --offline --manifest-path "$manifest")
+find_fake_cuda
 
 if cargo fmt --version >/dev/null 2>&1; then
     cargo fmt --manifest-path "$manifest" --all --check

@@ -197,6 +197,26 @@ fn memory_of_others_lives_as_long_as_its_owner() {
 }
 
 #[test]
+fn memory_of_a_device_is_lent_but_not_touched() {
+    let address = 0x7000_0000_0000u64; // where nothing is
+    // SAFETY: nobody touches it.
+    let memory = unsafe { Memory::of_device(address, 64, String::from("allocation")) };
+    let library = Library::new();
+    let (buffer, start, length) = lend_mut(memory.slice(16..48));
+    assert_eq!((start as u64, length), (address + 16, 32));
+    let word = library.table.insert(0, buffer).expect("there is room");
+    let memory = memory.into_inner::<String>().err().expect("a slice of it is lent");
+    library.post(word, 9);
+    let (end, lent) = library.end(word);
+    assert_eq!(end, 9);
+    drop(lent);
+    let copied = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| memory.whole().to_vec()));
+    assert!(copied.is_err());
+    let memory = memory.into_inner::<Vec<u8>>().err().expect("the owner is none");
+    assert_eq!(memory.into_inner::<String>().ok().expect("nobody else has it"), "allocation");
+}
+
+#[test]
 fn a_wait_ends_by_its_limit_or_by_another_thread() {
     let library = Library::new();
     let soon = Some(Instant::now() + Duration::from_millis(1));

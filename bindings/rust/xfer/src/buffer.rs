@@ -7,8 +7,8 @@ use std::sync::Arc;
 /// Memory that an operation may be lent to be read: it moves into the operation, and comes back.
 ///
 /// # Safety
-/// `start` and `length` are those of initialized bytes, and stay so while nobody touches the value,
-/// also when it is moved.
+/// `start` and `length` are those of initialized bytes, or of memory of a device, which the CPU need
+/// not reach; and stay so while nobody touches the value, also when it is moved.
 pub unsafe trait Lend: Send + 'static {
     /// Of the first byte.
     fn start(&self) -> *const u8;
@@ -29,7 +29,7 @@ pub unsafe trait LendMut: Lend {
 /// Memory that a [`Memory`](crate::Memory) may be made of.
 ///
 /// # Safety
-/// As [`LendMut`]; and the bytes are reached by this value alone.
+/// As [`LendMut`]; the bytes are initialized ones of the host, and are reached by this value alone.
 pub unsafe trait Own: LendMut {}
 
 /// Numbers: types without padding, of which any bytes are a value.

@@ -9,7 +9,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 /// Memory that several share: regions, batches and operations use it, and peers may, at any time.
 ///
 /// So bytes are copied in and out, and no reference to them is given. Clones are the same memory; it
-/// lives until the last of them, of its slices, and of what they were lent to is over.
+/// lives until the last of them, of its slices, and of what they were lent to is over. It may be
+/// [a device's](Self::of_device).
 #[derive(Clone)]
 pub struct Memory(Arc<Storage>);
 
@@ -17,11 +18,12 @@ struct Storage {
     start: *mut u8,
     length: usize,
     copying: RwLock<()>, // keeps this program's writes apart from its reads
+    device: bool,        // the CPU may be unable to touch it
     owner: Owner,
 }
 
 enum Owner {
-    Buffer(Box<dyn Any + Send>),
+    Given(Box<dyn Any + Send>),
     #[allow(dead_code)] // it is kept for its drop
     Other(Arc<dyn Any + Send + Sync>),
 }
@@ -43,7 +45,41 @@ impl Memory {
     pub fn of<B: Own>(buffer: B) -> Self {
         let mut buffer = Box::new(buffer);
         let (start, length) = (buffer.start_mut(), buffer.length());
-        Self::owned(start, length, Owner::Buffer(buffer))
+        Self::owned(start, length, false, Owner::Given(buffer))
+    }
+
+    /// The `length` bytes at `address` in the memory of a device, a `CUdeviceptr`. The library asks
+    /// the driver what kind of memory it is, so an address of host memory is as good.
+    ///
+    /// `owner` is dropped when nobody uses the memory any more, or given back by
+    /// [`into_inner`](Self::into_inner): what frees the memory in its drop, or `()`.
+    ///
+    /// What streams write is complete before a put or a send of it begins, and streams that touch it
+    /// are over before a get or a receive begins. While it is lent as a region, streams leave alone
+    /// what peers use.
+    ///
+    /// ```no_run
+    /// use xfer::{Endpoint, Memory, Ref, Result};
+    ///
+    /// /// Puts one block of a KV cache. The cache is freed when the last clone of it is dropped.
+    /// async fn put<Cache: Clone + Send + 'static>(
+    ///     peer: &Endpoint,
+    ///     cache: &Cache,
+    ///     (start, length): (u64, usize),
+    ///     to: &Ref,
+    /// ) -> Result<u64> {
+    ///     // SAFETY: the cache owns these bytes, and its kernels are over.
+    ///     let block = unsafe { Memory::of_device(start, length, cache.clone()) };
+    ///     peer.put(block.whole(), to, 0).await.0
+    /// }
+    /// ```
+    ///
+    /// # Safety
+    /// These bytes stay allocated until `owner` is dropped or given back; of `()`, until
+    /// [`into_inner`](Self::into_inner) has given it back, or the engine has ended: an operation that
+    /// is dropped uses them until its event. Meanwhile no reference of Rust's leads to them.
+    pub unsafe fn of_device<O: Any + Send>(address: u64, length: usize, owner: O) -> Self {
+        Self::owned(address as *mut u8, length, true, Owner::Given(Box::new(owner)))
     }
 
     /// # Safety
@@ -53,26 +89,27 @@ impl Memory {
         length: usize,
         owner: Arc<dyn Any + Send + Sync>,
     ) -> Self {
-        Self::owned(start, length, Owner::Other(owner))
+        Self::owned(start, length, false, Owner::Other(owner))
     }
 
-    fn owned(start: *mut u8, length: usize, owner: Owner) -> Self {
-        Memory(Arc::new(Storage { start, length, copying: RwLock::new(()), owner }))
+    fn owned(start: *mut u8, length: usize, device: bool, owner: Owner) -> Self {
+        Memory(Arc::new(Storage { start, length, copying: RwLock::new(()), device, owner }))
     }
 
-    /// The buffer that it was made of, if nobody else has the memory and that is its type.
+    /// The buffer that it was made of, or the owner of a device's memory, if nobody else has the
+    /// memory and that is its type.
     ///
     /// # Errors
     /// Gives the memory back.
-    pub fn into_inner<B: Own>(self) -> Result<B, Self> {
+    pub fn into_inner<B: Any>(self) -> Result<B, Self> {
         match &self.0.owner {
-            Owner::Buffer(buffer) if buffer.is::<B>() => {}
+            Owner::Given(owner) if owner.is::<B>() => {}
             _ => return Err(self),
         }
         let storage = Arc::try_unwrap(self.0).map_err(Memory)?;
         match storage.owner {
-            Owner::Buffer(buffer) => Ok(*buffer.downcast().expect("its type was looked at")),
-            Owner::Other(_) => unreachable!("it is a buffer's"),
+            Owner::Given(owner) => Ok(*owner.downcast().expect("its type was looked at")),
+            Owner::Other(_) => unreachable!("it was given"),
         }
     }
 
@@ -84,6 +121,12 @@ impl Memory {
     /// Whether there is no byte.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Whether it was made by [`of_device`](Self::of_device), so that its bytes are not to be copied
+    /// here.
+    pub fn is_device(&self) -> bool {
+        self.0.device
     }
 
     /// Where it begins; a peer may be writing there at any time.
@@ -99,17 +142,22 @@ impl Memory {
     fn at(&self, offset: usize, length: usize) -> *mut u8 {
         let inside = offset <= self.len() && length <= self.len() - offset;
         assert!(inside, "{length} bytes at {offset} are outside of {}", self.len());
-        // SAFETY: inside, by the line above.
-        unsafe { self.0.start.add(offset) }
+        self.0.start.wrapping_add(offset) // Rust need not know of what is there
+    }
+
+    /// The same, for the CPU.
+    fn touchable(&self, offset: usize, length: usize) -> *mut u8 {
+        assert!(!self.0.device, "the memory is a device's, of which the CPU copies nothing");
+        self.at(offset, length)
     }
 
     /// Copies what is there now. What a peer is writing meanwhile may be seen in part; of this
     /// program each write is seen whole or not at all. Any thread may call.
     ///
     /// # Panics
-    /// If that is outside.
+    /// If that is outside, or the memory is a device's.
     pub fn read(&self, offset: usize, into: &mut [u8]) {
-        let from = self.at(offset, into.len());
+        let from = self.touchable(offset, into.len());
         let _copying = self.0.copying.read().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: `from` has as many bytes, which no slice of Rust's overlaps.
         unsafe { copy_nonoverlapping(from, into.as_mut_ptr(), into.len()) }
@@ -118,9 +166,9 @@ impl Memory {
     /// Copies `bytes` there. Any thread may call.
     ///
     /// # Panics
-    /// If that is outside.
+    /// If that is outside, or the memory is a device's.
     pub fn write(&self, offset: usize, bytes: &[u8]) {
-        let to = self.at(offset, bytes.len());
+        let to = self.touchable(offset, bytes.len());
         let _copying = self.0.copying.write().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: `to` has as many bytes, which no slice of Rust's overlaps.
         unsafe { copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) }
@@ -174,6 +222,9 @@ impl Slice {
     }
 
     /// A copy of what is there now.
+    ///
+    /// # Panics
+    /// If the memory is a device's.
     pub fn to_vec(&self) -> Vec<u8> {
         let mut bytes = vec![0; self.length];
         self.memory.read(self.offset, &mut bytes);
