@@ -2,11 +2,21 @@
 
 package xfer
 
-// #include <xfer/xfer.h>
+/*
+#include <stdint.h>
+#include <xfer/xfer.h>
+
+// The data of the notification come as a number: in a struct of Go, cgo looks for pointers in all of the object that has
+// them.
+static xfer_status_t submit(xfer_batch_t *batch, uint64_t user, const xfer_submit_options_t *given, uintptr_t data) {
+	xfer_submit_options_t options = *given;
+	options.notify_data = (const void *)data;
+	return xfer_batch_submit(batch, user, &options);
+}
+*/
 import "C"
 
 import (
-	"bytes"
 	"context"
 	"runtime"
 	"sync"
@@ -197,12 +207,13 @@ func (b *Batch) Begin(ctx context.Context, options SubmitOptions) (*Pending, err
 	return b.ep.pend(ctx, b.handle, o.group, given, func(word C.uint64_t, given *C.xfer_op_options_t) C.xfer_status_t {
 		var pins runtime.Pinner // for the call, which copies
 		defer pins.Unpin()
-		raw := options.raw(given, &pins)
-		return b.alone(func() C.xfer_status_t { return C.xfer_batch_submit(b.raw, word, &raw) })
+		raw, data := options.raw(given), options.data()
+		pin(&pins, data)
+		return b.alone(func() C.xfer_status_t { return C.submit(b.raw, word, &raw, C.uintptr_t(uintptr(start(data)))) })
 	}, b.submits.Done)
 }
 
-func (o SubmitOptions) raw(given *C.xfer_op_options_t, pins *runtime.Pinner) C.xfer_submit_options_t {
+func (o SubmitOptions) raw(given *C.xfer_op_options_t) C.xfer_submit_options_t {
 	raw := C.xfer_submit_options_t{timeout_ms: given.timeout_ms, trace: given.trace}
 	raw.size = C.uint32_t(unsafe.Sizeof(raw))
 	if o.Ordered {
@@ -211,16 +222,19 @@ func (o SubmitOptions) raw(given *C.xfer_op_options_t, pins *runtime.Pinner) C.x
 	if o.Checksum {
 		raw.flags |= C.XFER_SUBMIT_CHECKSUM
 	}
-	if o.Notify == nil {
-		return raw
-	}
-	raw.flags |= C.XFER_SUBMIT_NOTIFY
-	raw.notify_key, raw.notify_length = C.uint64_t(o.Notify.Key), C.uint64_t(len(o.Notify.Data))
-	if data := bytes.Clone(o.Notify.Data); len(data) > 0 { // in an object of its own: cgo looks for pointers in all of it
-		pin(pins, data)
-		raw.notify_data = start(data)
+	if o.Notify != nil {
+		raw.flags |= C.XFER_SUBMIT_NOTIFY
+		raw.notify_key, raw.notify_length = C.uint64_t(o.Notify.Key), C.uint64_t(len(o.Notify.Data))
 	}
 	return raw
+}
+
+// data are those of the notification.
+func (o SubmitOptions) data() []byte {
+	if o.Notify == nil {
+		return nil
+	}
+	return o.Notify.Data
 }
 
 // Cancel asks for an early end of the submit that is under way, which returns when its event comes; [ErrInval] if none

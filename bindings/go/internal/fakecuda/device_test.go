@@ -216,11 +216,16 @@ func TestRefusals(t *testing.T) {
 		memory := p.device(pattern(9))
 		_, atomic := p.owner.Lend(memory, xfer.RegionOptions{Access: xfer.Atomic})
 		_, hint := p.owner.Lend(memory, xfer.RegionOptions{Kind: xfer.MemoryHost})
+		batch := must(p.ep.Batch())
+		defer batch.Close()
+		p.ok(batch.Put(memory, p.ref, 0))
 		for what, err := range map[string]error{
 			"a put with Copy":     p.ep.Put(p.ctx, memory[:8], p.ref, 0, xfer.Copy),
 			"a send with Copy":    p.ep.Send(p.ctx, memory[:8], 7, xfer.Copy),
 			"a region of atomics": atomic,
 			"a hint of the host":  hint,
+			"a notification":      p.ep.Notify(p.ctx, memory[:8], 7),
+			"one behind a batch":  batch.Submit(p.ctx, xfer.SubmitOptions{Notify: &xfer.Note{Data: memory[:8]}}),
 		} {
 			p.true(errors.Is(err, xfer.ErrMemKind), fmt.Sprintf("%s: %v", what, err))
 		}
