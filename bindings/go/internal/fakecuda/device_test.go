@@ -232,6 +232,43 @@ func TestRefusals(t *testing.T) {
 	})
 }
 
+// TestStall: it is told when copies do not go on, and when they do.
+func TestStall(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	events := make(chan xfer.Event, 64)
+	told := options("tcp")
+	told.Events = events
+	owner, engine := must(xfer.Open(options("tcp"))), must(xfer.Open(told))
+	defer owner.Close()
+	defer engine.Close()
+	p := &pair{T: t, ctx: ctx, owner: owner, engine: engine}
+	region := must(owner.Alloc(size, xfer.RegionOptions{Access: xfer.Write}))
+	ref := must(region.Ref())
+	ep := must(engine.Dial(must(owner.Listen("tcp://127.0.0.1:0", xfer.ListenOptions{})), xfer.DialOptions{}))
+	fakecuda.Hold(true)
+	put := must(ep.BeginPut(ctx, p.device(pattern(1)), ref, 0))
+	stalled := stall(p, events)
+	p.true(errors.Is(stalled.Err, xfer.ErrTimedOut) && stalled.Err.Origin == xfer.OriginCUDA, "another reason")
+	p.true(stalled.Device == 0 && stalled.For >= time.Second, fmt.Sprint(stalled))
+	fakecuda.Hold(false)
+	p.ok(put.Wait())
+	p.true(stall(p, events).Err == nil, "the device still stalls")
+}
+
+func stall(p *pair, events <-chan xfer.Event) *xfer.Stalled {
+	for {
+		select {
+		case event := <-events:
+			if stalled, is := event.(*xfer.Stalled); is {
+				return stalled
+			}
+		case <-p.ctx.Done():
+			p.Fatal("no stall is told")
+		}
+	}
+}
+
 func TestNoBytes(t *testing.T) {
 	if len(xfer.DeviceMemory(0, 0)) != 0 || len(xfer.DeviceMemory(1<<20, 0)) != 0 {
 		t.Fatal("there are bytes in none")

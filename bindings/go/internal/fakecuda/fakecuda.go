@@ -14,6 +14,7 @@ static void *(*alloc_memory)(size_t);
 static void (*free_memory)(void *);
 static void (*write_memory)(void *, const void *, size_t), (*read_memory)(void *, const void *, size_t);
 static unsigned (*count_calls)(const char *);
+static void (*hold_copies)(int);
 
 // Global, so that the library finds it by its name.
 static int load(const char *path) {
@@ -24,13 +25,15 @@ static int load(const char *path) {
 	*(void **)&write_memory = dlsym(driver, "fake_cuda_write");
 	*(void **)&read_memory = dlsym(driver, "fake_cuda_read");
 	*(void **)&count_calls = dlsym(driver, "fake_cuda_calls");
-	return alloc_memory && free_memory && write_memory && read_memory && count_calls;
+	*(void **)&hold_copies = dlsym(driver, "fake_cuda_hold");
+	return alloc_memory && free_memory && write_memory && read_memory && count_calls && hold_copies;
 }
 
 static uintptr_t alloc(size_t size) { return (uintptr_t)alloc_memory(size); }
 static void release(uintptr_t at) { free_memory((void *)at); }
 static void put(uintptr_t to, const void *from, size_t size) { write_memory((void *)to, from, size); }
 static void get(void *to, uintptr_t from, size_t size) { read_memory(to, (void *)from, size); }
+static void hold(int held) { hold_copies(held); }
 static unsigned wrong(void) { return count_calls("wrong"); }
 */
 import "C"
@@ -49,6 +52,15 @@ func Alloc(content []byte) uintptr {
 	at := C.alloc(C.size_t(len(content)))
 	C.put(at, unsafe.Pointer(&content[0]), C.size_t(len(content)))
 	return uintptr(at)
+}
+
+// Hold lets copies begin, and none go on, until it is over.
+func Hold(held bool) {
+	if held {
+		C.hold(1)
+	} else {
+		C.hold(0)
+	}
 }
 
 // Read is what the driver reads there.

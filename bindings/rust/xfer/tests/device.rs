@@ -4,11 +4,11 @@
 
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr, CString};
 use std::mem::transmute_copy;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use xfer::{
-    Access, Batch, Endpoint, Engine, Error, Match, Memory, Op, Operation, PageBase, Pages, Ref,
-    Region, RegionOptions, Result, Span, Status, Strided, Submit,
+    Access, Batch, Endpoint, Engine, Error, Match, Memory, Notice, Op, Operation, PageBase, Pages,
+    Ref, Region, RegionOptions, Result, Span, Status, Strided, Submit,
 };
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -292,9 +292,38 @@ fn kinds_that_are_refused() {
     });
 }
 
+/// Tests run beside each other, and copies are held for all of them.
+static HOLDS: Mutex<()> = Mutex::new(());
+
+#[test]
+fn a_device_that_stalls() {
+    let Some(driver) = driver() else { return };
+    let _alone = HOLDS.lock().unwrap_or_else(PoisonError::into_inner);
+    let p = Pair::open("tcp");
+    let mut notices = p.engine.notices().unwrap();
+    let mut stall = move || loop {
+        let notice = notices.wait_for(PATIENCE).expect("a stall is told");
+        if let Notice::Stalled { device, lasting, reason } = notice {
+            return (device, lasting, reason);
+        }
+    };
+    let memory = device(driver, &bytes(10));
+    driver.hold(true);
+    let put = p.ep.put(memory.whole(), &p.name, 0);
+    let (number, lasting, reason) = stall();
+    driver.hold(false);
+    let reason = reason.expect("why");
+    assert_eq!((number, reason.status()), (0, Status::ETIMEDOUT));
+    assert!(reason.to_string().contains("CUDA device 0"), "{reason}");
+    assert!(lasting >= Duration::from_secs(1));
+    end(put).0.unwrap();
+    assert!(stall().2.is_none());
+}
+
 /// The memory outlives an operation that nobody waits for.
 #[test]
 fn what_is_dropped_keeps_its_owner() {
+    let _alone = HOLDS.lock().unwrap_or_else(PoisonError::into_inner);
     on_device(|driver, p| {
         let copies = || driver.called(c"cuMemcpyDtoHAsync");
         let (before, begun) = (copies(), Instant::now());
