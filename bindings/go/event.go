@@ -50,10 +50,12 @@ type Notification struct {
 // Room tells that an endpoint that answered [ErrAgain] takes work again.
 type Room struct{ Endpoint *Endpoint }
 
-// Stalled tells that no copy from or to a device has ended for a second, and then that one has.
+// Stalled tells that no copy from or to a device has ended for a second, or for stall_ms where that is less, and then, without
+// an error, that copies go on again. Each I/O thread tells of its own copies.
 type Stalled struct {
 	Device uint32
-	For    time.Duration // without an end of a copy
+	Thread uint32        // the I/O thread, from 0
+	For    time.Duration // since a copy has ended
 	Err    *Error        // nil: copies go on
 }
 
@@ -98,7 +100,7 @@ func (e *core) shown(what event) Event {
 	case C.XFER_EVENT_ROOM:
 		return &Room{e.find(what.user)}
 	case C.XFER_EVENT_STALLED:
-		return &Stalled{uint32(what.tag), time.Duration(what.bytes), what.failure()}
+		return &Stalled{uint32(what.tag), uint32(what.index), time.Duration(what.bytes), what.failure()}
 	case C.XFER_EVENT_PUT, C.XFER_EVENT_GET, C.XFER_EVENT_ATOMIC, C.XFER_EVENT_SEND, C.XFER_EVENT_NOTIFIED:
 		return &QuietFailed{e.of(what.ep), what.failure()}
 	}

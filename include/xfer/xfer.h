@@ -188,7 +188,7 @@ enum {
     XFER_EVENT_NOTIFIED = 20,    /* an xfer_notify ended */
     XFER_EVENT_ATOMIC = 21,      /* an xfer_atomic ended */
     XFER_EVENT_FLUSH = 22,       /* an xfer_ep_flush ended; status is the first failure that it covers */
-    XFER_EVENT_STALLED = 23      /* ETIMEDOUT: no copy of a device has ended for a second; OK: they go on */
+    XFER_EVENT_STALLED = 23      /* ETIMEDOUT: no copy of a device ended for 1 s, or stall_ms if less; OK: one did */
 };
 
 /* Event flags. A completion that is not OK carries FENCED or MAYBE_APPLIED. */

@@ -4,6 +4,7 @@
 // turn.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 
@@ -51,12 +52,12 @@ public:
 
 private:
     std::optional<uint64_t> moved(uint64_t now) {
-        const uint64_t still = still_ns(now);
-        moved_at_ = now;
+        const uint64_t before = moved_at_;
+        moved_at_ = std::max(now, before);  // the turn may have begun ahead of the copy
         suspected_ = false;
         if (!stalled_) return std::nullopt;
         stalled_ = false;
-        return still;
+        return moved_at_ - before;
     }
 
     const uint64_t limit_ns_;

@@ -90,16 +90,20 @@ def stall() -> None:
         ep = engine.endpoint(owner.listen("tcp://127.0.0.1:0"))
         ep.put(b"first", region.ref).result(PATIENCE)
         driver.fake_cuda_hold(1)
-        put = ep.put(Array(driver, bytes(LENGTH)), region.ref)
-        deadline = time.monotonic() + PATIENCE
-        while not [event for event in told if event.kind == Kind.STALLED]:
-            assert time.monotonic() < deadline
-            engine.poll(0.1)
-        driver.fake_cuda_hold(0)
+        try:
+            put = ep.put(Array(driver, bytes(LENGTH)), region.ref)
+            deadline = time.monotonic() + PATIENCE
+            while not (stalls := [event for event in told if event.kind == Kind.STALLED]):
+                assert time.monotonic() < deadline
+                engine.poll(0.1)
+        finally:
+            driver.fake_cuda_hold(0)
         put.result(PATIENCE)
-        stalled, moving = (event for event in told if event.kind == Kind.STALLED)
-        assert stalled.status == Status.ETIMEDOUT and moving.status == Status.OK
-        assert (stalled.tag, stalled.ep) == (0, None) and b"CUDA device 0" in stalled.data
+        stalled = stalls[0]
+        assert stalled.status == Status.ETIMEDOUT and stalled.lasting_ns >= 1_000_000_000
+        assert (stalled.tag, stalled.thread, stalled.ep) == (0, 0, None)
+        assert b"CUDA device 0" in stalled.data
+        assert [event for event in told if event.kind == Kind.STALLED][-1].status == Status.OK
         with pytest.raises(XferError) as refused:
             ep.notify(Array(driver, b"few"), 1)
         assert refused.value.status == Status.EMEMKIND

@@ -13,9 +13,8 @@ bool DeviceStalls::on_stalled(int32_t device, uint64_t ns) {
     Words *words = nullptr;
     const bool kept = catch_bad_alloc([&] {
         why = {XFER_ETIMEDOUT, XFER_ORIGIN_CUDA, 0,
-               fmt::format("no copy from or to CUDA device {} has ended for {} ms: a kernel may "
-                           "keep it from others",
-                           device, ns / kNsPerMs)};
+               fmt::format("no copy from or to CUDA device {} has ended for {} ms", device,
+                           ns / kNsPerMs)};
         words = &words_[device];
     });
     if (!kept || words->stalled.untaken.load(std::memory_order_acquire) ||

@@ -247,6 +247,7 @@ func TestStall(t *testing.T) {
 	ref := must(region.Ref())
 	ep := must(engine.Dial(must(owner.Listen("tcp://127.0.0.1:0", xfer.ListenOptions{})), xfer.DialOptions{}))
 	fakecuda.Hold(true)
+	defer fakecuda.Hold(false) // before the engines close
 	put := must(ep.BeginPut(ctx, p.device(pattern(1)), ref, 0))
 	stalled := stall(p, events)
 	p.true(errors.Is(stalled.Err, xfer.ErrTimedOut) && stalled.Err.Origin == xfer.OriginCUDA, "another reason")

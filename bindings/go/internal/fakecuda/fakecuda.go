@@ -47,14 +47,14 @@ func Load(path string) bool {
 	return C.load(text) != 0
 }
 
-// Alloc is an address in the memory of its device, with those bytes; not none.
+// Alloc is the address of memory of its device with those bytes, of which there is one at least.
 func Alloc(content []byte) uintptr {
 	at := C.alloc(C.size_t(len(content)))
 	C.put(at, unsafe.Pointer(&content[0]), C.size_t(len(content)))
 	return uintptr(at)
 }
 
-// Hold lets copies begin, and none go on, until it is over.
+// Hold has copies begin, and none of them go on until Hold(false).
 func Hold(held bool) {
 	if held {
 		C.hold(1)

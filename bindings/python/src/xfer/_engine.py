@@ -197,9 +197,10 @@ class Engine(Handle):
         kind = _values.known(Kind, event.kind)
         status = _values.known(_values.Status, event.status)
         data = _values.data_of(event)
+        stall = (event.index, event.bytes) if kind == Kind.STALLED else ()
         told = Event(
             kind, status, event.flags, event.origin, event.native_code,
-            ep, event.tag, data, event.user, event.sequence,
+            ep, event.tag, data, event.user, event.sequence, *stall,
         )  # fmt: skip
         self._waiting.will_tell(self._on_event, told)
 

@@ -314,6 +314,8 @@ class Event(NamedTuple):
     data: bytes
     user: int  # the word of the operation or handle
     sequence: int
+    thread: int = 0  # of STALLED: the I/O thread
+    lasting_ns: int = 0  # of STALLED: since a copy has ended
 
     @property
     def name(self) -> str:

@@ -116,6 +116,7 @@ impl Inner {
             }),
             (sys::XFER_EVENT_STALLED, _) => Some(Notice::Stalled {
                 device: end.tag as u32,
+                thread: end.index as u32,
                 lasting: Duration::from_nanos(end.bytes),
                 reason: end.result().err(),
             }),

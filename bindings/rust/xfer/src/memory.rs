@@ -59,23 +59,32 @@ impl Memory {
     /// what peers use.
     ///
     /// ```no_run
+    /// use std::sync::Arc;
     /// use xfer::{Endpoint, Memory, Ref, Result};
     ///
-    /// /// Puts one block of a KV cache. The cache is freed when the last clone of it is dropped.
-    /// async fn put<Cache: Clone + Send + 'static>(
-    ///     peer: &Endpoint,
-    ///     cache: &Cache,
-    ///     (start, length): (u64, usize),
-    ///     to: &Ref,
-    /// ) -> Result<u64> {
-    ///     // SAFETY: the cache owns these bytes, and its kernels are over.
-    ///     let block = unsafe { Memory::of_device(start, length, cache.clone()) };
+    /// /// A KV cache of a device, which its drop frees.
+    /// struct Cache {
+    ///     start: u64,
+    ///     block: usize,
+    ///     blocks: usize,
+    /// }
+    ///
+    /// async fn put(peer: &Endpoint, cache: &Arc<Cache>, at: usize, to: &Ref) -> Result<u64> {
+    ///     assert!(at < cache.blocks);
+    ///     let start = cache.start + (at * cache.block) as u64;
+    ///     // SAFETY: the cache has that block, and is freed behind the put; its kernels are over.
+    ///     let block = unsafe { Memory::of_device(start, cache.block, cache.clone()) };
     ///     peer.put(block.whole(), to, 0).await.0
     /// }
     /// ```
     ///
+    /// The owner is dropped by whichever thread takes the events of the engine. One that frees memory
+    /// of the device may wait for a kernel there, and all events with it: then take it back by
+    /// `into_inner`, and free it elsewhere.
+    ///
     /// # Safety
-    /// These bytes stay allocated until `owner` is dropped or given back; of `()`, until
+    /// From `address` on there are `length` bytes, without wrapping around, which may be read and
+    /// written; those of host memory are initialized. They stay allocated until `owner` is dropped or given back; of `()`, until
     /// [`into_inner`](Self::into_inner) has given it back, or the engine has ended: an operation that
     /// is dropped uses them until its event. Meanwhile no reference of Rust's leads to them.
     pub unsafe fn of_device<O: Any + Send>(address: u64, length: usize, owner: O) -> Self {

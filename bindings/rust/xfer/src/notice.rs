@@ -62,13 +62,16 @@ pub enum Notice {
         /// The endpoint.
         peer: Endpoint,
     },
-    /// No copy from or to a device has ended for a second; then, that one has.
+    /// No copy from or to a device has ended for a second, or for `stall_ms` where that is less; and
+    /// then, without a reason, copies go on again. Each I/O thread tells of its own copies.
     Stalled {
-        /// Its number.
+        /// The number of the device.
         device: u32,
+        /// The I/O thread, from 0.
+        thread: u32,
         /// For how long no copy had ended.
         lasting: Duration,
-        /// What is known of it; none: copies go on.
+        /// Why; `None`: copies go on.
         reason: Option<Error>,
     },
     /// An event of a later library.

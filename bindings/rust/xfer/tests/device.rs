@@ -4,7 +4,7 @@
 
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr, CString};
 use std::mem::transmute_copy;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 use xfer::{
     Access, Batch, Endpoint, Engine, Error, Match, Memory, Notice, Op, Operation, PageBase, Pages,
@@ -76,10 +76,21 @@ impl Driver {
         unsafe { (self.calls)(call.as_ptr()) }
     }
 
-    /// Copies begin, and none goes on until this is over.
-    fn hold(&self, held: bool) {
+    /// Copies begin, and none goes on until that is dropped.
+    fn hold(&'static self) -> Held {
         // SAFETY: a call of no memory.
-        unsafe { (self.hold)(c_int::from(held)) }
+        unsafe { (self.hold)(1) }
+        Held(self)
+    }
+}
+
+/// Dropped ahead of the engines, which wait for their copies.
+struct Held(&'static Driver);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // SAFETY: a call of no memory.
+        unsafe { (self.0.hold)(0) }
     }
 }
 
@@ -162,8 +173,16 @@ fn submitted(batch: Batch) -> Batch {
     batch
 }
 
+/// Tests run beside each other, and copies are held for all of them: who holds them is alone.
+static HOLDS: RwLock<()> = RwLock::new(());
+
 /// On each path, where there is a driver.
 fn on_device(test: impl Fn(&'static Driver, Pair)) {
+    let _beside = HOLDS.read().unwrap_or_else(PoisonError::into_inner);
+    on_each_path(test);
+}
+
+fn on_each_path(test: impl Fn(&'static Driver, Pair)) {
     let Some(driver) = driver() else { return };
     for transports in ["tcp", "tcp,shm", "loopback"] {
         eprintln!("by {transports}");
@@ -292,28 +311,25 @@ fn kinds_that_are_refused() {
     });
 }
 
-/// Tests run beside each other, and copies are held for all of them.
-static HOLDS: Mutex<()> = Mutex::new(());
-
 #[test]
 fn a_device_that_stalls() {
     let Some(driver) = driver() else { return };
-    let _alone = HOLDS.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = HOLDS.write().unwrap_or_else(PoisonError::into_inner);
     let p = Pair::open("tcp");
     let mut notices = p.engine.notices().unwrap();
     let mut stall = move || loop {
         let notice = notices.wait_for(PATIENCE).expect("a stall is told");
-        if let Notice::Stalled { device, lasting, reason } = notice {
-            return (device, lasting, reason);
+        if let Notice::Stalled { device, thread, lasting, reason } = notice {
+            return ((device, thread), lasting, reason);
         }
     };
     let memory = device(driver, &bytes(10));
-    driver.hold(true);
+    let held = driver.hold();
     let put = p.ep.put(memory.whole(), &p.name, 0);
     let (number, lasting, reason) = stall();
-    driver.hold(false);
+    drop(held);
     let reason = reason.expect("why");
-    assert_eq!((number, reason.status()), (0, Status::ETIMEDOUT));
+    assert_eq!((number, reason.status()), ((0, 0), Status::ETIMEDOUT));
     assert!(reason.to_string().contains("CUDA device 0"), "{reason}");
     assert!(lasting >= Duration::from_secs(1));
     end(put).0.unwrap();
@@ -323,11 +339,11 @@ fn a_device_that_stalls() {
 /// The memory outlives an operation that nobody waits for.
 #[test]
 fn what_is_dropped_keeps_its_owner() {
-    let _alone = HOLDS.lock().unwrap_or_else(PoisonError::into_inner);
-    on_device(|driver, p| {
+    let _alone = HOLDS.write().unwrap_or_else(PoisonError::into_inner);
+    on_each_path(|driver, p| {
         let copies = || driver.called(c"cuMemcpyDtoHAsync");
         let (before, begun) = (copies(), Instant::now());
-        driver.hold(true);
+        let held = driver.hold();
         let memory = device(driver, &bytes(9));
         let put = p.ep.put(memory.whole(), &p.name, 0);
         while copies() == before {
@@ -337,7 +353,7 @@ fn what_is_dropped_keeps_its_owner() {
         drop(put); // asks for an early end, for which its copy is too far
         let mut left = memory.into_inner::<Allocation>().err();
         assert!(left.is_some(), "the put has the memory");
-        driver.hold(false);
+        drop(held);
         while let Some(memory) = left.take() {
             assert!(begun.elapsed() < PATIENCE, "the memory was not let go");
             p.engine.poll(Some(Duration::from_millis(5))).unwrap();
