@@ -206,6 +206,30 @@ static void test_device_that_stalls(void **state) {
     fake_cuda_free(device);
 }
 
+/* A region of a device at an engine that is soon told of a stall, and who puts there. */
+typedef struct Lent {
+    Pair pair;
+    void *device;
+    xfer_region_t *region;
+    xfer_ref_t ref;
+    uint8_t *host;
+} Lent;
+enum { kSoonMs = 500 };
+
+static void lend(Lent *lent, const Mode *mode) {
+    xfer_engine_options_t soon = host_options(mode), patient = soon;
+    soon.stall_ms = kSoonMs; /* no operation begins there */
+    pair_open_with(&lent->pair, &soon, &patient, mode, kLength);
+    lent->device = device_memory(kChunk, 1);
+    lent->region = open_region(lent->pair.server, "device", XFER_WRITE, lent->device, kChunk);
+    lent->ref = look_up(lent->pair.client, lent->pair.ep, "device");
+    lent->host = test_memory(kChunk);
+}
+
+static void put_into(Lent *lent, uint64_t user) {
+    assert_status(xfer_put(lent->pair.ep, lent->host, &lent->ref, 0, kChunk, user, NULL), XFER_OK);
+}
+
 static _Atomic int stalls_told, let_go;
 
 static void block_in_stall(Host *host, const xfer_event_t *event) {
@@ -218,58 +242,50 @@ static void block_in_stall(Host *host, const xfer_event_t *event) {
 
 /* A stall that begins before the events of the last one were taken is told when they are. */
 static void test_stall_behind_a_stall(void **state) {
-    xfer_engine_options_t brief = host_options(*state), patient = brief;
-    Pair pair;
-    brief.stall_ms = 500; /* no operation begins there */
-    pair_open_with(&pair, &brief, &patient, *state, kLength);
-    void *device = device_memory(kChunk, 1);
-    xfer_region_t *region = open_region(pair.server, "device", XFER_WRITE, device, kChunk);
-    const xfer_ref_t ref = look_up(pair.client, pair.ep, "device");
-    uint8_t *host = test_memory(kChunk);
+    const uint64_t soon = kSoonMs * 1000000ull;
+    Lent lent;
+    lend(&lent, *state);
+    Host *server = lent.pair.server;
     atomic_store(&stalls_told, 0);
     atomic_store(&let_go, 0);
-    pair.server->hook = block_in_stall;
+    server->hook = block_in_stall;
     for (uint64_t round = 0; round < 2; round++) {
         fake_cuda_hold(1);
-        assert_status(xfer_put(pair.ep, host, &ref, 0, kChunk, round, NULL), XFER_OK);
-        if (round == 1) pass_ms(2 * 500);
+        put_into(&lent, round);
+        if (round == 1) pass_ms(2 * kSoonMs);
         wait_atomic(&stalls_told, 1, kPatience);
         if (round == 1) atomic_store(&let_go, 1);
         if (round == 1) wait_atomic(&stalls_told, 3, kPatience);
         fake_cuda_hold(0);
-        wait_event(pair.client, XFER_EVENT_PUT, round, kPatience);
+        wait_event(lent.pair.client, XFER_EVENT_PUT, round, kPatience);
     }
     for (int told = 0; told < 4; told++) /* the second is told when the first was taken */
-        assert_stalls(pair.server, told % 2 == 0, told < 2 ? 500000000 : 1000000000);
-    pair.server->hook = NULL;
-    assert_status(xfer_region_close(region), XFER_OK);
-    wait_closed(pair.server, region);
-    fake_cuda_free(device);
+        assert_stalls(server, told % 2 == 0, told < 2 ? soon : 2 * soon);
+    server->hook = NULL;
+    assert_status(xfer_region_close(lent.region), XFER_OK);
+    wait_closed(server, lent.region);
+    fake_cuda_free(lent.device);
 }
 
 /* Of what peers ask for it is told where the device is. An engine that closes meanwhile ends behind
  * its copies, and its last event is the last one. */
 static void test_stall_of_a_region(void **state) {
-    xfer_engine_options_t brief = host_options(*state), patient = brief;
-    Pair pair;
-    brief.stall_ms = 500; /* no operation begins there */
-    pair_open_with(&pair, &brief, &patient, *state, kLength);
-    void *device = device_memory(kChunk, 1);
-    xfer_region_t *region = open_region(pair.server, "device", XFER_WRITE, device, kChunk);
-    const xfer_ref_t ref = look_up(pair.client, pair.ep, "device");
-    uint8_t *host = test_memory(kChunk);
+    const uint64_t soon = kSoonMs * 1000000ull;
+    Lent lent;
+    lend(&lent, *state);
+    Host *server = lent.pair.server, *client = lent.pair.client;
     fake_cuda_hold(1);
-    assert_status(xfer_put(pair.ep, host, &ref, 0, kChunk, 1, NULL), XFER_OK);
-    assert_stalls(pair.server, 1, 500000000);
-    assert_status(xfer_engine_close(pair.server->engine), XFER_OK);
+    put_into(&lent, 1);
+    assert_stalls(server, 1, soon);
+    assert_status(xfer_engine_close(server->engine), XFER_OK);
     pass_ms(50);
-    assert_int_equal(count_events(pair.client, XFER_EVENT_STALLED, ANY_USER), 0);
+    assert_int_equal(count_events(client, XFER_EVENT_STALLED, ANY_USER), 0);
     fake_cuda_hold(0);
-    wait_event(pair.client, XFER_EVENT_PUT, 1, kPatience);
-    assert_stalls(pair.server, 0, 500000000);
-    wait_closed(pair.server, region);
-    wait_closed(pair.server, pair.server->engine);
-    fake_cuda_free(device);
+    wait_event(client, XFER_EVENT_PUT, 1, kPatience);
+    assert_stalls(server, 0, soon);
+    wait_closed(server, lent.region);
+    wait_closed(server, server->engine);
+    fake_cuda_free(lent.device);
 }
 
 /* Its memory is free when it is told, and not before; what waits for the same thread is told at

@@ -294,13 +294,16 @@ TEST_CASE("those that are told together may drop each other") {
                               both.worker->drop(jobs[2]);
                               both.worker->drop(jobs[3]);
                           });
+    CHECK_FALSE(both.worker->has_over());
     for (OnJob &job : jobs)
         both.worker->submit(job);
     HeldJob behind;
     both.worker->submit(behind);
     behind.await_begin();  // so all others are over, and not told
+    CHECK(both.worker->has_over());
     behind.let_go = true;
     REQUIRE(both.turn_until([&] { return behind.told == 1; }));
+    CHECK_FALSE(both.worker->has_over());
     CHECK(jobs[0].told == 1);
     CHECK(jobs[1].told == 1);
     CHECK(jobs[2].told == 0);
