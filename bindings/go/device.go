@@ -9,8 +9,8 @@ import "unsafe"
 // kind of memory it is, so an address in C's memory does as well.
 //
 // The CPU must not touch the bytes: indexing, copying, appending, comparing or printing them is a fault that cannot be
-// recovered from. Slicing and len are fine. Blobs must be the CPU's. [Copy], regions with
-// [Atomic] and notifications fail with [ErrMemKind] for such bytes.
+// recovered from. Slicing and len are fine. Blobs must be the CPU's. [Copy], regions with [Atomic] and notifications fail
+// with [ErrMemKind] for such bytes.
 //
 // Nothing here keeps the memory allocated. It may be freed when the operation has ended; of a [Quiet] one, when a flush has;
 // and after the Close of a [Region] of it, and of a Batch that has it in an entry. No slice of it may be left by then, nor a

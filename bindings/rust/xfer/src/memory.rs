@@ -84,9 +84,10 @@ impl Memory {
     ///
     /// # Safety
     /// From `address` on there are `length` bytes, without wrapping around, which may be read and
-    /// written; those of host memory are initialized. They stay allocated until `owner` is dropped or given back; of `()`, until
-    /// [`into_inner`](Self::into_inner) has given it back, or the engine has ended: an operation that
-    /// is dropped uses them until its event. Meanwhile no reference of Rust's leads to them.
+    /// written; those of host memory are initialized. They stay allocated until `owner` is dropped or
+    /// given back; of `()`, until [`into_inner`](Self::into_inner) has given it back, or the engine has
+    /// ended: an operation that is dropped uses them until its event. Meanwhile no reference of Rust's
+    /// leads to them.
     pub unsafe fn of_device<O: Any + Send>(address: u64, length: usize, owner: O) -> Self {
         Self::owned(address as *mut u8, length, true, Owner::Given(Box::new(owner)))
     }
