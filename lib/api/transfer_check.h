@@ -76,7 +76,7 @@ inline Status check_local(const Engine &engine, uint64_t address, uint64_t lengt
     if (known || length == 0) return XFER_OK;
     if (!address) return invalid(why, "local is NULL");
     if (address + length < address) return refuse(why, XFER_ERANGE, "the local range wraps around");
-    if (engine.is_served(address, length)) return XFER_OK;
+    if (engine.knows(address, length, memory)) return XFER_OK;
     const auto *local = reinterpret_cast<const void *>(address);
     if (Status status = engine.look(local, length, memory, why); status != XFER_OK) return status;
     return check_served(engine, memory, why);
@@ -84,7 +84,9 @@ inline Status check_local(const Engine &engine, uint64_t address, uint64_t lengt
 
 // As a piece of an operation has it.
 inline Place place_of(const Memory &memory) {
-    return memory.kind == XFER_MEM_HOST ? Place{} : Place{memory.device, memory.base};
+    if (memory.kind == XFER_MEM_HOST) return {};
+    const uint64_t id = memory.one_id();
+    return {memory.device, id ? id : memory.base, id};
 }
 
 // Of what the CPU touches.

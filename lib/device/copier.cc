@@ -44,16 +44,24 @@ CopyStreams::Begun Copier::Copy::begin_copies() {
     return streams_->begin(way_, ranges_, host_, mark_);
 }
 
-// An address that was freed may be another allocation's. What is mapped may be many.
+// An address that was freed may be another allocation's. Each is asked about where it comes first.
 Status Copier::Copy::check_memory() {
-    const bool one = memory_.id && memory_.origin != Memory::Origin::mapped;
-    if (!one || ranges_.empty()) return XFER_OK;
+    uint64_t known = 0;
+    for (const DeviceRange &range : ranges_) {
+        if (range.id == 0 || range.id == known) continue;
+        known = range.id;
+        if (Status status = check_range(range); status != XFER_OK) return status;
+    }
+    return XFER_OK;
+}
+
+Status Copier::Copy::check_range(const DeviceRange &range) {
     Memory now;
     Failure why;
     Status status = XFER_ENOMEM;
-    const auto *const at = reinterpret_cast<const void *>(ranges_.front().address);
+    const auto *const at = reinterpret_cast<const void *>(range.address);
     if (!catch_bad_alloc([&] { status = copier_->device_->look(at, 1, now, why); })) return status;
-    if (status == XFER_OK) return now.id == memory_.id ? XFER_OK : XFER_EIO;
+    if (status == XFER_OK) return now.id == range.id ? XFER_OK : XFER_EIO;
     error_ = why.native;
     return XFER_EIO;
 }

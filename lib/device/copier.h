@@ -59,6 +59,7 @@ public:
         void run() noexcept override;
         void done(Status status) override;
         Status check_memory();
+        Status check_range(const DeviceRange &range);
         Status open_streams();
         CopyStreams::Begun begin_copies();
 
@@ -88,8 +89,8 @@ public:
     void give_slot(uint8_t *slot);
     uint32_t number_of(const uint8_t *slot) const;  // counted from 0 in its own kind
 
-    // Between these ranges of `memory` and as many bytes at `host`. Of memory without an id no more
-    // is known than its device. False: host memory lacks.
+    // Between these ranges of the device of `memory` and as many bytes at `host`. False: host
+    // memory lacks.
     bool start(Copy &copy, Way way, const Memory &memory, std::span<const DeviceRange> ranges,
                uint8_t *host);
 

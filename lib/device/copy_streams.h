@@ -11,6 +11,7 @@ namespace xfer {
 
 struct DeviceRange {
     uint64_t address, length;
+    uint64_t id = 0;  // of its allocation; 0: unknown, or there may be many
 };
 
 class CopyStreams {
@@ -23,7 +24,8 @@ public:
     };
 
     virtual ~CopyStreams() = default;
-    // Between these ranges and as many bytes at `host`, in order; wait(mark) is for their end.
+    // Between these ranges and as many bytes at `host`; where ranges overlap, what the last one
+    // says stays. wait(mark) is for their end.
     virtual Begun begin(Way way, std::span<const DeviceRange> ranges, uint8_t *host,
                         uint32_t mark) = 0;
     // Until they have ended, asleep: 0, or the driver's error, with which they have ended, too.

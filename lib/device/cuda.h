@@ -32,6 +32,11 @@ struct CudaTable {
     PFN_cuMemcpyHtoDAsync_v3020 cuMemcpyHtoDAsync = nullptr;
     PFN_cuMemHostRegister_v6050 cuMemHostRegister = nullptr;
     bool copies = false;
+    // Where a driver, or the header that this was built with, is older than 12.8: one copy a call.
+#if CUDA_VERSION >= 12080
+    PFN_cuMemcpyBatchAsync_v12080 cuMemcpyBatchAsync = nullptr;
+#endif
+    bool batches = false;
 };
 
 class CudaDevice final : public Device {

@@ -107,14 +107,33 @@ CopyStreams::Begun CudaStreams::begin(Way way, std::span<const DeviceRange> rang
     const Current current(*this);
     CUresult result = current.result;
     bool any = false;
-    for (const DeviceRange &range : ranges) {
-        if (result != CUDA_SUCCESS) break;
-        if (range.length) result = copy(way, range, host);
-        any |= result == CUDA_SUCCESS;
-        host += range.length;
-    }
+    if (result == CUDA_SUCCESS) result = begin_all(way, ranges, host, any);
     if (result == CUDA_SUCCESS) result = cuda_.cuEventRecord(marks_[mark], stream(way));
     return {result, any, is_of_context(result)};
+}
+
+// A batch that the driver refuses may still go copy by copy, or its error then names the piece.
+// What of it has begun comes first on the same stream, and is only repeated.
+CUresult CudaStreams::begin_all(Way way, std::span<const DeviceRange> ranges, uint8_t *host,
+                                bool &any) {
+    if (ranges.size() > 1 && batches_ && batch_.fill(way, ranges, host)) {
+        const CUresult result = batch_.begin(cuda_, device_, stream(way));
+        any = !is_of_context(result);
+        batches_ = result != CUDA_ERROR_NOT_SUPPORTED;
+        if (result == CUDA_SUCCESS) return result;
+    }
+    return begin_each(way, ranges, host, any);
+}
+
+CUresult CudaStreams::begin_each(Way way, std::span<const DeviceRange> ranges, uint8_t *host,
+                                 bool &any) {
+    for (const DeviceRange &range : ranges) {
+        const CUresult result = range.length ? copy(way, range, host) : CUDA_SUCCESS;
+        if (result != CUDA_SUCCESS) return result;
+        any = true;
+        host += range.length;
+    }
+    return CUDA_SUCCESS;
 }
 
 CUresult CudaStreams::copy(Way way, const DeviceRange &range, uint8_t *host) const {

@@ -6,6 +6,7 @@
 
 #include "device/copy_streams.h"
 #include "device/cuda.h"
+#include "device/cuda_batch.h"
 
 namespace xfer {
 
@@ -29,6 +30,8 @@ private:
 
     CUresult find_context(int32_t number, uint64_t address);
     CUresult make(uint32_t marks);
+    CUresult begin_all(Way way, std::span<const DeviceRange> ranges, uint8_t *host, bool &any);
+    CUresult begin_each(Way way, std::span<const DeviceRange> ranges, uint8_t *host, bool &any);
     CUresult copy(Way way, const DeviceRange &range, uint8_t *host) const;
     CUstream stream(Way way) const { return streams_[static_cast<size_t>(way)]; }
 
@@ -38,6 +41,8 @@ private:
     CUcontext context_ = nullptr;
     CUstream streams_[2] = {};  // by Way
     std::vector<CUevent> marks_;
+    CudaBatch batch_;
+    bool batches_ = cuda_.batches;  // it has not said that it does not
 };
 
 }  // namespace xfer

@@ -27,6 +27,8 @@ struct Memory {
     uint64_t base = 0, size = 0;  // 0 where no driver knows them
     uint64_t id = 0;              // another one once the address was freed and is used again
 
+    // Of its allocation; 0 where there may be many.
+    uint64_t one_id() const { return origin == Origin::mapped ? 0 : id; }
     bool holds(uint64_t address, uint64_t length) const {
         const uint64_t offset = address - base;
         return offset <= size && length <= size - offset;

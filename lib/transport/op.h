@@ -80,10 +80,7 @@ struct Op : ListNode<InTransfer>, ListNode<InPath> {
         }
     }
     // Where the bytes are in the end.
-    void draw_device(std::vector<Piece> &out) const {
-        Cursor at = begin;
-        list->draw(at, max_bytes, max_pieces, out);
-    }
+    void draw_device(std::vector<DeviceRange> &out) const { list->draw_local(begin, bytes, out); }
 };
 
 }  // namespace xfer

@@ -125,16 +125,35 @@ uint64_t PieceList::draw(Cursor &cursor, uint64_t max_bytes, size_t max_pieces,
         else
             out.push_back(next);
         bytes += next.length;
-        cursor.done += next.length;
-        if (cursor.done < length_of(segment, cursor.entry))
-            continue;  // a row, or all that was asked
-        cursor.done = 0;
-        if (++cursor.entry == segment.count) {
-            cursor.entry = 0;
-            ++cursor.segment;
-        }
+        advance(cursor, next.length);
     }
     return bytes;
+}
+
+void PieceList::advance(Cursor &cursor, uint64_t length) const {
+    const Segment &segment = segments_[cursor.segment];
+    cursor.done += length;
+    if (cursor.done < length_of(segment, cursor.entry)) return;  // a row, or all that was asked
+    cursor.done = 0;
+    if (++cursor.entry == segment.count) cursor = {cursor.segment + 1, 0, 0};
+}
+
+void PieceList::draw_local(Cursor cursor, uint64_t bytes, std::vector<DeviceRange> &out) const {
+    uint64_t allocation = 0;  // of the last range
+    while (bytes > 0) {
+        const Segment &segment = segments_[cursor.segment];
+        const Piece next = rest(segment, cursor.entry, cursor.done);
+        const uint64_t length = std::min(next.length, bytes);
+        bytes -= length;
+        advance(cursor, length);
+        if (length == 0) continue;
+        const Place &place = segment.place;
+        const bool same = place.allocation == std::exchange(allocation, place.allocation);
+        if (!out.empty() && same && out.back().address + out.back().length == next.local)
+            out.back().length += length;
+        else
+            out.push_back({next.local, length, place.id});
+    }
 }
 
 void PieceList::skip_remote(Cursor &cursor) const {

@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "device/copy_streams.h"
 #include "wire/ref.h"
 
 namespace xfer {
@@ -31,7 +32,10 @@ constexpr int32_t kHostMemory = -1;  // else the number of a device
 // Whose memory the local side of an entry is.
 struct Place {
     int32_t device = kHostMemory;
-    uint64_t allocation = 0;  // of a device's: where it begins; no copy runs from one into the next
+    // Of a device's: its id, or, where there may be many, where it begins. No copy runs from one
+    // into the next.
+    uint64_t allocation = 0;
+    uint64_t id = 0;  // 0: many
     bool operator==(const Place &) const = default;
 };
 
@@ -88,11 +92,13 @@ public:
     uint64_t entry_index(
         const Cursor &cursor) const;  // counted over the whole list; entries() at the end
 
-    // The next pieces of one direction, one remote and one device, at most max_bytes of them (at
-    // least one piece, which may be empty); neighbours that touch on both sides are one. Moves the
-    // cursor; returns the bytes.
+    // The next pieces of one direction, one remote and one device, at most max_bytes of
+    // them (at least one piece, which may be empty); neighbours that touch on both sides are one.
+    // Moves the cursor; returns the bytes.
     uint64_t draw(Cursor &cursor, uint64_t max_bytes, size_t max_pieces,
                   std::vector<Piece> &out) const;
+    // Where the next `bytes` are on the local side; neighbours in one allocation are one range.
+    void draw_local(Cursor cursor, uint64_t bytes, std::vector<DeviceRange> &out) const;
     // Past everything that remains for the remote at the cursor, in this run of segments.
     void skip_remote(Cursor &cursor) const;
 
@@ -111,6 +117,7 @@ private:
     static uint64_t length_of(const Segment &segment, uint64_t entry);
     static Piece rest(const Segment &segment, uint64_t entry, uint64_t done);
     Segment &append(Dir dir, uint32_t remote, uint64_t count, const Place &place);
+    void advance(Cursor &cursor, uint64_t length) const;  // within an entry, or to its end
 
     std::vector<Segment> segments_;
     uint64_t entries_ = 0;

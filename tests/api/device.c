@@ -453,6 +453,93 @@ static void test_allocations_that_touch(void **state) {
         fake_cuda_free(both[i]);
 }
 
+static unsigned questions_of(Pair *pair, const void *from) {
+    const unsigned before = fake_cuda_calls("cuPointerGetAttributes");
+    assert_status(put_now(pair->client, pair->ep, from, &pair->ref, 0, 64), XFER_OK);
+    return fake_cuda_calls("cuPointerGetAttributes") - before;
+}
+
+/* Who copies asks whether the allocation is still that one; who submits asks only where there is no
+ * region. */
+static void test_pointer_into_a_region(void **state) {
+    Pair pair;
+    xfer_region_t *region;
+    pair_open(&pair, *state, kLength);
+    uint8_t *device = device_memory(kChunk, 4);
+    questions_of(&pair, device);
+    assert_int_equal(questions_of(&pair, device + 100), 2);
+    assert_status(xfer_region_open(pair.client->engine, NULL, device, kChunk / 2, &region, NULL),
+                  XFER_OK);
+    assert_int_equal(questions_of(&pair, device + 100), 1);
+    assert_int_equal(questions_of(&pair, device + kChunk / 2 - 64), 1);
+    assert_int_equal(questions_of(&pair, device + kChunk / 2 - 63), 2);
+    assert_true(filled(pair.memory, 64, 4, kChunk / 2 - 63));
+    assert_status(xfer_region_close(region), XFER_OK);
+    assert_int_equal(questions_of(&pair, device + 100), 2);
+    fake_cuda_free(device);
+}
+
+/* A batch names memory that was freed since, and is another allocation now, in a region or not. */
+static void test_allocation_that_is_another(void **state) {
+    Pair pair;
+    xfer_batch_t *batches[2];
+    xfer_region_t *region = NULL;
+    pair_open(&pair, *state, kLength);
+    fill(pair.memory, kChunk, 6);
+    for (int lent = 0; lent < 2; lent++) {
+        uint8_t *device = device_memory(kChunk, 4);
+        if (lent)
+            assert_status(
+                xfer_region_open(pair.client->engine, NULL, device, kChunk, &region, NULL),
+                XFER_OK);
+        for (int i = 0; i < 2; i++)
+            assert_status(xfer_batch_open(pair.ep, NULL, &batches[i], NULL), XFER_OK);
+        assert_status(xfer_batch_put(batches[0], device, &pair.ref, 0, 64), XFER_OK);
+        assert_status(xfer_batch_get(batches[1], device, &pair.ref, 0, 64), XFER_OK);
+        assert_status(submit_now(pair.client, batches[1]), XFER_OK);
+        fake_cuda_free(device);
+        assert_ptr_equal(fake_cuda_alloc_at(kChunk, device), device);
+        uint8_t *other = test_memory(kChunk);
+        fill(other, kChunk, 5);
+        fake_cuda_write(device, other, kChunk);
+        for (int i = 0; i < 2; i++) {
+            assert_status(submit_now(pair.client, batches[i]), XFER_EIO);
+            assert_status(xfer_batch_close(batches[i]), XFER_OK);
+        }
+        assert_true(filled(pair.memory, kChunk, 6, 0));
+        assert_device_filled(device, kChunk, 5, 0);
+        if (region) assert_status(xfer_region_close(region), XFER_OK);
+        assert_status(put_now(pair.client, pair.ep, device, &pair.ref, kHalf, 64), XFER_OK);
+        fake_cuda_free(device);
+    }
+}
+
+/* Of several allocations in one chunk each is asked about, whichever comes first. */
+static void test_one_of_two_that_is_another(void **state) {
+    Pair pair;
+    xfer_batch_t *batch;
+    pair_open(&pair, *state, kLength);
+    fill(pair.memory, kChunk, 6);
+    for (int freed = 0; freed < 2; freed++) {
+        uint8_t *two[] = {device_memory(kChunk, 4), device_memory(kChunk, 4)};
+        const xfer_span_t spans[] = {{(uintptr_t)two[0], 0, 64}, {(uintptr_t)two[1], 64, 64}};
+        assert_status(xfer_batch_open(pair.ep, NULL, &batch, NULL), XFER_OK);
+        assert_status(
+            xfer_batch_add_spans(batch, XFER_OP_GET, &pair.ref, spans, sizeof *spans, 2, NULL),
+            XFER_OK);
+        fake_cuda_free(two[freed]);
+        assert_ptr_equal(fake_cuda_alloc_at(kChunk, two[freed]), two[freed]);
+        uint8_t *other = test_memory(kChunk);
+        fill(other, kChunk, 5);
+        fake_cuda_write(two[freed], other, kChunk);
+        assert_status(submit_now(pair.client, batch), XFER_EIO);
+        assert_status(xfer_batch_close(batch), XFER_OK);
+        assert_device_filled(two[freed], kChunk, 5, 0);
+        for (int i = 0; i < 2; i++)
+            fake_cuda_free(two[i]);
+    }
+}
+
 /* ---- a driver that fails ---- */
 
 /* A copy that can't be waited for goes on, and its memory is in use until it is over. */
@@ -567,6 +654,9 @@ static const struct CMUnitTest tests[] = {
     EACH_WAY(test_close_in_a_copy),
     EACH_WAY(test_stopped_peer_leaves_room),
     EACH_WAY(test_allocations_that_touch),
+    EACH_WAY(test_pointer_into_a_region),
+    EACH_WAY(test_allocation_that_is_another),
+    EACH_WAY(test_one_of_two_that_is_another),
     EACH_WAY(test_wait_that_fails),
     EACH_WAY(test_stopped_peer_and_a_copy),
     DEVICE_TEST(test_failing_calls, 1, "thread/1"),

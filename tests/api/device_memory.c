@@ -33,6 +33,7 @@ int end_device_test(void **state) {
     fake_cuda_hold(0);
     fake_cuda_fail(NULL, 0, 0, 0);
     const int failed = fixture_teardown(state);
+    fake_cuda_lack(NULL);
     if (fake_cuda_calls("wrong") == 0) return failed;
     print_error("ERROR: the driver was called as it must not be\n");
     return -1;

@@ -42,7 +42,7 @@ struct Driver {
     std::set<const void *>
         objects;  // streams and events: what nobody destroys went with its context
     std::map<std::string, unsigned> calls;
-    std::string failing;
+    std::string failing, lacking;
     int fails_in = 0, error = 0, sticky = 0;
     bool held = false, fails_for_good = false;
     unsigned failures = 0;  // for good: what was begun before one goes no further
@@ -291,6 +291,41 @@ CUresult copy_to_device(CUdeviceptr device, const void *host, size_t length, CUs
     return copy("cuMemcpyHtoDAsync", device, const_cast<void *>(host), length, false, stream);
 }
 
+#if CUDA_VERSION >= 12080
+// In no order that was asked for: the last one first.
+CUresult batch_copy(CUdeviceptr *to, CUdeviceptr *from, size_t *lengths, size_t count,
+                    CUmemcpyAttributes *attributes, size_t *first, size_t attribute_count,
+                    size_t *failed, CUstream stream) {
+    ENTER("cuMemcpyBatchAsync");
+    const bool to_host = attributes->dstLocHint.type == CU_MEM_LOCATION_TYPE_HOST;
+    const CUmemLocation &far = to_host ? attributes->srcLocHint : attributes->dstLocHint;
+    const CUmemLocation &near = to_host ? attributes->dstLocHint : attributes->srcLocHint;
+    const bool hinted = far.type == CU_MEM_LOCATION_TYPE_DEVICE && far.id == 0 &&
+                        near.type == CU_MEM_LOCATION_TYPE_HOST;
+    if (!hinted || count < 2 || driver().alias_of(to_host ? *to : *from, 1) ||
+        attribute_count != 1 || *first != 0 || !failed || !stream ||
+        attributes->srcAccessOrder != CU_MEMCPY_SRC_ACCESS_ORDER_STREAM)
+        return CUDA_ERROR_INVALID_VALUE;
+    for (size_t i = count; i-- > 0;) {
+        const CUdeviceptr target = to[i], source = from[i];
+        const size_t length = lengths[i];
+        reinterpret_cast<Stream *>(stream)->work.emplace_back([=, failures = driver().failures] {
+            if (failures != driver().failures) return;
+            uint8_t *const into = driver().alias_of(target, length);
+            const uint8_t *const of = driver().alias_of(source, length);
+            if (!into == !of || length == 0) {
+                ++driver().calls["wrong"];
+                std::fprintf(stderr, "wrong at %d\n", __LINE__);
+            } else
+                std::memcpy(into ? into : reinterpret_cast<uint8_t *>(target),
+                            of ? of : reinterpret_cast<const uint8_t *>(source), length);
+        });
+    }
+    driver().changed.notify_all();
+    return CUDA_SUCCESS;
+}
+#endif
+
 CUresult host_register(void *, size_t, unsigned) {
     ENTER("cuMemHostRegister");
     return CUDA_SUCCESS;
@@ -335,11 +370,19 @@ const Row *find(const char *name) {
         {"cuEventSynchronize", 2000, address_of<PFN_cuEventSynchronize_v2000>(event_synchronize)},
         {"cuMemcpyDtoHAsync", 3020, address_of<PFN_cuMemcpyDtoHAsync_v3020>(copy_to_host)},
         {"cuMemcpyHtoDAsync", 3020, address_of<PFN_cuMemcpyHtoDAsync_v3020>(copy_to_device)},
+#if CUDA_VERSION >= 12080
+        {"cuMemcpyBatchAsync", 12080, address_of<PFN_cuMemcpyBatchAsync_v12080>(batch_copy)},
+#endif
         {"cuMemHostRegister", 6050, address_of<PFN_cuMemHostRegister_v6050>(host_register)},
     };
     for (const Row &row : rows)
         if (std::strcmp(row.name, name) == 0) return &row;
     return nullptr;
+}
+
+bool lacks(const char *name) {
+    const std::lock_guard lock(driver().mutex);
+    return driver().lacking == name;
 }
 
 }  // namespace
@@ -349,7 +392,7 @@ const Row *find(const char *name) {
 extern "C" CUresult cuGetProcAddress(const char *symbol, void **function, int version,
                                      cuuint64_t flags) {
     const Row *const row = find(symbol);
-    if (!row || row->version != version || flags != CU_GET_PROC_ADDRESS_DEFAULT)
+    if (!row || lacks(symbol) || row->version != version || flags != CU_GET_PROC_ADDRESS_DEFAULT)
         return CUDA_ERROR_NOT_FOUND;
     *function = row->function;
     return CUDA_SUCCESS;
@@ -414,6 +457,11 @@ void fake_cuda_fail(const char *call, int nth, int error, int sticky) {
     all.failing = call ? call : "";
     all.fails_in = nth, all.error = error, all.sticky = sticky;
     all.fails_for_good = false;
+}
+
+void fake_cuda_lack(const char *call) {
+    const std::lock_guard lock(driver().mutex);
+    driver().lacking = call ? call : "";
 }
 
 unsigned fake_cuda_calls(const char *call) {

@@ -27,6 +27,8 @@ void fake_cuda_hold(int held);
 /* The `nth` call of that name from now on returns `error`, and with `sticky` all calls from then
  * on. NULL: none does, and the device is as new. */
 void fake_cuda_fail(const char *call, int nth, int error, int sticky);
+/* Engines that are opened from now on find no such call. NULL: they find all. */
+void fake_cuda_lack(const char *call);
 /* How often it was called, all in all. "wrong": what a driver would not forgive, such as a call
  * without a context, or a copy of memory that was freed. */
 unsigned fake_cuda_calls(const char *call);

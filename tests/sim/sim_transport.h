@@ -88,7 +88,8 @@ struct SimProcess {
 // Where the first of its bytes are: not where they are copied on their way from or to a device.
 inline const void *users_memory(const Op &op) {
     std::vector<Piece> pieces;
-    op.draw_device(pieces);
+    Cursor at = op.begin;
+    op.list->draw(at, op.max_bytes, op.max_pieces, pieces);
     return reinterpret_cast<const void *>(pieces[0].local);
 }
 

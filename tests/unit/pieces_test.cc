@@ -154,6 +154,14 @@ TEST_CASE("draw gives every byte once, in order, within its bounds") {
                 ++entry;
             }
             REQUIRE(got == expected);
+            std::vector<DeviceRange> ranges;
+            model.list.draw_local(before, bytes, ranges);
+            REQUIRE(ranges.size() <= pieces.size());
+            size_t checked = 0;
+            for (const DeviceRange &range : ranges)
+                for (uint64_t i = 0; i < range.length; ++i)
+                    REQUIRE(got.at(checked++).first == range.address + i);
+            REQUIRE(checked == bytes);
         }
         CHECK(drawn == total);
         CHECK(model.list.entry_index(cursor) == model.entries.size());
@@ -174,14 +182,36 @@ TEST_CASE("neighbours that touch on both sides are one piece") {
 TEST_CASE("what touches across two allocations of a device stays two pieces") {
     for (const uint64_t second : {4096u, 5120u}) {
         PieceList list;
-        list.add(Dir::put, 0, {4096, 0, 1024}, {0, 4096});
-        list.add(Dir::put, 0, {5120, 1024, 1024}, {0, second});
+        list.add(Dir::put, 0, {4096, 0, 1024}, {0, 4096, 4096});
+        list.add(Dir::put, 0, {5120, 1024, 1024}, {0, second, second});
         std::vector<Piece> pieces;
         Cursor cursor;
         CHECK(list.draw(cursor, 10'000, 512, pieces) == 2048);
         CHECK(pieces.size() == (second == 4096 ? 1 : 2));
         CHECK(list.at_end(cursor));
+        std::vector<DeviceRange> ranges;
+        list.draw_local({}, 2048, ranges);
+        REQUIRE(ranges.size() == (second == 4096 ? 1 : 2));
+        CHECK(ranges.front().id == 4096);
+        CHECK(ranges.back().id == second);
     }
+}
+
+TEST_CASE("what touches on the local side is one range, wherever it goes") {
+    PieceList list;
+    list.add_strided(Dir::put, 0, {4096, 0, 64}, 64, 512, 10, {0, 4096});
+    list.add(Dir::put, 0, {4736, 9000, 0}, {0, 8192});  // nothing, elsewhere
+    list.add(Dir::put, 0, {4736, 9000, 64}, {0, 4096});
+    list.add(Dir::put, 0, {4864, 9064, 64}, {0, 4096});
+    std::vector<DeviceRange> ranges;
+    Cursor cursor;
+    cursor.done = 32;
+    list.draw_local(cursor, 704, ranges);
+    REQUIRE(ranges.size() == 2);
+    CHECK(ranges[0].address == 4128);
+    CHECK(ranges[0].length == 672);
+    CHECK(ranges[1].address == 4864);
+    CHECK(ranges[1].length == 32);
 }
 
 TEST_CASE("skip_remote goes past what one remote has, and no further") {

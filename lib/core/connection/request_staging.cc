@@ -73,7 +73,14 @@ RequestStaging::Request::Request(RequestStaging &staging, Rail &rail, Dir dir, c
       memory_(memory) {
     for (const iovec &range : ranges) {
         if (range.iov_len == 0) continue;  // which may lie behind the end of the allocation
-        ranges_.push_back({reinterpret_cast<uint64_t>(range.iov_base), range.iov_len});
+        const auto address = reinterpret_cast<uint64_t>(range.iov_base);
+        const uint64_t id = memory.one_id();
+        const bool touches =
+            !ranges_.empty() && ranges_.back().address + ranges_.back().length == address;
+        if (touches && id)  // in one allocation, so one copy
+            ranges_.back().length += range.iov_len;
+        else
+            ranges_.push_back({address, range.iov_len, id});
         bounce.iov_len += range.iov_len;
     }
 }

@@ -80,11 +80,8 @@ void Staging::copy(Op &op) {
     Memory memory;
     memory.device = op.device;
     const bool drawn = catch_bad_alloc([&] {
-        pieces_.clear();
         ranges_.clear();
-        op.draw_device(pieces_);
-        for (const Piece &piece : pieces_)
-            ranges_.push_back({piece.local, piece.length});
+        op.draw_device(ranges_);
     });
     Chunk &chunk = chunk_of(op);
     chunk.op = &op;

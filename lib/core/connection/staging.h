@@ -51,7 +51,6 @@ private:
     Copier &copier_;
     std::vector<std::unique_ptr<Chunk>> chunks_;  // of each slot; none until a first operation asks
     List<Op, InPath> waiting_;
-    std::vector<Piece> pieces_;
     std::vector<DeviceRange> ranges_;
 };
 

@@ -13,6 +13,18 @@
 
 namespace xfer {
 
+bool Engine::is_lent(uint64_t address, uint64_t length, Memory &memory) const {
+    const std::optional<LentRange> lent = regions_.find_lent(address, length);
+    if (!lent || lent->device == 0) return lent.has_value();
+    memory.kind = XFER_MEM_CUDA;
+    memory.origin = Memory::Origin::allocated;
+    memory.device = static_cast<int32_t>(lent->device - 1);
+    memory.base = lent->base;
+    memory.size = lent->length;
+    memory.id = lent->allocation;
+    return true;
+}
+
 uint64_t Engine::age_ms() const {
     const auto age = std::chrono::steady_clock::now() - opened_;
     return static_cast<uint64_t>(

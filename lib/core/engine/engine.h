@@ -63,8 +63,9 @@ public:
         return memory.kind == XFER_MEM_CUDA && memory.device >= 0 && device_->copies();
     }
     const Device *device() const { return device_; }
-    bool is_served(uint64_t address, uint64_t length) const {
-        return !device_ || regions_.lends(address, length);
+    // False: the driver has to be asked. Of a device's memory: the part that its region lends.
+    bool knows(uint64_t address, uint64_t length, Memory &memory) const {
+        return !device_ || is_lent(address, length, memory);
     }
     // `room`: bytes for `bound` and its NUL; too few of them, and nothing listens.
     Status listen(const Uri &uri, const xfer_listen_options_t &options, size_t room,
@@ -98,6 +99,7 @@ public:
     void shard_ended(ShardCore &shard);
 
 private:
+    bool is_lent(uint64_t address, uint64_t length, Memory &memory) const;
     class End final : public EventNode {};
     class BeginDrain;
     class Closing final : public Message {

@@ -27,7 +27,7 @@ void Envelope::clear() {
 }
 
 bool Envelope::copy(Copier &copier, Receive &into, uint64_t bytes) {
-    const DeviceRange range{reinterpret_cast<uint64_t>(into.buffer), bytes};
+    const DeviceRange range{reinterpret_cast<uint64_t>(into.buffer), bytes, into.place.id};
     Memory memory;
     memory.device = into.place.device;
     if (!copier.start(*this, Copier::Way::to_device, memory, {&range, 1}, payload.data()))

@@ -201,7 +201,8 @@ Status MessageSender::access(Dir dir, const Access &asked, std::span<const WireP
     if (send->place != Place{}) {
         memory.kind = XFER_MEM_CUDA;
         memory.device = send->place.device;
-        memory.base = send->place.allocation;
+        memory.base = reinterpret_cast<uint64_t>(send->data);
+        memory.id = send->place.id;
     } else if (!is_mapped(send->data, send->length)) {
         return XFER_EIO;
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the open regions are, so that a local pointer into one needs no question to a driver: what
-// it is was asked when the region came, and the region keeps it. A sequence lock: who reads while
+// Where the open regions are, and whose memory each is, so that a local pointer into one needs no
+// question to a driver: that was asked when the region came. A sequence lock: who reads while
 // it is written to finds nothing. (tests/unit/lent_ranges_test.cc goes through all interleavings.)
 // Thread: any reads, one at a time writes.
 #pragma once
@@ -9,39 +9,46 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 namespace xfer {
+
+struct LentRange {
+    uint64_t base = 0, length = 0;
+    uint64_t device = 0;      // its number, counted from 1; 0: the host's
+    uint64_t allocation = 0;  // of a device's: its id
+    bool operator==(const LentRange &) const = default;
+};
 
 template <template <typename> class Atomic, size_t kRoom>
 class RangeTable {
 public:
     // Where there is no room, nothing is held of it.
-    void add(uint64_t base, uint64_t length) {
+    void add(const LentRange &range) {
         size_t at = count_.load();
         if (at == kRoom) return;
         const uint64_t version = begin_change();
         const size_t count = at + 1;
-        for (; at > 0 && ranges_[at - 1].base.load() > base; --at)
-            set(ranges_[at], ranges_[at - 1].base.load(), ranges_[at - 1].length.load());
-        set(ranges_[at], base, length);
+        for (; at > 0 && ranges_[at - 1].base.load() > range.base; --at)
+            set(ranges_[at], get(ranges_[at - 1]));
+        set(ranges_[at], range);
         end_change(version, count);
     }
 
-    void remove(uint64_t base, uint64_t length) {
+    void remove(const LentRange &range) {
         const size_t count = count_.load();
         size_t at = 0;
-        while (at < count &&
-               (ranges_[at].base.load() != base || ranges_[at].length.load() != length))
+        while (at < count && get(ranges_[at]) != range)
             ++at;
         if (at == count) return;
         const uint64_t version = begin_change();
         for (; at + 1 < count; ++at)
-            set(ranges_[at], ranges_[at + 1].base.load(), ranges_[at + 1].length.load());
+            set(ranges_[at], get(ranges_[at + 1]));
         end_change(version, count - 1);
     }
 
-    // In the range that begins last before it: of ranges in each other, the outer is not looked at.
-    bool holds(uint64_t address, uint64_t length) const {
+    // The range that begins last before it: of ranges in each other, the outer is not looked at.
+    std::optional<LentRange> find(uint64_t address, uint64_t length) const {
         const uint64_t version = version_.load(std::memory_order_acquire);
         size_t behind = 0;
         for (size_t left = count_.load(std::memory_order_acquire); left > 0;) {
@@ -51,17 +58,17 @@ public:
             behind += begins_before ? half + 1 : 0;
             left = begins_before ? left - half - 1 : half;
         }
-        if (behind == 0) return false;
-        const Range &range = ranges_[behind - 1];
-        const uint64_t offset = address - range.base.load(std::memory_order_acquire);
-        const uint64_t all = range.length.load(std::memory_order_acquire);
-        if (offset > all || length > all - offset) return false;
-        return version % 2 == 0 && version_.load(std::memory_order_relaxed) == version;
+        if (behind == 0) return {};
+        const LentRange found = get(ranges_[behind - 1]);
+        const uint64_t offset = address - found.base;
+        if (offset > found.length || length > found.length - offset) return {};
+        if (version % 2 || version_.load(std::memory_order_relaxed) != version) return {};
+        return found;
     }
 
 private:
     struct Range {
-        Atomic<uint64_t> base{}, length{};
+        Atomic<uint64_t> base{}, length{}, device{}, allocation{};
     };
 
     // The version is odd until the end. Who has seen a later store sees that, since each of them is
@@ -71,9 +78,17 @@ private:
         version_.store(version + 1, std::memory_order_relaxed);
         return version;
     }
-    void set(Range &range, uint64_t base, uint64_t length) {
-        range.base.store(base, std::memory_order_release);
-        range.length.store(length, std::memory_order_release);
+    static void set(Range &range, const LentRange &to) {
+        range.base.store(to.base, std::memory_order_release);
+        range.length.store(to.length, std::memory_order_release);
+        range.device.store(to.device, std::memory_order_release);
+        range.allocation.store(to.allocation, std::memory_order_release);
+    }
+    static LentRange get(const Range &range) {
+        return {range.base.load(std::memory_order_acquire),
+                range.length.load(std::memory_order_acquire),
+                range.device.load(std::memory_order_acquire),
+                range.allocation.load(std::memory_order_acquire)};
     }
     void end_change(uint64_t version, size_t count) {
         count_.store(count, std::memory_order_release);

@@ -44,16 +44,24 @@ RegionRegistry::Regions RegionRegistry::prepare(Region &region) {
     return prepared;
 }
 
-// Of a device's the driver is asked for each local pointer.
+// Of mapped memory, which may be of several devices, the driver is asked for each local pointer.
 bool RegionRegistry::is_lent(const Region &region) {
-    return !region.is_grant() && region.memory.kind == XFER_MEM_HOST;
+    return !region.is_grant() && (region.memory.kind == XFER_MEM_HOST || region.memory.one_id());
+}
+
+LentRange RegionRegistry::lent_by(const Region &region) {
+    LentRange range{reinterpret_cast<uint64_t>(region.base), region.length};
+    if (region.memory.kind == XFER_MEM_HOST) return range;
+    range.device = static_cast<uint64_t>(region.memory.device) + 1;
+    range.allocation = region.memory.id;
+    return range;
 }
 
 void RegionRegistry::enter(Regions &prepared) {
     Region &region = *prepared.begin()->second;
     region.users = static_cast<uint32_t>(engine_.shard_count());
     regions_.merge(prepared);
-    if (is_lent(region)) lent_.add(reinterpret_cast<uint64_t>(region.base), region.length);
+    if (is_lent(region)) lent_.add(lent_by(region));
     for (size_t i = 0; i < engine_.shard_count(); ++i) {
         RegionChange &change = region.comings[i];
         change.comes = true;
@@ -97,7 +105,7 @@ void RegionRegistry::leave(Region &region, Status why) {
     region.event.status = why;
     region.ListNode<InGrants>::unlink();
     if (!region.name.empty()) names_.erase(region.name);
-    if (is_lent(region)) lent_.remove(reinterpret_cast<uint64_t>(region.base), region.length);
+    if (is_lent(region)) lent_.remove(lent_by(region));
     region.retain();  // for as long as this takes
     regions_.erase(region.id);
     for (size_t i = 0; i < engine_.shard_count(); ++i)

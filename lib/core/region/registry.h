@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "core/region/lent_ranges.h"
@@ -45,15 +46,18 @@ public:
     }
     void end_all(ShardCore &last);  // on the last loop, when it ends
 
-    // Of memory of the application's: it lies in a region that is open. Needs no lock.
-    bool lends(uint64_t address, uint64_t length) const { return lent_.holds(address, length); }
+    // Of memory of the application's: the open region in which it lies. Needs no lock.
+    std::optional<LentRange> find_lent(uint64_t address, uint64_t length) const {
+        return lent_.find(address, length);
+    }
 
 private:
     class Renewal;
     using Regions = std::map<uint64_t, Ref<Region>>;
 
     Regions prepare(Region &region);
-    static bool is_lent(const Region &region);  // lends() looks at it
+    static bool is_lent(const Region &region);
+    static LentRange lent_by(const Region &region);
     // These need the lock.
     void enter(Regions &prepared);
     bool post(RegionChange &change, Region &region, ShardCore &shard);  // false: it has ended
