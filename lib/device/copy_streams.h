@@ -10,8 +10,8 @@
 namespace xfer {
 
 struct DeviceRange {
-    uint64_t address, length;
-    uint64_t id = 0;  // of its allocation; 0: unknown, or there may be many
+    uint64_t address, length;  // at least one byte
+    uint64_t id = 0;           // of its allocation; 0: unknown, or there may be many
 };
 
 class CopyStreams {

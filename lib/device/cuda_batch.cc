@@ -18,7 +18,6 @@ bool CudaBatch::fill(CopyStreams::Way way, std::span<const DeviceRange> ranges,
         lengths_.clear();
         auto near = reinterpret_cast<CUdeviceptr>(host);
         for (const DeviceRange &range : ranges) {
-            if (range.length == 0) continue;
             to_.push_back(to_host ? near : range.address);
             from_.push_back(to_host ? range.address : near);
             lengths_.push_back(range.length);
@@ -32,7 +31,6 @@ bool CudaBatch::fill(CopyStreams::Way way, std::span<const DeviceRange> ranges,
 // An operation writes its pieces in order, so that of two at one place the later one stays.
 bool CudaBatch::overlap(std::span<const DeviceRange> ranges) {
     sorted_.assign(ranges.begin(), ranges.end());
-    std::erase_if(sorted_, [](const DeviceRange &range) { return range.length == 0; });
     std::sort(sorted_.begin(), sorted_.end(),
               [](const DeviceRange &a, const DeviceRange &b) { return a.address < b.address; });
     const auto reaches_next = [](const DeviceRange &a, const DeviceRange &b) {

@@ -128,8 +128,7 @@ CUresult CudaStreams::begin_all(Way way, std::span<const DeviceRange> ranges, ui
 CUresult CudaStreams::begin_each(Way way, std::span<const DeviceRange> ranges, uint8_t *host,
                                  bool &any) {
     for (const DeviceRange &range : ranges) {
-        const CUresult result = range.length ? copy(way, range, host) : CUDA_SUCCESS;
-        if (result != CUDA_SUCCESS) return result;
+        if (const CUresult result = copy(way, range, host)) return result;
         any = true;
         host += range.length;
     }

@@ -6,19 +6,23 @@
 
 #include "device_memory.h"
 
-enum { kPage = 4096, kPages = 192, /* whole chunks */ kAll = 2 * kPages * kPage };
+enum {
+    kPage = 4096,
+    kPages = 192,
+    /* whole chunks */ kAll = 2 * kPages * kPage,
+    kChunks = kPages * kPage / kChunk
+};
 
 static const char kEach[2][20] = {"cuMemcpyDtoHAsync", "cuMemcpyHtoDAsync"};
-static const char kBatch[] = "cuMemcpyBatchAsync";
+#define kBatch "cuMemcpyBatchAsync"
 
 static uint32_t op_of(int way) {
     return way == 0 ? XFER_OP_PUT : XFER_OP_GET;
 }
 
 /* Pages of the device, the last one first and with a gap behind each, to or from as many that
- * touch, or the other way round. */
-static void move_pages(Pair *pair, int way, uint8_t *device, uint32_t local_stride,
-                       uint32_t remote_stride) {
+ * touch. */
+static void move_pages(Pair *pair, int way, uint8_t *device) {
     uint32_t pages[kPages];
     xfer_batch_t *batch;
     for (uint32_t i = 0; i < kPages; i++)
@@ -32,8 +36,7 @@ static void move_pages(Pair *pair, int way, uint8_t *device, uint32_t local_stri
                                 .base_count = 1,
                                 .local_pages = pages,
                                 .remote_pages = pages,
-                                .local_stride = local_stride,
-                                .remote_stride = remote_stride,
+                                .local_stride = 2 * kPage,
                                 .bases = &base};
     assert_status(xfer_batch_open(pair->ep, NULL, &batch, NULL), XFER_OK);
     assert_status(xfer_batch_add_pages(batch, op_of(way), &table, NULL), XFER_OK);
@@ -54,28 +57,38 @@ static void assert_moved(Pair *pair, int way, const uint8_t *device, uint64_t se
 #if CUDA_VERSION >= 12080
 enum { kFirst = 0 };
 #else
-enum { kFirst = 2 }; /* nothing of this build asks for it */
+enum { kFirst = 3 }; /* nothing of this build asks for it */
 #endif
 
-/* A driver that takes them all at once, one that refuses that, and one that is too old for it. */
+/* What a driver says to the call for many, and what it is asked instead. */
+static const struct {
+    const char *name, *lacking;
+    int fails_in, error;
+    unsigned batches[2], each; /* by way */
+} drivers[] = {
+    {"takes them all", NULL, 0, 0, {kChunks, kChunks}, 0},
+    {"refuses one", NULL, 2, CUDA_ERROR_INVALID_VALUE, {kChunks, kChunks}, kChunk / kPage},
+    {"refuses all", NULL, 1, CUDA_ERROR_NOT_SUPPORTED, {1, 0}, kPages},
+    {"is too old", kBatch, 0, 0, {0, 0}, kPages},
+};
+
 static void test_scattered_pages(void **state) {
-    for (int driver = kFirst; driver < 3; driver++) {
+    for (size_t i = kFirst; i < sizeof drivers / sizeof *drivers; i++) {
         Pair pair;
-        fake_cuda_lack(driver == 2 ? kBatch : NULL);
+        print_message("a driver that %s\n", drivers[i].name);
+        fake_cuda_lack(drivers[i].lacking);
         pair_open(&pair, *state, kAll);
         uint8_t *device = device_memory(kAll, 3);
         assert_status(put_now(pair.client, pair.ep, device, &pair.ref, 0, 64), XFER_OK);
         for (int way = 0; way < 2; way++) {
             const unsigned batches = fake_cuda_calls(kBatch), each = fake_cuda_calls(kEach[way]);
             if (way == 1) fill(pair.memory, kAll, 4);
-            if (driver == 1) fake_cuda_fail(kBatch, 2, CUDA_ERROR_INVALID_VALUE, 0);
-            move_pages(&pair, way, device, 2 * kPage, kPage);
+            fake_cuda_fail(drivers[i].error ? kBatch : NULL, drivers[i].fails_in, drivers[i].error,
+                           0);
+            move_pages(&pair, way, device);
             assert_moved(&pair, way, device, way == 0 ? 3 : 4);
-            const unsigned chunks = (kPages * kPage + kChunk - 1) / kChunk;
-            assert_int_equal(fake_cuda_calls(kBatch) - batches, driver == 2 ? 0 : chunks);
-            assert_int_equal(fake_cuda_calls(kEach[way]) - each, driver == 0   ? 0
-                                                                 : driver == 1 ? kChunk / kPage
-                                                                               : kPages);
+            assert_int_equal(fake_cuda_calls(kBatch) - batches, drivers[i].batches[way]);
+            assert_int_equal(fake_cuda_calls(kEach[way]) - each, drivers[i].each);
         }
         fake_cuda_fail(NULL, 0, 0, 0);
         host_end(pair.client);

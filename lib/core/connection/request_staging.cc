@@ -71,10 +71,10 @@ RequestStaging::Request::Request(RequestStaging &staging, Rail &rail, Dir dir, c
       target_(access.target()),
       notification_{access.notification},
       memory_(memory) {
+    const uint64_t id = memory.one_id();
     for (const iovec &range : ranges) {
         if (range.iov_len == 0) continue;  // which may lie behind the end of the allocation
         const auto address = reinterpret_cast<uint64_t>(range.iov_base);
-        const uint64_t id = memory.one_id();
         const bool touches =
             !ranges_.empty() && ranges_.back().address + ranges_.back().length == address;
         if (touches && id)  // in one allocation, so one copy
