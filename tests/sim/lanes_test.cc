@@ -239,3 +239,28 @@ TEST_CASE("a local path and one by adapters are opened, whenever they are wanted
                 CHECK(lanes_in_state(b, "open") == 1);
             }
 }
+
+// Nothing is under way that would ask for a sign of life: the initiator speaks on the local lane,
+// and hears that lane, and so of its end, once the acceptor's last word on the first one has come.
+TEST_CASE("an end that waits in vain to hear the local lane gives the connection up") {
+    uint64_t lost = 0;
+    for (uint64_t at = 0; at < 200; at += 2) {
+        CAPTURE(at);
+        World world(1);
+        world.net.neighbours = true;
+        world.net.delay_min = world.net.delay_max = 20 * kNsPerMs;
+        Host a(world, kA), b(world, kB);
+        xfer_ep_t *ep = a.open(kB);
+        REQUIRE(a.lookup(ep, 1) == XFER_OK);
+        const uint8_t byte = 5;
+        REQUIRE(a.put(ep, &byte, 0, 1, 3) == XFER_OK);
+        world.world.run_for(at * kNsPerMs);
+        world.net.ways[{b.process->number, a.process->number}].silent_until = kNever;
+        world.world.run_for(10 * kSecond);
+        world.net.ways.clear();
+        CHECK(a.stats().connection_ends == b.stats().connection_ends);
+        lost += a.stats().connection_ends;
+        CHECK(b.lookup(b.open(kA), 2) == XFER_OK);
+    }
+    CHECK(lost > 0);
+}

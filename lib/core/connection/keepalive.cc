@@ -51,13 +51,13 @@ void Keepalive::on_timer(Timer &) {
                       went_idle());
 }
 
-// The kernel tells of a neighbour that has died. Whether one is stopped is asked only while
-// somebody waits for it, and once after that.
+// The kernel tells of a neighbour that has died, once it is heard where that would be told. Whether
+// one is stopped is asked only while somebody waits for it, and once after that.
 bool Keepalive::is_quiescent() const {
-    return connection_.lanes.local.is_open() && idle() && connection_.usable() &&
-           !connection_.state().probing && !connection_.retiring() &&
-           connection_.sink.quiescent() &&
-           connection_.lanes.control().channel->last_heard() > last_use_;
+    const LaneSet &lanes = connection_.lanes;
+    return lanes.local.is_open() && lanes.hears_control_on(lanes.control()) && idle() &&
+           connection_.usable() && !connection_.state().probing && !connection_.retiring() &&
+           connection_.sink.quiescent() && lanes.control().channel->last_heard() > last_use_;
 }
 
 void Keepalive::take_use(uint64_t now) {
