@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -58,6 +59,9 @@ public:
     // Asynchronous; what was sent before still leaves if it can.
     virtual void close(const Failure &why) = 0;
     virtual uint64_t last_heard() const = 0;  // time of the last byte from the peer
+    // While an acknowledgement of the peer's host is waited for, which it gives also for a peer
+    // that does not read: when the last one came. Null: none is, or nobody tells.
+    virtual std::optional<uint64_t> last_acknowledged() const { return std::nullopt; }
 };
 
 }  // namespace xfer

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The network fails, and is mended: losses and delay, a black hole, and a cable that carries one
- * way only. Deadlines hold meanwhile, whatever TCP is waiting for; afterwards the work goes on by
+ * way only, or the first connection only. Deadlines hold meanwhile, whatever TCP is waiting for; afterwards the work goes on by
  * itself. */
 #include <string.h>
 
@@ -199,6 +199,54 @@ static void test_cut_and_healed(void **state) {
     close_scene(&scene);
 }
 
+/* ---- one route of several breaks ---- */
+
+static void put_all(Scene *scene, uint64_t round) {
+    for (uint64_t i = 0; i < kOps; i++)
+        put(scene, round, i, kSlot, 0);
+}
+
+/* The control channel goes by another route: heartbeats are answered. */
+static void test_lost_lanes(void **state) {
+    (void)state;
+    uint64_t round = 0, lost = 0;
+    Times ends = {.count = 0};
+    open_scene(&scene, kHeartbeat);
+    for (; round < 2 || scene.wire.flow_count < 2; round++) { /* with lanes of data */
+        put_all(&scene, round);
+        for (uint64_t i = 0; i < kOps; i++)
+            assert_status(end_of(&scene, round, i), XFER_OK);
+    }
+    scene.wire.carried_flows = 1;
+    const uint64_t began = now_us();
+    put_all(&scene, round);
+    bool failed[kOps];
+    for (uint64_t i = 0; i < kOps; i++) {
+        const xfer_status_t status = end_of(&scene, round, i);
+        failed[i] = status != XFER_OK;
+        if (!failed[i]) continue;
+        assert_status(status, XFER_EPEERLOST);
+        times_add(&ends, now_us() - began);
+        lost++;
+    }
+    memcpy(scene.copy, scene.memory, kLength);
+    assert_true(lost > 0);
+    assert_true(host_stats(scene.client).lane_falls > 0);
+    put(&scene, ++round, 0, kSlot, 0); /* by the lane that is left */
+    assert_status(end_of(&scene, round, 0), XFER_OK);
+    scene.wire.carried_flows = 0; /* what TCP sends again comes, to whom it is of no use */
+    pass_us(500000);
+    for (uint64_t i = 1; i < kOps; i++)
+        if (failed[i]) assert_memory_equal(scene.memory + i * kSlot, scene.copy + i * kSlot, kSlot);
+    put_all(&scene, ++round);
+    for (uint64_t i = 0; i < kOps; i++)
+        assert_status(end_of(&scene, round, i), XFER_OK);
+    assert_int_equal(host_stats(scene.client).connection_ends, 0);
+    times_print(&ends, "a lane's route is lost until its puts have ended",
+                "heartbeat 300 ms, below two");
+    close_scene(&scene);
+}
+
 static Cut both = {{true, true}, "heartbeat 300 ms, below two"};
 /* The owner is heard until it gives up, and its last words are stuck behind what TCP sends again.
  */
@@ -212,6 +260,7 @@ static const struct CMUnitTest tests[] = {
     CUT_TEST(both, "both ways"),
     CUT_TEST(to_owner, "to the owner"),
     CUT_TEST(from_owner, "from the owner"),
+    cmocka_unit_test_setup_teardown(test_lost_lanes, fixture_setup, teardown),
 };
 
 TEST_MAIN(tests)

@@ -70,6 +70,25 @@ static const char *make_end(Wire *wire, int end) {
 
 /* ---- the carrier ---- */
 
+/* By its number in the order of first packets; what is no TCP is of the first. */
+static uint32_t flow_of(Wire *wire, int from, const Packet *packet) {
+    const uint32_t header = (packet->bytes[0] & 15) * 4;
+    if (packet->bytes[0] >> 4 != 4 || packet->bytes[9] != IPPROTO_TCP) return 0;
+    if (packet->length < header + 4) return 0;
+    const uint8_t *port = packet->bytes + header + (from == 0 ? 0 : 2);
+    const uint16_t number = (uint16_t)(port[0] << 8 | port[1]);
+    uint32_t flow = 0;
+    while (flow < wire->flow_count && wire->flows[flow] != number)
+        flow++;
+    if (flow == wire->flow_count && flow < kFlows) wire->flows[wire->flow_count++] = number;
+    return flow;
+}
+
+static bool is_carried(Wire *wire, int from, const Packet *packet) {
+    const uint32_t flow = flow_of(wire, from, packet);
+    return !wire->ways[from].cut && (wire->carried_flows == 0 || flow < wire->carried_flows);
+}
+
 /* Takes in what an end has sent. */
 static void take(Wire *wire, int from, Queue *queue, uint64_t *seed) {
     WireWay *way = &wire->ways[from];
@@ -93,7 +112,8 @@ static uint64_t give(Wire *wire, int from, Queue *queue) {
         const uint64_t now = now_us();
         if (packet->due > now) return packet->due - now;
         /* The cable was cut under it. */
-        if (!wire->ways[from].cut && write(wire->ends[1 - from], packet->bytes, packet->length) > 0)
+        if (is_carried(wire, from, packet) &&
+            write(wire->ends[1 - from], packet->bytes, packet->length) > 0)
             wire->ways[from].carried++;
         queue->first = (queue->first + 1) % kQueue;
         queue->count--;

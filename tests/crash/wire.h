@@ -2,8 +2,9 @@
  *
  * Two network namespaces and the cable between them, in the test's own hand. Each end is a TUN
  * device, and a thread carries the packets from one to the other: late, with losses, or not at all,
- * each way by itself. So no module of the kernel is needed for a bad network. The namespaces have
- * no names: they end with the process, whatever becomes of the test. */
+ * each way by itself, or some connections of TCP alone, as a switch does that sends them by routes
+ * of which one is broken. So no module of the kernel is needed for a bad network. The namespaces
+ * have no names: they end with the process, whatever becomes of the test. */
 #ifndef XFER_TESTS_CRASH_WIRE_H
 #define XFER_TESTS_CRASH_WIRE_H
 
@@ -18,9 +19,13 @@ typedef struct WireWay {
     _Atomic uint64_t carried;
 } WireWay;
 
+enum { kFlows = 256 };
+
 typedef struct Wire {
     int home, spaces[2], ends[2]; /* descriptors */
     WireWay ways[2];
+    uint16_t flows[kFlows]; /* of TCP, by the port at end 0, in the order of their first packets */
+    _Atomic uint32_t flow_count, carried_flows; /* the first so many are carried; 0: all */
     pthread_t carrier;
     bool running; /* the carrier is */
     _Atomic bool over;

@@ -2,6 +2,7 @@
 // Data lanes that end alone, at moments that chance seldom meets.
 #include <new>
 
+#include "core/base/limits.h"
 #include "sim_channel.h"
 #include "sim_host.h"
 
@@ -263,4 +264,32 @@ TEST_CASE("an end that waits in vain to hear the local lane gives the connection
         CHECK(b.lookup(b.open(kA), 2) == XFER_OK);
     }
     CHECK(lost > 0);
+}
+
+// Of one route of several, as a broken switch does. The peer's host acknowledges what comes by the
+// others, and the peer answers heartbeats.
+TEST_CASE("a lane that brings nothing to the peer ends before two heartbeats are over") {
+    World world(1);
+    Host a(world, kA), b(world, kB);
+    xfer_ep_t *ep = a.open(kB);
+    REQUIRE(a.lookup(ep, 1) == XFER_OK);
+    const std::vector<uint8_t> data(700'000, 5);
+    REQUIRE(a.put(ep, data.data(), 0, data.size(), 2) == XFER_OK);
+    REQUIRE(world.world.run_until([&] { return ready_lanes(a) == 2; }, kSecond));
+    world.world.run_for(20 * kSecond);  // an acknowledgement of long ago is no silence
+    REQUIRE(a.put(ep, data.data(), 0, data.size(), 3) == XFER_OK);
+    for (auto &[number, channel] : world.net.channels)
+        if (channel->is_data_lane() && channel->transport().process == a.process)
+            channel->be_lost();
+    const uint64_t before = world.world.now();
+    CHECK(a.put(ep, data.data(), 0, data.size(), 4) == XFER_EPEERLOST);
+    const uint64_t took = world.world.now() - before;
+    CHECK(took > lost_after(world.heartbeat_ms * kNsPerMs));
+    CHECK(took < 2 * world.heartbeat_ms * kNsPerMs);
+    CHECK(a.stats().lane_falls == 1);
+    CHECK(b.stats().lane_falls == 1);
+    CHECK(a.put(ep, data.data(), 0, data.size(), 5) == XFER_OK);
+    world.world.run_for(kSecond);
+    CHECK(ready_lanes(a) == 2);
+    CHECK(a.stats().connection_ends == 0);
 }

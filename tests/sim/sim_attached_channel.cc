@@ -13,7 +13,6 @@ namespace {
 
 constexpr uint64_t kStep = 0x6c656e6e61686320, kBytes = 0x6e6e616863206e69;
 constexpr uint64_t kSilenceNs = 1'000'000'000;  // of the other end, that costs an attempt
-constexpr uint64_t kGivesUpNs = 2'000'000'000;  // an adapter, which sends again and again
 using Words = std::array<uint64_t, 4>;
 
 }  // namespace
@@ -24,7 +23,7 @@ SimAttachedChannel::SimAttachedChannel(SimTransport &transport, AttachedChannelS
       net_(transport.net),
       signals_(signals),
       first_(request.first),
-      stall_ns_(std::min(request.stall_ns, kGivesUpNs)),
+      stall_ns_(std::min(request.stall_ns, kAdapterGivesUpNs)),
       self_(std::make_shared<SimAttachedChannel *>(this)),
       carrier_(std::make_unique<SimChannel>(
           transport, "adapter:" + std::to_string(transport.net.last_channel + 1))),

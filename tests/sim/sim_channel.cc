@@ -44,6 +44,7 @@ SimChannel::SimChannel(SimChannel &from, SimTransport &transport)
       unheard_(std::move(from.unheard_)),
       lost_(from.lost_),
       pumping_(from.pumping_),
+      sent_in_vain_(from.sent_in_vain_),
       control_(from.control_) {
     net_.channels[number_] = this;
     if (other_) other_->other_ = this;
@@ -328,10 +329,23 @@ uint64_t SimChannel::travel() {
     const bool cut = way.silent_until == kNever;
     const bool loses = cut && scope() != Scope::host;
     if (net_.silent || loses || transport_->process->dead) lost_ = true;
+    if (lost_ && !std::exchange(sent_in_vain_, true) && is_attached())
+        later(kAdapterGivesUpNs, [](SimChannel &channel) { channel.cut(); });
     if (lost_ || !other_) return kNever;
     const uint64_t from = cut ? now : std::max(now, way.silent_until);
     last_due_ = std::max(from + net_.delay() + late_, last_due_ + 1);
+    while (dues_.size() > 1 && dues_[1] <= now)
+        dues_.pop_front();
+    dues_.push_back(last_due_);
     return last_due_ - now;
+}
+
+// A host acknowledges what comes, whatever its process does.
+std::optional<uint64_t> SimChannel::last_acknowledged() const {
+    const uint64_t now = net_.world.now();
+    if (!sent_in_vain_ && last_due_ <= now) return std::nullopt;
+    const auto next = std::upper_bound(dues_.begin(), dues_.end(), now);
+    return next == dues_.begin() ? 0 : *std::prev(next);
 }
 
 void SimChannel::dispatch(Part part) {

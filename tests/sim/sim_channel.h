@@ -14,6 +14,9 @@
 
 namespace xfer {
 
+// What is not acknowledged it sends again and again, until then.
+inline constexpr uint64_t kAdapterGivesUpNs = 2'000'000'000;
+
 class SimChannel final : public Channel, Path, SimCopyPath::Owner {
 public:
     SimChannel(SimTransport &transport, std::string remote);
@@ -35,6 +38,7 @@ public:
     bool send(const Frame &frame, ConstBytes body) override;
     void close(const Failure &why) override;
     uint64_t last_heard() const override { return heard_; }
+    std::optional<uint64_t> last_acknowledged() const override;
 
     // The wire breaks: this end notices after a while.
     void cut();
@@ -164,6 +168,7 @@ private:
     uint64_t free_at_ = 0;   // when the next part may leave
     uint64_t under_way_ = 0;
     uint64_t heard_ = 0;
+    std::deque<uint64_t> dues_;  // of what is under way, to the other end's host
     uint64_t late_ = 0;
     uint64_t generation_ = 0;
     std::vector<uint64_t> quiet_;    // retired regions of which nothing is on its way out any more
@@ -171,6 +176,7 @@ private:
     std::optional<Failure> untold_;  // it ended there
     bool broken_ = false;            // it hears nothing any more
     bool closing_ = false, lost_ = false, pumping_ = false, receive_paused_ = false;
+    bool sent_in_vain_ = false;  // since it is lost
     bool control_ = true;  // not a data lane
 };
 

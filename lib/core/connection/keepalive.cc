@@ -60,6 +60,21 @@ bool Keepalive::is_quiescent() const {
            connection_.sink.quiescent() && lanes.control().channel->last_heard() > last_use_;
 }
 
+// Heartbeats show that the control channel goes through, and nothing of the other lanes: another
+// route of the same network, or another network.
+void Keepalive::check_acknowledged(Lane &lane, uint64_t now) {
+    if (!lane.channel || lane.is_closed()) return;
+    const auto last = lane.channel->last_acknowledged();
+    if (!last) return void(lane.unacknowledged = kNever);
+    const ShardCore &shard = connection_.shard;
+    lane.unacknowledged = std::max(
+        {std::min(lane.unacknowledged, now), *last, shard.heartbeat.listens_since()});
+    if (now <= lane.unacknowledged + lost_after(shard.engine.options().heartbeat_ms * kNsPerMs))
+        return;
+    lane.channel->close({XFER_EPEERLOST, XFER_ORIGIN_OS, ETIMEDOUT,
+                         "the peer's host acknowledges nothing of what is sent by it"});
+}
+
 void Keepalive::take_use(uint64_t now) {
     if (std::exchange(used_, false)) last_use_ = now;
 }
@@ -96,6 +111,8 @@ uint64_t Keepalive::check(uint64_t now) {
                            "the peer is silent: no answer to heartbeats"});
         return kNever;
     }
+    for (const auto &lane : connection_.lanes.all())
+        check_acknowledged(*lane, now);
     if (now >= idle_end && idle()) {
         offer_end();
     } else if (quiescent) {

@@ -9,6 +9,7 @@
 #include "core/connection/one_sided_rail.h"
 #include "core/connection/rail.h"
 #include "core/connection/route.h"
+#include "loop/loop.h"
 #include "transport/channel.h"
 #include "util/uri.h"
 
@@ -69,6 +70,7 @@ public:
     uint64_t ready_since = 0;    // 0: it never was, since it was dialed
     uint64_t fell_at = 0;        // when its end here was closed,
     uint64_t settled_limit = 0;  // and until when the peer is to say the same
+    uint64_t unacknowledged = kNever;  // since then, when that was looked at last
     uint64_t falls = 0;
     uint64_t generation = 0;  // counts how often it was dialed again: none joins twice
 };

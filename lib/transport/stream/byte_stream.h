@@ -7,6 +7,7 @@
 #include <sys/uio.h>
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "transport/path.h"
@@ -31,6 +32,9 @@ public:
     virtual void cork() {}
     // False: end() could lose some of what was written, as the peer's host has not said to have it.
     virtual bool delivered() const { return true; }
+    // While an acknowledgement of the peer's host is waited for: the milliseconds since the last
+    // one. Null: none is.
+    virtual std::optional<uint32_t> unacknowledged_ms() const { return std::nullopt; }
     // Nothing is read any more.
     virtual void end() = 0;
     virtual Fd release() = 0;  // for another loop; null: it can't go there

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/stream/channel.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <utility>
@@ -317,6 +318,12 @@ bool StreamChannel::send(const Frame &frame, ConstBytes body) {
     if (frame.type != FrameType::path_signal && sender_.waiting() > pause_at()) pause();
     if (taken && sender_.waiting() > 0) send_soon();
     return taken;
+}
+
+std::optional<uint64_t> StreamChannel::last_acknowledged() const {
+    const auto ms = carrier_ ? carrier_->unacknowledged_ms() : std::nullopt;
+    if (!ms) return std::nullopt;
+    return loop_.now() - std::min(loop_.now(), *ms * kNsPerMs);
 }
 
 bool StreamChannel::post(Op &op) {

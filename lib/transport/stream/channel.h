@@ -43,6 +43,7 @@ public:
     bool send(const Frame &frame, ConstBytes body) override;
     void close(const Failure &why) override;
     uint64_t last_heard() const override { return last_heard_; }
+    std::optional<uint64_t> last_acknowledged() const override;
 
 private:
     // The path.

@@ -168,4 +168,12 @@ int unacknowledged(int fd) {
     return protocol == IPPROTO_TCP && ::ioctl(fd, SIOCOUTQ, &bytes) == 0 ? bytes : 0;
 }
 
+std::optional<uint32_t> unacknowledged_ms(int fd) {
+    tcp_info info{};
+    socklen_t size = sizeof info;
+    if (::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return std::nullopt;
+    if (info.tcpi_unacked == 0) return std::nullopt;
+    return info.tcpi_last_ack_recv;
+}
+
 }  // namespace xfer::stream

@@ -4,6 +4,9 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
+#include <optional>
+
 #include "transport/source.h"
 #include "transport/stream/address.h"
 #include "util/fd.h"
@@ -28,5 +31,8 @@ bool is_stream(int fd);
 void discard_arrived(int fd);
 // Bytes that a reset would take back: of TCP, those that the peer's host has not said to have.
 int unacknowledged(int fd);
+// While TCP waits for an acknowledgement: the time since the last one. What a peer that does not
+// read has no room for is not sent, and not waited for.
+std::optional<uint32_t> unacknowledged_ms(int fd);
 
 }  // namespace xfer::stream

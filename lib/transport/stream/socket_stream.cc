@@ -67,6 +67,10 @@ bool SocketStream::delivered() const {
     return unacknowledged(fd_.get()) == 0;
 }
 
+std::optional<uint32_t> SocketStream::unacknowledged_ms() const {
+    return stream::unacknowledged_ms(fd_.get());
+}
+
 void SocketStream::end() {
     watch_.reset();
     if (!fd_.distrusted()) discard_arrived(fd_.get());

@@ -23,6 +23,7 @@ public:
     void want(uint32_t readiness) override { watch_->want(readiness); }
     void cork() override { corked_ = true; }
     bool delivered() const override;
+    std::optional<uint32_t> unacknowledged_ms() const override;
     void end() override;
     Fd release() override;
 
