@@ -220,6 +220,7 @@ void Scenario::calm() {
     net.delay_max = 200'000;
     net.bytes_per_second = 1'000'000'000;
     net.on_copy = nullptr;
+    net.cut_twins();
     for (auto &node : nodes_)
         if (node.life) thaw(*node.life);
     // One that is ordered waits for the stall limits of all before it.

@@ -45,6 +45,7 @@ SimChannel::SimChannel(SimChannel &from, SimTransport &transport)
       lost_(from.lost_),
       pumping_(from.pumping_),
       sent_in_vain_(from.sent_in_vain_),
+      twin_(from.twin_),
       control_(from.control_) {
     net_.channels[number_] = this;
     if (other_) other_->other_ = this;

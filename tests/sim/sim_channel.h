@@ -52,7 +52,11 @@ public:
     bool is_data_lane() const { return !control_; }
     bool is_attached() const { return remote_.starts_with("adapter:"); }  // SimAttachedChannel's
     void be_lost() { lost_ = true; }  // nothing that is sent from here arrives any more
-    void copy_to(SimChannel &other) { copy_ = other.number_; }
+    void copy_to(SimChannel &other) {
+        copy_ = other.number_;
+        other.twin_ = true;
+    }
+    bool is_twin() const { return twin_; }  // nobody hears what is answered by it
     uint32_t there() const override { return there_; }
     uint64_t last_due() const { return last_due_; }
     uint64_t number() const { return number_; }
@@ -177,6 +181,7 @@ private:
     bool broken_ = false;            // it hears nothing any more
     bool closing_ = false, lost_ = false, pumping_ = false, receive_paused_ = false;
     bool sent_in_vain_ = false;  // since it is lost
+    bool twin_ = false;
     bool control_ = true;  // not a data lane
 };
 

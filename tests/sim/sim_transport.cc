@@ -177,6 +177,11 @@ void SimNet::cut_all() {
         channel->cut();
 }
 
+void SimNet::cut_twins() {
+    for (auto &[number, channel] : channels)
+        if (channel->is_twin()) channel->cut();
+}
+
 void SimNet::cut(uint32_t a, uint32_t b) {
     for (auto &[number, channel] : channels) {
         const uint32_t here = channel->transport().number, there = channel->there();

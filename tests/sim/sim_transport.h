@@ -164,7 +164,8 @@ public:
     };
     std::map<const void *, Bounced> bounced;
 
-    void cut_all();  // every channel breaks; the ends notice one by one
+    void cut_all();    // every channel breaks; the ends notice one by one
+    void cut_twins();  // of doubled dials
     void cut(uint32_t a, uint32_t b);
     // Nothing of it is heard any more, nor does it hear anything; `told`: its peers' channels end.
     void kill(SimProcess &process, bool told);
