@@ -5,10 +5,12 @@
 // slot is copied from and to memory that is not, which is slower. Thread: the loop's.
 #pragma once
 
+#include <cerrno>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "device/bounce_memory.h"
@@ -33,6 +35,13 @@ public:
 protected:
     ~CopierSink() = default;
 };
+
+// What an event has beside XFER_EIO, by the `error` of on_copied(): origin and native code. Memory
+// that is another allocation by now is told as memory that is not mapped.
+inline std::pair<uint32_t, int32_t> copy_error(int32_t error) {
+    using Told = std::pair<uint32_t, int32_t>;
+    return error ? Told{XFER_ORIGIN_CUDA, error} : Told{XFER_ORIGIN_OS, EFAULT};
+}
 
 class Copier {
     class OfDevice;

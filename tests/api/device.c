@@ -2,6 +2,7 @@
  *
  * Puts from memory of a device, and gets into it, over any path (device_memory.h). What is in a
  * copy is left alone until that has ended, however the operation ends. */
+#include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -503,7 +504,11 @@ static void test_allocation_that_is_another(void **state) {
         fill(other, kChunk, 5);
         fake_cuda_write(device, other, kChunk);
         for (int i = 0; i < 2; i++) {
-            assert_status(submit_now(pair.client, batches[i]), XFER_EIO);
+            assert_int_equal(xfer_batch_submit(batches[i], 7, NULL), XFER_OK);
+            const xfer_event_t event = wait_event(pair.client, XFER_EVENT_BATCH, 7, kPatience);
+            assert_status(event.status, XFER_EIO);
+            assert_int_equal(event.origin, XFER_ORIGIN_OS);
+            assert_int_equal(event.native_code, EFAULT);
             assert_status(xfer_batch_close(batches[i]), XFER_OK);
         }
         assert_true(filled(pair.memory, kChunk, 6, 0));

@@ -2,6 +2,7 @@
  *
  * Messages from memory of a device, and into it, over any path (device_memory.h). What is in a copy
  * is left alone until that has ended, however the message ends. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -544,6 +545,51 @@ static void test_failing_copies(void **state) {
     }
 }
 
+/* ---- memory that is not what was sent, or lent to a receive ---- */
+
+/* It was freed, and its addresses are another allocation, with other bytes. */
+static void give_to_another(uint8_t *device, uint64_t length) {
+    fake_cuda_free(device);
+    assert_ptr_equal(fake_cuda_alloc_at(length, device), device);
+    fake_cuda_write(device, host_memory(length, 9), length);
+}
+
+static void test_allocation_that_is_another(void **state) {
+    for (uint64_t i = 0; i < 4; i++) {
+        Pair pair;
+        pair_open(&pair, *state, kChunk);
+        const bool sent = i > 1;
+        const uint64_t length = i % 2 ? kLong : 100;
+        uint8_t *const device = device_memory(length, 1), *const host = host_memory(length, 2);
+        if (sent) {
+            send_to(pair.ep, device, length, 1, 0);
+            await_envelope(pair.server);
+            give_to_another(device, length);
+            receive_at(pair.server, NULL, host, length, 1, 0);
+        } else {
+            receive_at(pair.server, NULL, device, length, 1, 0);
+            give_to_another(device, length);
+            send_to(pair.ep, host, length, 1, 0);
+        }
+        const xfer_event_t received = wait_event(pair.server, XFER_EVENT_RECV, 1, kPatience);
+        const xfer_event_t ended = wait_event(pair.client, XFER_EVENT_SEND, 1, kPatience);
+        assert_status(received.status, XFER_EIO);
+        assert_status(ended.status, XFER_EIO);
+        assert_int_equal(received.origin, sent ? XFER_ORIGIN_PEER : XFER_ORIGIN_OS);
+        assert_int_equal(ended.origin, sent ? XFER_ORIGIN_OS : XFER_ORIGIN_PEER);
+        assert_int_equal((sent ? ended : received).native_code, EFAULT);
+        assert_true(filled(host, length, 2, 0));
+        assert_device_filled(device, length, 9, 0);
+        receive_at(pair.server, NULL, sent ? host : device, length, 2, 0);
+        send_to(pair.ep, sent ? device : host, length, 2, 0);
+        assert_status(wait_event(pair.server, XFER_EVENT_RECV, 2, kPatience).status, XFER_OK);
+        assert_status(wait_event(pair.client, XFER_EVENT_SEND, 2, kPatience).status, XFER_OK);
+        host_end(pair.client);
+        host_end(pair.server);
+        fake_cuda_free(device);
+    }
+}
+
 #define EACH(test) EACH_WAY(test), DEVICE_TEST(test, 2, "thread/2")
 
 static const struct CMUnitTest tests[] = {
@@ -562,6 +608,7 @@ static const struct CMUnitTest tests[] = {
     EACH(test_engine_closed_in_a_copy),
     EACH(test_peer_killed_in_a_copy),
     EACH(test_failing_copies),
+    EACH(test_allocation_that_is_another),
 };
 
 TEST_MAIN_AFTER(tests, peer_role("talk", talk))

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/message/message_sender.h"
 
+#include <tuple>
+
 #include "core/base/engine_core.h"
 #include "core/base/shard_core.h"
 #include "core/connection/connection.h"
 #include "core/region/shard_regions.h"
 #include "core/transfer/flow.h"
+#include "device/copier.h"
 #include "util/mapped.h"
 #include "util/memory.h"
 #include "wire/crc32c.h"
@@ -110,9 +113,10 @@ void MessageSender::finish(Connection &connection, Send &send, Status status) {
         send.moved.set(send.length);
     } else if (send.status == XFER_OK) {
         send.status = status;
-        const bool is_own = status == XFER_EIO && send.device_error;
-        send.origin = is_own ? XFER_ORIGIN_CUDA : XFER_ORIGIN_PEER;
-        send.native = is_own ? send.device_error : 0;
+        send.origin = XFER_ORIGIN_PEER;
+        send.native = 0;
+        if (status == XFER_EIO && send.device_error)
+            std::tie(send.origin, send.native) = copy_error(*send.device_error);
     }
     send.answered = send.fencing = true;  // nothing changes that
     if (still(connection, send)) flow_.complete(send);

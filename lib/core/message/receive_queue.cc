@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <tuple>
 
 #include "core/base/engine_core.h"
 #include "core/base/limits.h"
@@ -225,10 +226,8 @@ bool ReceiveQueue::copy(Receive &receive, Own envelope) {
 
 void ReceiveQueue::copied(Envelope &envelope, Status status, int32_t error) {
     Receive &receive = *envelope.receive;
-    if (error) {
-        receive.event.origin = XFER_ORIGIN_CUDA;
-        receive.event.native_code = error;
-    }
+    if (status == XFER_EIO)
+        std::tie(receive.event.origin, receive.event.native_code) = copy_error(error);
     const Ref<Endpoint> named = receive.named;
     const Own owned(&envelope, {this});
     finish(receive, status);

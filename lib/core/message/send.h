@@ -2,6 +2,7 @@
 // An xfer_send: a message, until the peer has received it or holds it. MessageSender sends it.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "core/region/lent_memory.h"
@@ -22,13 +23,14 @@ public:
     std::vector<uint8_t> copied;  // where `data` is, if the caller's bytes are his again
 
     // The loop's.
-    uint64_t number = 0;       // on its connection; 0: it is not on one yet
-    uint64_t connection = 0;   // whose number that is
-    bool pulled = false;       // the peer has asked for its bytes
-    uint32_t leaving = 0;      // lanes by which they are on their way out: its end waits for them
-    uint32_t reading = 0;      // paths by which the peer may still read: it waits for a while
-    bool answered = false;     // it has ended but for that
-    int32_t device_error = 0;  // its driver's, of a copy that failed
+    uint64_t number = 0;      // on its connection; 0: it is not on one yet
+    uint64_t connection = 0;  // whose number that is
+    bool pulled = false;      // the peer has asked for its bytes
+    uint32_t leaving = 0;     // lanes by which they are on their way out: its end waits for them
+    uint32_t reading = 0;     // paths by which the peer may still read: it waits for a while
+    bool answered = false;    // it has ended but for that
+    // Of a copy that failed: its driver's; 0: the memory was freed meanwhile.
+    std::optional<int32_t> device_error;
 
     void reset() override;
     bool start() override;
