@@ -281,9 +281,11 @@ void Scenario::receive_all() {
             model.violated(describe(*send) + " was taken, and can't be received");
 }
 
-// Nobody is locked out by what has been.
+// Nobody is locked out by what has been, once the verdicts of before have arrived.
 void Scenario::find_each_other() {
     meeting_ = true;
+    settle([] { return false; }, net.linger_max);
+    settle([] { return false; }, std::max(net.last_due, world.now()) - world.now());
     met_.clear();
     std::vector<const ModelOperation *> asked;
     for (auto &node : nodes_) {

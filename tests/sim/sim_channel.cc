@@ -338,13 +338,14 @@ uint64_t SimChannel::travel() {
     while (dues_.size() > 1 && dues_[1] <= now)
         dues_.pop_front();
     dues_.push_back(last_due_);
+    net_.last_due = std::max(net_.last_due, last_due_);
     return last_due_ - now;
 }
 
 // A host acknowledges what comes, whatever its process does.
 std::optional<uint64_t> SimChannel::last_acknowledged() const {
     const uint64_t now = net_.world.now();
-    if (!sent_in_vain_ && last_due_ <= now) return std::nullopt;
+    if (scope() == Scope::host || (!sent_in_vain_ && last_due_ <= now)) return std::nullopt;
     const auto next = std::upper_bound(dues_.begin(), dues_.end(), now);
     return next == dues_.begin() ? 0 : *std::prev(next);
 }

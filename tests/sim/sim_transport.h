@@ -196,6 +196,7 @@ public:
     std::map<int, std::unique_ptr<SimChannel>>
         detached;  // on their way between loops, by descriptor
     uint64_t last_channel = 0;
+    uint64_t last_due = 0;  // of all that was said, also by channels that are no more
     std::map<uint64_t, SimCopyPath *> copy_paths;  // in the same way
     uint64_t last_copy_path = 0, last_stamp = 0;
     uint64_t dials = 0;
