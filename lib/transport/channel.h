@@ -59,8 +59,8 @@ public:
     // Asynchronous; what was sent before still leaves if it can.
     virtual void close(const Failure &why) = 0;
     virtual uint64_t last_heard() const = 0;  // time of the last byte from the peer
-    // While an acknowledgement of the peer's host is waited for, which it gives also for a peer
-    // that does not read: when the last one came. Null: none is, or nobody tells.
+    // While the peer's host is to acknowledge something, which it does also for a peer that does
+    // not read: when it last acknowledged anything. Null: nothing is, or nobody tells.
     virtual std::optional<uint64_t> last_acknowledged() const { return std::nullopt; }
 };
 

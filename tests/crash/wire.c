@@ -85,8 +85,9 @@ static uint32_t flow_of(Wire *wire, int from, const Packet *packet) {
 }
 
 static bool is_carried(Wire *wire, int from, const Packet *packet) {
+    const WireWay *way = &wire->ways[from];
     const uint32_t flow = flow_of(wire, from, packet);
-    return !wire->ways[from].cut && (wire->carried_flows == 0 || flow < wire->carried_flows);
+    return !way->cut && (way->carried_flows == 0 || flow < way->carried_flows);
 }
 
 /* Takes in what an end has sent. */

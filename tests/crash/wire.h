@@ -17,6 +17,7 @@ typedef struct WireWay {
     _Atomic bool cut;
     _Atomic uint32_t delay_us, lost_per_mille;
     _Atomic uint64_t carried;
+    _Atomic uint32_t carried_flows; /* of TCP, in the order of their first packets; 0: all */
 } WireWay;
 
 enum { kFlows = 256 };
@@ -24,8 +25,8 @@ enum { kFlows = 256 };
 typedef struct Wire {
     int home, spaces[2], ends[2]; /* descriptors */
     WireWay ways[2];
-    uint16_t flows[kFlows]; /* of TCP, by the port at end 0, in the order of their first packets */
-    _Atomic uint32_t flow_count, carried_flows; /* the first so many are carried; 0: all */
+    uint16_t flows[kFlows]; /* connections of TCP, by the port at end 0 */
+    _Atomic uint32_t flow_count;
     pthread_t carrier;
     bool running; /* the carrier is */
     _Atomic bool over;

@@ -127,6 +127,11 @@ constexpr uint64_t ask_after(uint64_t heartbeat) {
 constexpr uint64_t lost_after(uint64_t heartbeat) {
     return heartbeat + heartbeat / 2;
 }
+// What is sent by a lane has a second to be acknowledged, though heartbeats are shorter: in that
+// time TCP sends it again twice, after 200 and 600 ms of a short round trip.
+constexpr uint64_t unacknowledged_after(uint64_t heartbeat) {
+    return lost_after(heartbeat) < 1'000 * kNsPerMs ? 1'000 * kNsPerMs : lost_after(heartbeat);
+}
 // Of a silence that is too long: when an adapter is not waited for any more, so that the answer to
 // a probe still comes, or to a ping, which is said when half of the silence is over.
 constexpr uint64_t stalls_after(uint64_t silence) {

@@ -60,19 +60,23 @@ bool Keepalive::is_quiescent() const {
            connection_.sink.quiescent() && lanes.control().channel->last_heard() > last_use_;
 }
 
-// Heartbeats show that the control channel goes through, and nothing of the other lanes: another
-// route of the same network, or another network.
-void Keepalive::check_acknowledged(Lane &lane, uint64_t now) {
-    if (!lane.channel || lane.is_closed()) return;
+// Heartbeats show that the control channel goes through, and nothing of the other lanes, which may
+// go by another route of the network, or by another network. True: this one is to be looked at.
+bool Keepalive::check_acknowledged(Lane &lane, uint64_t now) {
+    const LaneSet &lanes = connection_.lanes;
+    const bool has_frames = &lane == &lanes.control() || lanes.hears_control_on(lane);
+    if (!lane.channel || lane.is_closed() || has_frames) return false;
     const auto last = lane.channel->last_acknowledged();
-    if (!last) return void(lane.unacknowledged = kNever);
+    if (!last) lane.unacknowledged = kNever;
+    if (!last) return false;
     const ShardCore &shard = connection_.shard;
-    lane.unacknowledged = std::max(
-        {std::min(lane.unacknowledged, now), *last, shard.heartbeat.listens_since()});
-    if (now <= lane.unacknowledged + lost_after(shard.engine.options().heartbeat_ms * kNsPerMs))
-        return;
-    lane.channel->close({XFER_EPEERLOST, XFER_ORIGIN_OS, ETIMEDOUT,
-                         "the peer's host acknowledges nothing of what is sent by it"});
+    const uint64_t patience = unacknowledged_after(shard.engine.options().heartbeat_ms * kNsPerMs);
+    lane.unacknowledged =
+        std::max({std::min(lane.unacknowledged, now), *last, shard.heartbeat.listens_since()});
+    if (now > lane.unacknowledged + patience)
+        lane.channel->close({XFER_EPEERLOST, XFER_ORIGIN_OS, ETIMEDOUT,
+                             "the peer's host acknowledges nothing of what is sent by it"});
+    return true;
 }
 
 void Keepalive::take_use(uint64_t now) {
@@ -111,11 +115,12 @@ uint64_t Keepalive::check(uint64_t now) {
                            "the peer is silent: no answer to heartbeats"});
         return kNever;
     }
+    bool unacknowledged = false;
     for (const auto &lane : connection_.lanes.all())
-        check_acknowledged(*lane, now);
+        unacknowledged |= check_acknowledged(*lane, now);
     if (now >= idle_end && idle()) {
         offer_end();
-    } else if (quiescent) {
+    } else if (quiescent && !unacknowledged) {
         return idle_end;
     } else if (now >= heard + ask_after(heartbeat)) {
         pinged_ = now;

@@ -22,7 +22,8 @@ public:
     bool may_go() const;  // nothing is under way here, and it can come back
     void offer_end();
     // Ends it if it is silent, and lanes that bring nothing to the peer's host; offers its end if
-    // it is idle, else asks the peer for a sign of life when one is due. Returns when to look again.
+    // it is idle, else asks the peer for a sign of life when one is due. Returns when to look
+    // again.
     uint64_t check(uint64_t now);
     // How long the peer may take to say that its end of a path is closed.
     uint64_t settles_after() const;
@@ -37,7 +38,7 @@ public:
 private:
     void on_timer(Timer &timer) override;
     bool is_quiescent() const;
-    void check_acknowledged(Lane &lane, uint64_t now);
+    bool check_acknowledged(Lane &lane, uint64_t now);
     void take_use(uint64_t now);
 
     Connection &connection_;

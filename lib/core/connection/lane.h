@@ -65,11 +65,11 @@ public:
     Carried frames;  // control frames that were sent
     Failure why;     // it has ended, or was not opened
     bool peer_closed = false;
-    bool reported = false;       // that it can't be opened
-    bool closed_unsaid = false;  // the peer is to hear of its end behind copies
-    uint64_t ready_since = 0;    // 0: it never was, since it was dialed
-    uint64_t fell_at = 0;        // when its end here was closed,
-    uint64_t settled_limit = 0;  // and until when the peer is to say the same
+    bool reported = false;             // that it can't be opened
+    bool closed_unsaid = false;        // the peer is to hear of its end behind copies
+    uint64_t ready_since = 0;          // 0: it never was, since it was dialed
+    uint64_t fell_at = 0;              // when its end here was closed,
+    uint64_t settled_limit = 0;        // and until when the peer is to say the same
     uint64_t unacknowledged = kNever;  // since then, when that was looked at last
     uint64_t falls = 0;
     uint64_t generation = 0;  // counts how often it was dialed again: none joins twice

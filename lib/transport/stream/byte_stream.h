@@ -32,8 +32,8 @@ public:
     virtual void cork() {}
     // False: end() could lose some of what was written, as the peer's host has not said to have it.
     virtual bool delivered() const { return true; }
-    // While an acknowledgement of the peer's host is waited for: the milliseconds since the last
-    // one. Null: none is.
+    // While the peer's host is to acknowledge something: the milliseconds since it last did. Null:
+    // nothing is.
     virtual std::optional<uint32_t> unacknowledged_ms() const { return std::nullopt; }
     // Nothing is read any more.
     virtual void end() = 0;

@@ -31,8 +31,8 @@ bool is_stream(int fd);
 void discard_arrived(int fd);
 // Bytes that a reset would take back: of TCP, those that the peer's host has not said to have.
 int unacknowledged(int fd);
-// While TCP waits for an acknowledgement: the time since the last one. What a peer that does not
-// read has no room for is not sent, and not waited for.
+// While TCP waits for an acknowledgement: the time since its peer last sent one, of whatever. Not
+// while that has no room and says so, as the host of a process that does not read.
 std::optional<uint32_t> unacknowledged_ms(int fd);
 
 }  // namespace xfer::stream
