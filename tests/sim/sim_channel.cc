@@ -556,16 +556,24 @@ void SimChannel::done(Op &op, Status status) {
 
 // ---- the end of one, of a region's, of all
 
+// It may have been sent by another path before, which declined it.
+bool SimChannel::has_begun(const Op &op) {
+    for (const Op &other : asked_)
+        if (&other == &op) return true;
+    return false;
+}
+
 bool SimChannel::cancel(Op &op) {
-    withdraw_notify(op);
-    if (op.sent && net_.chance(net_.busy_one_in)) {
+    const bool begun = has_begun(op);
+    if (begun) withdraw_notify(op);
+    if (begun && net_.chance(net_.busy_one_in)) {
         ++net_.met["busy when canceled"];
         later(net_.world.random(kBusyMostNs),
               [seq = op.seq](SimChannel &channel) { channel.end_busy(seq); });
         return false;
     }
     op.canceled = true;
-    if (op.sent) {
+    if (begun) {
         for (Leaving &item : queue_)
             if (item.op == &op) item.blank = true;
         if (in_.open && in_.head.kind == Head::answer && &asked_.front() == &op) in_.discard = true;
@@ -582,7 +590,7 @@ bool SimChannel::cancel(Op &op) {
 
 // It is made of no local memory.
 void SimChannel::withdraw_notify(Op &op) {
-    if (!op.sent || op.left) return;
+    if (op.left) return;
     op.notifies = false;
     for (Leaving &item : queue_)
         if (item.follows == &op) store<uint64_t>(&*item.head.bytes.end() - kCountBytes, UINT64_MAX);

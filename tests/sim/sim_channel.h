@@ -144,6 +144,7 @@ private:
     void drop(StagedRequest *&staged);
     void credit(uint64_t bytes);
     void tell_quiet();
+    bool has_begun(const Op &op);
     void withdraw_notify(Op &op);
     void end_busy(uint64_t seq);
     void last_words(const Failure &why);
