@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two engines, each on a device of its own: RDMA_TEST_NEAR and RDMA_TEST_FAR.
+// Two engines, each on a device of its own: RDMA_TEST_NEAR and RDMA_TEST_FAR. With RDMA_TEST_LOSS
+// packets are lost between them: Soft-RoCE counts retries by request, so one may lose too many. Its
+// path ends then, with what is under way by it, and is opened again.
 #include <doctest/doctest.h>
 
 #include <cstdlib>
@@ -26,6 +28,18 @@ struct End {
     std::string uri;
 };
 
+bool loses_packets() {
+    return std::getenv("RDMA_TEST_LOSS") != nullptr;
+}
+
+template <typename Move>
+xfer_status_t until_done(Move move) {
+    xfer_status_t status = move();
+    for (int i = 0; i < 10 && loses_packets() && status == XFER_EPEERLOST; ++i)
+        status = move();
+    return status;
+}
+
 // Puts to `far`, and gets what is put there then.
 void moves_and_compares(End &near, End &far, uint64_t seed) {
     Remote remote(near.engine, far.uri);
@@ -33,12 +47,14 @@ void moves_and_compares(End &near, End &far, uint64_t seed) {
     const uint64_t before = near.engine.carried_by_adapters();
     std::vector<uint8_t> mine(kBytes), back(kBytes);
     fill(mine, seed);
-    REQUIRE(remote.put_all(mine) == XFER_OK);
+    REQUIRE(until_done([&] { return remote.put_all(mine); }) == XFER_OK);
     CHECK(far.memory == mine);
     fill(far.memory, seed + 1);
-    REQUIRE(remote.get_all(back) == XFER_OK);
+    REQUIRE(until_done([&] { return remote.get_all(back); }) == XFER_OK);
     CHECK(far.memory == back);
-    CHECK(near.engine.carried_by_adapters() >= before + 2 * kBytes);
+    // While the path is away, its bytes go over TCP.
+    const uint64_t least = loses_packets() ? 1 : 2 * kBytes;
+    CHECK(near.engine.carried_by_adapters() >= before + least);
 }
 
 }  // namespace

@@ -134,7 +134,7 @@ def pair():
     for words in (["delay", "5ms"], ["loss", "2%"], ["delay", "5ms", "loss", "2%"]):
         network(["v1", "v2"], *words)
         verbs("-ts=operations", RDMA_TEST_RETRIES="7", **devices)
-        engine("-ts=engine-pair", **devices)
+        engine("-ts=engine-pair", **devices, **({"RDMA_TEST_LOSS": "1"} if "loss" in words else {}))
 
 
 def rails():
