@@ -278,10 +278,40 @@ static void test_local_notified(void **state) {
     end(&scene);
 }
 
+/* A message's, which its receiver asks for. */
+static void test_local_message(void **state) {
+    Host *sender = host_open(*state), *receiver = host_open(*state);
+    host_listen(receiver, preferred("tcp://127.0.0.1:0"));
+    xfer_ep_t *ep = open_ep(sender, receiver->uri);
+    uint8_t *into = test_memory(kLength), *from = test_memory(kLength);
+    fill(from, kLength, 3);
+    for (uint64_t length = kPart; length <= kLength; length *= 2) {
+        const void *gone = missing_memory(length);
+        for (uint64_t i = 0; i < 2; i++) {
+            const void *data = i == 0 ? gone : from;
+            const uint64_t user = length + i;
+            assert_status(xfer_recv(receiver->engine, NULL, into, length, 1, ANY_USER, user, NULL),
+                          XFER_OK);
+            assert_status(xfer_send(ep, data, length, 1, user, NULL), XFER_OK);
+            const xfer_event_t sent = wait_event(sender, XFER_EVENT_SEND, user, kPatience);
+            const xfer_event_t received = wait_event(receiver, XFER_EVENT_RECV, user, kPatience);
+            assert_status(received.status, i == 0 ? XFER_EIO : XFER_OK);
+            assert_status(sent.status, i == 0 ? XFER_EIO : XFER_OK);
+            if (i == 1) continue;
+            assert_int_equal(received.origin, XFER_ORIGIN_PEER);
+            assert_int_equal(sent.origin, XFER_ORIGIN_OS);
+            assert_int_equal(sent.native_code, EFAULT);
+        }
+        assert_true(filled(into, length, 3, 0));
+    }
+    host_end(sender);
+    host_end(receiver);
+}
+
 static const struct CMUnitTest tests[] = {
-    EACH_DISPATCH(test_region),    EACH_DISPATCH(test_in_a_stream), ONE_MODE(test_half),
-    EACH_DISPATCH(test_local),     EACH_DISPATCH(test_local_small), ONE_MODE(test_local_piece),
-    ONE_MODE(test_local_notified),
+    EACH_DISPATCH(test_region),    EACH_DISPATCH(test_in_a_stream),   ONE_MODE(test_half),
+    EACH_DISPATCH(test_local),     EACH_DISPATCH(test_local_small),   ONE_MODE(test_local_piece),
+    ONE_MODE(test_local_notified), EACH_DISPATCH(test_local_message),
 };
 
 TEST_MAIN_AFTER(tests, peer_role("own", own))

@@ -206,10 +206,18 @@ typedef struct Route {
     bool gets, ways[2]; /* what is moved, and which way it breaks */
 } Route;
 
-static void move_all(Scene *scene, uint64_t round, bool gets) {
+static void lose(Scene *scene, const Route *route, uint32_t kept) {
+    for (int way = 0; way < 2; way++)
+        scene->wire.ways[way].carried_flows = route->ways[way] ? kept : 0;
+}
+
+/* `kept`: in the middle of them all other connections are lost; 0: none is. */
+static void move_all(Scene *scene, uint64_t round, const Route *route, uint32_t kept) {
+    if (route->gets) memset(scene->local, 0xa5, kLength);
     for (uint64_t i = 0; i < kOps; i++) {
-        if (!gets) put(scene, round, i, kSlot, 0);
-        if (gets)
+        if (i == kOps / 2) lose(scene, route, kept);
+        if (!route->gets) put(scene, round, i, kSlot, 0);
+        if (route->gets)
             assert_status(xfer_get(scene->ep, scene->local + i * kSlot, &scene->ref, i * kSlot,
                                    kSlot, round * 100 + i, NULL),
                           XFER_OK);
@@ -217,52 +225,56 @@ static void move_all(Scene *scene, uint64_t round, bool gets) {
 }
 
 /* How many of them were lost, and which. */
-static uint64_t ends_of(Scene *scene, uint64_t round, bool gets, bool *failed) {
-    const uint32_t kind = gets ? XFER_EVENT_GET : XFER_EVENT_PUT;
+static uint64_t ends_of(Scene *scene, uint64_t round, const Route *route, bool *failed) {
     uint64_t lost = 0;
     for (uint64_t i = 0; i < kOps; i++) {
-        const xfer_event_t event = wait_event(scene->client, kind, round * 100 + i, kPatience);
+        const uint64_t user = round * 100 + i;
+        const xfer_event_t event = wait_event(
+            scene->client, route->gets ? XFER_EVENT_GET : XFER_EVENT_PUT, user, kPatience);
+        assert_completion(&event);
         failed[i] = event.status != XFER_OK;
-        if (failed[i]) assert_status(event.status, XFER_EPEERLOST);
+        if (failed[i])
+            assert_status(event.status, XFER_EPEERLOST);
+        else
+            assert_memory_equal(scene->local + i * kSlot, scene->memory + i * kSlot, kSlot);
         lost += failed[i];
     }
     return lost;
 }
 
-/* By the first connection, which is that of the frames, heartbeats are answered. */
+/* By the first connections, of which one is that of the frames, heartbeats are answered. */
 static void test_lost_route(void **state) {
     const Route *route = *state;
     bool failed[kOps];
     uint64_t round = 0;
     Times ends = {.count = 0};
     open_scene(&scene, kSlowHeartbeat);
-    for (; round < 2 || scene.wire.flow_count < 2; round++) { /* with lanes of data */
+    const uint32_t kept = scene.wire.flow_count;
+    fill(scene.memory, kLength, 77);
+    for (; round < 2 || scene.wire.flow_count == kept; round++) { /* with lanes of data */
         assert_true(round < 20);
-        move_all(&scene, round, route->gets);
-        assert_int_equal(ends_of(&scene, round, route->gets, failed), 0);
+        move_all(&scene, round, route, 0);
+        assert_int_equal(ends_of(&scene, round, route, failed), 0);
     }
+    pass_us(500000); /* they are joined */
     assert_int_equal(host_stats(scene.client).connection_ends, 0);
-    wire_set(&scene.wire, false, 1000, 0);
-    move_all(&scene, round, route->gets);
-    for (int way = 0; way < 2; way++)
-        scene.wire.ways[way].carried_flows = route->ways[way];
+    move_all(&scene, round, route, kept);
     const uint64_t began = now_us();
-    assert_true(ends_of(&scene, round, route->gets, failed) > 0);
+    assert_true(ends_of(&scene, round, route, failed) > 0);
     const uint64_t took = now_us() - began;
     assert_true(took < 10 * kSlowHeartbeat * 1000);
     times_add(&ends, took);
     uint8_t *const there = route->gets ? scene.local : scene.memory;
     memcpy(scene.copy, there, kLength);
     assert_true(host_stats(scene.client).lane_falls > 0);
-    put(&scene, ++round, 0, 64, 0); /* by the lane that is left */
-    assert_status(end_of(&scene, round, 0), XFER_OK);
-    for (int way = 0; way < 2; way++)
-        scene.wire.ways[way].carried_flows = 0;
+    put(&scene, ++round, kWaiting, 64, 0); /* by the lane that is left */
+    assert_status(end_of(&scene, round, kWaiting), XFER_OK);
+    lose(&scene, route, 0);
     pass_us(500000); /* what TCP sends again comes, to whom it is of no use */
-    for (uint64_t i = 1; i < kOps; i++)
+    for (uint64_t i = 0; i < kOps; i++)
         if (failed[i]) assert_memory_equal(there + i * kSlot, scene.copy + i * kSlot, kSlot);
-    move_all(&scene, ++round, route->gets);
-    assert_int_equal(ends_of(&scene, round, route->gets, failed), 0);
+    move_all(&scene, ++round, route, 0);
+    assert_int_equal(ends_of(&scene, round, route, failed), 0);
     assert_int_equal(host_stats(scene.client).connection_ends, 0);
     times_print(&ends, "a route of data lanes is lost until what goes by it has ended",
                 "heartbeat 1 s, no target");

@@ -115,8 +115,8 @@ void MessageSender::finish(Connection &connection, Send &send, Status status) {
         send.status = status;
         send.origin = XFER_ORIGIN_PEER;
         send.native = 0;
-        if (status == XFER_EIO && send.device_error)
-            std::tie(send.origin, send.native) = copy_error(*send.device_error);
+        if (status == XFER_EIO && send.memory_error)
+            std::tie(send.origin, send.native) = copy_error(*send.memory_error);
     }
     send.answered = send.fencing = true;  // nothing changes that
     if (still(connection, send)) flow_.complete(send);
@@ -218,9 +218,9 @@ Status MessageSender::access(Dir dir, const Access &asked, std::span<const WireP
 }
 
 // Its peer is told, and says what comes of it.
-void MessageSender::copy_failed(MessageId number, int32_t error) {
+void MessageSender::memory_failed(MessageId number, int32_t error) {
     const Open *const open = open_.find(number.value);
-    if (open && open->send) open->send->device_error = error;
+    if (open && open->send && !open->send->memory_error) open->send->memory_error = error;
 }
 
 void MessageSender::forget(Send &send) {

@@ -32,7 +32,7 @@ public:
     Status access(Dir dir, const Access &asked, std::span<const WirePiece> pieces,
                   std::vector<iovec> &out, Memory &memory);
     Status find_export(const Access &asked, ExportedMemory &out);  // the same, by an adapter
-    void copy_failed(MessageId number, int32_t error);             // from its device
+    void memory_failed(MessageId number, int32_t error);           // see Send::memory_error
     void cancel(Connection &connection, Send &send);
     // Nothing of it is on its way out, or read. False: quiet() or withdrawn() follows.
     bool still(Connection &connection, Send &send);

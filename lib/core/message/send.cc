@@ -14,7 +14,7 @@ void Send::reset() {
     number = connection = 0;
     leaving = reading = 0;
     pulled = answered = false;
-    device_error.reset();
+    memory_error.reset();
 }
 
 bool Send::start() {

@@ -29,8 +29,8 @@ public:
     uint32_t leaving = 0;     // lanes by which they are on their way out: its end waits for them
     uint32_t reading = 0;     // paths by which the peer may still read: it waits for a while
     bool answered = false;    // it has ended but for that
-    // Of a copy that failed: its driver's; 0: the memory was freed meanwhile.
-    std::optional<int32_t> device_error;
+    // Its memory could not be read: its driver's error; 0: it is not there any more.
+    std::optional<int32_t> memory_error;
 
     void reset() override;
     bool start() override;

@@ -272,13 +272,18 @@ Status Session::find_export(const Access &asked, ExportedMemory &out) {
 }
 
 void Session::on_unmapped(Target target) {
+    message_failed(target, 0);
     target_side.unmapped(target);
 }
 
 void Session::on_copy_failed(Target target, Status status, int32_t error) {
-    const auto message = target.message();
-    if (message && peer->live() == this) peer->messages.copy_failed(*message, error);
+    if (status == XFER_EIO) message_failed(target, error);
     target_side.copy_failed(target, status, error);
+}
+
+void Session::message_failed(Target target, int32_t error) {
+    const auto message = target.message();
+    if (message && peer->live() == this) peer->messages.memory_failed(*message, error);
 }
 
 void Session::on_notification_begun(NotificationId notification, uint64_t key) {

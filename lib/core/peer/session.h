@@ -71,6 +71,7 @@ private:
 
     Status access_message(Dir dir, const Access &asked, std::span<const WirePiece> pieces,
                           std::vector<iovec> &out, Memory &memory);
+    void message_failed(Target target, int32_t error);  // if it is one: its memory can't be read
     void note(Request &request);
     void send_forget(uint64_t seq);
     void answer(const Frame &frame, ConstBytes body);
