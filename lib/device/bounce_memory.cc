@@ -11,6 +11,12 @@
 
 namespace xfer {
 
+namespace {
+
+constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE, which a C library may not know yet
+
+}  // namespace
+
 // What nobody has now. Never destroyed: engines may end behind statics. The child of a fork has no
 // driver, so it takes none.
 struct BounceMemory::Kept {
@@ -50,8 +56,11 @@ BounceMemory::~BounceMemory() {
         kept.blocks.push_back(std::move(*this));
 }
 
-// Again by each: the context that it was pinned in may be gone. No lock: a loop may want it.
+// Again by each: the context that it was pinned in may be gone. No lock: a loop may want it. All
+// copies of the process wait while memory is pinned, and seven times as long if its pages are to be
+// made then (design 0051). Before Linux 5.14 they are.
 void BounceMemory::pin(CopyStreams &streams) const {
+    ::madvise(data_, length_, kPopulateWrite);
     streams.pin(data_, length_);
 }
 

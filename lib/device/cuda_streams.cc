@@ -61,16 +61,19 @@ CUresult CudaStreams::find_context(int32_t number, uint64_t address) {
     if (const CUresult result = cuda_.cuDeviceGet(&device_, number)) return result;
     if (const CUresult result = cuda_.cuDevicePrimaryCtxGetState(device_, &flags, &active))
         return result;
-    if (active) {
-        const CUresult result = cuda_.cuDevicePrimaryCtxRetain(&context_, device_);
-        retained_ = result == CUDA_SUCCESS;
-        return result;
-    }
+    if (active) return retain_primary();
     CUpointer_attribute asked[] = {CU_POINTER_ATTRIBUTE_CONTEXT};
     void *answers[] = {&context_};
     const CUresult result = cuda_.cuPointerGetAttributes(1, asked, answers, address);
-    if (result != CUDA_SUCCESS) return result;
-    return context_ ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+    return result == CUDA_SUCCESS && !context_ ? retain_primary() : result;
+}
+
+// Memory of a pool, and what cuMemMap has mapped, is of the device and of no context. Where the
+// application has none but its own, the primary one is made, which takes a worker a while.
+CUresult CudaStreams::retain_primary() {
+    const CUresult result = cuda_.cuDevicePrimaryCtxRetain(&context_, device_);
+    retained_ = result == CUDA_SUCCESS;
+    return result;
 }
 
 // Neither waits for the application's default stream, nor does that wait for them.

@@ -12,8 +12,8 @@ namespace xfer {
 
 class CudaStreams final : public CopyStreams {
 public:
-    // Null: `error` is the driver's. Of a device whose primary context nobody has, a context is not
-    // made: that would take 100 ms, and memory of the device.
+    // Null: `error` is the driver's. Of a device whose primary context nobody has, it is not made
+    // where the allocation has a context: that would take 100 ms, and memory of the device.
     static std::shared_ptr<CudaStreams> open(const CudaTable &table, int32_t number,
                                              uint64_t address, uint32_t marks, int32_t &error);
     explicit CudaStreams(const CudaTable &table) : cuda_(table) {}
@@ -29,6 +29,7 @@ private:
     class Current;
 
     CUresult find_context(int32_t number, uint64_t address);
+    CUresult retain_primary();
     CUresult make(uint32_t marks);
     CUresult begin_all(Way way, std::span<const DeviceRange> ranges, uint8_t *host, bool &any);
     CUresult begin_each(Way way, std::span<const DeviceRange> ranges, uint8_t *host, bool &any);

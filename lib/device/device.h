@@ -50,8 +50,8 @@ public:
     // Whether its driver has all that copies take.
     virtual bool copies() const = 0;
     // Between host memory and the device of that number, by its primary context; where it has none,
-    // by that of the allocation at `address`. Up to `marks` copies are told apart. Null: `error` is
-    // the driver's. May block.
+    // by that of the allocation at `address`, if that has one. Up to `marks` copies are told apart.
+    // Null: `error` is the driver's. May block.
     virtual std::shared_ptr<CopyStreams> open_streams(int32_t number, uint64_t address,
                                                       uint32_t marks, int32_t &error) const = 0;
 };

@@ -519,6 +519,23 @@ static void test_allocation_that_is_another(void **state) {
     }
 }
 
+/* As of a pool, in an application that has no primary context. */
+static void test_memory_of_no_context(void **state) {
+    Pair pair;
+    fake_cuda_without_context(1);
+    pair_open(&pair, *state, kLength);
+    uint8_t *device = device_memory(kChunk, 4);
+    assert_status(put_now(pair.client, pair.ep, device, &pair.ref, 0, kChunk), XFER_OK);
+    assert_true(filled(pair.memory, kChunk, 4, 0));
+    fill(pair.memory, kChunk, 6);
+    assert_status(get_now(pair.client, pair.ep, device, &pair.ref, 0, kChunk), XFER_OK);
+    assert_device_filled(device, kChunk, 6, 0);
+    fake_cuda_free(device);
+    host_end(pair.client);
+    host_end(pair.server);
+    fake_cuda_without_context(0);
+}
+
 /* Of several allocations in one chunk each is asked about, whichever comes first. */
 static void test_one_of_two_that_is_another(void **state) {
     Pair pair;
@@ -662,6 +679,7 @@ static const struct CMUnitTest tests[] = {
     EACH_WAY(test_pointer_into_a_region),
     EACH_WAY(test_allocation_that_is_another),
     EACH_WAY(test_one_of_two_that_is_another),
+    EACH_WAY(test_memory_of_no_context),
     EACH_WAY(test_wait_that_fails),
     EACH_WAY(test_stopped_peer_and_a_copy),
     DEVICE_TEST(test_failing_calls, 1, "thread/1"),

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstdint>
 #include <cstdio>
@@ -48,6 +49,7 @@ struct Driver {
     unsigned failures = 0;  // for good: what was begun before one goes no further
     uint64_t last_id = 0;
     int retained = 1;  // the application's own
+    bool without_context = false;
 
     // Null: not all of it is allocated.
     uint8_t *alias_of(uint64_t address, uint64_t length) {
@@ -123,7 +125,7 @@ void write_attribute(CUpointer_attribute attribute, void *value, uint64_t base,
         *static_cast<CUmemorytype *>(value) = CU_MEMORYTYPE_DEVICE;
         break;
     case CU_POINTER_ATTRIBUTE_CONTEXT:
-        *static_cast<void **>(value) = &primary;
+        *static_cast<void **>(value) = driver().without_context ? nullptr : &primary;
         break;
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
         *static_cast<int *>(value) = 0;
@@ -326,8 +328,17 @@ CUresult batch_copy(CUdeviceptr *to, CUdeviceptr *from, size_t *lengths, size_t 
 }
 #endif
 
-CUresult host_register(void *, size_t, unsigned) {
+// All else waits while it makes pages, so they are to be there.
+CUresult host_register(void *memory, size_t length, unsigned) {
     ENTER("cuMemHostRegister");
+    const size_t page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+    std::vector<unsigned char> present(length / page + 1);
+    const bool told = ::mincore(memory, length, present.data()) == 0;
+    if (!told || std::any_of(present.begin(), present.end() - 1,
+                             [](unsigned char one) { return !(one & 1); })) {
+        ++driver().calls["wrong"];
+        std::fprintf(stderr, "wrong: pages are not there\n");
+    }
     return CUDA_SUCCESS;
 }
 
@@ -462,6 +473,12 @@ void fake_cuda_fail(const char *call, int nth, int error, int sticky) {
 void fake_cuda_lack(const char *call) {
     const std::lock_guard lock(driver().mutex);
     driver().lacking = call ? call : "";
+}
+
+void fake_cuda_without_context(int without) {
+    const std::lock_guard lock(driver().mutex);
+    driver().retained += without ? -1 : 1;
+    driver().without_context = without != 0;
 }
 
 unsigned fake_cuda_calls(const char *call) {

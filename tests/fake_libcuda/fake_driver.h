@@ -29,6 +29,8 @@ void fake_cuda_hold(int held);
 void fake_cuda_fail(const char *call, int nth, int error, int sticky);
 /* Engines that are opened from now on find no such call. NULL: they find all. */
 void fake_cuda_lack(const char *call);
+/* The application has no primary context, and its memory is of no context, as that of a pool. */
+void fake_cuda_without_context(int without);
 /* How often it was called, all in all. "wrong": what a driver would not forgive, such as a call
  * without a context, or a copy of memory that was freed. */
 unsigned fake_cuda_calls(const char *call);
