@@ -161,6 +161,43 @@ TEST_CASE("the end that was dialed asks again where it was itself that failed") 
     pair.net.on_attach = nullptr;
 }
 
+TEST_CASE("the end that was dialed asks again where the other's first word is its end") {
+    Rails pair(1);
+    uint64_t failed = 0;
+    pair.net.on_attach = [&](AttachStep step, const SimAttachedPath &path) {
+        const bool fails = step == AttachStep::offer && path.first() && ++failed <= 3;
+        return fails ? AttachFate::fail : AttachFate::go_on;
+    };
+    Host &b = *pair.b;
+    xfer_ep_t *back = b.open(kA);
+    REQUIRE(b.lookup(back, ++pair.last_user) == XFER_OK);
+    for (int i = 0; i < 100; ++i) {
+        const uint8_t byte = 1;
+        REQUIRE(b.put(back, &byte, 0, 1, ++pair.last_user) == XFER_OK);
+        pair.world.world.run_for(100 * kNsPerMs);
+    }
+    CHECK(failed == 4);
+    CHECK(open_paths(b) == 1);
+    pair.net.on_attach = nullptr;
+}
+
+// It asks for a local path, and hears nothing of a dial that failed.
+TEST_CASE("the end that was dialed has paths by adapters where no memory is shared") {
+    World world(1);
+    world.net.neighbours = world.net.adapters = true;
+    Host a(world, kA), b(world, kB);
+    for (const auto &[uri, listener] : world.net.listeners)
+        if (uri.starts_with("shm:")) world.net.closed.insert(uri);
+    REQUIRE(a.lookup(a.open(kB), 1) == XFER_OK);
+    xfer_ep_t *back = b.open(kA);
+    REQUIRE(b.lookup(back, 2) == XFER_OK);
+    const std::vector<uint8_t> data(700'000, 5);
+    REQUIRE(b.put(back, data.data(), 0, data.size(), 3) == XFER_OK);
+    world.world.run_for(5 * kSecond);
+    CHECK(open_paths(b) == 1);
+    CHECK(a.stats().connection_ends == 0);
+}
+
 TEST_CASE("neighbours make no place for paths that they need not") {
     World world(1);
     world.net.ports = kPorts;

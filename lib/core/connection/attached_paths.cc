@@ -34,7 +34,7 @@ PathAttachment &AttachedPaths::at(uint64_t number) {
 // Where neighbours may come to share memory, that is known first. The peer may have signaled paths
 // that this end has no port for.
 void AttachedPaths::open(bool bulk) {
-    if (!connection_.usable() || !connection_.lanes.local.is_absent()) return;
+    if (!connection_.usable() || !connection_.lanes.local.leaves_to_others()) return;
     connection_.attached_lane.open();
     for (size_t i = 0; i < paths_.size() || bulk; ++i) {
         if (i > 0 && i >= max_paths()) return;

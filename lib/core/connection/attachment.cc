@@ -110,7 +110,9 @@ void Attachment::accept(const Frame &frame, ConstBytes offer) {
     });
     if (!connection_.usable())
         why_ = {XFER_EAGAIN, 0, 0, "the connection is about to end"};
-    else if (frame.status == XFER_OK && at != fabrics.end())
+    else if (frame.status != XFER_OK)
+        why_ = {frame.status, XFER_ORIGIN_PEER, 0, "the peer's end failed at once"};
+    else if (at != fabrics.end())
         why_ = start(**at, false, offer);
     if (!is_closed()) return;
     if (why_.status != XFER_EUNSUPPORTED) rests_ = false;  // it may be asked for again

@@ -61,6 +61,12 @@ bool LocalPath::is_open() const {
     return control.channel && LaneSet::is_local(control);
 }
 
+// The end that dials it knows whether there is one, and begins no other path before. So the end
+// that asks for it asks for those as well: it hears nothing of a dial that failed.
+bool LocalPath::leaves_to_others() const {
+    return is_absent() || (state_ == State::tried && connection_.side == Side::theirs);
+}
+
 std::string_view LocalPath::state() const {
     if (is_open()) return "open";
     if (state_ == State::joining) return "opening";

@@ -29,6 +29,7 @@ public:
     bool is_absent() const {  // it was looked for, and there is none
         return state_ == State::tried && failure_.status;
     }
+    bool leaves_to_others() const;  // paths by adapters may be begun, or asked for
     // "open", "opening", or why there is none.
     std::string_view state() const;
     std::string_view why_not() const;

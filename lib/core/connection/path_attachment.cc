@@ -15,7 +15,7 @@ PathAttachment::PathAttachment(Connection &connection, uint32_t number)
 
 // Only the initiator begins. Where neighbours may come to share memory, that is known first.
 void PathAttachment::begin_or_ask() {
-    if (!connection_.usable() || !connection_.lanes.local.is_absent()) return;
+    if (!connection_.usable() || !connection_.lanes.local.leaves_to_others()) return;
     fabric_ = shared_fabric();
     rests_ = !fabric_ || connection_.side == Side::theirs;
     if (!fabric_) return;
