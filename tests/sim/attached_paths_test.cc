@@ -141,44 +141,29 @@ TEST_CASE("an end that has fewer ports is asked for no more of them, once, and a
     }
 }
 
-TEST_CASE("the end that was dialed asks again where it was itself that failed") {
-    Rails pair(1);
-    uint64_t failed = 0;
-    pair.net.on_attach = [&](AttachStep step, const SimAttachedPath &path) {
-        const bool fails = step == AttachStep::open && !path.first() && ++failed <= 3;
-        return fails ? AttachFate::fail : AttachFate::go_on;
-    };
-    Host &b = *pair.b;
-    xfer_ep_t *back = b.open(kA);
-    REQUIRE(b.lookup(back, ++pair.last_user) == XFER_OK);
-    for (int i = 0; i < 100; ++i) {
-        const uint8_t byte = 1;
-        REQUIRE(b.put(back, &byte, 0, 1, ++pair.last_user) == XFER_OK);
-        pair.world.world.run_for(100 * kNsPerMs);
+// Its own end can't be opened, or the other's first word is its end.
+TEST_CASE("the end that was dialed asks again, whichever end failed") {
+    for (const bool own : {true, false}) {
+        CAPTURE(own);
+        Rails pair(1);
+        uint64_t failed = 0;
+        pair.net.on_attach = [&](AttachStep step, const SimAttachedPath &path) {
+            const bool due = step == (own ? AttachStep::open : AttachStep::offer);
+            const bool fails = due && path.first() != own && ++failed <= 3;
+            return fails ? AttachFate::fail : AttachFate::go_on;
+        };
+        Host &b = *pair.b;
+        xfer_ep_t *back = b.open(kA);
+        REQUIRE(b.lookup(back, ++pair.last_user) == XFER_OK);
+        for (int i = 0; i < 100; ++i) {
+            const uint8_t byte = 1;
+            REQUIRE(b.put(back, &byte, 0, 1, ++pair.last_user) == XFER_OK);
+            pair.world.world.run_for(100 * kNsPerMs);
+        }
+        CHECK(failed == 4);
+        CHECK(open_paths(b) == 1);
+        pair.net.on_attach = nullptr;
     }
-    CHECK(failed == 4);
-    CHECK(open_paths(b) == 1);
-    pair.net.on_attach = nullptr;
-}
-
-TEST_CASE("the end that was dialed asks again where the other's first word is its end") {
-    Rails pair(1);
-    uint64_t failed = 0;
-    pair.net.on_attach = [&](AttachStep step, const SimAttachedPath &path) {
-        const bool fails = step == AttachStep::offer && path.first() && ++failed <= 3;
-        return fails ? AttachFate::fail : AttachFate::go_on;
-    };
-    Host &b = *pair.b;
-    xfer_ep_t *back = b.open(kA);
-    REQUIRE(b.lookup(back, ++pair.last_user) == XFER_OK);
-    for (int i = 0; i < 100; ++i) {
-        const uint8_t byte = 1;
-        REQUIRE(b.put(back, &byte, 0, 1, ++pair.last_user) == XFER_OK);
-        pair.world.world.run_for(100 * kNsPerMs);
-    }
-    CHECK(failed == 4);
-    CHECK(open_paths(b) == 1);
-    pair.net.on_attach = nullptr;
 }
 
 // It asks for a local path, and hears nothing of a dial that failed.

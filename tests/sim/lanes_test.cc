@@ -293,3 +293,23 @@ TEST_CASE("a lane that brings nothing to the peer ends before two heartbeats are
     CHECK(ready_lanes(a) == 2);
     CHECK(a.stats().connection_ends == 0);
 }
+
+// As a delayed acknowledgement is, and what was lost once and sent again.
+TEST_CASE("a lane that is acknowledged late stays, however short heartbeats are") {
+    for (const uint32_t heartbeat_ms : {20, 100, 500}) {
+        CAPTURE(heartbeat_ms);
+        World world(1);
+        world.heartbeat_ms = heartbeat_ms;
+        Host a(world, kA), b(world, kB);
+        xfer_ep_t *ep = a.open(kB);
+        REQUIRE(a.lookup(ep, 1) == XFER_OK);
+        const std::vector<uint8_t> data(700'000, 5);
+        REQUIRE(a.put(ep, data.data(), 0, data.size(), 2) == XFER_OK);
+        REQUIRE(world.world.run_until([&] { return ready_lanes(a) == 2; }, kSecond));
+        for (auto &[number, channel] : world.net.channels)
+            if (channel->is_data_lane()) channel->be_late(800 * kNsPerMs);
+        CHECK(a.put(ep, data.data(), 0, data.size(), 3) == XFER_OK);
+        CHECK(a.stats().lane_falls + b.stats().lane_falls == 0);
+        CHECK(a.stats().connection_ends == 0);
+    }
+}

@@ -40,6 +40,7 @@ SimChannel::SimChannel(SimChannel &from, SimTransport &transport)
       free_at_(from.free_at_),
       under_way_(from.under_way_),
       heard_(from.heard_),
+      dues_(std::move(from.dues_)),
       late_(from.late_),
       unheard_(std::move(from.unheard_)),
       lost_(from.lost_),
