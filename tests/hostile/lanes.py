@@ -364,10 +364,10 @@ def signal(connection, attempt, body=b"offer", **fields):
     connection.control.send(Frame(wire.PATH_SIGNAL, attempt, body=body, **fields).pack())
 
 
-def hears_no_path(connection, attempt):
+def hears_no_path(connection, attempt, status=wire.EUNSUPPORTED):
     while not connection.paths[attempt]:
         connection.turn()
-    same(connection.paths[attempt], [wire.EUNSUPPORTED], f"the end of path {attempt}")
+    same(connection.paths[attempt], [status], f"the end of path {attempt}")
 
 
 @vector
@@ -402,7 +402,7 @@ def paths_of_many_numbers(lab):
 def a_path_closed_that_was_never_begun(lab):
     connection = signals(lab)
     signal(connection, 3, b"", status=EPEERLOST)
-    hears_no_path(connection, 3)
+    hears_no_path(connection, 3, EPEERLOST)
     lab.is_up(connection)
 
 
