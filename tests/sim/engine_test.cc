@@ -419,6 +419,28 @@ TEST_CASE("a wrong expectation ends nothing of a handle that knows better") {
     CHECK(a.wait(1) == XFER_OK);
 }
 
+// The attempt that found the other engine may take a while to end, and handles come meanwhile.
+TEST_CASE("a handle by address is not told of what another expects there") {
+    World world(1);
+    Host a(world, kA);
+    auto before = std::make_unique<Host>(world, kB);
+    xfer_id_t expected;
+    REQUIRE(xfer_engine_id(before->engine, &expected) == XFER_OK);
+    xfer_ep_options_t options{};
+    options.size = sizeof options;
+    options.peer = &expected;
+    xfer_ep_t *named = nullptr;
+    REQUIRE(xfer_ep_open(a.engine, kB.c_str(), &options, &named, nullptr) == XFER_OK);
+    a.eps.push_back(named);
+    REQUIRE(a.lookup(named, 1) == XFER_OK);
+    before.reset();
+    Host after(world, kB);
+    world.net.linger_max = kSecond;
+    CHECK(a.lookup(named, 2) == XFER_EIDENTITY);
+    CHECK(a.lookup(a.open(kB), 3) == XFER_OK);
+    CHECK(a.lookup(named, 4) == XFER_EIDENTITY);
+}
+
 TEST_CASE("what is submitted in one turn leaves together") {
     World world(1);
     Host a(world, kA), b(world, kB);

@@ -112,6 +112,11 @@ void Addresses::set_of_other(const std::string &uri, bool of_other) {
     if (Address *address = find(uri)) address->of_other = of_other;
 }
 
+bool Addresses::is_of_other(const std::string &uri) {
+    const Address *address = find(uri);
+    return address && address->of_other;
+}
+
 bool Addresses::all_of_others() const {
     return std::all_of(list_.begin(), list_.end(),
                        [](const Address &address) { return address.of_other; });

@@ -64,7 +64,8 @@ public:
     // left alone for so long. `random` is any number.
     void failed(const std::string &uri, uint64_t now, uint64_t retry_after, uint64_t random);
     void set_of_other(const std::string &uri, bool of_other);  // another engine answers there
-    bool all_of_others() const;                                // by what is known of each
+    bool is_of_other(const std::string &uri);
+    bool all_of_others() const;  // by what is known of each
     void alive(bool restarted);  // it is connected; as another incarnation than before?
     // A connection to `uri` ended at `now`, that was there for so long.
     void connection_ended(const std::string &uri, uint64_t age, uint64_t now, uint64_t random);

@@ -143,7 +143,9 @@ void Dialer::attempt_failed(const std::string &uri, const Failure &why, uint64_t
     last_failure_ = why;
     peer_.note_error(why, uri);
     addresses.failed(uri, shard.now(), retry_ns, shard.engine.random_u64());
-    if (why.status == XFER_EIDENTITY) addresses.set_of_other(uri, true);
+    // Whose name is another's is known before its attempt ends, and who was misled has been told.
+    const bool refused = why.status == XFER_EIDENTITY && !addresses.is_of_other(uri);
+    if (refused) addresses.set_of_other(uri, true);
     shard.log().info("peer {}: attempt {} at {} failed: {}: {}",
                      peer_.id ? short_name(*peer_.id) : "unknown", addresses.failures(), uri,
                      xfer_status_name(why.status), why.message);
@@ -151,9 +153,7 @@ void Dialer::attempt_failed(const std::string &uri, const Failure &why, uint64_t
     const Status status = why.status;
     if (status == XFER_EAUTH || status == XFER_EVERSION || status == XFER_EACCESS)
         return peer_.fail_waiting(why);
-    const bool other = status == XFER_EIDENTITY;
-    if ((other || !addresses.empty()) && addresses.all_of_others())
-        peer_.fail_misled(other ? why : another_engine());
+    if (refused && addresses.all_of_others()) peer_.fail_misled(why);
     if (status == kDuplicate || retry_ns) return;
     peer_.requests.end_connects(status);
 }

@@ -209,7 +209,10 @@ bool Peer::resolve_identity(Session &connection, const Identity &identity, Const
         return false;
     };
     if (!still_wanted()) dialer.addresses.remove(at);
-    if (move->pending_work.eps.empty() && !handles.empty()) {
+    const bool moves = !move->pending_work.eps.empty();
+    // Now, and not at the end of this attempt: who comes meanwhile is dialed for.
+    if ((!moves || stays) && dialer.addresses.all_of_others()) fail_misled(other);
+    if (!moves && !handles.empty()) {
         // Who meant this address alone has been told; the others may have better ones.
         connection.close(stays || dialer.addresses.empty() ? other : duplicate(other.message));
         return false;
