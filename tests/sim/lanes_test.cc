@@ -313,3 +313,46 @@ TEST_CASE("a lane that is acknowledged late stays, however short heartbeats are"
         CHECK(a.stats().connection_ends == 0);
     }
 }
+
+// The notification follows its put on the lane, which is lost in between: the put is answered.
+TEST_CASE("a notification that is lost with its lane is told all the same") {
+    uint64_t answered = 0;
+    const uint64_t delay = 50 * kNsPerMs;
+    for (uint64_t at = 0; at < 20'000; at += 250) {
+        CAPTURE(at);
+        World world(1);
+        world.net.delay_min = world.net.delay_max = delay;
+        Host a(world, kA), b(world, kB);
+        xfer_ep_t *ep = a.open(kB);
+        REQUIRE(a.lookup(ep, 1) == XFER_OK);
+        const std::vector<uint8_t> data(700'000, 5);
+        REQUIRE(a.put(ep, data.data(), 0, data.size(), 2) == XFER_OK);
+        REQUIRE(world.world.run_until([&] { return ready_lanes(a) == 2; }, kSecond));
+        world.net.bytes_per_second = 10'000'000;
+        std::vector<Status> told;
+        b.on_notify = [&](const xfer_event_t &event) { told.push_back(event.status); };
+        xfer_batch_t *batch = nullptr;
+        REQUIRE(xfer_batch_open(ep, nullptr, &batch, nullptr) == XFER_OK);
+        REQUIRE(xfer_batch_put(batch, data.data(), &a.ref, 0, 100'000) == XFER_OK);
+        xfer_submit_options_t options{};
+        options.size = sizeof options;
+        options.flags = XFER_SUBMIT_NOTIFY;
+        options.notify_key = 7;
+        a.expect(3);
+        REQUIRE(xfer_batch_submit(batch, 3, &options) == XFER_OK);
+        world.world.run_for(at * 1'000);
+        for (auto &[number, channel] : world.net.channels)
+            if (channel->is_data_lane() && channel->transport().process == a.process)
+                channel->be_lost();
+        const Status status = a.wait(3, kBeforeStall / 2);
+        CHECK((status == XFER_OK || status == XFER_EPEERLOST));
+        world.world.run_for(kSecond);
+        answered += status == XFER_OK;
+        CHECK(told.size() <= 1);
+        if (status == XFER_OK) CHECK(told == std::vector<Status>{XFER_OK});
+        CHECK(a.stats().connection_ends == 0);
+        xfer_batch_close(batch);
+        b.on_notify = nullptr;
+    }
+    CHECK(answered > 0);
+}

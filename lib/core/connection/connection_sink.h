@@ -43,6 +43,7 @@ public:
     virtual void on_notification_begun(NotificationId notification, uint64_t key) = 0;
     virtual void on_notified_put(NotificationId notification, uint64_t bytes) = 0;  // was applied
     virtual void on_discarded(NotificationId notification) = 0;  // one more of its copies is over
+    virtual void on_lane_ended() = 0;  // a data lane, alone: what it had not brought is lost
     // One more of the lanes or copies that were waited for is over.
     virtual void on_quiesced(Target target) = 0;
     // By one more of the paths that it was exported on nothing of it is read any more.

@@ -396,6 +396,7 @@ void LaneSet::settle(Lane &lane) {
     else  // a peer could make as many of these lines as it likes
         connection_.shard.log().debug(kLine, peer, lane.number, lane.why.message);
     lane.settle();
+    connection_.sink.on_lane_ended();
     open_again_later(lane);
     connection_.pump_soon();
 }

@@ -305,6 +305,10 @@ void Session::retire(Region &region) {
     target_side.removed(region);
 }
 
+void Session::on_lane_ended() {
+    if (peer->live() == this) peer->flow.notifications.say_again();
+}
+
 void Session::on_quiesced(Target target) {
     if (const auto message = target.message()) return peer->messages.quiet(*this, *message);
     shard.regions.on_quiesced(*target.region());

@@ -52,6 +52,7 @@ private:
     void on_notification_begun(NotificationId notification, uint64_t key) override;
     void on_notified_put(NotificationId notification, uint64_t bytes) override;
     void on_discarded(NotificationId notification) override;
+    void on_lane_ended() override;
     void on_quiesced(Target target) override;
     void on_withdrawn(MessageId message) override;
     void pump() override;

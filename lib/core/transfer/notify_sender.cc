@@ -47,6 +47,12 @@ void NotifySender::close(Transfer &transfer, Status status) {
     send(transfer, status, 0);
 }
 
+void NotifySender::say_again() {
+    open_.each([&](uint64_t, Transfer *transfer) {
+        if (transfer->awaits_noted()) send(*transfer, XFER_OK, 0);
+    });
+}
+
 void NotifySender::send(Transfer &transfer, Status status, uint64_t awaited) {
     transfer.notification = Transfer::Notification::closed;
     Frame frame;

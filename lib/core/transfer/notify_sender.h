@@ -30,7 +30,10 @@ public:
         if (!leaving_.empty()) close_what_left();
     }
     void close(Transfer &transfer, Status status);  // tells the owner how its data has ended
-    void noted(const Frame &frame);                 // the owner holds that, or had some of them
+    // What is not noted yet and was told behind its put may be lost with the put's lane. The owner
+    // ignores a notification that it has had.
+    void say_again();
+    void noted(const Frame &frame);  // the owner holds that, or had some of them
     void end(Transfer &transfer);
     void reset();  // the connection has ended
 

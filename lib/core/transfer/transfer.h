@@ -51,6 +51,10 @@ public:
     // How many bytes the owner gets as frames of its puts, whatever is canceled from now on. 0: not
     // all of them have left, or not so.
     uint64_t left();
+    // All of it was answered, and the owner was told so.
+    bool awaits_noted() const {
+        return notification == Notification::closed && inflight_count_ == 0 && status == XFER_OK;
+    }
     bool told();  // the owner, of the end of its notification; maybe with the put that it is of
 
     bool brief() const override {
