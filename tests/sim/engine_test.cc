@@ -149,6 +149,32 @@ TEST_CASE("who answers no more is lost before two heartbeats are over, and who a
     });
 }
 
+// As on a host that is overloaded, or whose application drives the engine when it has time.
+TEST_CASE("a loop that seldom runs keeps a peer that answers and loses one that does not") {
+    for (const uint64_t pause_ms : {300, 700, 1'800}) {
+        CAPTURE(pause_ms);
+        World world(1);
+        world.heartbeat_ms = 60'000;
+        Host b(world, kB);
+        world.heartbeat_ms = 1'000;
+        Host a(world, kA);
+        REQUIRE(a.lookup(a.open(kB), 1) == XFER_OK);
+        const auto run = [&](int times) {
+            for (int i = 0; i < times && a.downs == 0; ++i) {
+                world.world.freeze(a.loop);
+                world.world.run_for(pause_ms * kNsPerMs);
+                world.world.thaw(a.loop);
+                world.world.run_for(2 * kNsPerMs);
+            }
+        };
+        run(40);
+        CHECK(a.downs == 0);
+        world.net.ways[{b.process->number, a.process->number}].silent_until = kNever;
+        run(10);
+        CHECK(a.downs == 1);
+    }
+}
+
 TEST_CASE("the owner restarts under the same name: old refs are stale, new ones work") {
     with_seeds(50, [](World &world) {
         const std::vector<uint8_t> name(16, 0xb0);

@@ -23,7 +23,7 @@ void Heartbeat::stop() {
 void Heartbeat::on_timer(Timer &) {
     const uint64_t now = shard_.now();
     // A loop that was kept from its work heard nobody meanwhile; the silence was its own.
-    if (now > timer_.due + look_every(interval())) listens_since_ = now;
+    absence_ = now > timer_.due + look_every(interval()) ? now - timer_.due : 0;
     asked_ = false;
     shard_.loop.arm(timer_, now + step());
     const uint64_t next = shard_.keep_alive();

@@ -19,8 +19,10 @@ public:
     }
     void stop();  // the shard closes
     uint64_t step() const;
-    // Since when the loop could hear peers without a pause.
+    // Since when peers are looked at without a rest.
     uint64_t listens_since() const { return listens_since_; }
+    // How long before this look the loop was kept from its work, and heard nobody.
+    uint64_t absence() const { return absence_; }
     void on_timer(Timer &timer) override;
 
 private:
@@ -30,7 +32,7 @@ private:
     ShardCore &shard_;
     Timer timer_;
     bool asked_ = false;  // arm() since the last heartbeat began
-    uint64_t listens_since_ = 0;
+    uint64_t listens_since_ = 0, absence_ = 0;
 };
 
 }  // namespace xfer

@@ -71,8 +71,8 @@ bool Keepalive::check_acknowledged(Lane &lane, uint64_t now) {
     if (!last) return false;
     const ShardCore &shard = connection_.shard;
     const uint64_t patience = unacknowledged_after(shard.engine.options().heartbeat_ms * kNsPerMs);
-    lane.unacknowledged =
-        std::max({std::min(lane.unacknowledged, now), *last, shard.heartbeat.listens_since()});
+    const uint64_t before = std::max(std::min(lane.unacknowledged, now), *last);
+    lane.unacknowledged = std::min(now, before + shard.heartbeat.absence());
     if (now > lane.unacknowledged + patience)
         lane.channel->close({XFER_EPEERLOST, XFER_ORIGIN_OS, ETIMEDOUT,
                              "the peer's host acknowledges nothing of what is sent by it"});
@@ -95,6 +95,15 @@ uint64_t Keepalive::stalls_after() const {
     return xfer::stalls_after(theirs ? std::min(ours, theirs) : ours);
 }
 
+// Each absence of the loop counts for itself: a loop that is often late hears of a dead peer, too.
+uint64_t Keepalive::last_heard(uint64_t now) {
+    const Heartbeat &heartbeat = connection_.shard.heartbeat;
+    const uint64_t last =
+        std::max({connection_.lanes.last_heard(), heartbeat.listens_since(), rested_});
+    if (last > last_sign_) last_sign_ = heard_ = last;
+    return heard_ = std::min(now, heard_ + heartbeat.absence());
+}
+
 uint64_t Keepalive::check(uint64_t now) {
     if (!is_open(connection_.state())) return kNever;
     take_use(now);
@@ -105,8 +114,7 @@ uint64_t Keepalive::check(uint64_t now) {
     const uint64_t idle_end = ours ? last_use_ + options.idle_ms * kNsPerMs : kNever;
     const bool quiescent = is_quiescent();
     if (quiescent) rested_ = now;
-    const uint64_t heard =
-        std::max({connection_.lanes.last_heard(), shard.heartbeat.listens_since(), rested_});
+    const uint64_t heard = last_heard(now);
     // Who is driven by its user only when it has time says 0: it can't be judged. The others answer
     // each of our pings, so that our own patience counts as well as what the peer asks for.
     const uint64_t silence = connection_.handshake.peer_terms().silence_ms * kNsPerMs;

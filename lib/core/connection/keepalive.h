@@ -40,13 +40,16 @@ private:
     bool is_quiescent() const;
     bool check_acknowledged(Lane &lane, uint64_t now);
     void take_use(uint64_t now);
+    uint64_t last_heard(uint64_t now);
 
     Connection &connection_;
     Timer offer_{*this};
     uint64_t last_use_ = 0;
     bool used_ = false;
     uint64_t pinged_ = 0;
-    uint64_t rested_ = 0;  // silence until then was agreed on
+    uint64_t rested_ = 0;     // silence until then was agreed on
+    uint64_t last_sign_ = 0;  // of life,
+    uint64_t heard_ = 0;      // and the same, as much later as this loop was kept from its work
 };
 
 }  // namespace xfer
