@@ -356,3 +356,28 @@ TEST_CASE("a notification that is lost with its lane is told all the same") {
     }
     CHECK(answered > 0);
 }
+
+// As where a router forgets the host that the first connection found before.
+TEST_CASE("a lane that is dialed in vain does not keep the others down") {
+    World world(1);
+    world.lanes = 2;
+    Host a(world, kA), b(world, kB);
+    xfer_ep_t *ep = a.open(kB);
+    REQUIRE(a.lookup(ep, 1) == XFER_OK);
+    const std::vector<uint8_t> data(700'000, 5);
+    REQUIRE(a.put(ep, data.data(), 0, data.size(), 2) == XFER_OK);
+    REQUIRE(world.world.run_until([&] { return ready_lanes(a) == 3; }, kSecond));
+    bool lost = false;
+    world.net.on_dial = [&](SimTransport &, const std::string &, int how) {
+        if (how != 0 || std::exchange(lost, true)) return;
+        world.net.ways[{a.process->number, b.process->number}].silent_until = kNever;
+        world.world.post(kNsPerMs, [&] { world.net.ways.clear(); });
+    };
+    cut_data_lanes(world);
+    world.world.run_for(4 * kSecond);
+    CHECK(lost);
+    CHECK(ready_lanes(a) == 1);
+    world.world.run_for(3 * kSecond);
+    CHECK(ready_lanes(a) == 3);
+    CHECK(a.stats().connection_ends == 0);
+}

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/engine_core.h"
 #include "core/base/shard_core.h"
 #include "core/connection/connection.h"
 #include "util/memory.h"
@@ -25,12 +26,14 @@ void Lane::dial(Transport &transport, const Uri &address) {
     }
     channel = std::move(*made);
     state = State::dialing;
+    limit = connection.shard.now() + connection.shard.engine.options().connect_ms * kNsPerMs;
 }
 
 void Lane::adopt(std::unique_ptr<Channel> made) {
     channel = std::move(made);
     channel->set_sink(*this);
     state = State::dialing;
+    limit = kNever;
 }
 
 void Lane::start() {

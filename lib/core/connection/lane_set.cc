@@ -33,7 +33,7 @@ LaneSet::~LaneSet() {
 }
 
 void LaneSet::disarm() {
-    connection_.shard.loop.disarm(settled_limit_);
+    connection_.shard.loop.disarm(limit_);
     connection_.shard.loop.disarm(reopen_);
 }
 
@@ -122,6 +122,7 @@ bool LaneSet::flush() {
 Failure LaneSet::dial_local(Transport &transport, const Uri &address) {
     Lane &lane = add(kLocalLane);
     lane.dial(transport, address);
+    arm_limit();
     return lane.is_closed() ? lane.why : Failure{};
 }
 
@@ -144,6 +145,7 @@ void LaneSet::open_data_lanes(uint32_t at_most) {
         if (lane.state != Lane::State::down || lane.closed_unsaid) continue;
         if (--at_most == 0) tried_ = lane.number;
         lane.dial(*transport, *address);
+        arm_limit();
         if (lane.is_closed()) return not_opened(lane, lane.why);
     }
 }
@@ -315,8 +317,8 @@ bool LaneSet::survives(Lane &lane, const Failure &why) {
     if (!connection_.live() || !waits || hears_control_on(lane) || !is_heard()) return false;
     const uint64_t patience = alone ? connection_.keepalive.settles_after() : kLastWordsNs;
     lane.fell_at = connection_.shard.now();
-    lane.settled_limit = lane.fell_at + patience;
-    arm_settled_limit();
+    lane.limit = lane.fell_at + patience;
+    arm_limit();
     if (alone && lane.rail.copies == 0) say_closed(lane.number);
     lane.closed_unsaid = alone && lane.rail.copies > 0;
     if (lane.peer_closed) settle(lane);
@@ -344,26 +346,29 @@ void LaneSet::say_closed(uint64_t number) {
 }
 
 // Each lane has a limit of its own: they may fall one after the other.
-void LaneSet::arm_settled_limit() {
+void LaneSet::arm_limit() {
     uint64_t first = kNever;
     for (const auto &lane : lanes_)
-        if (lane->state == Lane::State::fallen) first = std::min(first, lane->settled_limit);
+        if (lane->is_opening() || lane->state == Lane::State::fallen)
+            first = std::min(first, lane->limit);
     if (first == kNever)
-        connection_.shard.loop.disarm(settled_limit_);
+        connection_.shard.loop.disarm(limit_);
     else
-        connection_.shard.loop.arm(settled_limit_, first);
+        connection_.shard.loop.arm(limit_, first);
 }
 
 // A loop that was kept from its work has not read what came meanwhile.
-void LaneSet::not_settled() {
+void LaneSet::on_limit() {
     const uint64_t now = connection_.shard.now();
-    const bool late = now > settled_limit_.due + kLastWordsNs / 4;
+    const bool late = now > limit_.due + kLastWordsNs / 4;
     for (auto &lane : lanes_) {
-        if (lane->state != Lane::State::fallen || now < lane->settled_limit) continue;
-        if (!late) return connection_.close(Failure(lane->why));
-        lane->settled_limit = now + kLastWordsNs;
+        const bool fallen = lane->state == Lane::State::fallen;
+        if (now < lane->limit || !(fallen || lane->is_opening())) continue;
+        if (fallen && !late) return connection_.close(Failure(lane->why));
+        lane->limit = late ? now + kLastWordsNs : kNever;
+        if (!late) lane->channel->close({XFER_EUNREACHABLE, 0, 0, "it was not let in in time"});
     }
-    arm_settled_limit();
+    arm_limit();
 }
 
 // Of a lane that has not come to be here, the peer's end is all there was: nothing that comes by it
@@ -388,7 +393,7 @@ void LaneSet::settle(Lane &lane) {
     lane.peer_closed = false;
     ++lane.falls;
     connection_.shard.counters.lane_falls.add();
-    arm_settled_limit();
+    arm_limit();
     const auto peer = short_name(connection_.handshake.peer().id);
     constexpr const char *kLine = "peer {}: lane {} ended alone: {}";
     if (connection_.side == Side::ours)
@@ -423,7 +428,7 @@ void LaneSet::open_again_later(const Lane &lane) {
 }
 
 void LaneSet::on_timer(Timer &timer) {
-    if (&timer == &settled_limit_) return not_settled();
+    if (&timer == &limit_) return on_limit();
     if (connection_.closing() || local.is_begun()) return;
     if (connection_.usable()) return connection_.in_turn([this] { open_data_lanes(1); });
     // We have offered to end it, and it may go on.

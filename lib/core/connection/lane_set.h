@@ -102,8 +102,8 @@ private:
     bool ends_alone(const Lane &lane) const;
     void say_closed(uint64_t number);
     void settle(Lane &lane);
-    void arm_settled_limit();
-    void not_settled();
+    void arm_limit();
+    void on_limit();
     void open_again_later(const Lane &lane);
     void on_timer(Timer &timer) override;
 
@@ -113,7 +113,7 @@ private:
     Lane *next_control_ = nullptr;   // that frames go by next, or now
     bool control_switched_ = false;  // the peer's
     bool wanted_ = false;            // data lanes
-    Timer settled_limit_{*this};     // the first of those of the lanes
+    Timer limit_{*this};             // the first of those of the lanes
     Timer reopen_{*this};
     uint64_t pause_ = 0;  // before that
     uint32_t tried_ = 0;  // the last data lane that was dialed alone
