@@ -24,7 +24,7 @@ enum class FrameType : uint8_t {
     lookup = 6,  // seq: the question's number; payload: a name; flags: kLookupWait
     found = 7,   // answers lookup seq: status; payload: a ref, then the region's blob
     gone = 8,    // a region that was looked up is closed: region, generation; payload: its ref
-    ping = 9,    // seq: the sender's clock
+    ping = 9,    // seq: any number
     pong = 10,   // seq: as in the ping
     lanes = 11,  // asks the initiator of the connection to open its data lanes; kLocalLaneFlag: the
                  // local path; kAttachedPathFlag: path seq beside the channels

@@ -467,6 +467,25 @@ TEST_CASE("a handle by address is not told of what another expects there") {
     CHECK(a.lookup(named, 4) == XFER_EIDENTITY);
 }
 
+// It was on its way when the peer died, and comes when the one that follows asks to be let in.
+TEST_CASE("a pong of before does not keep a peer out that has restarted") {
+    World world(1);
+    const std::vector<uint8_t> name(16, 0xb0);
+    Host a(world, kA), before(world, kB, name);
+    xfer_ep_t *ep = a.open(kB);
+    REQUIRE(a.lookup(ep, 1) == XFER_OK);
+    world.net.delay_min = world.net.delay_max = 200 * kNsPerMs;
+    a.expect(2);
+    REQUIRE(xfer_ep_probe(ep, 2, nullptr) == XFER_OK);
+    world.world.run_for(201 * kNsPerMs);
+    world.net.delay_min = world.net.delay_max = kNsPerMs;
+    world.net.kill(*before.process, false);
+    Host after(world, "tcp://10.0.0.2:3", name);
+    CHECK(after.lookup(after.open(kA), 1) == XFER_OK);
+    CHECK(a.wait(2) == XFER_OK);
+    CHECK(a.last_up_flags == XFER_RESTARTED);
+}
+
 TEST_CASE("what is submitted in one turn leaves together") {
     World world(1);
     Host a(world, kA), b(world, kB);

@@ -15,6 +15,8 @@ namespace xfer {
 namespace {
 
 // Of the user's; what merely keeps the connection, or answers the peer, is not.
+constexpr uint64_t kProbeSeq = uint64_t{1} << 63;  // of pings, beside those of users and heartbeats
+
 bool is_work(FrameType type) {
     return type == FrameType::notify || type == FrameType::message || type == FrameType::cancel;
 }
@@ -294,7 +296,7 @@ void Connection::perform(const ConnectionOutput &output, const Failure &reason) 
     case ConnectionOutput::send_done:
         return send_word(FrameType::drain, XFER_OK, 1);
     case ConnectionOutput::send_ping:
-        return send_word(FrameType::ping);
+        return send_word(FrameType::ping, XFER_OK, kProbeSeq | ++probes_);
     case ConnectionOutput::arm_offer:
         return keepalive.await_answer(output.until);
     case ConnectionOutput::disarm_offer:
@@ -393,7 +395,7 @@ void Connection::on_control(Lane &lane, const Frame &frame, ConstBytes body) {
         return;
     }
     case FrameType::pong:
-        apply({.kind = ConnectionInput::pong});
+        if (frame.seq == (kProbeSeq | probes_)) apply({.kind = ConnectionInput::pong});
         return sink.on_frame(frame, body);
     case FrameType::lanes:
         return frame.flags & kAttachedPathFlag ? attached.on_asked(frame) : lanes.asked(frame);

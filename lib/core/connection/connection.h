@@ -144,7 +144,8 @@ private:
     Timer handshake_limit_;
     Timer probe_limit_;  // since the first newcomer asked
     bool probe_over_ = false;
-    Timer quiet_limit_;  // of what is on its way out of a region that has ended
+    uint64_t probes_ = 0;  // the pong of no other ping answers the last one
+    Timer quiet_limit_;    // of what is on its way out of a region that has ended
     uint64_t live_since_ = 0;
     uint64_t retry_ns_ = 0;  // the peer is busy: not before so long
     ConnectionState state_;
