@@ -14,9 +14,9 @@ namespace xfer {
 
 namespace {
 
-// Of the user's; what merely keeps the connection, or answers the peer, is not.
 constexpr uint64_t kProbeSeq = uint64_t{1} << 63;  // of pings, beside those of users and heartbeats
 
+// Of the user's; what merely keeps the connection, or answers the peer, is not.
 bool is_work(FrameType type) {
     return type == FrameType::notify || type == FrameType::message || type == FrameType::cancel;
 }
@@ -99,7 +99,7 @@ void Connection::on_up(Lane &lane) {
         lane.state = Lane::State::joining;
         return sink.on_up();
     }
-    lane.state = Lane::State::joining;
+    lane.state = Lane::State::joining;  // which takes as long as the peer's loop
     lane.channel->send_hello(handshake.lane(lane.number, lane.generation));
 }
 

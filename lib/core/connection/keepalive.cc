@@ -100,7 +100,7 @@ uint64_t Keepalive::last_heard(uint64_t now) {
     const Heartbeat &heartbeat = connection_.shard.heartbeat;
     const uint64_t last =
         std::max({connection_.lanes.last_heard(), heartbeat.listens_since(), rested_});
-    if (last > last_sign_) last_sign_ = heard_ = last;
+    if (last > last_sign_) last_sign_ = heard_ = last, overdue_ = false;
     return heard_ = std::min(now, heard_ + heartbeat.absence());
 }
 
@@ -118,7 +118,10 @@ uint64_t Keepalive::check(uint64_t now) {
     // Who is driven by its user only when it has time says 0: it can't be judged. The others answer
     // each of our pings, so that our own patience counts as well as what the peer asks for.
     const uint64_t silence = connection_.handshake.peer_terms().silence_ms * kNsPerMs;
-    if (silence && pinged_ > heard && now > heard + std::min(silence, lost_after(heartbeat))) {
+    const bool silent = silence && pinged_ > last_sign_;
+    if (silent && now > heard + std::min(silence, lost_after(heartbeat))) {
+        // A loop that is late has not read what came meanwhile.
+        if (shard.heartbeat.absence() && !std::exchange(overdue_, true)) return now + kNsPerMs;
         connection_.close({XFER_EPEERLOST, XFER_ORIGIN_OS, ETIMEDOUT,
                            "the peer is silent: no answer to heartbeats"});
         return kNever;

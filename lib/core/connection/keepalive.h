@@ -48,6 +48,7 @@ private:
     bool used_ = false;
     uint64_t pinged_ = 0;
     uint64_t rested_ = 0;     // silence until then was agreed on
+    bool overdue_ = false;    // an answer, and the verdict was put off
     uint64_t last_sign_ = 0;  // of life,
     uint64_t heard_ = 0;      // and the same, as much later as this loop was kept from its work
 };

@@ -26,7 +26,7 @@ void Lane::dial(Transport &transport, const Uri &address) {
     }
     channel = std::move(*made);
     state = State::dialing;
-    limit = connection.shard.now() + connection.shard.engine.options().connect_ms * kNsPerMs;
+    set_limit(connection.shard.now() + connection.shard.engine.options().connect_ms * kNsPerMs);
 }
 
 void Lane::adopt(std::unique_ptr<Channel> made) {

@@ -47,7 +47,11 @@ public:
     void give_back();  // what its paths refused, or declined, or lost with the connection
     void settle();     // what was lost with its paths ends; it may be started again
     uint32_t retire(Target target, Status why);  // how many of its paths are not quiet yet
-    bool is_opening() const { return state == State::dialing || state == State::joining; }
+    bool has_limit() const { return state == State::dialing || state == State::fallen; }
+    void set_limit(uint64_t until) {
+        limit = until;
+        overdue = false;
+    }
     bool is_closed() const { return state == State::fallen || state == State::down; }
 
     void on_up() override;
@@ -70,7 +74,8 @@ public:
     bool closed_unsaid = false;        // the peer is to hear of its end behind copies
     uint64_t ready_since = 0;          // 0: it never was, since it was dialed
     uint64_t fell_at = 0;              // when its end here was closed
-    uint64_t limit = kNever;           // until when the peer is to let it in, or to say its end
+    uint64_t limit = kNever;           // until when the peer's host is to answer, or the peer to
+    bool overdue = false;              // say its end; put off once, for a loop that was late
     uint64_t unacknowledged = kNever;  // since then, when that was looked at last
     uint64_t falls = 0;
     uint64_t generation = 0;  // counts how often it was dialed again: none joins twice

@@ -317,7 +317,7 @@ bool LaneSet::survives(Lane &lane, const Failure &why) {
     if (!connection_.live() || !waits || hears_control_on(lane) || !is_heard()) return false;
     const uint64_t patience = alone ? connection_.keepalive.settles_after() : kLastWordsNs;
     lane.fell_at = connection_.shard.now();
-    lane.limit = lane.fell_at + patience;
+    lane.set_limit(lane.fell_at + patience);
     arm_limit();
     if (alone && lane.rail.copies == 0) say_closed(lane.number);
     lane.closed_unsaid = alone && lane.rail.copies > 0;
@@ -349,8 +349,7 @@ void LaneSet::say_closed(uint64_t number) {
 void LaneSet::arm_limit() {
     uint64_t first = kNever;
     for (const auto &lane : lanes_)
-        if (lane->is_opening() || lane->state == Lane::State::fallen)
-            first = std::min(first, lane->limit);
+        if (lane->has_limit()) first = std::min(first, lane->limit);
     if (first == kNever)
         connection_.shard.loop.disarm(limit_);
     else
@@ -362,11 +361,14 @@ void LaneSet::on_limit() {
     const uint64_t now = connection_.shard.now();
     const bool late = now > limit_.due + kLastWordsNs / 4;
     for (auto &lane : lanes_) {
-        const bool fallen = lane->state == Lane::State::fallen;
-        if (now < lane->limit || !(fallen || lane->is_opening())) continue;
-        if (fallen && !late) return connection_.close(Failure(lane->why));
-        lane->limit = late ? now + kLastWordsNs : kNever;
-        if (!late) lane->channel->close({XFER_EUNREACHABLE, 0, 0, "it was not let in in time"});
+        if (!lane->has_limit() || now < lane->limit) continue;
+        if (late && !std::exchange(lane->overdue, true)) {
+            lane->limit = now + kLastWordsNs;
+            continue;
+        }
+        if (lane->state == Lane::State::fallen) return connection_.close(Failure(lane->why));
+        lane->limit = kNever;
+        lane->channel->close({XFER_EUNREACHABLE, 0, 0, "nobody answered in time"});
     }
     arm_limit();
 }
