@@ -151,10 +151,10 @@ TEST_CASE("who answers no more is lost before two heartbeats are over, and who a
 
 // As on a host that is overloaded, or whose application drives the engine when it has time.
 TEST_CASE("a loop that seldom runs keeps a peer that answers and loses one that does not") {
-    for (const uint64_t pause_ms : {300, 700, 1'800}) {
+    for (const uint64_t pause_ms : {300, 700, 1'800, 10'000}) {
         CAPTURE(pause_ms);
         World world(1);
-        world.heartbeat_ms = 60'000;
+        world.heartbeat_ms = 60'000, world.idle_ms = 7'200'000;
         Host b(world, kB);
         world.heartbeat_ms = 1'000;
         Host a(world, kA);
@@ -484,6 +484,43 @@ TEST_CASE("a pong of before does not keep a peer out that has restarted") {
     CHECK(after.lookup(after.open(kA), 1) == XFER_OK);
     CHECK(a.wait(2) == XFER_OK);
     CHECK(a.last_up_flags == XFER_RESTARTED);
+}
+
+// Of the peer's two addresses others hold one, and then both, while a handle waits for the first.
+TEST_CASE("a handle by address waits for its own address, wherever else others answer") {
+    const std::string kC = "tcp://10.0.0.3:3";
+    for (uint64_t at = 0; at < 300; at += 3) {
+        CAPTURE(at);
+        World world(at);
+        Host a(world, kA);
+        auto before = std::make_unique<Host>(world, kB);
+        xfer_id_t expected;
+        REQUIRE(xfer_engine_id(before->engine, &expected) == XFER_OK);
+        xfer_ep_options_t options{};
+        options.size = sizeof options;
+        options.peer = &expected;
+        xfer_ep_t *named = nullptr;
+        REQUIRE(xfer_ep_open(a.engine, kB.c_str(), &options, &named, nullptr) == XFER_OK);
+        a.eps.push_back(named);
+        REQUIRE(a.lookup(named, 1) == XFER_OK);
+        REQUIRE(xfer_ep_add_address(named, kC.c_str(), nullptr) == XFER_OK);
+        before.reset();
+        Host after(world, kB), third(world, kC);
+        world.net.linger_max = 30 * kNsPerMs;
+        world.net.closed.insert(kC);
+        a.expect(2);
+        REQUIRE(xfer_ep_lookup(named, "memory", 2, nullptr, nullptr) == XFER_OK);
+        world.world.run_for(at * kNsPerMs);
+        xfer_ep_t *any = a.open(kB);
+        a.expect(3);
+        REQUIRE(xfer_ep_lookup(any, "memory", 3, nullptr, nullptr) == XFER_OK);
+        a.expect(4);
+        REQUIRE(xfer_ep_connect(any, 4, nullptr) == XFER_OK);
+        world.net.closed.clear();
+        CHECK(a.wait(3, kBeforeStall) == XFER_OK);
+        CHECK(a.wait(4, kBeforeStall) != XFER_EIDENTITY);
+        CHECK(a.wait(2, kBeforeStall) == XFER_EIDENTITY);
+    }
 }
 
 TEST_CASE("what is submitted in one turn leaves together") {

@@ -136,6 +136,11 @@ void Dialer::attempt_over() {
     peer_.shard.limit.dial_ended(*this);
 }
 
+void Dialer::misled(const std::string &uri, const Failure &why) {
+    addresses.set_of_other(uri, true);
+    last_failure_ = why;
+}
+
 // Who asked for no more than a connection hears why there is none once no address is left to try;
 // but not of a peer that is only busy, or that has a better connection with us.
 void Dialer::attempt_failed(const std::string &uri, const Failure &why, uint64_t retry_ns) {
@@ -153,8 +158,9 @@ void Dialer::attempt_failed(const std::string &uri, const Failure &why, uint64_t
     const Status status = why.status;
     if (status == XFER_EAUTH || status == XFER_EVERSION || status == XFER_EACCESS)
         return peer_.fail_waiting(why);
-    if (refused && addresses.all_of_others()) peer_.fail_misled(why);
+    if (refused && addresses.all_of_others()) peer_.fail_misled(why, true);
     if (status == kDuplicate || retry_ns) return;
+    if (status == XFER_EIDENTITY && !refused) return peer_.requests.end_misled_connects(status);
     peer_.requests.end_connects(status);
 }
 

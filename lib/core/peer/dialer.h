@@ -30,8 +30,9 @@ public:
     void dial();      // now; it has a slot
     void attempt_over();
     void attempt_failed(const std::string &uri, const Failure &why, uint64_t retry_ns);
-    void connected();  // so no attempt is needed
-    void pause();      // until the next schedule()
+    void misled(const std::string &uri, const Failure &why);  // another engine answers there
+    void connected();                                         // so no attempt is needed
+    void pause();                                             // until the next schedule()
     bool waits() const { return redial_.armed(); }
     bool reachable() const;
     Failure why_down() const;  // why there is no connection; nothing: no attempt has failed

@@ -89,14 +89,15 @@ void Peer::fail_waiting(const Failure &why) {
     requests.fail(nullptr, why);
 }
 
-// Who has named an id alone waits until the peer comes, whatever others say of where it is.
-void Peer::fail_misled(const Failure &why) {
+// Who has named an id alone waits until the peer comes, whatever others say of where it is; and
+// where another engine answers, who goes to whoever answers came later, and is dialed for.
+void Peer::fail_misled(const Failure &why, bool refused) {
     const auto fail = [&](const Endpoint &ep) {
         flow.end_all(&ep, why.status, why);
         requests.fail(&ep, why);
     };
     for (Endpoint &ep : handles.all())
-        if (!ep.waits_anywhere()) fail(ep);
+        if (!ep.waits_anywhere() && (refused || !follows(ep))) fail(ep);
     if (const Endpoint *unnamed = handles.unnamed_made()) fail(*unnamed);
 }
 
@@ -183,6 +184,13 @@ bool Peer::follows(const Endpoint &ep, const std::string &uri) {
     return ep.is_by_address() && (!id || !ep.peer_id() || dialer.addresses.leads_on(uri));
 }
 
+bool Peer::follows(const Endpoint &ep) {
+    if (!ep.is_by_address()) return false;
+    bool any = !ep.peer_id();
+    ep.each_listed([&](const std::string &uri) { any |= dialer.addresses.leads_on(uri); });
+    return any;
+}
+
 // Who is it that answered? True if the connection stays here, by the name that it gave.
 bool Peer::resolve_identity(Session &connection, const Identity &identity, ConstBytes raw) {
     if (id == identity.id) return true;
@@ -191,7 +199,7 @@ bool Peer::resolve_identity(Session &connection, const Identity &identity, Const
         shard.migration.pack(connection, identity, raw, handles.all());
     const std::string at = connection.uri;
     const Failure other = another_engine();
-    dialer.addresses.set_of_other(at, true);
+    dialer.misled(at, other);
     bool stays = false;  // somebody with this address, which is one of several
     for (Endpoint &ep : handles.all()) {
         if (ep.closing) continue;  // its end, which may wait for a receive, is told by this loop
@@ -211,7 +219,7 @@ bool Peer::resolve_identity(Session &connection, const Identity &identity, Const
     if (!still_wanted()) dialer.addresses.remove(at);
     const bool moves = !move->pending_work.eps.empty();
     // Now, and not at the end of this attempt: who comes meanwhile is dialed for.
-    if ((!moves || stays) && dialer.addresses.all_of_others()) fail_misled(other);
+    if ((!moves || stays) && dialer.addresses.all_of_others()) fail_misled(other, false);
     if (!moves && !handles.empty()) {
         // Who meant this address alone has been told; the others may have better ones.
         connection.close(stays || dialer.addresses.empty() ? other : duplicate(other.message));

@@ -58,7 +58,9 @@ public:
     void add_addresses(const Endpoint &ep, std::list<Address> &made);  // which ep lists
     void end_all(const Endpoint &ep, Status why);
     void fail_waiting(const Failure &why);
-    void fail_misled(const Failure &why);  // another engine has answered at every address
+    // The peer has refused us, or another engine has answered, at every address.
+    void fail_misled(const Failure &why, bool refused);
+    bool follows(const Endpoint &ep);  // whoever answers, at one of its addresses
     void move_pending_work(Endpoint &ep, PeerMove &into);  // ep and all that waits by it
     void adopt_pending_work(PeerMove &from, const std::string &at);
 

@@ -95,6 +95,12 @@ void RequestQueue::end_connects(Status status) {
         if (request.type() == XFER_EVENT_CONNECT) finish(request, status);
 }
 
+void RequestQueue::end_misled_connects(Status status) {
+    for (Request &request : waiting_)
+        if (request.type() == XFER_EVENT_CONNECT && !peer_.follows(*request.ep))
+            finish(request, status);
+}
+
 void RequestQueue::end_all(const Endpoint &ep, Status why) {
     const auto end = [&](RequestList &list) {
         for (Request &request : list)

@@ -16,6 +16,7 @@ public:
     void finish(Request &request, Status status, uint32_t origin = 0);
     void ask_waiting();  // what was submitted while no connection took it
     void end_connects(Status status);
+    void end_misled_connects(Status status);  // but of who goes to whoever answers
     void end_all(const Endpoint &ep, Status why);
     void fail(const Endpoint *ep, const Failure &why);  // those that wait; null: of all endpoints
     // An endpoint has moved to another peer, with its requests.
