@@ -288,25 +288,41 @@ static void test_heartbeat(void **state) {
 }
 
 /* A listener whose queue is full leaves further SYNs without an answer. */
-static void test_no_answer_to_syn(void **state) {
-    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+typedef struct {
+    int listener, fill[4];
+    uint16_t port;
+} Full;
+
+static Full open_full(void) {
+    Full full = {.listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
     struct sockaddr_in address = {.sin_family = AF_INET};
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     socklen_t size = sizeof address;
-    assert_int_equal(bind(listener, (struct sockaddr *)&address, size), 0);
-    assert_int_equal(listen(listener, 0), 0);
-    assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &size), 0);
-    int fill[4];
+    assert_int_equal(bind(full.listener, (struct sockaddr *)&address, size), 0);
+    assert_int_equal(listen(full.listener, 0), 0);
+    assert_int_equal(getsockname(full.listener, (struct sockaddr *)&address, &size), 0);
+    full.port = ntohs(address.sin_port);
     for (int i = 0; i < 4; i++) {
-        fill[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-        connect(fill[i], (struct sockaddr *)&address, size);
+        full.fill[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        connect(full.fill[i], (struct sockaddr *)&address, size);
     }
     pass_ms(100);
+    return full;
+}
+
+static void close_full(Full *full) {
+    for (int i = 0; i < 4; i++)
+        close(full->fill[i]);
+    close(full->listener);
+}
+
+static void test_no_answer_to_syn(void **state) {
+    Full full = open_full();
     xfer_engine_options_t options = host_options(*state);
     options.connect_ms = 400;
     Host *host = host_open_with(*state, &options);
     char uri[64];
-    snprintf(uri, sizeof uri, "tcp://127.0.0.1:%u", ntohs(address.sin_port));
+    snprintf(uri, sizeof uri, "tcp://127.0.0.1:%u", full.port);
     xfer_ep_t *ep = open_ep(host, uri);
     assert_status(xfer_ep_connect(ep, 1, WITHIN(10000)), XFER_OK);
     xfer_event_t event = wait_event(host, XFER_EVENT_CONNECT, 1, kPatience);
@@ -317,9 +333,27 @@ static void test_no_answer_to_syn(void **state) {
     uint64_t needed = 0;
     assert_status(xfer_engine_describe(host->engine, text, sizeof text, &needed), XFER_OK);
     assert_non_null(strstr(text, "no answer to the connection attempt (SYN)"));
-    for (int i = 0; i < 4; i++)
-        close(fill[i]);
-    close(listener);
+    close_full(&full);
+}
+
+/* "localhost" is 127.0.0.1, and then ::1. */
+static void test_no_answer_at_one_address(void **state) {
+    Host *client = host_open(*state), *server = host_open(*state);
+    Full full = open_full();
+    char uri[64];
+    snprintf(uri, sizeof uri, "tcp://[::1]:%u", full.port);
+    if (xfer_engine_listen(server->engine, uri, NULL, NULL, 0, NULL) != XFER_OK) {
+        close_full(&full);
+        print_message("skip: this host has no ::1, or the port is another's there\n");
+        skip();
+    }
+    snprintf(uri, sizeof uri, "tcp://localhost:%u", full.port);
+    const uint64_t start = now_ms();
+    assert_status(xfer_ep_connect(open_ep(client, uri), 1, WITHIN(10000)), XFER_OK);
+    assert_status(wait_event(client, XFER_EVENT_CONNECT, 1, kPatience).status, XFER_OK);
+    assert_in_range(now_ms() - start, 200, 3000); /* connect_ms is 5,000 */
+    assert_int_equal(host_stats(client).connections, 1);
+    close_full(&full);
 }
 
 /* Who did not look for long has no reason to call the other one silent. */
@@ -385,6 +419,7 @@ static const struct CMUnitTest tests[] = {
     EACH_DISPATCH(test_slow_is_not_stalled),
     EACH_DISPATCH(test_heartbeat),
     ONE_MODE(test_no_answer_to_syn),
+    EACH_DISPATCH(test_no_answer_at_one_address),
     MODE_TEST(test_not_driven_for_long, 3, "loop/none"),
     MODE_TEST(test_not_driven_for_long, 6, "poll/none"),
     MODE_TEST(test_submitted_in_a_long_turn, 0, "thread/none"),

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // TCP: listening, names, dialing, and sockets that hold more than one turn takes.
+#include <netinet/in.h>
+
 #include "stream_fixture.h"
+#include "transport/stream/dial.h"
 
 using namespace xfer;
 using namespace xfer::test;
@@ -52,6 +55,37 @@ TEST_CASE("a name is resolved before it is dialed") {
     REQUIRE(channel);
     CHECK(!sink.up);
     CHECK(base.until([&] { return sink.up; }));
+}
+
+// Its queue is full: it leaves what is dialed without an answer until there is room.
+TEST_CASE("an address that answers late is taken all the same, beside one that does not") {
+    Listening base;
+    Fd late(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0));
+    Fd never(::socket(AF_INET6, SOCK_STREAM, 0));
+    auto at = *stream::numeric_address("127.0.0.1", 0);
+    REQUIRE(::bind(late.get(), at.get(), at.size) == 0);
+    at = stream::local_address(late.get());
+    const uint16_t port = ntohs(reinterpret_cast<const sockaddr_in *>(at.get())->sin_port);
+    auto other = stream::numeric_address("::1", port);
+    if (!other || ::bind(never.get(), other->get(), other->size) != 0) return;  // no ::1 here
+    REQUIRE(::listen(late.get(), 0) == 0);
+    REQUIRE(::listen(never.get(), 0) == 0);
+    std::vector<Fd> fill;
+    for (int i = 0; i < 4; ++i)
+        for (const stream::Address *to : {&at, &*other}) {
+            fill.emplace_back(::socket(to->family(), SOCK_STREAM | SOCK_NONBLOCK, 0));
+            ::connect(fill.back().get(), to->get(), to->size);
+        }
+    RecordingSink sink;
+    auto channel = base.transport->connect(uri("tcp://localhost:" + std::to_string(port)), sink);
+    REQUIRE(channel);
+    const uint64_t since = base.loop->now();
+    base.until([&] { return base.loop->now() - since > 2 * stream::kNextAddressNs; });
+    CHECK(!sink.up);
+    fill.clear();
+    for (int i = 0; i < 4; ++i)
+        Fd(static_cast<int>(syscall(SYS_accept4, late.get(), nullptr, nullptr, SOCK_NONBLOCK)));
+    CHECK(base.until([&] { return sink.up; }));  // when the first SYN is sent again
 }
 
 TEST_CASE("nobody there") {

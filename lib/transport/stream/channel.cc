@@ -32,14 +32,16 @@ StreamChannel::~StreamChannel() {
 
 void StreamChannel::dial(const Uri &uri) {
     remote_ = to_string(uri);
-    dial_ = std::make_unique<Dial>();
-    dial_->port = uri.port_low;
+    WatchSink &watching = *this;
+    Task &soon = *this;
+    dial_ = std::make_unique<Dial>(loop_, log_, remote_, watching, soon);
+    port_ = uri.port_low;
     if (uri.scheme == "unix") {
-        dial_->addresses.push_back(unix_address(uri.path));
-    } else if (auto numeric = numeric_address(uri.host, uri.port_low)) {
-        dial_->addresses.push_back(*numeric);
+        dial_->add(unix_address(uri.path));
+    } else if (auto numeric = numeric_address(uri.host, port_)) {
+        dial_->add(*numeric);
     } else {
-        dial_->resolving = loop_.resolve(uri.host, *this);
+        resolving_ = loop_.resolve(uri.host, *this);
         return;
     }
     dial_next();
@@ -49,56 +51,24 @@ void StreamChannel::on_resolved(Result<std::vector<std::string>> addresses) {
     if (both_.stage != Stage::dialing) return;
     if (!addresses) return close(addresses.error());
     const bool done = catch_bad_alloc([&] {
-        dial_->last = {XFER_ENAME, XFER_ORIGIN_NONE, 0, remote_ + ": the name has no address"};
-        for (const std::string &host : *addresses) {
-            if (auto address = numeric_address(host, dial_->port))
-                dial_->addresses.push_back(*address);
-            else
-                dial_->last = address.error();
-        }
+        dial_->add(*addresses, port_);
         dial_next();
     });
     if (!done) give_up();
 }
 
 void StreamChannel::dial_next() {
-    while (dial_->next < dial_->addresses.size()) {
-        Result<Fd> fd = start_connect(dial_->addresses[dial_->next++]);
-        if (!fd) {
-            dial_->last = fd.error();
-            continue;
-        }
-        dial_->fd = std::move(*fd);
-        dial_->fork_guard.hold(dial_->fd.get());
-        // On one host it is connected already: its first readiness is that of the connection.
-        const bool there = writable(dial_->fd.get());
-        dial_->watch = loop_.watch(dial_->fd.get(), *this, there ? kReadable : kWritable);
-        if (dial_->watch && there) return loop_.defer(*this);
-        if (dial_->watch) return;
-        dial_->last = {XFER_ENOMEM, XFER_ORIGIN_NONE, 0,
-                       remote_ + ": the loop takes no more descriptors"};
-    }
-    Failure why = dial_->last;
-    // Whatever the system calls it, there is no way there; but what is missing here is not the
-    // peer's doing.
-    if (why.status != XFER_ENOFILES && why.status != XFER_ENOMEM && why.status != XFER_ENAME)
-        why.status = XFER_EUNREACHABLE;
-    close(why);
+    if (!dial_->begin_next()) return close(dial_->why());
+    if (dial_->has_next()) loop_.arm(unread_, loop_.now() + kNextAddressNs);
 }
 
-void StreamChannel::connected() {
-    int error = connect_error(dial_->fd.get());
-    if (error == EINPROGRESS) return dial_->watch->want(kWritable);
-    if (error != 0) {
-        dial_->last = os_failure(error, remote_ + ": connect");
-        log_.debug("{}", dial_->last.message);
-        dial_->watch.reset();
-        dial_->fork_guard.drop();
-        dial_->fd.reset();
-        return dial_next();
-    }
-    carry(std::make_unique<SocketStream>(std::move(dial_->fd), std::move(dial_->watch)),
-          std::move(remote_));
+void StreamChannel::connect() {
+    bool failed = false;
+    std::unique_ptr<ByteStream> stream = dial_->connected(failed);
+    if (!stream) return failed ? dial_next() : void();
+    loop_.disarm(unread_);
+    carry(std::move(stream), std::move(remote_));
+    resolving_.reset();
     dial_.reset();
     in_turn_ = true;
     both_.channel_sink->on_up();
@@ -128,7 +98,7 @@ void StreamChannel::carry(std::unique_ptr<ByteStream> carrier, std::string remot
 void StreamChannel::on_ready(uint32_t readiness) {
     if (lingers_until_) return linger();
     const bool done = catch_bad_alloc([&] {
-        if (both_.stage == Stage::dialing) return connected();
+        if (both_.stage == Stage::dialing) return connect();
         if (readiness & kReadable) read();
         push();
     });
@@ -218,6 +188,10 @@ void StreamChannel::pace() {
 }
 
 void StreamChannel::on_timer(Timer &) {
+    if (both_.stage == Stage::dialing) {
+        if (!catch_bad_alloc([&] { dial_next(); })) give_up();
+        return;
+    }
     if (lingers_until_) return linger();
     close({XFER_EPEERLOST, XFER_ORIGIN_OS, ETIMEDOUT,
            remote_ + ": the peer does not read its control channel"});
@@ -234,7 +208,7 @@ void StreamChannel::run() {
 }
 
 void StreamChannel::take_turn() {
-    if (both_.stage == Stage::dialing) return connected();
+    if (both_.stage == Stage::dialing) return connect();
     if (both_.hears() && receiver_.has_unread()) parse();
     push();
     if (sender_.failed() && both_.open()) hear_last();
@@ -386,6 +360,7 @@ void StreamChannel::close(const Failure &why) {
 
 void StreamChannel::finish() {
     log_.debug("{}: closed: {}", remote_, why_.message);
+    resolving_.reset();
     dial_.reset();
     loop_.disarm(unread_);
     both_.responses.hurry();

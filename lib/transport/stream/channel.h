@@ -8,10 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "transport/stream/address.h"
+#include "transport/stream/dial.h"
 #include "transport/stream/receiver.h"
 #include "transport/stream/sender.h"
-#include "util/fork_guard.h"
 #include "util/log.h"
 
 namespace xfer::stream {
@@ -65,7 +64,7 @@ private:
     void hear_last();
     void give_up();
     void dial_next();
-    void connected();
+    void connect();
     bool read();
     Failure why_ended() const;
     void parse();
@@ -93,21 +92,13 @@ private:
     bool in_turn_ = false;        // what is to be sent waits for the end of reading
     bool says_bye_ = false;       // to a peer that may be there
     uint64_t lingers_until_ = 0;  // once it has closed
-    Timer unread_{*this};         // while paused; between two looks while it lingers
+    Timer unread_{*this};         // while dialing, and paused; between two looks while it lingers
     int last_turns_ = 0;          // in which was read what came before sending failed
     uint64_t left_ = 0;           // of the sender, when that was looked at last
 
     // While dialing.
-    struct Dial {
-        uint16_t port;
-        std::unique_ptr<Resolving> resolving;
-        std::vector<Address> addresses;
-        size_t next = 0;
-        Fd fd;
-        ForkGuard fork_guard;
-        std::unique_ptr<Watch> watch;
-        Failure last;
-    };
+    uint16_t port_ = 0;
+    std::unique_ptr<Resolving> resolving_;
     std::unique_ptr<Dial> dial_;
 };
 
