@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -281,6 +282,25 @@ TEST_CASE("neighbours meet, and frames go both ways") {
     REQUIRE(pair.accepted().send(ping, {}));
     CHECK(pair.until([&] { return !pair.here.controls.empty() && !pair.there.controls.empty(); }));
     CHECK(pair.channel->remote() == "shm://" + pair.at.host);
+}
+
+// Its answer without them would break the protocol, and so end the connection that it joins.
+TEST_CASE("an end that lacks descriptors for what is to be shared hangs up without a word") {
+    Neighbours pair;
+    pair.dial();
+    pair.channel->send_hello(words());
+    REQUIRE(pair.until([&] { return pair.there.hellos.size() == 1; }));
+    rlimit was{};
+    REQUIRE(::getrlimit(RLIMIT_NOFILE, &was) == 0);
+    const rlimit none{0, was.rlim_max};
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+    pair.accepted().send_hello(words());
+    start(pair.accepted(), pair.there);
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &was) == 0);
+    REQUIRE(pair.until([&] { return pair.here.down && pair.there.down; }));
+    CHECK(pair.here.hellos.empty());
+    CHECK(pair.here.down->status == XFER_EPEERLOST);
+    CHECK(pair.there.down->status == XFER_ENOFILES);
 }
 
 TEST_CASE("who is deaf hears later, all of it and in order") {

@@ -231,7 +231,10 @@ void ShmChannel::start(PathSink &sink, uint32_t max_ops, uint32_t serve_ops) {
         Failure why;
         const bool done = catch_bad_alloc([&] { why = share(); });
         if (!done) why = no_memory();
-        if (why.status != XFER_OK) return close(why);
+        if (why.status != XFER_OK) {
+            words_.clear();  // without a segment they would break the protocol
+            return close(why);
+        }
     }
     stage_ = Stage::frames;
     path_sink_ = nullptr;  // that of the frames tells it
