@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "cage.h"
@@ -160,6 +161,32 @@ static void test_found_by_themselves(void **state) {
     assert_false(says(pair.client, "\"lane\": \"data 1\""));
     assert_moves(pair.client, pair.ep, &pair.ref, 2);
     assert_true(filled(pair.memory + 100, kSome, 2, 0));
+}
+
+/* What lacks when they first look for each other is there a moment later. */
+static void test_found_later(void **state) {
+    enum { kMost = 512 };
+    Pair pair;
+    pair_open(&pair, *state, kMade);
+    struct rlimit before, few = {kMost, 0};
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    few.rlim_max = before.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    int taken[kMost], count = 0;
+    while ((taken[count] = dup(STDOUT_FILENO)) >= 0)
+        count++;
+    assert_moves(pair.client, pair.ep, &pair.ref, 1);
+    const bool near = is_near(pair.client);
+    while (count > 0)
+        close(taken[--count]);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_false(near);
+    for (uint64_t end = now_ms() + kPatience; !is_near(pair.client) && now_ms() < end; pass_ms(5))
+        assert_moves(pair.client, pair.ep, &pair.ref, 2);
+    wait_near(pair.client);
+    wait_near(pair.server);
+    assert_moves(pair.client, pair.ep, &pair.ref, 3);
+    assert_int_equal(host_stats(pair.client).connection_ends, 0);
 }
 
 static void test_another_process(void **state) {
@@ -566,6 +593,7 @@ static void test_join_beside_a_stopped_copy(void **state) {
 static const struct CMUnitTest tests[] = {
     TEST(test_join_beside_a_stopped_copy),
     EACH_MODE(test_found_by_themselves),
+    EACH_MODE(test_found_later),
     EACH_DISPATCH(test_another_process),
     EACH_MODE(test_only_where_wanted),
     EACH_MODE(test_the_owner_need_not_run),

@@ -118,7 +118,9 @@ void SimTransport::dialed(SimChannel &end, const std::string &uri) {
     if (!owner || process->dead || net.closed.count(uri) || there.refused || by_dice) {
         ++net.met[by_dice ? "refused" : "nobody there"];
         if (net.on_dial) net.on_dial(*this, uri, -1);
-        return end.close({XFER_EUNREACHABLE, 0, 0, "refused"});
+        // Where a neighbour is there, what fails is for want of something.
+        const bool lacks = by_dice && end.scope() == Scope::host;
+        return end.close({lacks ? XFER_ENOMEM : XFER_EUNREACHABLE, 0, 0, "refused"});
     }
     // The first word gets no answer: it is said again when the way is open.
     const SimWay &back = net.way(owner->number, number);

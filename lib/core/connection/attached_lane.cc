@@ -16,7 +16,9 @@ AttachedLane::AttachedLane(Connection &connection)
 // Only the initiator begins.
 void AttachedLane::begin_if_due() {
     if (connection_.side == Side::theirs || !connection_.usable()) return;
-    if (!connection_.attached.has_ready() || connection_.lanes.moves_control()) return;
+    const LaneSet &lanes = connection_.lanes;
+    if (!connection_.attached.has_ready() || lanes.moves_control() || lanes.local.is_begun())
+        return;
     fabric_ = shared_fabric();
     if (!fabric_) return;
     begin();

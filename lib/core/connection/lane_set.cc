@@ -35,6 +35,7 @@ LaneSet::~LaneSet() {
 void LaneSet::disarm() {
     connection_.shard.loop.disarm(limit_);
     connection_.shard.loop.disarm(reopen_);
+    local.disarm();
 }
 
 Lane *LaneSet::find(uint64_t number) const {
@@ -248,9 +249,10 @@ void LaneSet::local_path_failed(const Failure &why) {
     local.on_failed(why);
     if (connection_.closing()) return;
     connection_.attached.open_asked();
-    if (wanted_ && connection_.usable() && connection_.side == Side::ours)
+    const bool waits = wanted_ && connection_.side == Side::ours && !reopen_.armed();
+    if (waits && connection_.usable())
         connection_.in_turn([this] { open_data_lanes(); });
-    else if (wanted_ && connection_.side == Side::ours)
+    else if (waits)
         connection_.shard.loop.arm(reopen_, connection_.shard.now() + kBackoffFirstNs);
     connection_.pump_soon();
 }

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/connection/local_path.h"
 
+#include <algorithm>
+#include <cerrno>
+
 #include "core/base/engine_core.h"
+#include "core/base/limits.h"
 #include "core/base/shard_core.h"
 #include "core/connection/connection.h"
 #include "util/memory.h"
@@ -10,11 +14,20 @@ namespace xfer {
 
 // Who lists an address of shared memory may be a neighbour. Only trying tells.
 void LocalPath::open() {
-    if (state_ != State::apart || !connection_.usable()) return;
+    if (!is_due() || !connection_.usable()) return;
     state_ = State::tried;
     if (LaneSet::is_local(connection_.lanes.first())) return;
+    failure_ = {};
     // It goes on as it is where there is no memory for more.
     if (!catch_bad_alloc([this] { look_for_neighbour(); })) failure_ = no_memory();
+    if (is_absent()) rest();
+}
+
+// Paths by adapters have been begun by the time that it is tried again. Those that move memory
+// stay, and it is preferred to them; but frames move to another lane once in a connection's life.
+bool LocalPath::is_due() const {
+    if (!is_absent()) return state_ == State::apart;
+    return !rests_ && connection_.attached_lane.is_closed() && !connection_.lanes.moves_control();
 }
 
 // A connection that we have offered to end may go on.
@@ -83,6 +96,39 @@ std::string_view LocalPath::why_not() const {
 void LocalPath::on_failed(const Failure &why) {
     failure_ = why;
     state_ = State::tried;
+    rest();
+}
+
+void LocalPath::rest() {
+    rests_ = true;
+    if (connection_.closing() || !may_pass()) return;
+    pause_ = std::clamp(2 * pause_, kBackoffFirstNs, kBackoffLastNs);
+    connection_.shard.loop.arm(again_, connection_.shard.now() + pause_);
+}
+
+// Another user stays one, and an address that nobody has here is of another namespace; that a
+// listener takes no more for now is told by EAGAIN. A peer without the feature takes a lane once.
+bool LocalPath::may_pass() const {
+    switch (failure_.status) {
+    case XFER_EUNSUPPORTED:
+    case XFER_EACCESS:
+    case XFER_EVERSION:
+    case XFER_EPROTO:
+        return false;
+    case XFER_EUNREACHABLE:
+        if (failure_.native != EAGAIN) return false;
+    }
+    return connection_.handshake.agreed(kLanesEndAlone);
+}
+
+void LocalPath::on_timer(Timer &) {
+    rests_ = false;
+    if (asked_) open();
+    connection_.pump_soon();  // what we have to move asks for it
+}
+
+void LocalPath::disarm() {
+    connection_.shard.loop.disarm(again_);
 }
 
 }  // namespace xfer
