@@ -134,6 +134,7 @@ bool load_cuda(CudaTable &table) {
                    resolve("cuMemcpyDtoHAsync", 3020, table.cuMemcpyDtoHAsync) &&
                    resolve("cuMemcpyHtoDAsync", 3020, table.cuMemcpyHtoDAsync) &&
                    resolve("cuMemHostRegister", 6050, table.cuMemHostRegister);
+    if (!resolve("cuCtxGetId", 12000, table.cuCtxGetId)) table.cuCtxGetId = nullptr;
 #if CUDA_VERSION >= 12080
     table.batches = resolve("cuMemcpyBatchAsync", 12080, table.cuMemcpyBatchAsync);
 #endif

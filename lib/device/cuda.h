@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CUDA driver, opened at run time so that one binary runs everywhere. Types and numbers are
 // those of its own header; nothing here initialises it. To look asks for no context; who copies
-// retains the primary one, and leaves the current one as it is (device/cuda_streams.h).
+// retains the primary one, and leaves the current one as it is (device/cuda_context.h).
 #pragma once
 
 #include <cudaTypedefs.h>
@@ -32,6 +32,9 @@ struct CudaTable {
     PFN_cuMemcpyHtoDAsync_v3020 cuMemcpyHtoDAsync = nullptr;
     PFN_cuMemHostRegister_v6050 cuMemHostRegister = nullptr;
     bool copies = false;
+    // Since 12.0, of which a header may not know yet: a context that comes at the address of
+    // another one has another number. Null in older drivers.
+    CUresult(CUDAAPI *cuCtxGetId)(CUcontext, unsigned long long *) = nullptr;
     // Where a driver, or the header that this was built with, is older than 12.8: one copy a call.
 #if CUDA_VERSION >= 12080
     PFN_cuMemcpyBatchAsync_v12080 cuMemcpyBatchAsync = nullptr;

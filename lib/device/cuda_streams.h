@@ -7,6 +7,7 @@
 #include "device/copy_streams.h"
 #include "device/cuda.h"
 #include "device/cuda_batch.h"
+#include "device/cuda_context.h"
 
 namespace xfer {
 
@@ -26,10 +27,6 @@ public:
     bool pin(uint8_t *host, uint64_t length) override;
 
 private:
-    class Current;
-
-    CUresult find_context(int32_t number, uint64_t address);
-    CUresult retain_primary();
     CUresult make(uint32_t marks);
     CUresult begin_all(Way way, std::span<const DeviceRange> ranges, uint8_t *host, bool &any);
     CUresult begin_each(Way way, std::span<const DeviceRange> ranges, uint8_t *host, bool &any);
@@ -37,9 +34,7 @@ private:
     CUstream stream(Way way) const { return streams_[static_cast<size_t>(way)]; }
 
     const CudaTable cuda_;
-    CUdevice device_ = 0;
-    bool retained_ = false;
-    CUcontext context_ = nullptr;
+    CudaContext context_{cuda_};
     CUstream streams_[2] = {};  // by Way
     std::vector<CUevent> marks_;
     CudaBatch batch_;

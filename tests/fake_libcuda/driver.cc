@@ -10,6 +10,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <functional>
@@ -24,13 +25,27 @@
 
 namespace {
 
+struct Context {
+    unsigned long long id;  // another one after each reset
+    bool is_there;
+};
+
 struct Allocation {
     size_t size;
     uint8_t *alias;  // where the driver itself reads and writes it
     uint64_t id;
+    Context *context;
 };
 
-struct Event {
+// What was made in a context, and is dead when that has gone.
+struct Made {
+    const Context *context = nullptr;
+    unsigned long long id = 0;
+
+    bool is_dead() const { return !context->is_there || context->id != id; }
+};
+
+struct Event : Made {
     unsigned recorded = 0, over = 0;  // how often
 };
 
@@ -48,8 +63,27 @@ struct Driver {
     bool held = false, fails_for_good = false;
     unsigned failures = 0;  // for good: what was begun before one goes no further
     uint64_t last_id = 0;
-    int retained = 1;  // the application's own
+    Context primary{1, true}, own{0, false};  // own: that of cuCtxCreate
+    unsigned long long last_context = 1;
+    int retained = 0;         // by the library
+    bool has_primary = true;  // the application
     bool without_context = false;
+    std::map<const void *, Made> pinned;
+
+    void begin_primary() {
+        if (!primary.is_there) primary = {++last_context, true};
+    }
+    // What the application's memory comes to be of.
+    Context *of_application() {
+        if (own.is_there) return &own;
+        if (has_primary) begin_primary();
+        return &primary;
+    }
+    void end(Context &context) {
+        context.is_there = false;
+        std::erase_if(allocations, [&](const auto &one) { return one.second.context == &context; });
+        changed.notify_all();
+    }
 
     // Null: not all of it is allocated.
     uint8_t *alias_of(uint64_t address, uint64_t length) {
@@ -66,12 +100,27 @@ Driver &driver() {
     return *driver;
 }
 
-thread_local std::vector<CUcontext> current;
+thread_local std::vector<Context *> current;
 thread_local CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
-int primary;  // its address is the context's
+
+// A driver may crash here, or do it to what is the application's by now.
+[[noreturn]] void die(const char *name, const char *why) {
+    std::fprintf(stderr, "%s: %s\n", name, why);
+    std::abort();
+}
+
+void check_alive(const Made &made, const char *name) {
+    if (made.is_dead()) die(name, "the context of this handle has gone");
+}
+
+Made of_current() {
+    Made made;
+    made.context = current.back(), made.id = current.back()->id;
+    return made;
+}
 
 // Work in order, in a thread.
-struct Stream {
+struct Stream : Made {
     std::deque<std::function<void()>> work;
     bool stopping = false, busy = false;
     std::thread thread{[this] { run(); }};
@@ -85,7 +134,7 @@ struct Stream {
             const auto next = std::move(work.front());
             work.pop_front();
             busy = true;
-            next();
+            if (!is_dead()) next();
             busy = false;
             all.changed.notify_all();
         }
@@ -125,7 +174,7 @@ void write_attribute(CUpointer_attribute attribute, void *value, uint64_t base,
         *static_cast<CUmemorytype *>(value) = CU_MEMORYTYPE_DEVICE;
         break;
     case CU_POINTER_ATTRIBUTE_CONTEXT:
-        *static_cast<void **>(value) = driver().without_context ? nullptr : &primary;
+        *static_cast<void **>(value) = driver().without_context ? nullptr : found.context;
         break;
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
         *static_cast<int *>(value) = 0;
@@ -167,31 +216,44 @@ CUresult device_get(CUdevice *device, int ordinal) {
 CUresult primary_state(CUdevice, unsigned *flags, int *active) {
     ENTER("cuDevicePrimaryCtxGetState", false);
     *flags = 0;
-    *active = driver().retained > 0;
+    *active = driver().primary.is_there && (driver().has_primary || driver().retained > 0);
     return CUDA_SUCCESS;
 }
 
 CUresult primary_retain(CUcontext *context, CUdevice) {
     ENTER("cuDevicePrimaryCtxRetain", false);
     ++driver().retained;
-    *context = reinterpret_cast<CUcontext>(&primary);
+    driver().begin_primary();
+    *context = reinterpret_cast<CUcontext>(&driver().primary);
     return CUDA_SUCCESS;
 }
 
 CUresult primary_release(CUdevice) {
     ENTER("cuDevicePrimaryCtxRelease", false);
+    if (driver().retained == 0) die("cuDevicePrimaryCtxRelease", "it is the application's own");
     --driver().retained;
     return CUDA_SUCCESS;
 }
 
 CUresult push_current(CUcontext context) {
     ENTER("cuCtxPushCurrent", false);
-    current.push_back(context);
+    auto *const pushed = reinterpret_cast<Context *>(context);
+    if (!pushed->is_there) die("cuCtxPushCurrent", "the context has gone");
+    current.push_back(pushed);
+    return CUDA_SUCCESS;
+}
+
+// Of the primary one as long as the process is there, and of another one until its end.
+CUresult context_id(CUcontext context, unsigned long long *id) {
+    ENTER("cuCtxGetId", false);
+    const auto *const asked = reinterpret_cast<const Context *>(context);
+    if (!asked->is_there && asked != &driver().primary) die("cuCtxGetId", "the context has gone");
+    *id = asked->id;
     return CUDA_SUCCESS;
 }
 
 CUresult pop_current(CUcontext *context) {
-    *context = current.empty() ? nullptr : current.back();
+    *context = reinterpret_cast<CUcontext>(current.empty() ? nullptr : current.back());
     if (current.empty()) return CUDA_ERROR_INVALID_CONTEXT;
     current.pop_back();
     return CUDA_SUCCESS;
@@ -209,6 +271,7 @@ CUresult stream_create(CUstream *stream, unsigned flags) {
         std::fprintf(stderr, "wrong at %d\n", __LINE__);
     }
     auto *const made = new Stream;
+    static_cast<Made &>(*made) = of_current();
     driver().objects.insert(made);
     *stream = reinterpret_cast<CUstream>(made);
     return CUDA_SUCCESS;
@@ -218,6 +281,7 @@ CUresult stream_destroy(CUstream stream) {
     auto *const ended = reinterpret_cast<Stream *>(stream);
     {
         ENTER("cuStreamDestroy");
+        check_alive(*ended, "cuStreamDestroy");
         if (!ended->work.empty() || ended->busy) {
             ++driver().calls["wrong"];
             std::fprintf(stderr, "wrong at %d\n", __LINE__);
@@ -234,13 +298,16 @@ CUresult stream_destroy(CUstream stream) {
 CUresult stream_synchronize(CUstream stream) {
     ENTER("cuStreamSynchronize");
     auto *const waited = reinterpret_cast<Stream *>(stream);
-    driver().changed.wait(lock, [&] { return waited->work.empty() && !waited->busy; });
-    return CUDA_SUCCESS;
+    check_alive(*waited, "cuStreamSynchronize");
+    driver().changed.wait(
+        lock, [&] { return waited->is_dead() || (waited->work.empty() && !waited->busy); });
+    return waited->is_dead() ? CUDA_ERROR_CONTEXT_IS_DESTROYED : CUDA_SUCCESS;
 }
 
 CUresult event_create(CUevent *event, unsigned) {
     ENTER("cuEventCreate");
     auto *const made = new Event;
+    static_cast<Made &>(*made) = of_current();
     driver().objects.insert(made);
     *event = reinterpret_cast<CUevent>(made);
     return CUDA_SUCCESS;
@@ -248,6 +315,7 @@ CUresult event_create(CUevent *event, unsigned) {
 
 CUresult event_destroy(CUevent event) {
     ENTER("cuEventDestroy");
+    check_alive(*reinterpret_cast<Event *>(event), "cuEventDestroy");
     driver().objects.erase(event);
     delete reinterpret_cast<Event *>(event);
     return CUDA_SUCCESS;
@@ -256,6 +324,8 @@ CUresult event_destroy(CUevent event) {
 CUresult event_record(CUevent event, CUstream stream) {
     ENTER("cuEventRecord");
     auto *const mark = reinterpret_cast<Event *>(event);
+    check_alive(*mark, "cuEventRecord");
+    check_alive(*reinterpret_cast<Stream *>(stream), "cuEventRecord");
     ++mark->recorded;
     reinterpret_cast<Stream *>(stream)->work.emplace_back([mark] { ++mark->over; });
     driver().changed.notify_all();
@@ -265,13 +335,17 @@ CUresult event_record(CUevent event, CUstream stream) {
 CUresult event_synchronize(CUevent event) {
     ENTER("cuEventSynchronize");
     auto *const mark = reinterpret_cast<Event *>(event);
-    driver().changed.wait(lock, [&, last = mark->recorded] { return mark->over >= last; });
+    check_alive(*mark, "cuEventSynchronize");
+    driver().changed.wait(
+        lock, [&, last = mark->recorded] { return mark->is_dead() || mark->over >= last; });
+    if (mark->is_dead()) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     return driver().fails_for_good ? static_cast<CUresult>(driver().error) : CUDA_SUCCESS;
 }
 
 CUresult copy(const char *name, CUdeviceptr device, void *host, size_t length, bool to_host,
               CUstream stream) {
     ENTER(name);
+    check_alive(*reinterpret_cast<Stream *>(stream), name);
     reinterpret_cast<Stream *>(stream)->work.emplace_back([=, failures = driver().failures] {
         if (failures != driver().failures) return;
         uint8_t *const alias = driver().alias_of(device, length);
@@ -299,6 +373,7 @@ CUresult batch_copy(CUdeviceptr *to, CUdeviceptr *from, size_t *lengths, size_t 
                     CUmemcpyAttributes *attributes, size_t *first, size_t attribute_count,
                     size_t *failed, CUstream stream) {
     ENTER("cuMemcpyBatchAsync");
+    check_alive(*reinterpret_cast<Stream *>(stream), "cuMemcpyBatchAsync");
     const bool to_host = attributes->dstLocHint.type == CU_MEM_LOCATION_TYPE_HOST;
     const CUmemLocation &far = to_host ? attributes->srcLocHint : attributes->dstLocHint;
     const CUmemLocation &near = to_host ? attributes->dstLocHint : attributes->srcLocHint;
@@ -331,6 +406,10 @@ CUresult batch_copy(CUdeviceptr *to, CUdeviceptr *from, size_t *lengths, size_t 
 // All else waits while it makes pages, so they are to be there.
 CUresult host_register(void *memory, size_t length, unsigned) {
     ENTER("cuMemHostRegister");
+    const auto before = driver().pinned.find(memory);
+    if (before != driver().pinned.end() && !before->second.is_dead())
+        return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+    driver().pinned[memory] = of_current();
     const size_t page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
     std::vector<unsigned char> present(length / page + 1);
     const bool told = ::mincore(memory, length, present.data()) == 0;
@@ -341,6 +420,8 @@ CUresult host_register(void *memory, size_t length, unsigned) {
     }
     return CUDA_SUCCESS;
 }
+
+using CtxGetId = CUresult (*)(CUcontext, unsigned long long *);  // of headers since 12.0
 
 template <typename Function>
 void *address_of(Function function) {
@@ -369,6 +450,7 @@ const Row *find(const char *name) {
          address_of<PFN_cuDevicePrimaryCtxRelease_v11000>(primary_release)},
         {"cuCtxPushCurrent", 4000, address_of<PFN_cuCtxPushCurrent_v4000>(push_current)},
         {"cuCtxPopCurrent", 4000, address_of<PFN_cuCtxPopCurrent_v4000>(pop_current)},
+        {"cuCtxGetId", 12000, address_of<CtxGetId>(context_id)},
         {"cuThreadExchangeStreamCaptureMode", 10010,
          address_of<PFN_cuThreadExchangeStreamCaptureMode_v10010>(exchange_capture_mode)},
         {"cuStreamCreate", 2000, address_of<PFN_cuStreamCreate_v2000>(stream_create)},
@@ -418,8 +500,8 @@ static void *allocate(size_t size, void *at) {
     ::close(file);
     if (seen == MAP_FAILED || alias == MAP_FAILED) return nullptr;
     const std::lock_guard lock(driver().mutex);
-    driver().allocations[reinterpret_cast<uint64_t>(seen)] = {size, static_cast<uint8_t *>(alias),
-                                                              ++driver().last_id};
+    driver().allocations[reinterpret_cast<uint64_t>(seen)] = {
+        size, static_cast<uint8_t *>(alias), ++driver().last_id, driver().of_application()};
     return seen;
 }
 
@@ -477,8 +559,22 @@ void fake_cuda_lack(const char *call) {
 
 void fake_cuda_without_context(int without) {
     const std::lock_guard lock(driver().mutex);
-    driver().retained += without ? -1 : 1;
+    driver().has_primary = !without;
     driver().without_context = without != 0;
+}
+
+void fake_cuda_reset(void) {
+    const std::lock_guard lock(driver().mutex);
+    driver().end(driver().primary);
+    driver().retained = 0;
+}
+
+void fake_cuda_own_context(int own) {
+    const std::lock_guard lock(driver().mutex);
+    Driver &all = driver();
+    if (all.own.is_there) all.end(all.own);
+    if (own) all.own = {++all.last_context, true};
+    all.has_primary = !own;
 }
 
 unsigned fake_cuda_calls(const char *call) {
