@@ -84,6 +84,7 @@ xfer_status_t xfer_send(xfer_ep_t *handle, const void *data, uint64_t length, ui
             copies ? copy_bytes(data, length, send->copied) : static_cast<const uint8_t *>(data);
         send->length = length;
         send->place = place;
+        send->migrates = !copies && memory.migrates();
         return post_operation(std::move(send));
     });
 }

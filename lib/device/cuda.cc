@@ -84,8 +84,8 @@ Status CudaDevice::look(const void *pointer, uint64_t length, Memory &memory, Fa
     if (!answer.type) return answer.size ? not_mapped(address, why) : XFER_OK;
     Memory found;
     found.origin = answer.origin();
-    found.kind = found.origin > Memory::Origin::managed ? XFER_MEM_CUDA : XFER_MEM_HOST;
     found.device = answer.device;
+    found.kind = is_of_host(found) ? XFER_MEM_HOST : XFER_MEM_CUDA;
     found.base = answer.base, found.size = answer.size;
     found.id = answer.id;
     if (found.size && !found.holds(address, length)) {
@@ -95,6 +95,18 @@ Status CudaDevice::look(const void *pointer, uint64_t length, Memory &memory, Fa
     }
     memory = found;
     return XFER_OK;
+}
+
+// Managed memory of a device that does not allow concurrent access is not the CPU's as long as any
+// kernel runs there, and who touches it gets a signal.
+bool CudaDevice::is_of_host(const Memory &found) const {
+    if (found.origin != Memory::Origin::managed) return found.origin < Memory::Origin::managed;
+    CUdevice device = 0;
+    int concurrent = 1;
+    if (table_.cuDeviceGetAttribute && table_.cuDeviceGet(&device, found.device) == CUDA_SUCCESS)
+        table_.cuDeviceGetAttribute(&concurrent, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS,
+                                    device);
+    return concurrent != 0;
 }
 
 std::shared_ptr<CopyStreams> CudaDevice::open_streams(int32_t number, uint64_t address,
@@ -134,7 +146,8 @@ bool load_cuda(CudaTable &table) {
                    resolve("cuMemcpyDtoHAsync", 3020, table.cuMemcpyDtoHAsync) &&
                    resolve("cuMemcpyHtoDAsync", 3020, table.cuMemcpyHtoDAsync) &&
                    resolve("cuMemHostRegister", 6050, table.cuMemHostRegister);
-    if (!resolve("cuCtxGetId", 12000, table.cuCtxGetId)) table.cuCtxGetId = nullptr;
+    if (table.copies) resolve("cuDeviceGetAttribute", 2000, table.cuDeviceGetAttribute);
+    resolve("cuCtxGetId", 12000, table.cuCtxGetId);
 #if CUDA_VERSION >= 12080
     table.batches = resolve("cuMemcpyBatchAsync", 12080, table.cuMemcpyBatchAsync);
 #endif

@@ -32,6 +32,7 @@ struct CudaTable {
     PFN_cuMemcpyHtoDAsync_v3020 cuMemcpyHtoDAsync = nullptr;
     PFN_cuMemHostRegister_v6050 cuMemHostRegister = nullptr;
     bool copies = false;
+    PFN_cuDeviceGetAttribute_v2000 cuDeviceGetAttribute = nullptr;
     // Since 12.0, of which a header may not know yet: a context that comes at the address of
     // another one has another number. Null in older drivers.
     CUresult(CUDAAPI *cuCtxGetId)(CUcontext, unsigned long long *) = nullptr;
@@ -51,6 +52,8 @@ public:
                                               int32_t &error) const override;
 
 private:
+    bool is_of_host(const Memory &found) const;
+
     const CudaTable table_;
 };
 

@@ -13,7 +13,7 @@ struct Memory {
     enum class Origin : uint8_t {
         plain,      // no driver knows it
         pinned,     // the host's, and a device reaches it
-        managed,    // moves between host and device, and the CPU may touch it
+        managed,    // moves between host and device; the CPU may touch it where devices allow
         allocated,  // by cuMemAlloc, and so on: what follows is a device's
         pooled,     // cuMemAllocAsync
         imported,   // cuIpcOpenMemHandle: it is another process's
@@ -29,6 +29,8 @@ struct Memory {
 
     // Of its allocation; 0 where there may be many.
     uint64_t one_id() const { return origin == Origin::mapped ? 0 : id; }
+    // Its pages are other ones each time that it moves: an adapter would keep those it has left.
+    bool migrates() const { return origin == Origin::managed; }
     bool holds(uint64_t address, uint64_t length) const {
         const uint64_t offset = address - base;
         return offset <= size && length <= size - offset;

@@ -29,8 +29,9 @@ struct ExportedMemory {
     MemoryId memory;
     int fd = -1;
     uint64_t offset = 0;
-    RegionId whole = {};  // of a grant: the region that it is a part of
-    bool lent = false;    // to peers, for a time: operations of this side use no key of it
+    RegionId whole = {};    // of a grant: the region that it is a part of
+    bool migrates = false;  // between host and device: no adapter may keep its pages
+    bool lent = false;      // to peers, for a time: operations of this side use no key of it
 };
 
 // An allocation that was made with a region has its number, and ends with it.

@@ -35,6 +35,7 @@ struct Allocation {
     uint8_t *alias;  // where the driver itself reads and writes it
     uint64_t id;
     Context *context;
+    bool managed;
 };
 
 // What was made in a context, and is dead when that has gone.
@@ -69,6 +70,7 @@ struct Driver {
     bool has_primary = true;  // the application
     bool without_context = false;
     std::map<const void *, Made> pinned;
+    bool concurrent = true;  // the CPU and kernels in managed memory
 
     void begin_primary() {
         if (!primary.is_there) primary = {++last_context, true};
@@ -179,6 +181,9 @@ void write_attribute(CUpointer_attribute attribute, void *value, uint64_t base,
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
         *static_cast<int *>(value) = 0;
         break;
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+        *static_cast<unsigned char *>(value) = found.managed;
+        break;
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
         *static_cast<unsigned char *>(value) = 1;
         break;
@@ -211,6 +216,13 @@ CUresult device_get(CUdevice *device, int ordinal) {
     ENTER("cuDeviceGet", false);
     *device = ordinal;
     return ordinal == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+
+CUresult device_attribute(int *value, CUdevice_attribute attribute, CUdevice) {
+    ENTER("cuDeviceGetAttribute", false);
+    if (attribute != CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS) return CUDA_ERROR_INVALID_VALUE;
+    *value = driver().concurrent;
+    return CUDA_SUCCESS;
 }
 
 CUresult primary_state(CUdevice, unsigned *flags, int *active) {
@@ -442,6 +454,8 @@ const Row *find(const char *name) {
         {"cuPointerGetAttributes", 7000,
          address_of<PFN_cuPointerGetAttributes_v7000>(pointer_get_attributes)},
         {"cuDeviceGet", 2000, address_of<PFN_cuDeviceGet_v2000>(device_get)},
+        {"cuDeviceGetAttribute", 2000,
+         address_of<PFN_cuDeviceGetAttribute_v2000>(device_attribute)},
         {"cuDevicePrimaryCtxGetState", 7000,
          address_of<PFN_cuDevicePrimaryCtxGetState_v7000>(primary_state)},
         {"cuDevicePrimaryCtxRetain", 7000,
@@ -492,21 +506,42 @@ extern "C" CUresult cuGetProcAddress(const char *symbol, void **function, int ve
 }
 
 // At `at`, where there is room for it, or anywhere.
-static void *allocate(size_t size, void *at) {
+static void *allocate(size_t size, void *at, bool managed = false) {
     const int file = ::memfd_create("device", MFD_CLOEXEC);
     if (file < 0 || ::ftruncate(file, static_cast<off_t>(size)) != 0) return nullptr;
-    void *const seen = ::mmap(at, size, PROT_NONE, MAP_SHARED | (at ? MAP_FIXED : 0), file, 0);
+    const int seen_by_cpu = managed && driver().concurrent ? PROT_READ | PROT_WRITE : PROT_NONE;
+    void *const seen = ::mmap(at, size, seen_by_cpu, MAP_SHARED | (at ? MAP_FIXED : 0), file, 0);
     void *const alias = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     ::close(file);
     if (seen == MAP_FAILED || alias == MAP_FAILED) return nullptr;
     const std::lock_guard lock(driver().mutex);
-    driver().allocations[reinterpret_cast<uint64_t>(seen)] = {
-        size, static_cast<uint8_t *>(alias), ++driver().last_id, driver().of_application()};
+    driver().allocations[reinterpret_cast<uint64_t>(seen)] = {size, static_cast<uint8_t *>(alias),
+                                                              ++driver().last_id,
+                                                              driver().of_application(), managed};
     return seen;
 }
 
 void *fake_cuda_alloc(size_t size) {
     return allocate(size, nullptr);
+}
+
+void *fake_cuda_alloc_managed(size_t size, int concurrent) {
+    {
+        const std::lock_guard lock(driver().mutex);
+        driver().concurrent = concurrent != 0;
+    }
+    return allocate(size, nullptr, true);
+}
+
+// Found by its name by the fake of the adapters' library.
+extern "C" void fake_cuda_registered(const void *memory, size_t size) {
+    const std::lock_guard lock(driver().mutex);
+    const auto begin = reinterpret_cast<uint64_t>(memory);
+    for (const auto &[base, found] : driver().allocations) {
+        if (!found.managed || base >= begin + size || begin >= base + found.size) continue;
+        ++driver().calls["wrong"];
+        std::fprintf(stderr, "wrong: an adapter keeps pages of managed memory\n");
+    }
 }
 
 void *fake_cuda_alloc_at(size_t size, void *at) {

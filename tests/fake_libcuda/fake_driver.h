@@ -14,6 +14,9 @@ extern "C" {
 
 /* Memory of device 0. */
 void *fake_cuda_alloc(size_t size);
+/* By cuMemAllocManaged. `concurrent`: the devices allow the CPU to touch it, as it may then here.
+ * An adapter (tests/unit/fake_libibverbs.cc) that registers it is "wrong". */
+void *fake_cuda_alloc_managed(size_t size, int concurrent);
 /* Two allocations of it beside each other, of whole pages. */
 void fake_cuda_alloc_pair(size_t size, void *memory[2]);
 /* Where one was that is free now. */

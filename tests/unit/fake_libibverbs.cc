@@ -3,6 +3,8 @@
 // program that links libxfer moves its bytes by adapters then, within one process. What is posted
 // is executed at once. A rule of verbs that was broken aborts the program at its end. With
 // XFER_FAKE_NO_WINDOWS they have no memory windows.
+#include <dlfcn.h>
+
 #include <cstdlib>
 
 #include "fake_verbs.h"
@@ -74,6 +76,11 @@ EXPORT int ibv_dealloc_pd(ibv_pd *domain) {
 }
 #undef ibv_reg_mr
 EXPORT ibv_mr *ibv_reg_mr(ibv_pd *domain, void *address, size_t length, int access) {
+    // The fake driver of CUDA, where a program has that: it knows what may not be registered.
+    using Told = void(const void *, size_t);
+    static auto *const tell =
+        reinterpret_cast<Told *>(::dlsym(RTLD_DEFAULT, "fake_cuda_registered"));
+    if (tell) tell(address, length);
     return table().reg_mr(domain, address, length, access);
 }
 EXPORT int ibv_dereg_mr(ibv_mr *region) {

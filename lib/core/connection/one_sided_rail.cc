@@ -175,6 +175,7 @@ Status OneSidedRail::export_region(const Access &access, ExportKey &made) {
     ExportedMemory memory;
     const Status status = lane.connection.sink.find_export(access, memory);
     if (status != XFER_OK) return status;
+    if (memory.migrates && is_attached()) return XFER_EUNSUPPORTED;
     auto key =
         one_sided_->export_region(is_message ? memory.whole : RegionId{access.region}, memory);
     if (!key) return key.error().status;

@@ -183,7 +183,8 @@ Send *MessageSender::asked_for(const Access &asked) {
 Status MessageSender::find_export(const Access &asked, ExportedMemory &out) {
     Send *send = asked_for(asked);
     if (!send) return XFER_ESTALE;
-    if (send->length <= kSmall || send->place != Place{}) return XFER_EUNSUPPORTED;
+    if (send->length <= kSmall || send->place != Place{} || send->migrates)
+        return XFER_EUNSUPPORTED;
     out.base = const_cast<uint8_t *>(send->data);
     out.length = send->length;
     out.access = XFER_READ;

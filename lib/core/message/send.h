@@ -20,6 +20,7 @@ public:
     uint64_t length = 0, tag = 0;
     bool sync = false;
     Place place;                  // whose memory that is; a device's is pulled, however short
+    bool migrates = false;        // it is the host's, and moves: no adapter reads it
     std::vector<uint8_t> copied;  // where `data` is, if the caller's bytes are his again
 
     // The loop's.

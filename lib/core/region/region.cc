@@ -56,6 +56,7 @@ ExportedMemory Region::exported() const {
     out.base = base;
     out.length = length;
     out.access = access;
+    out.migrates = memory.migrates();
     const Region &whole = is_grant() ? *parent : *this;
     if (is_grant()) out.whole = {whole.id};
     if (!whole.own) return out;

@@ -44,9 +44,11 @@ RegionRegistry::Regions RegionRegistry::prepare(Region &region) {
     return prepared;
 }
 
-// Of mapped memory, which may be of several devices, the driver is asked for each local pointer.
+// Of mapped memory, which may be of several devices, the driver is asked for each local pointer,
+// and of memory that migrates, which is to be known as such.
 bool RegionRegistry::is_lent(const Region &region) {
-    return !region.is_grant() && (region.memory.kind == XFER_MEM_HOST || region.memory.one_id());
+    if (region.is_grant() || region.memory.migrates()) return false;
+    return region.memory.kind == XFER_MEM_HOST || region.memory.one_id();
 }
 
 LentRange RegionRegistry::lent_by(const Region &region) {

@@ -18,11 +18,12 @@ void ShardRegions::add(Region &region, RegionTable::Places &places) {
 }
 
 // An adapter that lacks memory to know of it does without: what concerns it goes by requests. Of a
-// grant it hears when a peer asks for its key.
+// grant it hears when a peer asks for its key, and never of memory that migrates.
 void ShardRegions::lend(Region &region) {
     RegionChange &coming = region.comings[shard_.index];
     coming.lent = region.is_grant();
-    if (coming.lent || region.memory.kind != XFER_MEM_HOST || shard_.closing()) return;
+    const bool stays = region.memory.kind == XFER_MEM_HOST && !region.memory.migrates();
+    if (coming.lent || !stays || shard_.closing()) return;
     coming.lent = true;
     for (const auto &fabric : shard_.fabrics)
         [[maybe_unused]] const bool told =
