@@ -499,8 +499,8 @@ typedef struct xfer_grant_options {
  * Returns: XFER_OK; XFER_EINVAL (no length; with XFER_ATOMIC also an address that is not divisible by 8), XFER_E2BIG,
  *          XFER_ERANGE (it wraps, or a driver says that its allocation ends before), XFER_EEXIST, XFER_EMEMKIND (the
  *          hint is wrong, or no transport serves that kind), XFER_ETOOBIG (too many regions), XFER_ENOMEM.
- * Ownership: the memory is borrowed until the CLOSED event of the region. Operations on memory that was unmapped
- *            before that fail with XFER_EIO; the log names the region. */
+ * Ownership: the memory is borrowed until the CLOSED event of the region. Operations on memory unmapped before that
+ *            fail with XFER_EIO; the log names the region. Streams of a device are over before a peer touches it. */
 XFER_API xfer_status_t xfer_region_open(xfer_engine_t *engine, const xfer_region_options_t *options, void *address,
                                         uint64_t length, xfer_region_t **region, xfer_error_t *err);
 
@@ -854,7 +854,7 @@ XFER_API xfer_status_t xfer_batch_close(xfer_batch_t *batch);
  * Returns: XFER_OK, then one SEND event: XFER_OK when the message was received or is held (with XFER_FLAG_SYNC: was
  *          received), XFER_ECANCELED from the peer if its receive was canceled; XFER_EINVAL, XFER_ERANGE (as of
  *          a region), XFER_EMEMKIND, XFER_ETOOBIG (XFER_FLAG_COPY), XFER_EAGAIN.
- * Ownership: the bytes are borrowed until the event. */
+ * Ownership: the bytes are borrowed until the event. What streams write to a device is there before. */
 XFER_API xfer_status_t xfer_send(xfer_ep_t *ep, const void *data, uint64_t length, uint64_t tag, uint64_t user,
                                  const xfer_op_options_t *options);
 
@@ -867,7 +867,7 @@ XFER_API xfer_status_t xfer_send(xfer_ep_t *ep, const void *data, uint64_t lengt
  * Returns: XFER_OK, then one RECV event: XFER_ETRUNC if the message was longer (the buffer holds its beginning),
  *          XFER_EPEERLOST if the sender was lost with it; XFER_EAGAIN if 65,536 receives wait (there is room with the
  *          next RECV event, in its callback too); XFER_EINVAL, XFER_ERANGE (as of a region), XFER_EMEMKIND.
- * Ownership: the buffer is borrowed until the event. */
+ * Ownership: the buffer is borrowed until the event. Streams that touch it on a device are over before. */
 XFER_API xfer_status_t xfer_recv(xfer_engine_t *engine, xfer_ep_t *ep, void *buffer, uint64_t capacity, uint64_t tag,
                                  uint64_t mask, uint64_t user, const xfer_op_options_t *options);
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <cstdio>
@@ -70,6 +71,7 @@ struct Driver {
     bool has_primary = true;  // the application
     bool without_context = false;
     std::map<const void *, Made> pinned;
+    Stream *application = nullptr;
     bool concurrent = true;  // the CPU and kernels in managed memory
 
     void begin_primary() {
@@ -123,6 +125,7 @@ Made of_current() {
 
 // Work in order, in a thread.
 struct Stream : Made {
+    std::chrono::steady_clock::time_point not_before{};  // its work goes on
     std::deque<std::function<void()>> work;
     bool stopping = false, busy = false;
     std::thread thread{[this] { run(); }};
@@ -133,6 +136,10 @@ struct Stream : Made {
         for (;;) {
             all.changed.wait(lock, [&] { return stopping || (!work.empty() && !all.held); });
             if (work.empty()) return;
+            if (std::chrono::steady_clock::now() < not_before) {
+                all.changed.wait_until(lock, not_before);
+                continue;
+            }
             const auto next = std::move(work.front());
             work.pop_front();
             busy = true;
@@ -503,6 +510,60 @@ extern "C" CUresult cuGetProcAddress(const char *symbol, void **function, int ve
         return CUDA_ERROR_NOT_FOUND;
     *function = row->function;
     return CUDA_SUCCESS;
+}
+
+// ---- what an application calls by its name
+
+CUresult cuPointerGetAttribute(void *value, CUpointer_attribute attribute, CUdeviceptr pointer) {
+    return pointer_get_attributes(1, &attribute, &value, pointer);
+}
+
+CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) {
+    return primary_retain(context, device);
+}
+
+CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
+    return primary_release(device);
+}
+
+CUresult cuCtxPushCurrent(CUcontext context) {
+    return push_current(context);
+}
+
+CUresult cuCtxPopCurrent(CUcontext *context) {
+    return pop_current(context);
+}
+
+// Both default streams are its one stream.
+CUresult cuStreamSynchronize(CUstream stream) {
+    std::unique_lock lock(driver().mutex);
+    ++driver().calls["cuStreamSynchronize"];
+    if (current.empty()) return CUDA_ERROR_INVALID_CONTEXT;
+    const bool is_default = stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
+    auto *const waited = is_default ? driver().application : reinterpret_cast<Stream *>(stream);
+    if (!waited || driver().objects.count(waited) == 0) return CUDA_ERROR_INVALID_HANDLE;
+    driver().changed.wait(lock, [&] { return waited->work.empty() && !waited->busy; });
+    return CUDA_SUCCESS;
+}
+
+// ---- what a test does
+
+void *fake_cuda_write_later(void *to, const void *from, size_t size, unsigned ms) {
+    const std::lock_guard lock(driver().mutex);
+    Driver &all = driver();
+    if (!all.application) {
+        all.application = new Stream;
+        static_cast<Made &>(*all.application) = {&all.primary, all.primary.id};
+        all.objects.insert(all.application);
+    }
+    const auto *const bytes = static_cast<const uint8_t *>(from);
+    const std::vector<uint8_t> content(bytes, bytes + size);
+    all.application->not_before = std::chrono::steady_clock::now() + std::chrono::milliseconds(ms);
+    all.application->work.emplace_back([=] {
+        std::memcpy(driver().alias_of(reinterpret_cast<uint64_t>(to), size), content.data(), size);
+    });
+    all.changed.notify_all();
+    return all.application;
 }
 
 // At `at`, where there is room for it, or anywhere.

@@ -25,6 +25,10 @@ void fake_cuda_free(void *memory);
 void fake_cuda_write(void *to, const void *from, size_t size);
 void fake_cuda_read(void *to, const void *from, size_t size);
 
+/* By a stream of the application, whose handle this is: it is there after `ms`. What waits for
+ * that, or for a default stream, is cuStreamSynchronize, called by its name. */
+void *fake_cuda_write_later(void *to, const void *from, size_t size, unsigned ms);
+
 /* Copies begin, and none goes on until this is over: a kernel has the device for itself. */
 void fake_cuda_hold(int held);
 /* The `nth` call of that name from now on returns `error`, and with `sticky` all calls from then

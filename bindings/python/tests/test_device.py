@@ -13,16 +13,18 @@ from typing import Any
 import pytest
 
 from xfer import READ, WRITE, Engine, Event, Kind, Memory, Status, XferError
+from xfer._buffers import _Tensor
 
 FAKE = os.environ.get("XFER_TEST_FAKE_CUDA", "")
 PATIENCE = 20
 LENGTH = 3 << 20
+LATER_MS = 200
 
 
 class Array:
     """As CuPy and PyTorch tell where theirs are."""
 
-    def __init__(self, driver: Any, content: bytes) -> None:
+    def __init__(self, driver: Any, content: bytes, **more: Any) -> None:
         self.driver, self.length = driver, len(content)
         self.address = driver.fake_cuda_alloc(self.length)
         driver.fake_cuda_write(self.address, content, self.length)
@@ -31,12 +33,40 @@ class Array:
             "shape": (self.length,),
             "typestr": "|u1",
             "strides": None,
+            **more,
         }
+
+    def write_later(self, content: bytes) -> int:
+        """By a stream, which is told."""
+        stream: int = self.driver.fake_cuda_write_later(
+            self.address, content, self.length, LATER_MS
+        )
+        return stream
 
     def read(self) -> bytes:
         content = ctypes.create_string_buffer(self.length)
         self.driver.fake_cuda_read(content, self.address, self.length)
         return content.raw
+
+
+class Tensor:
+    """As a framework without the array interface exports one."""
+
+    def __init__(self, array: Array) -> None:
+        self.array, self.streams = array, list[int]()
+        self.shape = (ctypes.c_int64 * 1)(array.length)
+        self.managed = _Tensor(array.address, 2, 0, 1, 1, 8, 1, self.shape, None, 0)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (2, 0)
+
+    def __dlpack__(self, stream: int | None = None) -> Any:
+        assert stream is not None
+        self.streams.append(stream)
+        new = ctypes.pythonapi.PyCapsule_New
+        new.restype = ctypes.py_object
+        new.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+        return new(ctypes.addressof(self.managed), b"dltensor", None)
 
 
 def load() -> Any:
@@ -45,6 +75,8 @@ def load() -> Any:
     address, size = ctypes.c_void_p, ctypes.c_size_t
     driver.fake_cuda_alloc.restype, driver.fake_cuda_alloc.argtypes = address, (size,)
     driver.fake_cuda_write.argtypes = (address, ctypes.c_char_p, size)
+    driver.fake_cuda_write_later.restype = address
+    driver.fake_cuda_write_later.argtypes = (address, ctypes.c_char_p, size, ctypes.c_uint)
     driver.fake_cuda_read.argtypes = (ctypes.c_char_p, address, size)
     return driver
 
@@ -81,6 +113,42 @@ def move() -> None:
         assert refused.value.status == Status.EMEMKIND
 
 
+def streams() -> None:
+    """What a stream was to write is there when it is put, and stays behind what is got."""
+    driver = load()
+    old, new = bytes(LENGTH), b"n" * LENGTH
+    with Engine(transports="loopback,tcp") as owner, Engine(transports="loopback,tcp") as engine:
+        memory = bytearray(LENGTH)
+        region = owner.region(memory, "pool", READ | WRITE)
+        ep = engine.endpoint(owner.listen("tcp://127.0.0.1:0"))
+        ep.put(Array(driver, old), region.ref).result(PATIENCE)
+        own = Array(driver, old)
+        own.__cuda_array_interface__["stream"] = own.write_later(new)
+        default, thread = Array(driver, old, stream=1), Array(driver, old, stream=2)
+        exported = Tensor(Array(driver, old))
+        for array, given in (
+            (own, own),
+            (default, default),
+            (thread, thread),
+            (exported.array, exported),
+        ):
+            ep.put(old, region.ref).result(PATIENCE)
+            array.write_later(new)
+            ep.put(given, region.ref).result(PATIENCE)
+            assert memory == new
+            ep.put(old, region.ref).result(PATIENCE)
+            array.write_later(new)
+            ep.get(given, region.ref).result(PATIENCE)
+            time.sleep(2 * LATER_MS / 1000)
+            assert array.read() == old
+        assert exported.streams == [1, 1]
+        with pytest.raises(BufferError, match="CUDA error"):
+            ep.put(Array(driver, old, stream=4096), region.ref)
+        before = driver.fake_cuda_calls(b"cuStreamSynchronize")
+        ep.put(Array(driver, old, stream=None), region.ref).result(PATIENCE)
+        assert driver.fake_cuda_calls(b"cuStreamSynchronize") == before
+
+
 def stall() -> None:
     driver = load()
     told: list[Event] = []
@@ -110,7 +178,7 @@ def stall() -> None:
 
 
 @pytest.mark.skipif(not FAKE, reason="built without the headers of CUDA")
-@pytest.mark.parametrize("what", ["move", "stall"])
+@pytest.mark.parametrize("what", ["move", "streams", "stall"])
 def test_memory_of_a_device(what: str) -> None:
     """In a process of its own: the driver stays with it."""
     program = f"import test_device; test_device.{what}()"

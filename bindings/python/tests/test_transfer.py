@@ -26,6 +26,13 @@ class OnlyDlpack:
         return self.array.__dlpack__()
 
 
+class Hosted(OnlyDlpack):
+    """Memory of the host, whose exporters take no stream."""
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+
 class OnlyCuda:
     """As an array of a framework that tells where its memory is; here it is the host's."""
 
@@ -39,7 +46,7 @@ def test_buffers_of_frameworks(pair: Pair) -> None:
     numpy = pytest.importorskip("numpy")
     ep, ref = pair.ep, pair.ref
     numbers = numpy.arange(1000, dtype=numpy.float64).reshape(10, 100)
-    for wrap in (lambda a: a, OnlyDlpack, OnlyCuda):
+    for wrap in (lambda a: a, OnlyDlpack, Hosted, OnlyCuda):
         back = numpy.zeros_like(numbers)
         ep.put(wrap(numbers), ref).result(PATIENCE)
         ep.get(wrap(back), ref).result(PATIENCE)
@@ -53,6 +60,13 @@ def test_buffers_of_frameworks(pair: Pair) -> None:
     for target in (fixed, OnlyDlpack(fixed), OnlyCuda(fixed)):
         with pytest.raises(BufferError):
             ep.get(target, ref)
+
+
+def test_stream_that_nobody_can_tell(pair: Pair) -> None:
+    numpy = pytest.importorskip("numpy")
+    with pytest.raises(ValueError, match="stream 0"):
+        pair.ep.put(OnlyCuda(numpy.zeros(8), stream=0), pair.ref)
+    pair.ep.put(OnlyCuda(numpy.zeros(8), stream=None), pair.ref).result(PATIENCE)
 
 
 def test_copy(pair: Pair) -> None:

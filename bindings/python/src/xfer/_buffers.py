@@ -5,6 +5,11 @@ Taken are C-contiguous buffers (bytes, bytearray, memoryview, mmap, array, numpy
 importing any framework, what has `__cuda_array_interface__` or `__dlpack__`. All else is refused
 before the library sees it: memory that is not contiguous and, as a destination, memory that is
 read-only, with BufferError; an object without memory with TypeError.
+
+Memory of a device may be used when the work that its producer had begun on it is over, which these
+calls wait for: of `__cuda_array_interface__` (version 3) for the stream that it names, where it
+names one; of `__dlpack__` for the legacy default stream, behind which the producer is asked to put
+itself (`stream=1`). An array interface without a stream says nothing: its owner synchronizes.
 """
 
 from __future__ import annotations
@@ -13,7 +18,11 @@ import ctypes
 import math
 from typing import Any, NamedTuple
 
+from xfer import _streams
 from xfer._xfer import ffi
+
+# DLDeviceType: kDLCUDA and kDLCUDAManaged, whose producers take a stream. Others take none.
+_WITH_STREAMS = (2, 13)
 
 
 class Span(NamedTuple):
@@ -89,15 +98,30 @@ def _of_cuda(memory: Any, writes: bool) -> Span:
     strides = told.get("strides")
     if strides and not _contiguous(shape, [stride / item for stride in strides]):
         raise BufferError("the array is not C-contiguous")
-    return Span(ffi.cast("char *", address), math.prod(shape) * item, memory)
+    length = math.prod(shape) * item
+    stream = told.get("stream")
+    if stream == 0:  # of which of the default streams it is, nobody can tell
+        raise ValueError("stream 0 is not allowed in __cuda_array_interface__")
+    if stream is not None and length:
+        _streams.wait(stream, address)
+    return Span(ffi.cast("char *", address), length, memory)
+
+
+def _has_streams(memory: Any) -> bool:
+    told = getattr(memory, "__dlpack_device__", None)
+    return told is not None and told()[0] in _WITH_STREAMS
 
 
 def _of_dlpack(memory: Any) -> Span:
     # A capsule without a version can't say "read-only": its producer refuses to make one.
-    capsule = memory.__dlpack__()
+    streams = _has_streams(memory)
+    capsule = memory.__dlpack__(stream=_streams.LEGACY) if streams else memory.__dlpack__()
     tensor = _Tensor.from_address(_capsule_pointer(capsule, b"dltensor"))
     shape = tensor.shape[: tensor.ndim]
     if tensor.strides and not _contiguous(shape, tensor.strides[: tensor.ndim]):
         raise BufferError("the tensor is not C-contiguous")
     length = math.prod(shape) * tensor.bits * tensor.lanes // 8
-    return Span(ffi.cast("char *", (tensor.data or 0) + tensor.byte_offset), length, capsule)
+    address = (tensor.data or 0) + tensor.byte_offset
+    if streams and length:
+        _streams.wait(_streams.LEGACY, address)
+    return Span(ffi.cast("char *", address), length, capsule)

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Waits for the stream by which the content of a CUDA array comes.
+
+The streams of libxfer are non-blocking, so they are ordered behind no other one, the default
+streams included. So the host waits, as CuPy and Numba do with an array of somebody else's. The
+driver is asked by its library, and no framework is imported.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from typing import Any
+
+LEGACY = 1  # the default stream of a context, in both protocols and for the driver
+
+# CU_POINTER_ATTRIBUTE_...
+_CONTEXT = 1
+_DEVICE_ORDINAL = 9
+
+
+@functools.cache
+def _driver() -> Any:
+    """The names are those that the header gives to the functions of now."""
+    driver = ctypes.CDLL("libcuda.so.1")
+    pointer, number = ctypes.c_void_p, ctypes.c_int
+    driver.cuPointerGetAttribute.argtypes = (pointer, number, ctypes.c_uint64)
+    driver.cuDevicePrimaryCtxRetain.argtypes = (pointer, number)
+    driver.cuDevicePrimaryCtxRelease_v2.argtypes = (number,)
+    driver.cuCtxPushCurrent_v2.argtypes = (pointer,)
+    driver.cuCtxPopCurrent_v2.argtypes = (pointer,)
+    driver.cuStreamSynchronize.argtypes = (pointer,)
+    return driver
+
+
+def _check(result: int) -> None:
+    if result:
+        raise BufferError(f"the stream of the array cannot be waited for: CUDA error {result}")
+
+
+def wait(stream: int, address: int) -> None:
+    """Until all is over that is in that stream now. `address`: memory of its device."""
+    try:
+        driver = _driver()
+    except OSError as error:
+        raise BufferError(f"the stream of the array cannot be waited for: {error}") from None
+    context, device = ctypes.c_void_p(), ctypes.c_int()
+    _check(driver.cuPointerGetAttribute(ctypes.byref(context), _CONTEXT, address))
+    if context:
+        return _wait_in(driver, context, stream)
+    # Memory of a pool is of no context: who has one uses the primary context of its device.
+    _check(driver.cuPointerGetAttribute(ctypes.byref(device), _DEVICE_ORDINAL, address))
+    _check(driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device))
+    try:
+        _wait_in(driver, context, stream)
+    finally:
+        driver.cuDevicePrimaryCtxRelease_v2(device)
+
+
+def _wait_in(driver: Any, context: ctypes.c_void_p, stream: int) -> None:
+    """The default streams are those of the context that is current."""
+    _check(driver.cuCtxPushCurrent_v2(context))
+    try:
+        _check(driver.cuStreamSynchronize(stream))
+    finally:
+        driver.cuCtxPopCurrent_v2(ctypes.byref(ctypes.c_void_p()))
