@@ -48,20 +48,30 @@ CopyStreams::Begun Copier::Copy::begin_copies() {
 Status Copier::Copy::check_memory() {
     uint64_t known = 0;
     for (const DeviceRange &range : ranges_) {
-        if (range.id == 0 || range.id == known) continue;
+        if (range.id && range.id == known) continue;
         known = range.id;
         if (Status status = check_range(range); status != XFER_OK) return status;
     }
     return XFER_OK;
 }
 
+// Of what may lie in many allocations there is no id: both ends have to be there. A copy from or to
+// a place where nothing is mapped would break the context for good.
 Status Copier::Copy::check_range(const DeviceRange &range) {
+    const Status status = check_byte(range.address, range.id);
+    if (status != XFER_OK || range.id) return status;
+    return check_byte(range.address + range.length - 1, 0);
+}
+
+// `id`: of its allocation; 0: any of the device.
+Status Copier::Copy::check_byte(uint64_t address, uint64_t id) {
     Memory now;
     Failure why;
     Status status = XFER_ENOMEM;
-    const auto *const at = reinterpret_cast<const void *>(range.address);
+    const auto *const at = reinterpret_cast<const void *>(address);
     if (!catch_bad_alloc([&] { status = copier_->device_->look(at, 1, now, why); })) return status;
-    if (status == XFER_OK) return now.id == range.id ? XFER_OK : XFER_EIO;
+    const bool same = id ? now.id == id : now.kind != XFER_MEM_HOST;
+    if (status == XFER_OK) return same ? XFER_OK : XFER_EIO;
     error_ = why.native;
     return XFER_EIO;
 }

@@ -69,6 +69,7 @@ public:
         void done(Status status) override;
         Status check_memory();
         Status check_range(const DeviceRange &range);
+        Status check_byte(uint64_t address, uint64_t id);
         Status open_streams();
         CopyStreams::Begun begin_copies();
 

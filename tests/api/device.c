@@ -562,6 +562,38 @@ static void test_one_of_two_that_is_another(void **state) {
     }
 }
 
+/* Of memory that is mapped, nothing is copied where no mapping is any more. */
+static void test_mapping_that_is_a_hole(void **state) {
+    Pair pair;
+    xfer_batch_t *batch;
+    uint8_t *host = test_memory(kChunk);
+    pair_open(&pair, *state, kLength);
+    for (int half = 0; half < 2; half++) {
+        const uint64_t left = half ? 0 : kChunk / 2;
+        uint8_t *device = fake_cuda_map(kChunk);
+        xfer_region_t *region =
+            open_region(pair.server, "mapped", XFER_READ | XFER_WRITE, device, kChunk);
+        const xfer_ref_t ref = look_up(pair.client, pair.ep, "mapped");
+        assert_status(xfer_batch_open(pair.ep, NULL, &batch, NULL), XFER_OK);
+        assert_status(xfer_batch_put(batch, device, &pair.ref, 0, kChunk), XFER_OK);
+        assert_status(submit_now(pair.client, batch), XFER_OK);
+        assert_status(put_now(pair.client, pair.ep, host, &ref, 0, kChunk), XFER_OK);
+        fake_cuda_unmap(device, half);
+        assert_status(xfer_batch_submit(batch, 7, NULL), XFER_OK);
+        const xfer_event_t event = wait_event(pair.client, XFER_EVENT_BATCH, 7, kPatience);
+        assert_status(event.status, XFER_EIO);
+        assert_int_equal(event.origin, XFER_ORIGIN_OS);
+        assert_int_equal(event.native_code, EFAULT);
+        assert_status(put_now(pair.client, pair.ep, host, &ref, 0, kChunk), XFER_EIO);
+        assert_status(get_now(pair.client, pair.ep, host, &ref, 0, kChunk), XFER_EIO);
+        assert_status(get_now(pair.client, pair.ep, host, &ref, left, kChunk / 2), XFER_OK);
+        assert_status(xfer_batch_close(batch), XFER_OK);
+        assert_status(xfer_region_close(region), XFER_OK);
+        wait_closed(pair.server, region);
+        fake_cuda_free(device);
+    }
+}
+
 /* ---- a driver that fails ---- */
 
 /* A copy that can't be waited for goes on, and its memory is in use until it is over. */
@@ -680,6 +712,7 @@ static const struct CMUnitTest tests[] = {
     EACH_WAY(test_allocation_that_is_another),
     EACH_WAY(test_one_of_two_that_is_another),
     EACH_WAY(test_memory_of_no_context),
+    EACH_WAY(test_mapping_that_is_a_hole),
     EACH_WAY(test_wait_that_fails),
     EACH_WAY(test_stopped_peer_and_a_copy),
     DEVICE_TEST(test_failing_calls, 1, "thread/1"),

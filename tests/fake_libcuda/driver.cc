@@ -36,7 +36,14 @@ struct Allocation {
     uint8_t *alias;  // where the driver itself reads and writes it
     uint64_t id;
     Context *context;
-    bool managed;
+    bool managed = false;
+    bool mapped = false;  // by cuMemMap: a reservation with two mappings, half of it each
+    bool holes[2] = {};   // where there was one
+
+    bool has(uint64_t offset, uint64_t length) const {
+        if (offset + length > size) return false;
+        return !(holes[0] && offset < size / 2) && !(holes[1] && offset + length > size / 2);
+    }
 };
 
 // What was made in a context, and is dead when that has gone.
@@ -95,7 +102,7 @@ struct Driver {
         if (behind == allocations.begin()) return nullptr;
         const auto &[base, found] = *--behind;
         const uint64_t offset = address - base;
-        return offset + length <= found.size ? found.alias + offset : nullptr;
+        return found.has(offset, length) ? found.alias + offset : nullptr;
     }
 };
 
@@ -183,7 +190,8 @@ void write_attribute(CUpointer_attribute attribute, void *value, uint64_t base,
         *static_cast<CUmemorytype *>(value) = CU_MEMORYTYPE_DEVICE;
         break;
     case CU_POINTER_ATTRIBUTE_CONTEXT:
-        *static_cast<void **>(value) = driver().without_context ? nullptr : found.context;
+        *static_cast<void **>(value) =
+            driver().without_context || found.mapped ? nullptr : found.context;
         break;
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
         *static_cast<int *>(value) = 0;
@@ -192,10 +200,10 @@ void write_attribute(CUpointer_attribute attribute, void *value, uint64_t base,
         *static_cast<unsigned char *>(value) = found.managed;
         break;
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-        *static_cast<unsigned char *>(value) = 1;
+        *static_cast<unsigned char *>(value) = !found.mapped;
         break;
     case CU_POINTER_ATTRIBUTE_BUFFER_ID:
-        *static_cast<unsigned long long *>(value) = found.id;
+        *static_cast<unsigned long long *>(value) = found.mapped ? 0 : found.id;
         break;
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
         *static_cast<CUdeviceptr *>(value) = base;
@@ -208,14 +216,23 @@ void write_attribute(CUpointer_attribute attribute, void *value, uint64_t base,
     }
 }
 
+bool is_of_reservation(CUpointer_attribute attribute) {
+    return attribute == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR ||
+           attribute == CU_POINTER_ATTRIBUTE_RANGE_SIZE;
+}
+
 CUresult pointer_get_attributes(unsigned count, CUpointer_attribute *attributes, void **values,
                                 CUdeviceptr pointer) {
     ENTER("cuPointerGetAttributes", false);
     Driver &all = driver();
-    if (!all.alias_of(pointer, 1)) return CUDA_SUCCESS;
-    const auto &[base, found] = *std::prev(all.allocations.upper_bound(pointer));
+    const auto behind = all.allocations.upper_bound(pointer);
+    if (behind == all.allocations.begin()) return CUDA_SUCCESS;
+    const auto &[base, found] = *std::prev(behind);
+    if (pointer - base >= found.size) return CUDA_SUCCESS;
+    const bool is_there = found.has(pointer - base, 1);
     for (unsigned i = 0; i < count; ++i)
-        write_attribute(attributes[i], values[i], base, found);
+        if (is_there || is_of_reservation(attributes[i]))
+            write_attribute(attributes[i], values[i], base, found);
     return CUDA_SUCCESS;
 }
 
@@ -603,6 +620,18 @@ extern "C" void fake_cuda_registered(const void *memory, size_t size) {
         ++driver().calls["wrong"];
         std::fprintf(stderr, "wrong: an adapter keeps pages of managed memory\n");
     }
+}
+
+void *fake_cuda_map(size_t size) {
+    void *const memory = allocate(size, nullptr);
+    const std::lock_guard lock(driver().mutex);
+    driver().allocations[reinterpret_cast<uint64_t>(memory)].mapped = true;
+    return memory;
+}
+
+void fake_cuda_unmap(void *memory, int half) {
+    const std::lock_guard lock(driver().mutex);
+    driver().allocations[reinterpret_cast<uint64_t>(memory)].holes[half] = true;
 }
 
 void *fake_cuda_alloc_at(size_t size, void *at) {

@@ -19,6 +19,9 @@ void *fake_cuda_alloc(size_t size);
 void *fake_cuda_alloc_managed(size_t size, int concurrent);
 /* Two allocations of it beside each other, of whole pages. */
 void fake_cuda_alloc_pair(size_t size, void *memory[2]);
+/* A reservation with two mappings, half of it each, of which one is unmapped. */
+void *fake_cuda_map(size_t size);
+void fake_cuda_unmap(void *memory, int half);
 /* Where one was that is free now. */
 void *fake_cuda_alloc_at(size_t size, void *at);
 void fake_cuda_free(void *memory);
