@@ -69,14 +69,15 @@ CopyStreams::Begun CudaStreams::begin(Way way, std::span<const DeviceRange> rang
 }
 
 // A batch that the driver refuses may still go copy by copy, or its error then names the piece.
-// What of it has begun comes first on the same stream, and is only repeated.
+// What of it has begun comes first on the same stream, and is only repeated. A driver that refuses
+// one after the other is not asked again.
 CUresult CudaStreams::begin_all(Way way, std::span<const DeviceRange> ranges, uint8_t *host,
                                 bool &any) {
-    if (ranges.size() > 1 && batches_ && batch_.fill(way, ranges, host)) {
+    if (ranges.size() > 1 && refusals_ < kMaxRefusals && batch_.fill(way, ranges, host)) {
         const CUresult result = batch_.begin(cuda_, context_.device(), stream(way));
         any = !is_of_context(result);
-        batches_ = result != CUDA_ERROR_NOT_SUPPORTED;
-        if (result == CUDA_SUCCESS) return result;
+        refusals_ = result == CUDA_ERROR_NOT_SUPPORTED ? kMaxRefusals : refusals_ + 1;
+        if (result == CUDA_SUCCESS) return refusals_ = 0, result;
     }
     return begin_each(way, ranges, host, any);
 }

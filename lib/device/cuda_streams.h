@@ -38,7 +38,8 @@ private:
     CUstream streams_[2] = {};  // by Way
     std::vector<CUevent> marks_;
     CudaBatch batch_;
-    bool batches_ = cuda_.batches;  // it has not said that it does not
+    static constexpr uint32_t kMaxRefusals = 3;
+    uint32_t refusals_ = cuda_.batches ? 0 : kMaxRefusals;  // of batches, one after the other
 };
 
 }  // namespace xfer

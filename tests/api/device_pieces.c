@@ -57,19 +57,20 @@ static void assert_moved(Pair *pair, int way, const uint8_t *device, uint64_t se
 #if CUDA_VERSION >= 12080
 enum { kFirst = 0 };
 #else
-enum { kFirst = 3 }; /* nothing of this build asks for it */
+enum { kFirst = 4 }; /* nothing of this build asks for it */
 #endif
 
 /* What a driver says to the call for many, and what it is asked instead. */
 static const struct {
-    const char *name, *lacking;
+    const char *name, *lacking, *refused;
     int fails_in, error;
     unsigned batches[2], each; /* by way */
 } drivers[] = {
-    {"takes them all", NULL, 0, 0, {kChunks, kChunks}, 0},
-    {"refuses one", NULL, 2, CUDA_ERROR_INVALID_VALUE, {kChunks, kChunks}, kChunk / kPage},
-    {"refuses all", NULL, 1, CUDA_ERROR_NOT_SUPPORTED, {1, 0}, kPages},
-    {"is too old", kBatch, 0, 0, {0, 0}, kPages},
+    {"takes them all", NULL, NULL, 0, 0, {kChunks, kChunks}, 0},
+    {"refuses one", NULL, NULL, 2, CUDA_ERROR_INVALID_VALUE, {kChunks, kChunks}, kChunk / kPage},
+    {"refuses all", NULL, NULL, 1, CUDA_ERROR_NOT_SUPPORTED, {1, 0}, kPages},
+    {"refuses one after the other", NULL, kBatch, 0, 0, {3, 0}, kPages},
+    {"is too old", kBatch, NULL, 0, 0, {0, 0}, kPages},
 };
 
 static void test_scattered_pages(void **state) {
@@ -77,6 +78,7 @@ static void test_scattered_pages(void **state) {
         Pair pair;
         print_message("a driver that %s\n", drivers[i].name);
         fake_cuda_lack(drivers[i].lacking);
+        fake_cuda_refuse(drivers[i].refused);
         pair_open(&pair, *state, kAll);
         uint8_t *device = device_memory(kAll, 3);
         assert_status(put_now(pair.client, pair.ep, device, &pair.ref, 0, 64), XFER_OK);
@@ -96,6 +98,7 @@ static void test_scattered_pages(void **state) {
         fake_cuda_free(device);
     }
     fake_cuda_lack(NULL);
+    fake_cuda_refuse(NULL);
 }
 
 /* Pages that touch on the device are one copy of it, wherever the peer has them. */

@@ -67,7 +67,7 @@ struct Driver {
     std::set<const void *>
         objects;  // streams and events: what nobody destroys went with its context
     std::map<std::string, unsigned> calls;
-    std::string failing, lacking;
+    std::string failing, lacking, refusing;
     int fails_in = 0, error = 0, sticky = 0;
     bool held = false, fails_for_good = false;
     unsigned failures = 0;  // for good: what was begun before one goes no further
@@ -169,6 +169,7 @@ CUresult entered(const char *name, bool needs_context = true) {
         all.failing.clear();
         return static_cast<CUresult>(all.error);
     }
+    if (all.refusing == name) return CUDA_ERROR_INVALID_VALUE;
     // In another mode it could break what the application captures.
     const bool relaxed = capture_mode == CU_STREAM_CAPTURE_MODE_RELAXED;
     if (!needs_context || (relaxed && !current.empty())) return CUDA_SUCCESS;
@@ -675,6 +676,11 @@ void fake_cuda_fail(const char *call, int nth, int error, int sticky) {
     all.failing = call ? call : "";
     all.fails_in = nth, all.error = error, all.sticky = sticky;
     all.fails_for_good = false;
+}
+
+void fake_cuda_refuse(const char *call) {
+    const std::lock_guard lock(driver().mutex);
+    driver().refusing = call ? call : "";
 }
 
 void fake_cuda_lack(const char *call) {

@@ -37,6 +37,8 @@ void fake_cuda_hold(int held);
 /* The `nth` call of that name from now on returns `error`, and with `sticky` all calls from then
  * on. NULL: none does, and the device is as new. */
 void fake_cuda_fail(const char *call, int nth, int error, int sticky);
+/* All calls of that name are refused (CUDA_ERROR_INVALID_VALUE); NULL: none. */
+void fake_cuda_refuse(const char *call);
 /* Engines that are opened from now on find no such call. NULL: they find all. */
 void fake_cuda_lack(const char *call);
 /* The application has no primary context, and its memory is of no context, as that of a pool. */
