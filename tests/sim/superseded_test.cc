@@ -150,6 +150,7 @@ TEST_CASE("what a superseded connection had not sent goes by the next one, at on
     with_seeds(50, [](World &world) {
         Watcher watcher;
         std::vector<uint8_t> from(kBytes, 1);
+        world.lanes = XFER_NONE;  // the second put waits behind the first
         Host a(world, kA), b(world, kB);
         xfer_ep_t *ep = a.open(kB), *back = b.open(kA);
         REQUIRE(a.lookup(ep, 1) == XFER_OK);
