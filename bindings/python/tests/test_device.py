@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from xfer import READ, WRITE, Engine, Event, Kind, Memory, Status, XferError
-from xfer._buffers import _Tensor
+from xfer import READ, WRITE, Engine, Event, Kind, Memory, Status, XferError, _streams
+from xfer._buffers import _Tensor, readable, writable
 
 FAKE = os.environ.get("XFER_TEST_FAKE_CUDA", "")
 PATIENCE = 20
@@ -50,7 +50,7 @@ class Array:
 
 
 class Tensor:
-    """As a framework without the array interface exports one."""
+    """As a framework without an array interface exports one."""
 
     def __init__(self, array: Array) -> None:
         self.array, self.streams = array, list[int]()
@@ -67,6 +67,32 @@ class Tensor:
         new.restype = ctypes.py_object
         new.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
         return new(ctypes.addressof(self.managed), b"dltensor", None)
+
+
+class Both(Tensor):
+    """As PyTorch's: the array interface, of a version without streams, and DLPack."""
+
+    def __init__(self, array: Array, **more: Any) -> None:
+        super().__init__(array)
+        self.__cuda_array_interface__ = {**array.__cuda_array_interface__, "version": 2, **more}
+
+
+class WithGrad:
+    """As PyTorch's that requires grad."""
+
+    @property
+    def __cuda_array_interface__(self) -> Any:
+        raise RuntimeError("use tensor.detach()")
+
+
+class HostWithGrad:
+    """The same on the CPU, which has no array interface."""
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+    def __dlpack__(self) -> Any:
+        raise RuntimeError("use tensor.detach()")
 
 
 def load() -> Any:
@@ -125,12 +151,13 @@ def streams() -> None:
         own = Array(driver, old)
         own.__cuda_array_interface__["stream"] = own.write_later(new)
         default, thread = Array(driver, old, stream=1), Array(driver, old, stream=2)
-        exported = Tensor(Array(driver, old))
+        exported, both = Tensor(Array(driver, old)), Both(Array(driver, old))
         for array, given in (
             (own, own),
             (default, default),
             (thread, thread),
             (exported.array, exported),
+            (both.array, both),
         ):
             ep.put(old, region.ref).result(PATIENCE)
             array.write_later(new)
@@ -141,12 +168,76 @@ def streams() -> None:
             ep.get(given, region.ref).result(PATIENCE)
             time.sleep(2 * LATER_MS / 1000)
             assert array.read() == old
-        assert exported.streams == [1, 1]
+        assert exported.streams == both.streams == [1, 1]
         with pytest.raises(BufferError, match="CUDA error"):
             ep.put(Array(driver, old, stream=4096), region.ref)
         before = driver.fake_cuda_calls(b"cuStreamSynchronize")
         ep.put(Array(driver, old, stream=None), region.ref).result(PATIENCE)
-        assert driver.fake_cuda_calls(b"cuStreamSynchronize") == before
+        unordered = Both(Array(driver, old), version=3, stream=None)
+        ep.put(unordered, region.ref).result(PATIENCE)
+        assert driver.fake_cuda_calls(b"cuStreamSynchronize") == before and not unordered.streams
+
+
+def regions() -> None:
+    """One wait and one export for each; a wait that fails says nothing of what may be written."""
+    driver = load()
+    with Engine(transports="loopback,tcp") as engine:
+        before = driver.fake_cuda_calls(b"cuStreamSynchronize")
+        exported = Tensor(Array(driver, bytes(LENGTH)))
+        exported.array.write_later(b"n" * LENGTH)
+        for access in (0, READ, WRITE):
+            engine.region(exported, access=access).close().result(PATIENCE)
+        assert exported.streams == [1, 1, 1]
+        assert driver.fake_cuda_calls(b"cuStreamSynchronize") == before + 3
+        with pytest.raises(BufferError, match="CUDA error"):
+            engine.region(Array(driver, b"few", stream=4096), access=READ)
+        assert driver.fake_cuda_calls(b"cuStreamSynchronize") == before + 4
+        sealed = Both(Array(driver, b"few"), data=(exported.array.address, True))
+        with pytest.raises(BufferError, match="read-only"):
+            engine.region(sealed, access=WRITE)
+        assert not sealed.streams
+        lent = engine.region(sealed, access=READ)
+        assert sealed.streams == [1]
+        with pytest.raises(BufferError, match="read-only"):
+            lent.grant(WRITE)
+        lent.close().result(PATIENCE)
+
+
+def captures() -> None:
+    """A wait is in the relaxed mode, which ends with it, if it fails, too."""
+    driver = load()
+    address = ctypes.c_void_p()
+    name, flags = b"cuThreadExchangeStreamCaptureMode", ctypes.c_uint64(0)
+    assert driver.cuGetProcAddress(name, ctypes.byref(address), 10010, flags) == 0
+    assert address.value
+    exchange = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(address.value)
+
+    def mode() -> int:
+        now = ctypes.c_int(0)
+        exchange(ctypes.addressof(now))
+        found = now.value
+        exchange(ctypes.addressof(now))
+        return found
+
+    asked, modes = _streams._driver(), list[int]()
+    wait = asked.cuStreamSynchronize
+
+    def synchronize(stream: int) -> int:
+        modes.append(mode())
+        return int(wait(stream))
+
+    asked.cuThreadExchangeStreamCaptureMode = lambda now: exchange(ctypes.addressof(now._obj))
+    asked.cuStreamSynchronize = synchronize
+    array = Array(driver, b"few", stream=1)
+    array.write_later(b"new")
+    for before in (0, 1, 2):  # global, of the thread, relaxed
+        exchange(ctypes.addressof(ctypes.c_int(before)))
+        readable(array)
+        with pytest.raises(BufferError, match="CUDA error"):
+            readable(Array(driver, b"few", stream=4096))
+        assert mode() == before
+    assert modes == [2] * 6
+    assert array.read() == b"new"
 
 
 def stall() -> None:
@@ -178,7 +269,7 @@ def stall() -> None:
 
 
 @pytest.mark.skipif(not FAKE, reason="built without the headers of CUDA")
-@pytest.mark.parametrize("what", ["move", "streams", "stall"])
+@pytest.mark.parametrize("what", ["move", "streams", "regions", "captures", "stall"])
 def test_memory_of_a_device(what: str) -> None:
     """In a process of its own: the driver stays with it."""
     program = f"import test_device; test_device.{what}()"
@@ -192,3 +283,11 @@ def test_memory_of_a_device(what: str) -> None:
         check=False,
     )
     assert ran.returncode == 0, ran.stderr
+
+
+@pytest.mark.parametrize("memory", [WithGrad(), HostWithGrad()])
+@pytest.mark.parametrize("take", [readable, writable])
+def test_memory_that_its_owner_does_not_export(take: Any, memory: Any) -> None:
+    with pytest.raises(BufferError, match="detach") as refused:
+        take(memory)
+    assert isinstance(refused.value.__cause__, RuntimeError)

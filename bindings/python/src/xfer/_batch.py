@@ -26,7 +26,9 @@ class Batch(Freed):
     """From Endpoint.batch(): filled, submitted, and submitted again.
 
     The memory of its entries is held for as long as they are in it, and touched only from submit()
-    to the end of that submit. Offsets, lengths and strides are in bytes. What would reach beyond
+    to the end of that submit. Of an array of a device, what its stream has under way is waited for
+    when the entry is added, and not again: work that begins on it later must be over before
+    submit(). Offsets, lengths and strides are in bytes. What would reach beyond
     local memory is refused with XferError (ERANGE), as is what would reach beyond what the ref
     names; a call that is refused has added nothing. While a submit is under way what would change
     the batch raises XferError (EBUSY). One thread at a time, but for cancel() and info.
@@ -41,13 +43,15 @@ class Batch(Freed):
     # ---- entries ----
 
     def put(self, data: Any, ref: Ref, offset: int = 0) -> None:
-        """Adds a put of all of `data`, as one entry."""
+        """Adds a put of all of `data`, as one entry. Work that streams begin on it after this must
+        be over before submit()."""
         start, length, held = readable(data)
         _errors.check(self._calls(lib.xfer_batch_put, self._raw, start, ref.raw, offset, length))
         self._lent.append(held)
 
     def get(self, into: Any, ref: Ref, offset: int = 0) -> None:
-        """Adds a get of as many bytes as `into` has, as one entry."""
+        """Adds a get of as many bytes as `into` has, as one entry. Work that streams begin on it
+        after this must be over before submit()."""
         start, length, held = writable(into)
         _errors.check(self._calls(lib.xfer_batch_get, self._raw, start, ref.raw, offset, length))
         self._lent.append(held)
@@ -248,7 +252,8 @@ class Batch(Freed):
         group: int = 0,
     ) -> Operation[int]:
         """Starts it; gives the number of bytes that were moved. Its error has as `index` the first
-        entry that failed, statuses() has them all.
+        entry that failed, statuses() has them all. It waits for no stream: what streams have begun
+        on the memory of its entries since these were added must be over.
 
         notify    the key of a NOTIFY event that the owner gets, with at most 1024 bytes of `data`,
                   when all was applied, or when the batch has failed

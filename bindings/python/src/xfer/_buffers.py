@@ -4,18 +4,26 @@
 Taken are C-contiguous buffers (bytes, bytearray, memoryview, mmap, array, numpy) and, without
 importing any framework, what has `__cuda_array_interface__` or `__dlpack__`. All else is refused
 before the library sees it: memory that is not contiguous and, as a destination, memory that is
-read-only, with BufferError; an object without memory with TypeError.
+read-only, with BufferError, as is what its owner does not export (a tensor of PyTorch that requires
+grad); an object without memory with TypeError.
 
 Memory of a device may be used when the work that its producer had begun on it is over, which these
-calls wait for: of `__cuda_array_interface__` (version 3) for the stream that it names, where it
-names one; of `__dlpack__` for the legacy default stream, behind which the producer is asked to put
-itself (`stream=1`). An array interface without a stream says nothing: its owner synchronizes.
+calls wait for: of `__cuda_array_interface__` (version 3) for the stream that it names, None being
+none; of `__dlpack__` for the legacy default stream of the memory's device, behind which the
+producer is asked to put itself (`stream=1`). An array interface that can't name a stream (version
+2, as PyTorch's) or does not mention one gives way to `__dlpack__`; without that it says nothing,
+and its owner synchronizes.
+
+What PyTorch puts there is the current stream of the current device, and no other one. Whoever has
+work under way by a stream that is not current, or by one of another device than the current one
+that is not its default stream, synchronizes first.
 """
 
 from __future__ import annotations
 
 import ctypes
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from xfer import _streams
@@ -23,6 +31,10 @@ from xfer._xfer import ffi
 
 # DLDeviceType: kDLCUDA and kDLCUDAManaged, whose producers take a stream. Others take none.
 _WITH_STREAMS = (2, 13)
+
+
+class ReadOnly(BufferError):
+    """It can't be written. Nothing was waited for."""
 
 
 class Span(NamedTuple):
@@ -69,18 +81,31 @@ def _span(memory: Any, writes: bool) -> Span:
     try:
         held = ffi.from_buffer(memory, require_writable=writes)
         return Span(held, len(held), held)
-    except ValueError as error:  # what numpy says of an array that is not contiguous
-        raise BufferError(str(error)) from None
+    except (BufferError, ValueError) as error:  # numpy's word for it is ValueError
+        raise (ReadOnly if writes else BufferError)(str(error)) from None
     except TypeError:
-        if hasattr(memory, "__cuda_array_interface__"):
-            return _of_cuda(memory, writes)
-        if hasattr(memory, "__dlpack__"):
+        told = _exported(lambda: getattr(memory, "__cuda_array_interface__", None))
+        if told is not None:
+            return _of_cuda(memory, told, writes)
+        if _has_dlpack(memory):
             return _of_dlpack(memory)
         raise
 
 
+def _exported(get: Callable[[], Any]) -> Any:
+    """What the owner tells, or BufferError: PyTorch's word for "no" is RuntimeError."""
+    try:
+        return get()
+    except (BufferError, TypeError):
+        raise
+    except Exception as error:
+        raise BufferError(f"the memory is not exported: {error}") from error
+
+
 def _contiguous(shape: list[int], strides: list[int]) -> bool:
     """`strides` in units of an element."""
+    if 0 in shape:
+        return True
     expected = 1
     for size, stride in zip(reversed(shape), reversed(strides)):
         if size != 1 and stride != expected:
@@ -89,11 +114,12 @@ def _contiguous(shape: list[int], strides: list[int]) -> bool:
     return True
 
 
-def _of_cuda(memory: Any, writes: bool) -> Span:
-    told = memory.__cuda_array_interface__
+def _of_cuda(memory: Any, told: Any, writes: bool) -> Span:
     address, read_only = told["data"]
     if read_only and writes:
-        raise BufferError("the array is read-only")
+        raise ReadOnly("the array is read-only")
+    if ("stream" not in told or told.get("version", 0) < 3) and _has_dlpack(memory):
+        return _of_dlpack(memory)
     shape, item = list(told["shape"]), int(told["typestr"][2:])
     strides = told.get("strides")
     if strides and not _contiguous(shape, [stride / item for stride in strides]):
@@ -107,6 +133,10 @@ def _of_cuda(memory: Any, writes: bool) -> Span:
     return Span(ffi.cast("char *", address), length, memory)
 
 
+def _has_dlpack(memory: Any) -> bool:
+    return _exported(lambda: getattr(memory, "__dlpack__", None)) is not None
+
+
 def _has_streams(memory: Any) -> bool:
     told = getattr(memory, "__dlpack_device__", None)
     return told is not None and told()[0] in _WITH_STREAMS
@@ -114,8 +144,9 @@ def _has_streams(memory: Any) -> bool:
 
 def _of_dlpack(memory: Any) -> Span:
     # A capsule without a version can't say "read-only": its producer refuses to make one.
-    streams = _has_streams(memory)
-    capsule = memory.__dlpack__(stream=_streams.LEGACY) if streams else memory.__dlpack__()
+    streams = _exported(lambda: _has_streams(memory))
+    order = {"stream": _streams.LEGACY} if streams else {}
+    capsule = _exported(lambda: memory.__dlpack__(**order))
     tensor = _Tensor.from_address(_capsule_pointer(capsule, b"dltensor"))
     shape = tensor.shape[: tensor.ndim]
     if tensor.strides and not _contiguous(shape, tensor.strides[: tensor.ndim]):

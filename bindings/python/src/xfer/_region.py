@@ -8,7 +8,7 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from xfer import _errors
-from xfer._buffers import readable, writable
+from xfer._buffers import ReadOnly, Span, readable, writable
 from xfer._calls import Calls
 from xfer._handle import Handle
 from xfer._operation import Completion, Operation, c_text, milliseconds, nothing, struct
@@ -136,8 +136,7 @@ class Grant:
 
 def lend(engine: Engine, memory: Any, name: str, access: int, blob: bytes) -> Region:
     """Engine.region()."""
-    writes = bool(access & _WRITES) or _is_writable(memory)
-    start, length, held = writable(memory) if writes else readable(memory)
+    (start, length, held), writes = _span(memory, bool(access & _WRITES))
     closed, out = Completion(engine, nothing, held), ffi.new("xfer_region_t **")
     options, texts = _options(name, access, blob, closed)
     args = engine.raw, options, start, length, out
@@ -176,9 +175,11 @@ def _options(name: str, access: int, blob: bytes, closed: Operation[None]) -> tu
     return options, (text, shown)
 
 
-def _is_writable(memory: Any) -> bool:
+def _span(memory: Any, writes: bool) -> tuple[Span, bool]:
+    """And whether it can be written, which it has to be if `writes`."""
     try:
-        writable(memory)
-    except BufferError:
-        return False
-    return True
+        return writable(memory), True
+    except ReadOnly:
+        if writes:
+            raise
+        return readable(memory), False

@@ -4,12 +4,17 @@
 The streams of libxfer are non-blocking, so they are ordered behind no other one, the default
 streams included. So the host waits, as CuPy and Numba do with an array of somebody else's. The
 driver is asked by its library, and no framework is imported.
+
+A wait is what a thread may not do while any captures a graph in the global mode, which is the one
+that threads begin with. So it is done in the relaxed mode: it has nothing to do with the graph.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
+from collections.abc import Iterator
 from typing import Any
 
 LEGACY = 1  # the default stream of a context, in both protocols and for the driver
@@ -17,6 +22,8 @@ LEGACY = 1  # the default stream of a context, in both protocols and for the dri
 # CU_POINTER_ATTRIBUTE_...
 _CONTEXT = 1
 _DEVICE_ORDINAL = 9
+
+_RELAXED = 2  # CU_STREAM_CAPTURE_MODE_...
 
 
 @functools.cache
@@ -30,6 +37,8 @@ def _driver() -> Any:
     driver.cuCtxPushCurrent_v2.argtypes = (pointer,)
     driver.cuCtxPopCurrent_v2.argtypes = (pointer,)
     driver.cuStreamSynchronize.argtypes = (pointer,)
+    if hasattr(driver, "cuThreadExchangeStreamCaptureMode"):  # since CUDA 10.1
+        driver.cuThreadExchangeStreamCaptureMode.argtypes = (pointer,)
     return driver
 
 
@@ -61,6 +70,22 @@ def _wait_in(driver: Any, context: ctypes.c_void_p, stream: int) -> None:
     """The default streams are those of the context that is current."""
     _check(driver.cuCtxPushCurrent_v2(context))
     try:
-        _check(driver.cuStreamSynchronize(stream))
+        with _relaxed(driver):
+            _check(driver.cuStreamSynchronize(stream))
     finally:
         driver.cuCtxPopCurrent_v2(ctypes.byref(ctypes.c_void_p()))
+
+
+@contextlib.contextmanager
+def _relaxed(driver: Any) -> Iterator[None]:
+    """The mode belongs to the thread."""
+    exchange = getattr(driver, "cuThreadExchangeStreamCaptureMode", None)
+    if exchange is None:
+        yield
+        return
+    mode = ctypes.c_int(_RELAXED)
+    _check(exchange(ctypes.byref(mode)))
+    try:
+        yield
+    finally:
+        exchange(ctypes.byref(mode))
