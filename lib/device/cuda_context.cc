@@ -3,9 +3,10 @@
 
 namespace xfer {
 
-// A reset takes what was retained with it: another release would be of the application's own.
+// A reset ends the context, and not what was retained of it (CUDA driver API,
+// cuDevicePrimaryCtxReset).
 CudaContext::~CudaContext() {
-    if (retained_ && is_there()) cuda_.cuDevicePrimaryCtxRelease(device_);
+    if (retained_) cuda_.cuDevicePrimaryCtxRelease(device_);
 }
 
 CUresult CudaContext::find(int32_t number, uint64_t address) {

@@ -70,14 +70,19 @@ CopyStreams::Begun CudaStreams::begin(Way way, std::span<const DeviceRange> rang
 
 // A batch that the driver refuses may still go copy by copy, or its error then names the piece.
 // What of it has begun comes first on the same stream, and is only repeated. A driver that refuses
-// one after the other is not asked again.
+// one after the other, and then copies each, is not asked again.
 CUresult CudaStreams::begin_all(Way way, std::span<const DeviceRange> ranges, uint8_t *host,
                                 bool &any) {
     if (ranges.size() > 1 && refusals_ < kMaxRefusals && batch_.fill(way, ranges, host)) {
         const CUresult result = batch_.begin(cuda_, context_.device(), stream(way));
         any = !is_of_context(result);
-        refusals_ = result == CUDA_ERROR_NOT_SUPPORTED ? kMaxRefusals : refusals_ + 1;
         if (result == CUDA_SUCCESS) return refusals_ = 0, result;
+        const CUresult each = begin_each(way, ranges, host, any);
+        if (result == CUDA_ERROR_NOT_SUPPORTED)
+            refusals_ = kMaxRefusals;
+        else if (each == CUDA_SUCCESS)
+            ++refusals_;
+        return each;
     }
     return begin_each(way, ranges, host, any);
 }

@@ -46,6 +46,7 @@ static void test_end_behind_a_reset(void **state) {
         fake_cuda_reset();
         if (again) fake_cuda_alloc(kChunk);
         end_both(&pair);
+        assert_int_equal(fake_cuda_retained(), 0);
     }
 }
 

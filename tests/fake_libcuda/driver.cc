@@ -267,7 +267,7 @@ CUresult primary_retain(CUcontext *context, CUdevice) {
 
 CUresult primary_release(CUdevice) {
     ENTER("cuDevicePrimaryCtxRelease", false);
-    if (driver().retained == 0) die("cuDevicePrimaryCtxRelease", "it is the application's own");
+    if (driver().retained == 0) die("cuDevicePrimaryCtxRelease", "no more was retained");
     --driver().retained;
     return CUDA_SUCCESS;
 }
@@ -697,7 +697,11 @@ void fake_cuda_without_context(int without) {
 void fake_cuda_reset(void) {
     const std::lock_guard lock(driver().mutex);
     driver().end(driver().primary);
-    driver().retained = 0;
+}
+
+int fake_cuda_retained(void) {
+    const std::lock_guard lock(driver().mutex);
+    return driver().retained;
 }
 
 void fake_cuda_own_context(int own) {

@@ -44,9 +44,11 @@ void fake_cuda_lack(const char *call);
 /* The application has no primary context, and its memory is of no context, as that of a pool. */
 void fake_cuda_without_context(int without);
 /* cuDevicePrimaryCtxReset by the application: its memory, and all that was made in the context, has
- * gone; who uses a handle of it, or gives the context back, aborts the test. The application has it
- * again, at the same address, with the memory that it allocates next. */
+ * gone; who uses a handle of it aborts the test, and what was retained stays so. The application
+ * has it again, at the same address, with the memory that it allocates next. */
 void fake_cuda_reset(void);
+/* How often the library has retained the primary context, and not released it. */
+int fake_cuda_retained(void);
 /* The application has no primary context, but one of cuCtxCreate, and its memory is of that; 0: it
  * has destroyed it, as after a reset. A second one comes at the address of the first. */
 void fake_cuda_own_context(int own);
