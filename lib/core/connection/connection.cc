@@ -99,7 +99,8 @@ void Connection::on_up(Lane &lane) {
         lane.state = Lane::State::joining;
         return sink.on_up();
     }
-    lane.state = Lane::State::joining;  // which takes as long as the peer's loop
+    lane.state = Lane::State::joining;
+    if (lane.limit != kNever) lane.set_limit(keepalive.lets_in_by());
     lane.channel->send_hello(handshake.lane(lane.number, lane.generation));
 }
 

@@ -89,6 +89,13 @@ uint64_t Keepalive::settles_after() const {
     return lost_after(connection_.shard.engine.options().heartbeat_ms * kNsPerMs);
 }
 
+// Whose loop does not run for so long is lost itself.
+uint64_t Keepalive::lets_in_by() const {
+    const uint64_t silence_ms = connection_.handshake.peer_terms().silence_ms;
+    const uint64_t limit_ms = connection_.shard.engine.options().connect_ms + silence_ms;
+    return silence_ms ? connection_.shard.now() + limit_ms * kNsPerMs : kNever;
+}
+
 uint64_t Keepalive::stalls_after() const {
     const uint64_t ours = lost_after(connection_.shard.engine.options().heartbeat_ms * kNsPerMs);
     const uint64_t theirs = connection_.handshake.peer_terms().silence_ms * kNsPerMs;

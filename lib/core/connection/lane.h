@@ -47,7 +47,7 @@ public:
     void give_back();  // what its paths refused, or declined, or lost with the connection
     void settle();     // what was lost with its paths ends; it may be started again
     uint32_t retire(Target target, Status why);  // how many of its paths are not quiet yet
-    bool has_limit() const { return state == State::dialing || state == State::fallen; }
+    bool has_limit() const { return state != State::ready && state != State::down; }
     void set_limit(uint64_t until) {
         limit = until;
         overdue = false;
@@ -74,8 +74,8 @@ public:
     bool closed_unsaid = false;        // the peer is to hear of its end behind copies
     uint64_t ready_since = 0;          // 0: it never was, since it was dialed
     uint64_t fell_at = 0;              // when its end here was closed
-    uint64_t limit = kNever;           // until when the peer's host is to answer, or the peer to
-    bool overdue = false;              // say its end; put off once, for a loop that was late
+    uint64_t limit = kNever;           // until when the peer is to answer, let it in, or say
+    bool overdue = false;              // its end; put off once, for a loop that was late
     uint64_t unacknowledged = kNever;  // since then, when that was looked at last
     uint64_t falls = 0;
     uint64_t generation = 0;  // counts how often it was dialed again: none joins twice

@@ -249,6 +249,7 @@ void LaneSet::local_path_failed(const Failure &why) {
     local.on_failed(why);
     if (connection_.closing()) return;
     connection_.attached.open_asked();
+    if (connection_.usable()) connection_.attached_lane.open();
     const bool waits = wanted_ && connection_.side == Side::ours && !reopen_.armed();
     if (waits && connection_.usable())
         connection_.in_turn([this] { open_data_lanes(); });

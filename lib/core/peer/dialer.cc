@@ -138,7 +138,7 @@ void Dialer::attempt_over() {
 
 void Dialer::misled(const std::string &uri, const Failure &why) {
     addresses.set_of_other(uri, true);
-    last_failure_ = why;
+    if (!peer_.live()) last_failure_ = why;
 }
 
 // Who asked for no more than a connection hears why there is none once no address is left to try;
