@@ -210,7 +210,7 @@ TEST_CASE("a queue pair breaks in the middle of a storm, and another takes its p
         CHECK(met > 20);
     }
     CHECK(lost > 300);
-    CHECK(landed > 0);
+    CHECK(landed > 0);  // chance decides how often
 }
 
 namespace {

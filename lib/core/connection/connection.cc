@@ -14,7 +14,7 @@ namespace xfer {
 
 namespace {
 
-constexpr uint64_t kProbeSeq = uint64_t{1} << 63;  // of pings, beside those of users and heartbeats
+constexpr uint64_t kProbeSeq = uint64_t{1} << 63;  // of probes; users' pings count from 1
 
 // Of the user's; what merely keeps the connection, or answers the peer, is not.
 bool is_work(FrameType type) {

@@ -89,7 +89,7 @@ uint64_t Keepalive::settles_after() const {
     return lost_after(connection_.shard.engine.options().heartbeat_ms * kNsPerMs);
 }
 
-// Whose loop does not run for so long is lost itself.
+// A peer whose loop does not run for so long is lost itself.
 uint64_t Keepalive::lets_in_by() const {
     const uint64_t silence_ms = connection_.handshake.peer_terms().silence_ms;
     const uint64_t limit_ms = connection_.shard.engine.options().connect_ms + silence_ms;

@@ -27,8 +27,7 @@ public:
     uint64_t check(uint64_t now);
     // How long the peer may take to say that its end of a path is closed.
     uint64_t settles_after() const;
-    // Until when it may take to let a lane in; a peer that is driven when its user has time, for
-    // ever.
+    // Until when the peer has to let a lane in; kNever: it is driven when its user has time.
     uint64_t lets_in_by() const;
     // When a channel by an adapter says its frames another way, before either end counts as lost.
     uint64_t stalls_after() const;

@@ -107,7 +107,8 @@ void LocalPath::rest() {
 }
 
 // Another user stays one, and an address that nobody has here is of another namespace; that a
-// listener takes no more for now is told by EAGAIN. A peer without the feature takes a lane once.
+// listener takes no more for now is told by EAGAIN. Nor is an acceptor tried again that did not let
+// it in in time: data lanes wait meanwhile. A peer without the feature takes a lane once.
 bool LocalPath::may_pass() const {
     switch (failure_.status) {
     case XFER_EUNSUPPORTED:

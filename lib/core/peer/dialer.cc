@@ -148,7 +148,8 @@ void Dialer::attempt_failed(const std::string &uri, const Failure &why, uint64_t
     last_failure_ = why;
     peer_.note_error(why, uri);
     addresses.failed(uri, shard.now(), retry_ns, shard.engine.random_u64());
-    // Whose name is another's is known before its attempt ends, and who was misled has been told.
+    // That another engine answered is known before the attempt ends, and those misled were told
+    // then.
     const bool refused = why.status == XFER_EIDENTITY && !addresses.is_of_other(uri);
     if (refused) addresses.set_of_other(uri, true);
     shard.log().info("peer {}: attempt {} at {} failed: {}: {}",

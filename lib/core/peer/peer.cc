@@ -89,8 +89,9 @@ void Peer::fail_waiting(const Failure &why) {
     requests.fail(nullptr, why);
 }
 
-// Who has named an id alone waits until the peer comes, whatever others say of where it is; and
-// where another engine answers, who goes to whoever answers came later, and is dialed for.
+// A handle by id alone waits until the peer comes, whatever others say of where it is. Where
+// another engine answers, a handle by address that is still here came later than the answer: it is
+// dialed.
 void Peer::fail_misled(const Failure &why, bool refused) {
     const auto fail = [&](const Endpoint &ep) {
         flow.end_all(&ep, why.status, why);

@@ -29,12 +29,12 @@ from typing import Any, NamedTuple
 from xfer import _streams
 from xfer._xfer import ffi
 
-# DLDeviceType: kDLCUDA and kDLCUDAManaged, whose producers take a stream. Others take none.
+# DLDeviceType: kDLCUDA and kDLCUDAManaged, whose producers take a stream.
 _WITH_STREAMS = (2, 13)
 
 
 class ReadOnly(BufferError):
-    """It can't be written. Nothing was waited for."""
+    """It can't be written as it lies there. Nothing was waited for."""
 
 
 class Span(NamedTuple):

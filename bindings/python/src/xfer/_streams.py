@@ -6,7 +6,8 @@ streams included. So the host waits, as CuPy and Numba do with an array of someb
 driver is asked by its library, and no framework is imported.
 
 A wait is what a thread may not do while any captures a graph in the global mode, which is the one
-that threads begin with. So it is done in the relaxed mode: it has nothing to do with the graph.
+that threads begin with. So it is done in the relaxed mode, and has nothing to do with a graph that
+is captured by streams which do not block on the default one, as PyTorch's.
 """
 
 from __future__ import annotations
