@@ -159,8 +159,10 @@ int connect(int fd, __CONST_SOCKADDR_ARG address, socklen_t size) {
     NEXT(connect);
     const int little = 16 * 1024;
     if (narrow) setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &little, sizeof little);
-    if (!is_unix(fd)) dialed = fd;
-    dials++;
+    if (!is_unix(fd)) {
+        dialed = fd;
+        dials++;
+    }
     return fails(kConnect) ? -1 : next(fd, address, size);
 }
 

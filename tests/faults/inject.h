@@ -66,7 +66,7 @@ long inject_live(void);
 void inject_narrow(void);
 /* From here on whoever dials a UNIX socket is hung up on as soon as it is accepted. */
 void inject_hang_up(void);
-/* How many sockets were ever dialed, and the last of them that is no UNIX socket. */
+/* How many sockets that are no UNIX sockets were ever dialed, and the last of them. */
 long inject_dials(void);
 int inject_dialed(void);
 

@@ -334,18 +334,19 @@ static bool data_lane_comes(void) {
     return false;
 }
 
-/* The acceptor asks for both kinds of lanes: the local path fails, and then data lanes are due. */
+/* The acceptor asks for both kinds of lanes: the local path fails, time and again, and then data
+ * lanes are due. */
 static void run_local(const Mode *mode, const Fault *fault) {
     inject_hang_up();
     meet(mode, &plain);
     xfer_region_t *lent = lend_bulk(&client);
     xfer_ep_t *back = wait_event(&server, &client, XFER_EVENT_PEER, ANY_USER).ep;
     find_bulk(&server, &client, back);
-    const long both = inject_dials() + 2;
+    const long lane = inject_dials() + 1;
     const int most = fault->nth == 0 ? kMaxEvents : 8; /* for want of memory one may be left out */
     inject_arm(fault);
     xfer_status_t status = put_bulk(&server, &client, back);
-    for (int i = 0; i < most && status == XFER_OK && inject_dials() < both; i++) {
+    for (int i = 0; i < most && status == XFER_OK && inject_dials() < lane; i++) {
         some_turns();
         /* The handle goes with its connection. */
         const bool over = count_events(&server, XFER_EVENT_PEER_DOWN, ANY_USER) != 0;
@@ -363,13 +364,13 @@ static void run_lane(const Mode *mode, const Fault *fault) {
     meet(mode, &plain);
     xfer_region_t *lent = lend_bulk(&server);
     find_bulk(&client, &server, ep);
-    const long both = inject_dials() + 2; /* of the local path and of the data lane */
-    for (; inject_dials() < both; some_turns())
+    const long lane = inject_dials() + 1;
+    for (; inject_dials() < lane; some_turns())
         must(put_bulk(&client, &server, ep), "PUT");
     if (!data_lane_comes()) fail_case("no data lane");
     inject_arm(fault);
     if (shutdown(inject_dialed(), SHUT_RDWR) != 0) fail_case("the lane is not there");
-    for (; inject_dials() == both; some_turns())
+    for (; inject_dials() == lane; some_turns())
         put_bulk(&client, &server, ep);
     some_turns(); /* it is let in */
     const xfer_status_t status = put_bulk(&client, &server, ep);
