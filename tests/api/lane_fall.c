@@ -249,6 +249,37 @@ static void test_refused_at_first(void **state) {
     proxy_pair_end(&pair);
 }
 
+/* Its host has answered, and the peer does not hear it. One that is driven when its user has time
+ * may take as long as it likes. */
+static void test_never_let_in(void **state) {
+    const Mode *mode = *state;
+    xfer_engine_options_t options = host_options(mode);
+    options.lanes = 1;
+    options.connect_ms = 300;
+    options.heartbeat_ms = 400; /* it is lost after 600 ms of silence */
+    Pair pair;
+    proxy_pair_open(&pair, &options, &options, mode, kLength);
+    proxy_hold(kData);
+    uint8_t *local = test_memory(kPart);
+    assert_status(put_now(pair.client, pair.ep, local, &pair.ref, 0, kPart), XFER_OK);
+    while (proxy_held(kData) == 0)
+        turn(1);
+    const uint64_t dialed = now_ms();
+    if (mode->io_threads == XFER_NONE) {
+        pass_ms(2000);
+        assert_int_equal(proxy_count(), kData + 1);
+        proxy_release(kData);
+        wait_lanes(&pair, 1);
+        assert_int_equal(proxy_count(), kData + 1);
+    } else {
+        wait_lanes(&pair, 1);
+        assert_int_equal(proxy_count(), kData + 2);
+        assert_true(now_ms() < dialed + 4500); /* after 5 s the acceptor would have hung up */
+    }
+    assert_one_connection(&pair);
+    proxy_pair_end(&pair);
+}
+
 /* A deadline and a cancel still end what waits for the word of the peer. */
 static void test_canceled(void **state) {
     Pair pair;
@@ -285,6 +316,7 @@ static const struct CMUnitTest tests[] = {
     EACH_MODE(test_notification),
     EACH_DISPATCH(test_get),
     EACH_DISPATCH(test_refused_at_first),
+    EACH_DISPATCH(test_never_let_in),
     EACH_DISPATCH(test_canceled),
 };
 

@@ -79,7 +79,6 @@ static void *accept_all(void *unused) {
         Pipe *pipe = &pipes[count];
         pipe->client = client;
         pipe->server = server;
-        pipe->hold = false;
         pipe->held = 0;
         pipe->ways[0] = (Way){.pipe = pipe, .from = client, .to = server, .way = kToServer};
         pipe->ways[1] = (Way){.pipe = pipe, .from = server, .to = client, .way = kToClient};
@@ -99,6 +98,8 @@ void proxy_start(const char *server_uri, char *uri, size_t cap) {
     assert_true(listener >= 0);
     snprintf(uri, cap, "tcp://127.0.0.1:%u", own);
     count = refusing = 0;
+    for (int i = 0; i < kMaxPipes; i++)
+        pipes[i].hold = false;
     flip_way = -1;
     assert_int_equal(pthread_create(&acceptor, NULL, accept_all, NULL), 0);
 }

@@ -29,7 +29,7 @@ void proxy_flip(int way, uint64_t at);
 bool proxy_has_flipped(void);
 
 int proxy_count(void); /* pipes so far */
-/* What comes for the server by that pipe waits, until it is released. */
+/* What comes for the server by that pipe waits, until it is released; the pipe may come later. */
 void proxy_hold(int pipe);
 void proxy_release(int pipe);
 uint64_t proxy_held(int pipe); /* bytes */
