@@ -398,20 +398,29 @@ TEST_CASE("who has closed the last handle of a peer is told that its batch faile
     xfer_batch_close(batch);
 }
 
+namespace {
+
+xfer_ep_t *open_expecting(Host &host, const std::string &at, const Host &peer) {
+    xfer_id_t expected;
+    REQUIRE(xfer_engine_id(peer.engine, &expected) == XFER_OK);
+    xfer_ep_options_t options{};
+    options.size = sizeof options;
+    options.peer = &expected;
+    xfer_ep_t *ep = nullptr;
+    REQUIRE(xfer_ep_open(host.engine, at.c_str(), &options, &ep, nullptr) == XFER_OK);
+    host.eps.push_back(ep);
+    return ep;
+}
+
+}  // namespace
+
 // What one handle expects at an address says nothing about who is there.
 TEST_CASE("a wrong expectation does not lead other handles astray") {
     for (const bool connected : {false, true}) {
         World world(1);
         Host a(world, kA), b(world, kB), c(world, "tcp://10.0.0.3:3");
         if (connected) REQUIRE(a.lookup(a.open(c.uri), 1) == XFER_OK);
-        xfer_id_t expected;
-        REQUIRE(xfer_engine_id(c.engine, &expected) == XFER_OK);
-        xfer_ep_options_t options{};
-        options.size = sizeof options;
-        options.peer = &expected;
-        xfer_ep_t *wrong = nullptr;
-        REQUIRE(xfer_ep_open(a.engine, kB.c_str(), &options, &wrong, nullptr) == XFER_OK);
-        a.eps.push_back(wrong);
+        xfer_ep_t *wrong = open_expecting(a, kB, c);
         // By what the two have already, it is served.
         CHECK(a.lookup(wrong, 2) == (connected ? XFER_OK : XFER_EIDENTITY));
         REQUIRE(a.lookup(a.open(kB), 3) == XFER_OK);
@@ -426,15 +435,7 @@ TEST_CASE("a wrong expectation does not lead other handles astray") {
 TEST_CASE("a wrong expectation ends nothing of a handle that knows better") {
     World world(1);
     Host a(world, kA), b(world, kB), c(world, "tcp://10.0.0.3:3");
-    xfer_id_t expected;
-    REQUIRE(xfer_engine_id(c.engine, &expected) == XFER_OK);
-    xfer_ep_options_t options{};
-    options.size = sizeof options;
-    options.peer = &expected;
-    xfer_ep_t *right = nullptr, *wrong = nullptr;
-    REQUIRE(xfer_ep_open(a.engine, c.uri.c_str(), &options, &right, nullptr) == XFER_OK);
-    REQUIRE(xfer_ep_open(a.engine, kB.c_str(), &options, &wrong, nullptr) == XFER_OK);
-    a.eps = {right, wrong};
+    xfer_ep_t *right = open_expecting(a, c.uri, c), *wrong = open_expecting(a, kB, c);
     world.net.closed.insert(c.uri);
     a.expect(1), a.expect(2);
     REQUIRE(xfer_ep_lookup(right, "memory", 1, nullptr, nullptr) == XFER_OK);
@@ -450,14 +451,7 @@ TEST_CASE("a handle by address is not told of what another expects there") {
     World world(1);
     Host a(world, kA);
     auto before = std::make_unique<Host>(world, kB);
-    xfer_id_t expected;
-    REQUIRE(xfer_engine_id(before->engine, &expected) == XFER_OK);
-    xfer_ep_options_t options{};
-    options.size = sizeof options;
-    options.peer = &expected;
-    xfer_ep_t *named = nullptr;
-    REQUIRE(xfer_ep_open(a.engine, kB.c_str(), &options, &named, nullptr) == XFER_OK);
-    a.eps.push_back(named);
+    xfer_ep_t *named = open_expecting(a, kB, *before);
     REQUIRE(a.lookup(named, 1) == XFER_OK);
     before.reset();
     Host after(world, kB);
@@ -494,14 +488,7 @@ TEST_CASE("a handle by address waits for its own address, wherever else others a
         World world(at);
         Host a(world, kA);
         auto before = std::make_unique<Host>(world, kB);
-        xfer_id_t expected;
-        REQUIRE(xfer_engine_id(before->engine, &expected) == XFER_OK);
-        xfer_ep_options_t options{};
-        options.size = sizeof options;
-        options.peer = &expected;
-        xfer_ep_t *named = nullptr;
-        REQUIRE(xfer_ep_open(a.engine, kB.c_str(), &options, &named, nullptr) == XFER_OK);
-        a.eps.push_back(named);
+        xfer_ep_t *named = open_expecting(a, kB, *before);
         REQUIRE(a.lookup(named, 1) == XFER_OK);
         REQUIRE(xfer_ep_add_address(named, kC.c_str(), nullptr) == XFER_OK);
         before.reset();
