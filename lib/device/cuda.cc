@@ -6,6 +6,7 @@
 
 #include <iterator>
 
+#include "device/cuda_stream_entry.h"
 #include "device/cuda_streams.h"
 #include "util/mapped.h"
 
@@ -114,6 +115,64 @@ std::shared_ptr<CopyStreams> CudaDevice::open_streams(int32_t number, uint64_t a
     return CudaStreams::open(table_, number, address, marks, error);
 }
 
+std::unique_ptr<StreamEntry> CudaDevice::enter_stream(void *stream) const {
+    if (!table_.stream_calls) return nullptr;
+    return std::make_unique<CudaStreamEntry>(table_, stream);
+}
+
+namespace {
+
+// Asks the driver for its calls, by their names and versions.
+class Resolver {
+public:
+    explicit Resolver(PFN_cuGetProcAddress_v11030 find) : find_(find) {}
+
+    template <typename Function>
+    bool operator()(const char *name, int version, Function &function) const {
+        void *found = nullptr;
+        const CUresult result = find_(name, &found, version, CU_GET_PROC_ADDRESS_DEFAULT);
+        function = reinterpret_cast<Function>(found);
+        return result == CUDA_SUCCESS && found;
+    }
+
+private:
+    const PFN_cuGetProcAddress_v11030 find_;
+};
+
+bool resolve_copies(const Resolver &resolve, CudaTable &table) {
+    return resolve("cuDeviceGet", 2000, table.cuDeviceGet) &&
+           resolve("cuDevicePrimaryCtxGetState", 7000, table.cuDevicePrimaryCtxGetState) &&
+           resolve("cuDevicePrimaryCtxRetain", 7000, table.cuDevicePrimaryCtxRetain) &&
+           resolve("cuDevicePrimaryCtxRelease", 11000, table.cuDevicePrimaryCtxRelease) &&
+           resolve("cuCtxPushCurrent", 4000, table.cuCtxPushCurrent) &&
+           resolve("cuCtxPopCurrent", 4000, table.cuCtxPopCurrent) &&
+           resolve("cuThreadExchangeStreamCaptureMode", 10010,
+                   table.cuThreadExchangeStreamCaptureMode) &&
+           resolve("cuStreamCreate", 2000, table.cuStreamCreate) &&
+           resolve("cuStreamDestroy", 4000, table.cuStreamDestroy) &&
+           resolve("cuStreamSynchronize", 2000, table.cuStreamSynchronize) &&
+           resolve("cuEventCreate", 2000, table.cuEventCreate) &&
+           resolve("cuEventDestroy", 4000, table.cuEventDestroy) &&
+           resolve("cuEventRecord", 2000, table.cuEventRecord) &&
+           resolve("cuEventSynchronize", 2000, table.cuEventSynchronize) &&
+           resolve("cuMemcpyDtoHAsync", 3020, table.cuMemcpyDtoHAsync) &&
+           resolve("cuMemcpyHtoDAsync", 3020, table.cuMemcpyHtoDAsync) &&
+           resolve("cuMemHostRegister", 6050, table.cuMemHostRegister);
+}
+
+bool resolve_stream_calls(const Resolver &resolve, CudaTable &table) {
+    return resolve("cuStreamGetCtx", 9020, table.cuStreamGetCtx) &&
+           resolve("cuStreamGetCaptureInfo", 11030, table.cuStreamGetCaptureInfo) &&
+           resolve("cuLaunchHostFunc", 10000, table.cuLaunchHostFunc) &&
+           resolve("cuStreamWaitValue32", 11070, table.cuStreamWaitValue32) &&
+           resolve("cuMemHostGetDevicePointer", 3020, table.cuMemHostGetDevicePointer) &&
+           resolve("cuUserObjectCreate", 11030, table.cuUserObjectCreate) &&
+           resolve("cuUserObjectRelease", 11030, table.cuUserObjectRelease) &&
+           resolve("cuGraphRetainUserObject", 11030, table.cuGraphRetainUserObject);
+}
+
+}  // namespace
+
 // The handle stays open: other parts of the process may hold what comes from it.
 bool load_cuda(CudaTable &table) {
     void *driver = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -121,36 +180,15 @@ bool load_cuda(CudaTable &table) {
     const auto find =
         reinterpret_cast<PFN_cuGetProcAddress_v11030>(::dlsym(driver, "cuGetProcAddress"));
     if (!find) return false;
-    const auto resolve = [find](const char *name, int version, auto &function) {
-        void *found = nullptr;
-        const CUresult result = find(name, &found, version, CU_GET_PROC_ADDRESS_DEFAULT);
-        function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(found);
-        return result == CUDA_SUCCESS && found;
-    };
+    const Resolver resolve(find);
     if (!resolve("cuPointerGetAttributes", 7000, table.cuPointerGetAttributes)) return false;
-    table.copies = resolve("cuDeviceGet", 2000, table.cuDeviceGet) &&
-                   resolve("cuDevicePrimaryCtxGetState", 7000, table.cuDevicePrimaryCtxGetState) &&
-                   resolve("cuDevicePrimaryCtxRetain", 7000, table.cuDevicePrimaryCtxRetain) &&
-                   resolve("cuDevicePrimaryCtxRelease", 11000, table.cuDevicePrimaryCtxRelease) &&
-                   resolve("cuCtxPushCurrent", 4000, table.cuCtxPushCurrent) &&
-                   resolve("cuCtxPopCurrent", 4000, table.cuCtxPopCurrent) &&
-                   resolve("cuThreadExchangeStreamCaptureMode", 10010,
-                           table.cuThreadExchangeStreamCaptureMode) &&
-                   resolve("cuStreamCreate", 2000, table.cuStreamCreate) &&
-                   resolve("cuStreamDestroy", 4000, table.cuStreamDestroy) &&
-                   resolve("cuStreamSynchronize", 2000, table.cuStreamSynchronize) &&
-                   resolve("cuEventCreate", 2000, table.cuEventCreate) &&
-                   resolve("cuEventDestroy", 4000, table.cuEventDestroy) &&
-                   resolve("cuEventRecord", 2000, table.cuEventRecord) &&
-                   resolve("cuEventSynchronize", 2000, table.cuEventSynchronize) &&
-                   resolve("cuMemcpyDtoHAsync", 3020, table.cuMemcpyDtoHAsync) &&
-                   resolve("cuMemcpyHtoDAsync", 3020, table.cuMemcpyHtoDAsync) &&
-                   resolve("cuMemHostRegister", 6050, table.cuMemHostRegister);
+    table.copies = resolve_copies(resolve, table);
     if (table.copies) resolve("cuDeviceGetAttribute", 2000, table.cuDeviceGetAttribute);
     resolve("cuCtxGetId", 12000, table.cuCtxGetId);
 #if CUDA_VERSION >= 12080
     table.batches = resolve("cuMemcpyBatchAsync", 12080, table.cuMemcpyBatchAsync);
 #endif
+    table.stream_calls = table.copies && resolve_stream_calls(resolve, table);
     return true;
 }
 

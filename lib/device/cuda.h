@@ -41,6 +41,17 @@ struct CudaTable {
     PFN_cuMemcpyBatchAsync_v12080 cuMemcpyBatchAsync = nullptr;
 #endif
     bool batches = false;
+    // For calls into streams; all of them or none. The wait for memory in its version of 11.7, as
+    // before that no graph has it.
+    PFN_cuStreamGetCtx_v9020 cuStreamGetCtx = nullptr;
+    PFN_cuStreamGetCaptureInfo_v11030 cuStreamGetCaptureInfo = nullptr;
+    PFN_cuLaunchHostFunc_v10000 cuLaunchHostFunc = nullptr;
+    CUresult(CUDAAPI *cuStreamWaitValue32)(CUstream, CUdeviceptr, cuuint32_t, unsigned) = nullptr;
+    PFN_cuMemHostGetDevicePointer_v3020 cuMemHostGetDevicePointer = nullptr;
+    PFN_cuUserObjectCreate_v11030 cuUserObjectCreate = nullptr;
+    PFN_cuUserObjectRelease_v11030 cuUserObjectRelease = nullptr;
+    PFN_cuGraphRetainUserObject_v11030 cuGraphRetainUserObject = nullptr;
+    bool stream_calls = false;
 };
 
 class CudaDevice final : public Device {
@@ -50,6 +61,7 @@ public:
     bool copies() const override { return table_.copies; }
     std::shared_ptr<CopyStreams> open_streams(int32_t number, uint64_t address, uint32_t marks,
                                               int32_t &error) const override;
+    std::unique_ptr<StreamEntry> enter_stream(void *stream) const override;
 
 private:
     bool is_of_host(const Memory &found) const;

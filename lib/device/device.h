@@ -41,6 +41,7 @@ struct Memory {
 Text name_of(const Memory &memory);
 
 class CopyStreams;
+class StreamEntry;
 
 class Device {
 public:
@@ -56,6 +57,9 @@ public:
     // Null: `error` is the driver's. May block.
     virtual std::shared_ptr<CopyStreams> open_streams(int32_t number, uint64_t address,
                                                       uint32_t marks, int32_t &error) const = 0;
+    // To put calls into a stream of the application (device/stream_call.h). Null: its driver has
+    // not all that this takes.
+    virtual std::unique_ptr<StreamEntry> enter_stream(void *stream) const = 0;
 };
 
 // Asks CUDA. Null where its driver is not installed: everything is host memory.

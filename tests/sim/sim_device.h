@@ -6,6 +6,7 @@
 
 #include "device/copy_streams.h"
 #include "device/device.h"
+#include "device/stream_call.h"
 #include "sim_transport.h"
 
 namespace xfer {
@@ -26,6 +27,7 @@ public:
     bool copies() const override { return true; }
     std::shared_ptr<CopyStreams> open_streams(int32_t number, uint64_t address, uint32_t marks,
                                               int32_t &error) const override;
+    std::unique_ptr<StreamEntry> enter_stream(void *) const override { return nullptr; }
 
 private:
     SimNet &net_;

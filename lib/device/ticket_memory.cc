@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device/ticket_memory.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <bit>
+#include <mutex>
+#include <new>
+#include <vector>
+
+#include "util/memory.h"
+
+namespace xfer {
+
+namespace {
+
+constexpr uint64_t kPage = 4096;  // 64 lines: a bit each. Larger pages of a system are cut
+constexpr uint64_t kLines = kPage / sizeof(TicketLine);
+
+}  // namespace
+
+struct TicketMemory::Page {
+    TicketLine *lines;
+    uint64_t context;
+    uint64_t used = 0;  // by bits
+    int next = 0;       // where it is looked for one that is free: last the one given back last
+
+    TicketLine *take() {  // there is one
+        const uint64_t from_next = std::rotr(used, next);
+        const int at = (next + std::countr_one(from_next)) % static_cast<int>(kLines);
+        used |= uint64_t{1} << at;
+        next = (at + 1) % static_cast<int>(kLines);
+        return &lines[at];
+    }
+    bool holds(const TicketLine *line) const { return line >= lines && line < lines + kLines; }
+};
+
+// Never destroyed: engines, and graphs, may end behind statics.
+struct TicketMemory::Kept {
+    const pid_t pid = ::getpid();
+    std::mutex mutex;
+    std::vector<Page> pages;
+
+    static Kept &of_process() {
+        static Kept *const kept = new Kept;
+        return *kept;
+    }
+
+    // One of that context that has room, or one that nobody has; null: neither.
+    Page *find(uint64_t context) {
+        Page *free = nullptr;
+        for (Page &page : pages) {
+            if (page.context == context && ~page.used) return &page;
+            if (!page.used) free = &page;
+        }
+        if (free) free->context = context;
+        return free;
+    }
+
+    Page *make(uint64_t context) {
+        if (!catch_bad_alloc([&] { pages.reserve(pages.size() + 1); })) return nullptr;
+        const auto length = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+        void *const made = ::mmap(nullptr, length, PROT_READ | PROT_WRITE,
+                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+        if (made == MAP_FAILED) return nullptr;
+        ::madvise(made, length, MADV_DONTFORK);  // what a device looks at stays the parent's
+        auto *const lines = static_cast<TicketLine *>(made);
+        for (uint64_t i = 0; i < kLines; ++i)
+            new (&lines[i]) TicketLine{{Ticket::over}, 0, {}};
+        pages.push_back({lines, context});
+        return &pages.back();
+    }
+};
+
+// It is registered at each take: its context may have gone since, and what is registered already
+// costs the driver nothing (to be measured).
+TicketMemory TicketMemory::take(uint64_t context, Registry &registry) {
+    Kept &kept = Kept::of_process();
+    const std::lock_guard lock(kept.mutex);
+    Page *page = kept.find(context);
+    if (!page) page = kept.make(context);
+    if (!page || !registry.add(page->lines, kPage)) return {};
+    return TicketMemory(page->take());
+}
+
+// The child of a fork has not got it.
+TicketMemory::~TicketMemory() {
+    Kept &kept = Kept::of_process();
+    if (!line_ || ::getpid() != kept.pid) return;
+    line_->word.store(Ticket::over, std::memory_order_release);
+    const std::lock_guard lock(kept.mutex);
+    for (Page &page : kept.pages)
+        if (page.holds(line_)) page.used &= ~(uint64_t{1} << (line_ - page.lines));
+}
+
+}  // namespace xfer
