@@ -70,14 +70,14 @@ def main(headers: Path, version: str, output: str) -> None:
     ffi = cffi.FFI()
     # What the region cannot hold: the C compiler fills in the value.
     ffi.cdef("#define XFER_VERSION ...")
-    for header in ("xfer.h", "text.h", "rdma.h"):
+    for header in ("xfer.h", "text.h", "rdma.h", "cuda.h"):
         ffi.cdef(declarations((headers / header).read_text("utf-8")))
     ffi.cdef("uint64_t xfer_py_max_page(const void *pages, uint32_t size, uint64_t count);")
     ffi.cdef(f"{JOIN_NAME};")
     for kind in CLOSED:
         ffi.cdef(f"xfer_status_t xfer_py_{kind}_close(xfer_{kind}_t **slot);")
     closes = "".join(CLOSE.format(kind) for kind in CLOSED)
-    includes = "#include <xfer/rdma.h>\n#include <xfer/text.h>"
+    includes = "#include <xfer/cuda.h>\n#include <xfer/rdma.h>\n#include <xfer/text.h>"
     ffi.set_source("xfer._xfer", includes + JOIN + closes + MAX_PAGE)
     ffi.emit_c_code(output)
 

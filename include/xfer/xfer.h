@@ -2,8 +2,8 @@
  *
  * libxfer moves bytes between the memories of processes, on one host and across hosts.
  *
- * Sections: version, status, engine, region, endpoint, put/get/atomics, batch, messages, cancel, observation. In
- * xfer/text.h: refs as text, names of numbers, engine options by name; in xfer/rdma.h: the options of RDMA.
+ * Sections: version, status, engine, region, endpoint, put/get/atomics, batch, messages, cancel, observation. Beside it
+ * text.h: refs as text, names of numbers, options by name; rdma.h: options of RDMA; cuda.h: batches on CUDA streams.
  *
  * Words:
  *   owner          the engine whose region a put, get or atomic is about

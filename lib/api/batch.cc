@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The life of a batch but for what is added to it.
+// The life of a batch but for what is added to it, and its submit.
 #include "api/building.h"
 #include "api/transfer_check.h"
 
@@ -7,55 +7,8 @@ using namespace xfer;
 
 namespace {
 
-Status submit(xfer_batch_t *handle, uint64_t user, const xfer_submit_options_t *given,
-              Failure &why) {
-    Building building(handle);
-    if (building.status != XFER_OK) return building.status;
-    Batch &batch = *building.batch;
-    xfer_submit_options_t options;
-    if (Status status = copy_input(given, options, why); status != XFER_OK) return status;
-    constexpr uint32_t known = XFER_SUBMIT_NOTIFY | XFER_SUBMIT_ORDERED | XFER_SUBMIT_CHECKSUM;
-    if (Status status = check_flags("xfer_submit_options_t.flags", options.flags, known, why);
-        status != XFER_OK)
-        return status;
-    const bool notifies = (options.flags & XFER_SUBMIT_NOTIFY) != 0;
-    if (!notifies && (options.notify_data || options.notify_length))
-        return invalid(why, "xfer_submit_options_t.notify_data without XFER_SUBMIT_NOTIFY");
-    if (Status status = check_notify_data(engine_of(*batch.ep), options.notify_data,
-                                          options.notify_length, why);
-        status != XFER_OK)
-        return status;
-    copy_notify_data(options.notify_data, options.notify_length, batch.notify_data);
-    if (!batch.ep->admit(OpKind::batch)) return batch.ep->refusal();
-    batch.timeout_ms = resolve_timeout(batch.ep->engine, options.timeout_ms);
-    batch.notifies = notifies;
-    batch.notify_key = options.notify_key;
-    batch.ordered = (options.flags & XFER_SUBMIT_ORDERED) != 0;
-    batch.checked = (options.flags & XFER_SUBMIT_CHECKSUM) != 0;
-    batch.event = {};
-    batch.event.kind = XFER_EVENT_BATCH;
-    batch.event.user = user;
-    batch.event.ep = reinterpret_cast<xfer_ep_t *>(batch.ep);
-    batch.event.object = handle;
-    const bool submitted = std::exchange(batch.submitted, true);
-    const uint64_t entries = batch.submitted_entries.exchange(batch.list.entries());
-    const uint64_t moved = batch.moved.get();
-    batch.moved.set(0);
-    batch.flight.fetch_add(1);
-    batch.retain();  // the flight's
-    batch.state.store(Batch::State::inflight);
-    building.keep_busy();
-    if (post_to(batch.ep->entry(batch.ordered, batch.passes), batch)) return XFER_OK;
-    batch.moved.set(moved);  // xfer_batch_info is of the submit before
-    batch.submitted_entries.store(entries);
-    batch.submitted = submitted;
-    batch.state.store(Batch::State::idle);
-    batch.ep->outstanding.fetch_sub(1);
-    batch.release();
-    return XFER_ECLOSED;
-}
-
 void ask_cancel(Batch &batch) {
+    if (batch.on_stream.bound()) return batch.on_stream.ask_end(XFER_ECANCELED);
     if (batch.state.load() == Batch::State::inflight) batch.cancel_message.ask();
 }
 
@@ -76,19 +29,12 @@ xfer_status_t xfer_batch_open(xfer_ep_t *ep, const xfer_batch_options_t *given,
     });
 }
 
-xfer_status_t xfer_batch_submit(xfer_batch_t *batch, uint64_t user,
-                                const xfer_submit_options_t *options) {
-    return guarded(on(batch),
-                   [&](Failure &why) -> Status { return submit(batch, user, options, why); });
-}
-
 xfer_status_t xfer_batch_cancel(xfer_batch_t *handle) {
     return guarded(on(handle), [&](Failure &why) -> Status {
         Batch *batch = of(handle);
         if (Status status = check(batch); status != XFER_OK) return status;
         if (batch->closed.load()) return XFER_ECLOSED;
-        if (batch->state.load() != Batch::State::inflight)
-            return invalid(why, "the batch is not in flight");
+        if (batch->is_free()) return invalid(why, "the batch is not in flight");
         ask_cancel(*batch);
         return XFER_OK;
     });
@@ -99,7 +45,7 @@ xfer_status_t xfer_batch_info(xfer_batch_t *handle, xfer_batch_info_t *info, uin
         const Batch *batch = of(handle);
         if (Status status = check(batch); status != XFER_OK) return status;
         xfer_batch_info_t now{};
-        const bool inflight = batch->state.load() == Batch::State::inflight;
+        const bool inflight = !batch->is_free();
         now.state = inflight ? XFER_BATCH_INFLIGHT : XFER_BATCH_IDLE;
         now.status = inflight ? XFER_OK : batch->final_status.load();
         now.first_failed = inflight ? 0 : batch->first_failed.load();
@@ -112,7 +58,7 @@ xfer_status_t xfer_batch_info(xfer_batch_t *handle, xfer_batch_info_t *info, uin
 xfer_status_t xfer_batch_entries(xfer_batch_t *handle, uint64_t first, uint64_t count,
                                  xfer_status_t *statuses) {
     return guarded(on(handle), [&](Failure &why) -> Status {
-        Building building(handle, Building::Use::look);
+        Building building(handle, Building::Use::look_between_runs);
         if (building.status != XFER_OK) return building.status;
         Batch &batch = *building.batch;
         if (!batch.submitted) return invalid(why, "the batch was never submitted");

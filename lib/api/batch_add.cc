@@ -339,7 +339,7 @@ Status add_pages(xfer_batch_t *handle, uint32_t op, const xfer_pages_t *given, F
 
 // Offsets count from the start of the region, and the two refs may name parts that begin elsewhere.
 Status rebind(xfer_batch_t *handle, const xfer_ref_t *from, const xfer_ref_t *to, Failure &why) {
-    Building building(handle);
+    Building building(handle, Building::Use::work_between_runs);
     if (building.status != XFER_OK) return building.status;
     Batch &batch = *building.batch;
     RemoteRegion before, after;

@@ -6,27 +6,28 @@
 
 namespace xfer {
 
-// One thread at a time fills, submits or asks a batch, and none while it is in flight. Only what
-// adds to it or submits it needs an endpoint that takes new work.
+// One thread at a time fills, submits or asks a batch, and none while it is in flight, but for what
+// may be done between two runs of a graph. Only what adds to it or submits it needs an endpoint
+// that takes new work.
 class Building {
 public:
-    enum class Use { work, look };
+    enum class Use { work, look, work_between_runs, look_between_runs };
 
     explicit Building(xfer_batch_t *handle, Use use = Use::work) : batch(of(handle)) {
         status = check(batch);
         if (status != XFER_OK) return;
         if (batch->closed.load()) status = XFER_ECLOSED;
-        if (status == XFER_OK && use == Use::work) status = check_open(batch->ep);
+        const bool works = use == Use::work || use == Use::work_between_runs;
+        if (status == XFER_OK && works) status = check_open(batch->ep);
         if (status != XFER_OK) return;
-        Batch::State expected = Batch::State::idle;
-        if (!batch->state.compare_exchange_strong(expected, Batch::State::building)) {
-            status = XFER_EBUSY;
-            return;
-        }
-        held_ = true;
+        held_ = take(Batch::State::idle, Batch::State::building);
+        mends_ = !held_ && use >= Use::work_between_runs && batch->on_stream.recorded() &&
+                 take(Batch::State::on_stream, Batch::State::mending);
+        if (!held_ && !mends_) status = XFER_EBUSY;
     }
     ~Building() {
         if (held_) batch->state.store(Batch::State::idle);
+        if (mends_) batch->on_stream.batch_is_free();
     }
     void keep_busy() { held_ = false; }  // the flight has begun
 
@@ -34,7 +35,12 @@ public:
     Status status;
 
 private:
+    bool take(Batch::State from, Batch::State to) {
+        return batch->state.compare_exchange_strong(from, to);
+    }
+
     bool held_ = false;
+    bool mends_ = false;  // it goes back to its graph
 };
 
 }  // namespace xfer

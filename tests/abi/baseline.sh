@@ -14,7 +14,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 # Compiled there, so that no path gets inside.
-python3 stub.py "$headers/xfer.h" "$headers/text.h" "$headers/rdma.h" >"$work/stub.c" && cd "$work" &&
+python3 stub.py "$headers/xfer.h" "$headers/text.h" "$headers/rdma.h" "$headers/cuda.h" >"$work/stub.c" && cd "$work" &&
     gcc -std=c11 -w -g -shared -fPIC -o libstub.so stub.c || exit
 
 case ${1-} in

@@ -4,6 +4,7 @@
  * appended, in the place of reserved ones or, for structs that are passed with their size, at the
  * end.
  */
+#include <xfer/cuda.h>
 #include <xfer/rdma.h>
 #include <xfer/text.h>
 #include <xfer/xfer.h>
@@ -83,6 +84,13 @@ AT(xfer_rdma_options_t, retries, 20);
 AT(xfer_rdma_options_t, traffic_class, 24);
 AT(xfer_rdma_options_t, service_level, 28);
 AT(xfer_rdma_options_t, reserved, 32);
+
+SIZE(xfer_cuda_result_t, 32);
+AT(xfer_cuda_result_t, status, 0);
+AT(xfer_cuda_result_t, flags, 4);
+AT(xfer_cuda_result_t, runs, 8);
+AT(xfer_cuda_result_t, failures, 16);
+AT(xfer_cuda_result_t, reserved, 24);
 
 SIZE(xfer_listen_options_t, 64);
 AT(xfer_listen_options_t, size, 0);

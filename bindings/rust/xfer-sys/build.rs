@@ -22,13 +22,14 @@ fn generate(include_paths: &[std::path::PathBuf]) {
         .map(|path| path.join("xfer"))
         .find(|path| path.join("text.h").exists())
         .expect("xfer.pc names no folder that has xfer/text.h");
-    let headers = ["text.h", "rdma.h"].map(|name| include.join(name).to_str().map(String::from));
+    let headers = ["text.h", "rdma.h", "cuda.h"]
+        .map(|name| include.join(name).to_str().map(String::from));
     let folder = std::path::PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets it"));
     bindgen::builder()
         .headers(headers.map(|path| path.expect("the header's path is UTF-8")))
         .raw_line("// SPDX-License-Identifier: Apache-2.0")
         .disable_header_comment()
-        .raw_line("// By bindgen from xfer/rdma.h, xfer/text.h and xfer/xfer.h: see build.rs.")
+        .raw_line("// By bindgen from xfer/cuda.h, xfer/rdma.h, xfer/text.h and xfer/xfer.h: see build.rs.")
         .allowlist_item("(xfer|XFER)_.*")
         .rust_target(bindgen::RustTarget::stable(77, 0).expect("bindgen knows Rust 1.77"))
         .use_core()

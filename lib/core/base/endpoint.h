@@ -61,6 +61,7 @@ public:
     std::atomic<uint32_t> rooms{0}, gone_regions{0};
     std::atomic<uint32_t> receives{0};  // that name it, and neither ended nor are pulled
     std::atomic<bool> had_receives{false};
+    std::atomic<uint32_t> on_streams{0};  // batches, from their submit to their event
     EndpointCounters counters;
     Counter connections, rtt_ns;
 
@@ -71,6 +72,14 @@ public:
     }
     bool admit_request() { return admit(max_operations_); }
     bool admit_flush() { return admit(2 * max_operations_); }  // also where operations are refused
+    // A batch on a stream, which takes no place before it begins.
+    bool admit_on_stream() {
+        counters.make_place(OpKind::batch);
+        on_streams.fetch_add(1);
+        if (!ended.load()) return true;
+        on_streams.fetch_sub(1);
+        return false;
+    }
     // Where an operation enters. An ordered one of an endpoint that has moved goes through every
     // loop, behind what was posted there before it moved; `passes` says so.
     ShardCore &entry(bool ordered, bool &passes) const {

@@ -27,6 +27,7 @@ class NotifyCounters;
 class ReceiveQueue;
 class RegionRegistry;
 class ShardCore;
+class StreamSubmissions;
 
 // Takes events to the user.
 class EventSink {
@@ -84,6 +85,7 @@ public:
     Notifications &notifications() { return rooms_.notifications; }
     ReceiveQueue &receive_queue() { return rooms_.receive_queue; }
     RegionRegistry &regions() { return rooms_.regions; }
+    StreamSubmissions &submissions() { return rooms_.submissions; }
 
     void close_silently(Endpoint &ep);
 
@@ -96,6 +98,7 @@ protected:
         Notifications &notifications;
         ReceiveQueue &receive_queue;
         RegionRegistry &regions;
+        StreamSubmissions &submissions;
     };
     EngineCore(Options options, uint32_t undecided, const Rooms &rooms);
 

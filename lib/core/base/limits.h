@@ -41,6 +41,8 @@ constexpr uint64_t kSlowCallbackNs = 1'000 * kNsPerMs;  // a callback that block
 // Without the end of a copy from or to a device, at most, until STALLED; less where the stall limit
 // is less.
 constexpr uint32_t kDeviceStallMs = 1'000;
+// For a batch on a stream that was told to end to be quiet; then its stream goes on without it.
+constexpr uint32_t kStreamPatienceMs = 1'000;
 
 // One lane.
 constexpr uint32_t kLaneOps = 64;            // unanswered puts and gets, each way

@@ -354,6 +354,7 @@ std::string describe(Engine &engine) {
     write_options(out, engine.options());
     write_counters(out, engine);
     write_callbacks(out, engine.dispatcher().callbacks());
+    out.add("on_streams", engine.submissions().count());
     LastError last;
     uint64_t now = 0;
     out.begin_array("loops");

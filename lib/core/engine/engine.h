@@ -23,6 +23,7 @@
 #include "core/transfer/notification.h"
 #include "core/transfer/notify_counter.h"
 #include "core/transfer/single.h"
+#include "core/transfer/stream_submission.h"
 #include "device/device.h"
 
 namespace xfer {
@@ -135,6 +136,7 @@ private:
     NotifyCounters counters_;
     Notifications notifications_;
     ReceiveQueue receive_queue_{*this};
+    StreamSubmissions submissions_;
     CancelRequests cancel_requests_{*this};
     OperationPool<Single> singles_{cancel_requests_};
     OperationPool<Send> sends_{cancel_requests_};

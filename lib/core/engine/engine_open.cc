@@ -13,8 +13,9 @@
 namespace xfer {
 
 Engine::Engine(Options options, const Seams &seams)
-    : EngineCore(std::move(options), half_open_places(),
-                 {cancel_requests_, counters_, notifications_, receive_queue_, regions_}),
+    : EngineCore(
+          std::move(options), half_open_places(),
+          {cancel_requests_, counters_, notifications_, receive_queue_, regions_, submissions_}),
       seams_(seams),
       own_device_(seams.device ? nullptr : make_device()),
       device_(seams.device ? seams.device : own_device_.get()),

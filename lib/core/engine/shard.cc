@@ -204,10 +204,10 @@ void Shard::finish(Operation &operation) {
     ep.counters.pending.sub();
     auto *next = static_cast<Operation *>(ep.order.remove(operation));
     operation.settle(ep.first_failure);
-    if (operation.quiet && operation.event.status == XFER_OK)
-        outbox.end_quietly(operation);
-    else
+    if (operation.tells())
         outbox.post(operation);
+    else
+        outbox.end_quietly(operation);
     if (next) next->flow->turn_has_come(*next);
     operation_ended(ep);
     if (traveled) arrived();
@@ -254,6 +254,7 @@ void Shard::close(Endpoint &ep) {
     ep.closing = true;
     ep.ended.store(true);
     ++ep.busy;  // the last of them must not finish the close from inside end_all
+    engine.submissions().end_all(*this, &ep, XFER_ECANCELED, TicketInput::end);
     messages.end_receives(ep);
     if (ep.peer) ep.peer->end_all(ep, XFER_ECANCELED);
     less_busy(ep);
@@ -261,7 +262,7 @@ void Shard::close(Endpoint &ep) {
 
 // What was accepted before the end is told before it, also if it is still on its way to us.
 void Shard::finish_close(Endpoint &ep) {
-    if (ep.outstanding.load() > 0 || ep.receives.load() > 0) {
+    if (ep.outstanding.load() > 0 || ep.receives.load() > 0 || ep.on_streams.load() > 0) {
         lingering_.push_back(ep);
         return loop.defer(*this);
     }
@@ -392,6 +393,7 @@ void Shard::begin_drain(uint64_t limit) {
     if (closing_) return;
     draining_ = true;
     inbound.close({XFER_ECLOSED, 0, 0, "the engine drains"});
+    engine.submissions().end_all(*this, nullptr, XFER_ECLOSED, TicketInput::gone);
     for (Peer &peer : peers.all())
         peer.drain();
     if (limit) loop.arm(drain_limit_, now() + limit);

@@ -12,6 +12,24 @@ Batch::Batch(Endpoint &endpoint)
     ep = &endpoint;
 }
 
+void Batch::withdraw() {
+    if (on_stream.bound()) on_stream.withdrawn(flow->shard.loop);
+    Transfer::withdraw();
+}
+
+void Batch::ended() {
+    Transfer::ended();
+    on_stream.quiet();
+}
+
+// Its stream goes on with this.
+void Batch::settle(FirstFailure &failures) {
+    Transfer::settle(failures);
+    final_status.store(event.status);
+    first_failed.store(event.index);
+    again_ = on_stream.bound() && on_stream.run_ended();
+}
+
 // The user may submit again from inside the callback, and close from another thread at once:
 // nothing of the batch may be read after the exchange, but through the reference that released()
 // gives up.
@@ -22,6 +40,7 @@ void Batch::dequeued() {
 }
 
 void Batch::released() {
+    if (std::exchange(again_, false)) return on_stream.batch_is_free();
     release();
 }
 

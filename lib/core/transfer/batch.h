@@ -1,22 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-// A batch is filled, submitted, and may be submitted again: its handle outlives its flights.
+// A batch is filled, submitted, on a stream or not, and may be submitted again: its handle outlives
+// its flights.
 #pragma once
 
 #include <atomic>
 
 #include "core/base/handle.h"
 #include "core/transfer/cancel_request.h"
+#include "core/transfer/stream_submission.h"
 #include "core/transfer/transfer.h"
 
 namespace xfer {
 
 class Batch final : public Handle, public RefCounted<Batch>, public Transfer {
 public:
-    enum class State : uint32_t { idle, building, inflight };
+    // on_stream: submitted there, and not running. mending: the same, while its user changes it.
+    enum class State : uint32_t { idle, building, inflight, on_stream, mending };
 
     explicit Batch(Endpoint &endpoint);
+    void withdraw() override;
+    void ended() override;
+    void settle(FirstFailure &failures) override;
+    bool tells() const override { return !again_; }
     void dequeued() override;
     void released() override;
+    bool is_free() const {  // the user's, to submit and to close
+        const State now = state.load();
+        return now == State::idle || now == State::building;
+    }
 
     std::atomic<State> state{State::idle};
     std::atomic<bool> closed{false};
@@ -39,9 +50,11 @@ public:
     private:
         void go_again();
     } cancel_message{*this};
-    std::atomic<uint64_t> flight{0};  // counts submits
+    std::atomic<uint64_t> flight{0};  // counts submits, and runs on a stream
+    StreamSubmission on_stream{*this};
 
 private:
+    bool again_ = false;        // this run on a stream has ended, and is not the last
     const Ref<Endpoint> held_;  // with it the engine, which the cover needs to the last
     const CancelCover cover_;
 };

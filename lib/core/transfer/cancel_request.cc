@@ -6,6 +6,7 @@
 #include "core/base/engine_core.h"
 #include "core/base/limits.h"
 #include "core/base/shard_core.h"
+#include "core/transfer/stream_submission.h"
 #include "util/memory.h"
 
 namespace xfer {
@@ -21,12 +22,17 @@ void CancelRequest::arrive(ShardCore &shard) {
     if (ep_ && !ep_->moved.load()) {
         ShardCore *home = ep_->shard.load();
         if (home != &shard && home->post(*this)) return;
-        shard.cancel_index.cancel(scope_);
+        cancel_in(shard);
     } else {
-        shard.cancel_index.cancel(scope_);
+        cancel_in(shard);
         if (pass_on(shard)) return;
     }
     engine_->cancel_requests().give_back(*this);
+}
+
+void CancelRequest::cancel_in(ShardCore &shard) {
+    shard.cancel_index.cancel(scope_);
+    engine_->submissions().cancel(shard, scope_);
 }
 
 // From loop to loop, twice: what moves to a loop that was passed already, because its peer was

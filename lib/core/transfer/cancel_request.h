@@ -27,6 +27,7 @@ public:
 private:
     friend class CancelRequests;
     bool pass_on(ShardCore &from);
+    void cancel_in(ShardCore &shard);
 
     EngineCore *engine_ = nullptr;
     Ref<Endpoint> ep_;  // that of the scope

@@ -86,6 +86,8 @@ public:
     virtual bool patient() const { return false; }
     virtual void ended();                         // fills in its event
     virtual void settle(FirstFailure &failures);  // on the loop of its endpoint
+    // Its end is an event.
+    virtual bool tells() const { return !quiet || event.status != XFER_OK; }
 
 protected:
     ~Operation() = default;

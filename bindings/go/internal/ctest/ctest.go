@@ -7,6 +7,7 @@ package ctest
 #cgo pkg-config: xfer
 #include <sys/wait.h>
 #include <unistd.h>
+#include <xfer/cuda.h>
 #include <xfer/rdma.h>
 #include <xfer/text.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// By bindgen from xfer/rdma.h, xfer/text.h and xfer/xfer.h: see build.rs.
+// By bindgen from xfer/cuda.h, xfer/rdma.h, xfer/text.h and xfer/xfer.h: see build.rs.
 
 pub type _bindgen_ty_1 = ::core::ffi::c_uint;
 pub type xfer_status_t = i32;
@@ -61,6 +61,7 @@ pub type _bindgen_ty_20 = ::core::ffi::c_uint;
 pub type _bindgen_ty_21 = ::core::ffi::c_uint;
 pub type xfer_option_info_t = xfer_option_info;
 pub type xfer_rdma_options_t = xfer_rdma_options;
+pub type xfer_cuda_result_t = xfer_cuda_result;
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct xfer_error {
@@ -427,6 +428,15 @@ pub struct xfer_rdma_options {
     pub traffic_class: u32,
     pub service_level: u32,
     pub reserved: [u32; 4usize],
+}
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct xfer_cuda_result {
+    pub status: xfer_status_t,
+    pub flags: u32,
+    pub runs: u64,
+    pub failures: u64,
+    pub reserved: u64,
 }
 pub const XFER_VERSION_MAJOR: u32 = 0;
 pub const XFER_VERSION_MINOR: u32 = 1;
@@ -1401,6 +1411,28 @@ const _: () = {
         "Offset of field: xfer_rdma_options::reserved",
     ][::core::mem::offset_of!(xfer_rdma_options, reserved) - 32usize];
 };
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of xfer_cuda_result"][::core::mem::size_of::<xfer_cuda_result>() - 32usize];
+    [
+        "Alignment of xfer_cuda_result",
+    ][::core::mem::align_of::<xfer_cuda_result>() - 8usize];
+    [
+        "Offset of field: xfer_cuda_result::status",
+    ][::core::mem::offset_of!(xfer_cuda_result, status) - 0usize];
+    [
+        "Offset of field: xfer_cuda_result::flags",
+    ][::core::mem::offset_of!(xfer_cuda_result, flags) - 4usize];
+    [
+        "Offset of field: xfer_cuda_result::runs",
+    ][::core::mem::offset_of!(xfer_cuda_result, runs) - 8usize];
+    [
+        "Offset of field: xfer_cuda_result::failures",
+    ][::core::mem::offset_of!(xfer_cuda_result, failures) - 16usize];
+    [
+        "Offset of field: xfer_cuda_result::reserved",
+    ][::core::mem::offset_of!(xfer_cuda_result, reserved) - 24usize];
+};
 impl Default for xfer_error {
     fn default() -> Self {
         let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
@@ -2041,6 +2073,16 @@ extern "C" {
         options: *mut xfer_engine_options_t,
         name: *const ::core::ffi::c_char,
         text: *const ::core::ffi::c_char,
+        err: *mut xfer_error_t,
+    ) -> xfer_status_t;
+}
+extern "C" {
+    pub fn xfer_cuda_submit(
+        batch: *mut xfer_batch_t,
+        stream: *mut ::core::ffi::c_void,
+        user: u64,
+        options: *const xfer_submit_options_t,
+        result: *mut *const xfer_cuda_result_t,
         err: *mut xfer_error_t,
     ) -> xfer_status_t;
 }
