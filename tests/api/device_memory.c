@@ -31,8 +31,12 @@ void await_copies(const char *call, unsigned before, unsigned count) {
 
 int end_device_test(void **state) {
     fake_cuda_hold(0);
+    fake_cuda_hold_copies(0);
+    fake_cuda_share(0);
     fake_cuda_fail(NULL, 0, 0, 0);
     const int failed = fixture_teardown(state);
+    fake_cuda_end_all();
+    fake_cuda_own_context(0);
     fake_cuda_lack(NULL);
     if (fake_cuda_calls("wrong") == 0) return failed;
     print_error("ERROR: the driver was called as it must not be\n");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a test does with the fake driver of CUDA (driver.cc), which its program is linked with: it
- * goes by the name of the real one. Its device memory is none of the CPU's: who touches it gets
+ * What a test does with the fake driver of CUDA, which its program is linked with: it goes by the
+ * name of the real one. Its device memory is none of the CPU's: who touches it gets
  * SIGSEGV, or EFAULT from the system. */
 #ifndef XFER_TESTS_FAKE_DRIVER_H
 #define XFER_TESTS_FAKE_DRIVER_H
@@ -32,8 +32,48 @@ void fake_cuda_read(void *to, const void *from, size_t size);
  * that, or for a default stream, is cuStreamSynchronize, called by its name. */
 void *fake_cuda_write_later(void *to, const void *from, size_t size, unsigned ms);
 
+/* ---- streams of the application, of whose context they are ---- */
+
+void *fake_cuda_stream(void);
+/* It goes through what is in it; one that waits for ever aborts the test. */
+void fake_cuda_end_stream(void *stream);
+/* By a kernel, in the order of the stream: of bytes of now; of what is there then, and may be host
+ * memory that is registered. */
+void fake_cuda_write_on(void *stream, void *to, const void *from, size_t size);
+void fake_cuda_copy_on(void *stream, void *to, const void *from, size_t size);
+/* Whether it has done all that is in it, in `ms` at most. */
+int fake_cuda_idle(void *stream, unsigned ms);
+
+/* Whether it waits for memory now. */
+int fake_cuda_waits(void *stream);
+
+/* ---- graphs ---- */
+
+/* What comes into the stream is a node of a graph. It is broken by a call into the stream that
+ * fails, and by calls of any thread that could wait, unless they are made in mode relaxed. */
+void fake_cuda_capture(void *stream);
+/* The graph. NULL: it was broken. */
+void *fake_cuda_end_capture(void *stream);
+void *fake_cuda_instantiate(void *graph);
+/* One launch of an instance waits for the one before, by whatever stream. */
+void fake_cuda_launch(void *exec, void *stream);
+void fake_cuda_free_graph(void *graph);
+/* It may be under way: what it has is kept until then. */
+void fake_cuda_free_exec(void *exec);
+
+/* Ends all graphs, instances and streams that a test left. */
+void fake_cuda_end_all(void);
+
+/* ---- what goes wrong ---- */
+
 /* Copies begin, and none goes on until this is over: a kernel has the device for itself. */
 void fake_cuda_hold(int held);
+/* The same for the library's copies alone, and for one stream of the application. */
+void fake_cuda_hold_copies(int held);
+void fake_cuda_hold_stream(void *stream, int held);
+/* The library's copies wait behind what waits for memory in other streams, as where one queue of
+ * the device is for all. */
+void fake_cuda_share(int shares);
 /* The `nth` call of that name from now on returns `error`, and with `sticky` all calls from then
  * on. NULL: none does, and the device is as new. */
 void fake_cuda_fail(const char *call, int nth, int error, int sticky);
@@ -53,7 +93,7 @@ int fake_cuda_retained(void);
  * has destroyed it, as after a reset. A second one comes at the address of the first. */
 void fake_cuda_own_context(int own);
 /* How often it was called, all in all. "wrong": what a driver would not forgive, such as a call
- * without a context, or a copy of memory that was freed. */
+ * without a context, a copy of memory that was freed, or a call by what the driver calls. */
 unsigned fake_cuda_calls(const char *call);
 
 #ifdef __cplusplus
