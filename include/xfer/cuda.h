@@ -29,7 +29,7 @@ extern "C" {
  * memory that is registered with the stream's context, so that kernels behind the run may read it: at its device
  * pointer (cuMemHostGetDevicePointer), which on most systems is the same. Nobody else may write it. */
 typedef struct xfer_cuda_result {
-    xfer_status_t status; /* of the last run that has ended; XFER_OK before the first */
+    xfer_status_t status; /* of the last run; XFER_OK before the first; why there was none, behind the batch's end */
     uint32_t flags;       /* of the same: XFER_FENCED or XFER_MAYBE_APPLIED, as an event has them */
     uint64_t runs;        /* that have ended since xfer_cuda_submit */
     uint64_t failures;    /* of them, those that did not end with XFER_OK */
@@ -41,27 +41,30 @@ typedef struct xfer_cuda_result {
  * is the legacy default stream of the current one; where yours is one for each thread, pass CU_STREAM_PER_THREAD.
  *
  * The stream goes on however the batch ends: a kernel that depends on its bytes looks at `*result`, or the host at the
- * event. Deadline and stall limit count from the begin; while it waits for the stream, the batch has none. Where
- * nothing can stop a device's copy when they have passed, the stream goes on a second later, with XFER_MAYBE_APPLIED in
- * the result, and the memory is quiet at the event, or when `runs` has counted the run.
+ * event; a thread that polls it meanwhile loads atomically. Deadline and stall limit count from the begin; while it
+ * waits for the stream, the batch has none. Where nothing can stop a device's copy when they have passed, the stream
+ * goes on a second later, with XFER_MAYBE_APPLIED in the result, and the memory is quiet at the event.
  *
  * Where the stream captures, the batch is recorded, and nothing begins: each launch of the graph is a run, with the
- * same options, and without an event. The batch is in flight until its one event, which comes when the last graph that
- * has it is destroyed. Between two runs xfer_batch_rebind is allowed, as after a restart of the peer, and so is
- * xfer_batch_entries. A batch is at one place of one graph, of which one instance runs at a time.
+ * same options, and without an event. The batch is in flight until its one event, which comes when the last graph and
+ * instance that have it are destroyed, with XFER_OK, also if runs have failed. Between two runs xfer_batch_rebind is
+ * allowed, as after a restart of the peer, and so is xfer_batch_entries. A batch is at one place of one graph, of which
+ * one instance runs at a time; one that is updated (cuGraphExecUpdate) must have no batch in it, before and after.
  *
- * What ends the batch early (xfer_batch_cancel, xfer_cancel, any close; a drain, if it is not running) lets its stream
- * through, now and in all launches to come.
+ * What ends the batch early lets its stream through, now and in all launches to come: a cancel, a close of the batch,
+ * its endpoint or engine, a drain (XFER_ECLOSED) once it is not running, and a run of a graph that has to leave its
+ * stream before the memory is quiet. After an error of its context, or a reset, CUDA calls nobody: a batch that waits
+ * is ended by such a thing alone.
  *
  * The engine moves the bytes, so its loops have to turn while the stream waits: with XFER_DISPATCH_POLL or LOOP and no
  * I/O threads, do not wait for the stream on the thread that polls or runs the loop; nor in any callback.
  *
  * XFER_SUBMIT_ORDERED is XFER_EUNSUPPORTED here: the stream is the order. To what is ordered on the same endpoint, and
  * to xfer_ep_flush, the batch is submitted when it begins. `result`, which may be NULL, gets the address of the result.
- * Returns: XFER_OK, then one BATCH event: XFER_ECANCELED also if it had not begun; XFER_EBUSY in flight or recorded;
- *          XFER_EUNSUPPORTED where libcuda is not there, is older than 11.7 or has no operations on memory for streams
- *          of that device; XFER_EIO if the driver refuses, of a stream that captures maybe with its capture;
- *          XFER_EINVAL, XFER_E2BIG; of notify_data XFER_ETOOBIG, XFER_ERANGE, XFER_EMEMKIND.
+ * Returns: XFER_OK, then one BATCH event: XFER_ECANCELED, XFER_ECLOSED; XFER_EBUSY in flight; XFER_EUNSUPPORTED where
+ *          libcuda is not there, is older than 11.7 or has no operations on memory for streams of that device; XFER_EIO
+ *          if the driver refuses, of a stream that captures maybe with its capture; XFER_EINVAL, XFER_E2BIG; of
+ *          notify_data XFER_ETOOBIG, XFER_ERANGE, XFER_EMEMKIND.
  * Ownership: the local memory of all entries is borrowed until the event. `*result` stays until the batch is submitted
  *            again or closed, and for kernels of a graph as long as that has the batch. The stream is the caller's. */
 XFER_API xfer_status_t xfer_cuda_submit(xfer_batch_t *batch, void *stream, uint64_t user,

@@ -27,7 +27,7 @@ public:
     }
     ~Building() {
         if (held_) batch->state.store(Batch::State::idle);
-        if (mends_) batch->on_stream.batch_is_free();
+        if (mends_) batch->on_stream.user_is_done();
     }
     void keep_busy() { held_ = false; }  // the flight has begun
 

@@ -9,10 +9,11 @@ namespace {
 
 // As the driver numbers them, whose header a build may lack.
 constexpr int32_t kOutOfMemory = 2, kInvalidContext = 201, kInvalidHandle = 400,
-                  kNotSupported = 801;
+                  kContextDestroyed = 709, kNotSupported = 801;
 
 Failure refused(int32_t error) {
-    const bool invalid = error == kInvalidHandle || error == kInvalidContext;
+    const bool invalid =
+        error == kInvalidHandle || error == kInvalidContext || error == kContextDestroyed;
     const Status status = error == kNotSupported  ? XFER_EUNSUPPORTED
                           : error == kOutOfMemory ? XFER_ENOMEM
                           : invalid               ? XFER_EINVAL
@@ -22,12 +23,11 @@ Failure refused(int32_t error) {
 }
 
 // Where it fails half-way, what the stream or the graph has of it lets each launch through.
-int32_t put_in(Batch &batch, StreamCall &call, StreamEntry &stream) {
-    bool captures = false;
+int32_t put_in(StreamCall &call, StreamEntry &stream, bool &captures) {
     if (const int32_t error = stream.prepare(call, captures)) return error;
-    batch.on_stream.begin(captures);
+    call.begin(captures);
     const int32_t error = stream.put_in(call);
-    if (error) batch.on_stream.not_put_in();
+    if (error) call.apply(TicketInput::end), call.leave();
     return error;
 }
 
@@ -45,19 +45,19 @@ Failure submit(xfer_batch_t *handle, void *stream, uint64_t user,
     const auto entry = device ? device->enter_stream(stream) : nullptr;
     if (!entry)
         return {XFER_EUNSUPPORTED, 0, 0, "no CUDA driver that has all of this, as from 11.7 on"};
-    StreamCall &call = batch.on_stream.make_call();
+    const Ref<StreamCall> call = batch.on_stream.make_call();
+    bool captures = false;
     if (!batch.ep->admit_on_stream()) return {batch.ep->refusal(), 0, 0, {}};
-    set_submit(batch, user, options);
-    if (const int32_t error = put_in(batch, call, *entry)) {
+    if (const int32_t error = put_in(*call, *entry, captures)) {
         batch.ep->on_streams.fetch_sub(1);
         return refused(error);
     }
+    set_submit(batch, user, options);
     batch.submitted = true;
     batch.submitted_entries.store(batch.list.entries());
-    batch.moved.set(0);
-    if (result) *result = batch.on_stream.result();
+    if (result) *result = &call->result();
     building.keep_busy();
-    batch.on_stream.put_in();
+    batch.on_stream.put_in(call, captures);
     return {};
 }
 

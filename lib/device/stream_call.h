@@ -30,10 +30,16 @@ public:
     explicit StreamCall(Sink &sink) : sink_(&sink) {}
 
     // ---- who submits
-    TicketMemory memory;  // from before it is put into a stream
+    TicketMemory memory;        // from before it is put into a stream
+    void begin(bool in_graph);  // the same
 
     // ---- any thread
     std::atomic<uint32_t> &word() const { return memory.line()->word; }
+    xfer_cuda_result_t &result() const { return memory.line()->result; }
+    // Kernels, and threads of the application, read it whenever they like.
+    void tell(xfer_status_t status, uint32_t flags);
+    void count_run(bool failed);
+    bool has_arrived() const { return Ticket::phase(word().load()) == Ticket::arrived; }
     TicketOutput apply(TicketInput input) { return xfer::apply(word(), input); }
     bool is_gone() const { return gone_.load(); }  // no graph has it any more
     void leave();                                  // the sink hears nothing from here on

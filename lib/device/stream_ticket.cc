@@ -57,12 +57,10 @@ TicketStep step(uint32_t word, TicketInput input) {
 }
 
 TicketOutput apply(std::atomic<uint32_t> &word, TicketInput input) {
-    uint32_t before = word.load(std::memory_order_acquire);
+    uint32_t before = word.load();
     for (;;) {
         const TicketStep next = step(before, input);
-        if (word.compare_exchange_weak(before, next.word, std::memory_order_acq_rel,
-                                       std::memory_order_acquire))
-            return next.output;
+        if (word.compare_exchange_weak(before, next.word)) return next.output;
     }
 }
 

@@ -17,6 +17,8 @@ namespace {
 
 constexpr uint64_t kPage = 4096;  // 64 lines: a bit each. Larger pages of a system are cut
 constexpr uint64_t kLines = kPage / sizeof(TicketLine);
+// Of a page: others lie between two uses of one line, whose first stream may not have looked yet.
+constexpr int kMostTaken = 48;
 
 }  // namespace
 
@@ -47,15 +49,11 @@ struct TicketMemory::Kept {
         return *kept;
     }
 
-    // One of that context that has room, or one that nobody has; null: neither.
+    // One of that context that has room; null: there is none.
     Page *find(uint64_t context) {
-        Page *free = nullptr;
-        for (Page &page : pages) {
-            if (page.context == context && ~page.used) return &page;
-            if (!page.used) free = &page;
-        }
-        if (free) free->context = context;
-        return free;
+        for (Page &page : pages)
+            if (page.context == context && std::popcount(page.used) <= kMostTaken) return &page;
+        return nullptr;
     }
 
     Page *make(uint64_t context) {
@@ -74,14 +72,22 @@ struct TicketMemory::Kept {
 };
 
 // It is registered at each take: its context may have gone since, and what is registered already
-// costs the driver nothing (to be measured).
+// costs the driver nothing (to be measured). Never with the lock, which the driver's own threads
+// take where they give back.
 TicketMemory TicketMemory::take(uint64_t context, Registry &registry) {
     Kept &kept = Kept::of_process();
-    const std::lock_guard lock(kept.mutex);
-    Page *page = kept.find(context);
-    if (!page) page = kept.make(context);
-    if (!page || !registry.add(page->lines, kPage)) return {};
-    return TicketMemory(page->take());
+    TicketMemory taken;
+    void *lines = nullptr;
+    {
+        const std::lock_guard lock(kept.mutex);
+        Page *page = kept.find(context);
+        if (!page) page = kept.make(context);
+        if (!page) return {};
+        taken.line_ = page->take();
+        lines = page->lines;
+    }
+    if (!registry.add(lines, kPage)) return {};
+    return taken;
 }
 
 // The child of a fork has not got it.

@@ -50,8 +50,6 @@ private:
     struct Page;
     struct Kept;
 
-    explicit TicketMemory(TicketLine *line) : line_(line) {}
-
     TicketLine *line_ = nullptr;
 };
 

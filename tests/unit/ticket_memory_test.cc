@@ -52,7 +52,7 @@ TEST_CASE("a line that was given back is the last to be taken again") {
     CHECK(takes == 64);
 }
 
-TEST_CASE("a page is of one context while anybody has a line of it") {
+TEST_CASE("a page is of one context") {
     Registry registry;
     const TicketMemory one = TicketMemory::take(3, registry),
                        other = TicketMemory::take(4, registry);
@@ -64,10 +64,25 @@ TEST_CASE("a page is of one context while anybody has a line of it") {
     for (const TicketMemory &each : many)
         lines.insert(each.line()), CHECK(page_of(each) != page_of(other));
     CHECK(lines.size() == 200);
-    const size_t pages = registry.pages.size();
+    size_t pages = registry.pages.size();
     many.clear();
-    const TicketMemory next = TicketMemory::take(5, registry);  // one that nobody has now
+    const TicketMemory next = TicketMemory::take(5, registry);  // not those that nobody has now
+    CHECK(registry.pages.size() == ++pages);
+    for (int i = 0; i < 200; ++i)
+        many.push_back(TicketMemory::take(3, registry));
     CHECK(registry.pages.size() == pages);
+}
+
+TEST_CASE("many takes lie between two of one line, however many are taken") {
+    Registry registry;
+    std::vector<TicketMemory> many;
+    for (int i = 0; i < 64; ++i)
+        many.push_back(TicketMemory::take(8, registry));
+    const TicketLine *const first = TicketMemory::take(8, registry).line();
+    int takes = 1;
+    while (TicketMemory::take(8, registry).line() != first)
+        ++takes;
+    CHECK(takes >= 16);
 }
 
 TEST_CASE("what no context can be told of is not had") {

@@ -26,6 +26,7 @@ public:
     virtual void dequeued() {
     }  // the user is about to see it: the object may be used again from inside the callback
     virtual void released() {}  // the user is done with `event.data`; may destroy the object
+    virtual void ended_quietly() { released(); }  // instead of all these: it has no event
 
     // In the event's data, until released(): why it failed. Nothing, if that is not known.
     void explain(const Text &why) {

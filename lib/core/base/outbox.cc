@@ -53,7 +53,7 @@ void Outbox::end_quietly(EventNode &node) {
 
 void Outbox::end_quiet() {
     while (EventNode *node = quiet_ends_.pop_front())
-        node->released();
+        node->ended_quietly();
 }
 
 void Outbox::hand_over() {

@@ -402,7 +402,8 @@ void Shard::begin_drain(uint64_t limit) {
 
 void Shard::check_drained() {
     if (!draining_) return;
-    bool busy = !inbound.empty() || (index == 0 && engine.receive_queue().copies());
+    bool busy = !inbound.empty() || (index == 0 && engine.receive_queue().copies()) ||
+                engine.submissions().any_on(*this);
     for (Peer &peer : peers.all())
         busy |= peer.busy();
     if (busy == drain_held_) return;

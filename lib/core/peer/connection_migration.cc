@@ -7,6 +7,7 @@
 #include "core/base/shard_core.h"
 #include "core/peer/inbound.h"
 #include "core/peer/peer_table.h"
+#include "core/transfer/stream_submission.h"
 
 namespace xfer {
 
@@ -109,6 +110,8 @@ void ConnectionMigration::move_dialed(Session &connection,
 
 void ConnectionMigration::arrive(MigrationMessage &message) {
     adopt(message);
+    if (shard_.draining())  // its endpoints' batches on streams were on no loop that was told so
+        shard_.engine.submissions().end_all(shard_, nullptr, XFER_ECLOSED, TicketInput::gone);
     shard_.arrived();
 }
 

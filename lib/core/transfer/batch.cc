@@ -22,12 +22,11 @@ void Batch::ended() {
     on_stream.quiet();
 }
 
-// Its stream goes on with this.
 void Batch::settle(FirstFailure &failures) {
     Transfer::settle(failures);
     final_status.store(event.status);
     first_failed.store(event.index);
-    again_ = on_stream.bound() && on_stream.run_ended();
+    again_ = on_stream.bound() && on_stream.run_ends();
 }
 
 // The user may submit again from inside the callback, and close from another thread at once:
@@ -40,8 +39,11 @@ void Batch::dequeued() {
 }
 
 void Batch::released() {
-    if (std::exchange(again_, false)) return on_stream.batch_is_free();
     release();
+}
+
+void Batch::ended_quietly() {
+    on_stream.run_over();
 }
 
 void Batch::Cancel::ask() {

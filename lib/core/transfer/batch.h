@@ -24,6 +24,7 @@ public:
     bool tells() const override { return !again_; }
     void dequeued() override;
     void released() override;
+    void ended_quietly() override;
     bool is_free() const {  // the user's, to submit and to close
         const State now = state.load();
         return now == State::idle || now == State::building;
@@ -54,7 +55,7 @@ public:
     StreamSubmission on_stream{*this};
 
 private:
-    bool again_ = false;        // this run on a stream has ended, and is not the last
+    bool again_ = false;        // this run on a stream has ended, and no event tells so. The loop's
     const Ref<Endpoint> held_;  // with it the engine, which the cover needs to the last
     const CancelCover cover_;
 };

@@ -10,53 +10,38 @@
 
 namespace xfer {
 
-namespace {
-
-bool has_arrived(const StreamCall &call) {
-    return Ticket::phase(call.word().load(std::memory_order_acquire)) == Ticket::arrived;
-}
-
-}  // namespace
-
 // ---- who submits
 
-StreamCall &StreamSubmission::make_call() {
-    call_ = Ref<StreamCall>::adopt(new StreamCall(*this));
-    return *call_;
-}
-
-void StreamSubmission::begin(bool in_graph) {
+// The stream may have come already, and the endpoint may be closed, or the engine: who closes sets
+// that and then looks for what is bound, as we do the other way round. Meanwhile the batch may end,
+// and be submitted again, or closed, by the callback of its event.
+void StreamSubmission::put_in(Ref<StreamCall> call, bool in_graph) {
+    const Ref<Batch> held(batch_);
+    const Endpoint &ep = *batch_.ep;
+    call_ = call;
     in_graph_.store(in_graph);
     end_wanted_.store(XFER_OK);
-    call_->memory.line()->result = {};
-    call_->word().store(Ticket::begin(in_graph), std::memory_order_release);
-}
-
-// The stream may have come already, and the endpoint may have been closed, or the engine: who
-// closes sets the one and then looks for the other, as we do. Meanwhile the batch may end, and be
-// submitted again, or closed, by the callback of its event.
-void StreamSubmission::put_in() {
-    const Ref<Batch> held(batch_);
-    const Ref<StreamCall> call = call_;
-    const Endpoint &ep = *batch_.ep;
+    batch_.reset();
+    batch_.status = XFER_ECANCELED;  // what its entries say before the first run
+    batch_.ended();
     batch_.retain();  // until its event was told
     ep.engine.submissions().add(*this);
     batch_.state.store(Batch::State::on_stream);
     bound_.store(true);
-    const Status why = ep.engine.refuses() ? XFER_ECLOSED : XFER_ECANCELED;
-    if (ep.ended.load() || ep.engine.refuses()) return ask_end(why);
-    if (has_arrived(*call)) ring();
-}
-
-void StreamSubmission::not_put_in() {
-    call_->apply(TicketInput::end);
-    call_->leave();
+    if (ep.ended.load() || ep.engine.refuses() || call->has_arrived()) ring();
 }
 
 // ---- threads that come
 
 void StreamSubmission::ask_end(Status why) {
     end_wanted_.store(why);
+    ring();
+}
+
+// Nothing is read of what may have ended by then.
+void StreamSubmission::user_is_done() {
+    const Ref<Batch> held(batch_);
+    batch_.state.store(Batch::State::on_stream);
     ring();
 }
 
@@ -71,8 +56,9 @@ void StreamSubmission::ring() noexcept {
 
 // ---- the loop of its endpoint
 
+// Who has found it rung had changed before what is looked at now.
 void StreamSubmission::arrive(ShardCore &shard) {
-    rung_.store(false);
+    rung_.exchange(false);
     if (is_on(shard, nullptr))
         look(shard);
     else
@@ -94,7 +80,7 @@ void StreamSubmission::look(ShardCore &shard) {
     if (ep.closing || shard.closing() || !ep.peer)
         return end(shard, XFER_ECANCELED, TicketInput::end);
     if (shard.draining()) return end(shard, XFER_ECLOSED, TicketInput::gone);
-    if (!has_arrived(*call_) || !take_batch()) return;
+    if (!call_->has_arrived() || !take_batch()) return;
     call_->apply(TicketInput::start);
     batch_.flight.fetch_add(1);
     batch_.ep->outstanding.fetch_add(1);
@@ -110,22 +96,25 @@ bool StreamSubmission::take_batch() {
 void StreamSubmission::end(ShardCore &shard, Status why, TicketInput input) {
     if (!bound_.load()) return;
     const uint32_t phase = Ticket::phase(call_->word().load());
-    if (phase == Ticket::running || phase == Ticket::deserted) {
+    const bool runs = phase == Ticket::running || phase == Ticket::deserted;
+    if (why != XFER_OK && (!runs || input == TicketInput::end)) end_wanted_.store(why);
+    if (runs) {
         if (call_->apply(input) == TicketOutput::cancel) batch_.cancel_message.ask();
         return;
     }
-    if (why != XFER_OK) end_wanted_.store(why);
     if (!take_batch()) return;
+    if (why != XFER_OK) call_->tell(why, XFER_FENCED);
     call_->apply(TicketInput::end);
     tell(shard, why);
 }
 
-// It has not begun, or not again: nothing of it was counted. Where all runs were as they should be,
-// what its entries tell is of the last one.
+// It has not begun, or not again: nothing of it was counted. Where nothing is wrong, what its
+// entries say is of the last run.
 void StreamSubmission::tell(ShardCore &shard, Status why) {
     if (why == XFER_OK) {
         batch_.Operation::reset();
         batch_.Operation::ended();
+        batch_.event.index = 0;
     } else {
         batch_.reset();
         batch_.status = why;
@@ -144,16 +133,28 @@ void StreamSubmission::unbind() {
 
 // ---- its runs
 
-bool StreamSubmission::run_ended() {
-    write_result(batch_.event.status, batch_.event.flags, true);
-    if (call_->apply(TicketInput::done) == TicketOutput::again) return true;
+TicketOutput StreamSubmission::write_end_of_run() {
+    call_->tell(batch_.event.status, batch_.event.flags);
+    call_->count_run(batch_.event.status != XFER_OK);
+    return call_->apply(TicketInput::done);
+}
+
+bool StreamSubmission::run_ends() {
+    const uint32_t word = call_->word().load();
+    if ((word & Ticket::kGraph) && !(word & Ticket::kLast)) return true;
+    write_end_of_run();
     unbind();
     return false;
 }
 
-void StreamSubmission::batch_is_free() {
+// First the batch, then the stream: who has seen that go on may change the batch. Where the run has
+// become the last one meanwhile, the loop that looks tells its end.
+void StreamSubmission::run_over() {
+    const Ref<Batch> held(batch_);
+    const Ref<StreamCall> call = call_;
     batch_.state.store(Batch::State::on_stream);
-    if (has_arrived(*call_) || call_->is_gone() || end_wanted_.load() != XFER_OK) ring();
+    const bool over = write_end_of_run() != TicketOutput::again;
+    if (over || call->has_arrived() || call->is_gone() || end_wanted_.load() != XFER_OK) ring();
 }
 
 // A copy of a device can't be taken back, and may itself wait behind the stream that waits for it.
@@ -168,19 +169,8 @@ void StreamSubmission::quiet() {
 
 void StreamSubmission::on_timer(Timer &) {
     patience_on_ = nullptr;
-    write_result(batch_.status, XFER_MAYBE_APPLIED, false);
+    call_->tell(batch_.status, XFER_MAYBE_APPLIED);
     call_->apply(TicketInput::give_up);
-}
-
-// Kernels, and threads of the application, read it whenever they like.
-void StreamSubmission::write_result(Status status, uint32_t flags, bool ended) {
-    xfer_cuda_result_t &result = call_->memory.line()->result;
-    std::atomic_ref(result.status).store(status, std::memory_order_relaxed);
-    std::atomic_ref(result.flags).store(flags, std::memory_order_relaxed);
-    if (!ended) return;
-    const uint64_t failures = result.failures + (status != XFER_OK);
-    std::atomic_ref(result.failures).store(failures, std::memory_order_relaxed);
-    std::atomic_ref(result.runs).store(result.runs + 1, std::memory_order_release);
 }
 
 // ---- those of an engine
@@ -188,19 +178,20 @@ void StreamSubmission::write_result(Status status, uint32_t flags, bool ended) {
 void StreamSubmissions::add(StreamSubmission &submission) {
     const std::lock_guard lock(mutex_);
     all_.push_back(submission);
-    ++count_;
+    count_.fetch_add(1);
 }
 
 void StreamSubmissions::remove(StreamSubmission &submission) {
     const std::lock_guard lock(mutex_);
     submission.ListNode<InSubmissions>::unlink();
-    --count_;
+    count_.fetch_sub(1);
 }
 
 // Collected first: an end removes it. Those that are meant are on this loop, and no other one ends
 // them meanwhile.
 template <typename Meant>
 void StreamSubmissions::end_each(ShardCore &shard, Meant meant, Status why, TicketInput input) {
+    if (count_.load() == 0) return;
     List<StreamSubmission, InEndedSubmissions> ended;
     {
         const std::lock_guard lock(mutex_);
@@ -229,9 +220,11 @@ void StreamSubmissions::cancel(ShardCore &shard, const CancelScope &scope) {
     end_each(shard, meant, XFER_ECANCELED, TicketInput::end);
 }
 
-uint64_t StreamSubmissions::count() const {
+bool StreamSubmissions::any_on(const ShardCore &shard) {
     const std::lock_guard lock(mutex_);
-    return count_;
+    for (const StreamSubmission &each : all_)
+        if (each.is_on(shard, nullptr)) return true;
+    return false;
 }
 
 }  // namespace xfer

@@ -35,23 +35,22 @@ public:
     explicit StreamSubmission(Batch &batch) : batch_(batch) {}
 
     // ---- who submits, and has the batch for itself
-    StreamCall &make_call();
-    void begin(bool in_graph);  // its memory is there, and nothing in the stream yet
-    void put_in();              // into the stream: from now on it may run. Any thread may end it
-    void not_put_in();          // it failed
-    const xfer_cuda_result_t *result() const { return &call_->memory.line()->result; }
+    Ref<StreamCall> make_call() { return Ref<StreamCall>::adopt(new StreamCall(*this)); }
+    // What is in the stream: from now on it may run, and any thread may end it.
+    void put_in(Ref<StreamCall> call, bool in_graph);
 
     // ---- any thread
     bool bound() const { return bound_.load(); }  // its batch is on a stream
     bool recorded() const { return bound() && in_graph_.load(); }
     void ask_end(Status why);
-    void batch_is_free();  // again, after a run, or what its user has done between two
+    void user_is_done();  // with what may be done between two runs
     void ring() noexcept override;
 
     // ---- the loop of its endpoint
-    // XFER_OK: it has not to end, but no further run is to begin.
+    // XFER_OK: nothing is wrong, but no further run is to begin.
     void end(ShardCore &shard, Status why, TicketInput input);
-    bool run_ended();  // true: the next run may come, and nobody is told
+    bool run_ends();  // true: nobody is told, and run_over() follows
+    void run_over();
     bool is_on(const ShardCore &shard, const Endpoint *ep) const;
     Batch &batch() const { return batch_; }
 
@@ -66,7 +65,7 @@ private:
     bool take_batch();
     void tell(ShardCore &shard, Status why);
     void unbind();
-    void write_result(Status status, uint32_t flags, bool ended);
+    TicketOutput write_end_of_run();
 
     Batch &batch_;
     Ref<StreamCall> call_;  // of the newest submit: the result stays until the next
@@ -87,15 +86,16 @@ public:
     // Those whose endpoint is on that loop, and is `ep` if that is given; all on it.
     void end_all(ShardCore &shard, const Endpoint *ep, Status why, TicketInput input);
     void cancel(ShardCore &shard, const CancelScope &scope);
-    uint64_t count() const;
+    bool any_on(const ShardCore &shard);
+    uint64_t count() const { return count_.load(); }
 
 private:
     template <typename Meant>
     void end_each(ShardCore &shard, Meant meant, Status why, TicketInput input);
 
-    mutable std::mutex mutex_;
+    std::mutex mutex_;
     List<StreamSubmission, InSubmissions> all_;
-    uint64_t count_ = 0;
+    std::atomic<uint64_t> count_{0};  // with none, nobody waits for the lock
 };
 
 }  // namespace xfer
