@@ -195,6 +195,25 @@ TEST_CASE("newcomers don't extend the life of a silent connection") {
     });
 }
 
+// Its end has broken, and it has no handle on us: it forgets what it has seen of ours. We had
+// dialed, and would hear of it by a heartbeat alone.
+TEST_CASE("who has forgotten a connection that we believe in is let in at once") {
+    with_seeds(50, [](World &world) {
+        world.heartbeat_ms = 20'000;
+        world.loops = 1 + static_cast<uint32_t>(world.world.random(2));
+        Host a(world, kA), b(world, kB);
+        REQUIRE(a.lookup(a.open(kB), 1) == XFER_OK);
+        for (auto &[number, channel] : world.net.channels)
+            if (channel->transport().number == b.process->number) channel->cut();
+        world.world.run_for(kSecond);
+        REQUIRE(a.downs == 0);
+        b.expect(2);
+        REQUIRE(xfer_ep_lookup(b.open(kA), "memory", 2, nullptr, nullptr) == XFER_OK);
+        CHECK(b.wait(2, 200 * kNsPerMs) == XFER_OK);
+        CHECK(a.downs == 1);
+    });
+}
+
 // Only the end of its path tells the owner of it, which is behind that of the connection.
 TEST_CASE("a notification whose puts a neighbour had copied by a superseded connection") {
     with_seeds(20, [](World &world) {

@@ -41,6 +41,9 @@ private:
     void hear(Known &known, uint8_t end, const Input &input);
     void record(const PeerState &before, const PeerState &after, const Input &input,
                 const Outputs &outputs);
+    void check_after_ready(const PeerState &before, const PeerState &after, uint8_t end,
+                           const Input &input);
+    void forget(Known &known);
     void perform(Known &known, uint8_t end, const Output &output);
     void go_live(Known &known, uint8_t end, TwoEnds &attempt);
     void say(TwoEnds &attempt, uint8_t from, Word word);
@@ -119,6 +122,9 @@ void Move::make(const Happening &what) {
         world_.engines[kB].life = Life::dead;
         world_.engines[kZ].life = Life::alive;
         break;
+    case Happening::forget:
+        forget(world_.engines[what.who].peers[what.peer]);
+        break;
     }
     std::erase_if(world_.attempts, [](const TwoEnds &over) {
         return over.end[0] == End::gone && over.end[1] == End::gone;
@@ -159,12 +165,15 @@ void Move::deliver(TwoEnds &attempt, uint8_t to) {
     case Word::hello:
         attempt.end[to] = End::open;
         attempt.incarnation[to] = world_.engines[who(attempt, to)].incarnation;
+        if (const Attempt *live = live_contact(known(attempt, to).state))
+            attempt.beside = live->number;
         return say(attempt, to, Word::reply);  // before the proof the machine hears nothing of it
     case Word::reply:
         return hear_reply(attempt, {Input::reply, number, 0, theirs, statement});
     case Word::proof:
         return hear(known(attempt, to), to,
-                    {Input::proof, number, attempt.sequence, theirs, statement});
+                    {Input::proof, number, attempt.sequence, theirs, statement,
+                     world_.after_ready(attempt)});
     default:
         return hear(known(attempt, to), to, {Input::ready, number, 0, 0, statement});
     }
@@ -223,6 +232,14 @@ void Move::vanish(uint8_t process) {
     }
 }
 
+// PeerTable::review: nobody has a use for it. Sequences are the engine's, and go on.
+void Move::forget(Known &known) {
+    ++world_.forgets;
+    Known fresh;
+    fresh.state.ours_smaller = known.state.ours_smaller;
+    known = fresh;
+}
+
 // ---- what Peer and Connection do
 
 void Move::hear(Known &known, uint8_t end, const Input &input) {
@@ -230,6 +247,7 @@ void Move::hear(Known &known, uint8_t end, const Input &input) {
     const uint64_t was_ready = live ? live->number : 0;
     auto [state, outputs] = step(known.state, input);
     record(known.state, state, input, outputs);
+    check_after_ready(known.state, state, end, input);
     known.state = state;
     for (const Output &output : outputs) {
         if (output.kind == Output::close && output.number == was_ready && !world_.disturbed)
@@ -275,6 +293,23 @@ void Move::record(const PeerState &before, const PeerState &after, const Input &
     const bool refused = !contact_of(before, input.number) && !contact_of(after, input.number);
     if (input.kind == Input::proof && refused)
         note({input.number, Side::theirs, Phase::parked, 0, 0}, nullptr, nullptr);
+}
+
+// Who proves itself when it has heard a reply that was said beside a ready one of ours has that no
+// longer, and is not refused for its sake. What it has dialed itself it may not know to be ready.
+void Move::check_after_ready(const PeerState &before, const PeerState &after, uint8_t end,
+                             const Input &input) {
+    const Attempt *live = live_contact(before);
+    if (!input.after_ready || live->side == Side::theirs || live->incarnation != input.incarnation)
+        return;
+    const TwoEnds &old = *find(live->number);
+    if (contact_of(known(old, 1 - end).state, old.number))
+        fault = "a peer proves itself beside a connection that it has";
+    const bool counts = before.seen_incarnation == input.incarnation;
+    const bool late = counts && (input.sequence <= std::max(before.told_seen, before.given_up) ||
+                                 input.statement.abandoned < before.ended);
+    if (!late && !contact_of(after, input.number))
+        fault = "a peer is refused for the sake of a connection that it has no longer";
 }
 
 void Move::perform(Known &known, uint8_t end, const Output &output) {

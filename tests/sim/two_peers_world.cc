@@ -19,6 +19,13 @@ const TwoEnds *World::find(uint64_t number) const {
     return nullptr;
 }
 
+bool World::after_ready(const TwoEnds &attempt) const {
+    const uint8_t to = 1 - attempt.from;
+    const Engine &engine = engines[to ? attempt.other : kA];
+    const Attempt *live = live_contact(engine.peers[to ? 0 : identity(attempt.other)].state);
+    return live && live->number == attempt.beside;
+}
+
 // ---- what may happen next
 
 namespace {
@@ -41,6 +48,16 @@ bool is_over(const World &world, const TwoEnds &attempt, uint8_t end) {
 bool is_welcomed(const World &world, const TwoEnds &attempt, uint8_t end) {
     const Attempt *contact = contact_of(world, attempt, end);
     return contact && contact->phase == Phase::welcomed;
+}
+
+// Nothing is left with that peer but what was learned of it, and no end is on its way down.
+bool may_forget(const World &world, uint8_t who, uint8_t peer) {
+    const PeerState &state = world.engines[who].peers[peer].state;
+    if (!state.attempts.empty() || state.last_sequence + state.seen_incarnation == 0) return false;
+    for (const TwoEnds &attempt : world.attempts)
+        if ((who == kA || attempt.other == who) && attempt.end[who != kA] == End::closing)
+            return false;
+    return true;
 }
 
 }  // namespace
@@ -103,6 +120,11 @@ void disturbances(const World &world, const TwoPeersLimits &limits, std::vector<
     if (world.engines[kZ].life == Life::absent && limits.third != Third::none)
         out.push_back({limits.third == Third::heir ? Happening::die : Happening::freeze, kB});
     if (world.engines[kB].life == Life::frozen) out.push_back({Happening::resume, kB});
+    if (world.forgets < limits.forgets)
+        for (uint8_t who : {kA, kB})
+            for (uint8_t peer = 0; peer < (who == kA ? 2 : 1); ++peer)
+                if (world.engines[who].life == Life::alive && may_forget(world, who, peer))
+                    out.push_back({Happening::forget, who, 0, kB, peer});
     for (const TwoEnds &attempt : world.attempts) {
         if (!attempt.cut && world.cuts < limits.cuts)
             out.push_back({Happening::cut, attempt.from ? attempt.other : kA, attempt.number});
@@ -124,7 +146,7 @@ void disturbances(const World &world, const TwoPeersLimits &limits, std::vector<
 }
 
 std::string text_of(const Happening &what) {
-    constexpr std::array<std::string_view, 18> kNames = {"dials",
+    constexpr std::array<std::string_view, 19> kNames = {"dials",
                                                          "dials an address of",
                                                          "reaches on",
                                                          "hears",
@@ -141,7 +163,8 @@ std::string text_of(const Happening &what) {
                                                          "restarts",
                                                          "freezes",
                                                          "resumes",
-                                                         "dies"};
+                                                         "dies",
+                                                         "forgets its peer"};
     constexpr std::string_view kEngines = "ABZ";
     std::string text = std::string(1, kEngines[what.who]) + " " + std::string(kNames[what.kind]);
     if (what.kind <= Happening::dial_address)
@@ -244,7 +267,7 @@ void write(std::string &to, const Known &known) {
 std::string World::key() const {
     std::string key;
     write(key, broken * 4u + disturbed * 2u + (dialed && !disturbed));
-    for (uint64_t value : {cuts, closes, expiries, hangs, data})
+    for (uint64_t value : {cuts, closes, expiries, hangs, data, forgets})
         write(key, value);
     const size_t others = third == Third::none ? 2 : 3;
     for (size_t i = 0; i < others; ++i) {
@@ -256,9 +279,12 @@ std::string World::key() const {
         if (i == kA && third == Third::heir) write(key, engine.peers[1]);
     }
     for (const TwoEnds &attempt : attempts) {
+        // What was ready at the reply counts until the proof is heard.
+        const uint8_t to = 1 - attempt.from;
+        const bool counts = attempt.end[to] == End::open && !contact_of(*this, attempt, to);
         write(key, attempt.number);
-        write(key, attempt.hangs * 64u + attempt.other * 16u + attempt.peer * 4u + attempt.up * 2u +
-                       attempt.cut);
+        write(key, (counts && after_ready(attempt)) * 128u + attempt.hangs * 64u +
+                       attempt.other * 16u + attempt.peer * 4u + attempt.up * 2u + attempt.cut);
         for (size_t end = 0; end < 2; ++end) {
             write(key, static_cast<uint64_t>(attempt.end[end]) * 64 +
                            static_cast<uint64_t>(attempt.probe[end]) * 16 + attempt.live[end] * 8 +

@@ -33,6 +33,7 @@ struct TwoPeersLimits {
     uint8_t expiries = 0;   // of the time that a handshake may take
     uint8_t data = 0;       // frames on live connections
     uint8_t hangs = 0;      // channels that never come up
+    uint8_t forgets = 0;    // of what A or B knows of a peer that it has nothing with
     bool slow = false;      // channels take time to come up
 };
 
@@ -71,6 +72,7 @@ struct TwoEnds {
     bool hangs = false;  // it never comes up; who dialed it may give it up
     bool cut = false;    // what is said from now on is lost
     uint64_t sequence = 0;
+    uint64_t beside = 0;  // what was ready at the end that was dialed when that replied
     std::array<uint64_t, 2> incarnation{};
     std::array<End, 2> end{};
     std::array<Probe, 2> probe{};
@@ -113,13 +115,14 @@ struct Happening {
         restart,
         freeze,
         resume,
-        die
+        die,
+        forget
     };
     Kind kind;
     uint8_t who = kA;
     uint64_t number = 0;  // of the attempt
     uint8_t to = kB;      // who is dialed
-    uint8_t peer = 0;     // as whom
+    uint8_t peer = 0;     // as whom; who is forgotten
 };
 
 struct World {
@@ -131,6 +134,8 @@ struct World {
     bool frozen(const TwoEnds &attempt) const {
         return engines[attempt.other].life == Life::frozen;
     }
+    // As the machine at the end that was dialed hears it with the proof.
+    bool after_ready(const TwoEnds &attempt) const;
     // All that the future depends on, and nothing else.
     std::string key() const;
 
@@ -138,7 +143,7 @@ struct World {
     bool slow;
     std::array<Engine, 3> engines;
     std::vector<TwoEnds> attempts;
-    uint8_t cuts = 0, closes = 0, expiries = 0, hangs = 0, data = 0;
+    uint8_t cuts = 0, closes = 0, expiries = 0, hangs = 0, data = 0, forgets = 0;
     bool disturbed = false;  // something was cut, closed, or started anew
     bool broken = false;     // the same, but for what was closed, or never came up
     bool dialed = false;

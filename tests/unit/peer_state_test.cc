@@ -44,9 +44,9 @@ struct Machine {
     std::string reply(uint64_t number, uint64_t incarnation = kOld) {
         return hear({Input::reply, number, 0, incarnation, {}});
     }
-    std::string proof(uint64_t number, Statement statement = {}) {
+    std::string proof(uint64_t number, Statement statement = {}, bool after_ready = false) {
         const auto [sequence, incarnation] = said[number];
-        return hear({Input::proof, number, sequence, incarnation, statement});
+        return hear({Input::proof, number, sequence, incarnation, statement, after_ready});
     }
     std::string ready(uint64_t number, Statement statement = {}) {
         return hear({Input::ready, number, 0, 0, statement});
@@ -276,6 +276,90 @@ TEST_CASE("rule 1: what the peer has seen and holds no longer is dead") {
     held.hello(6, 1, kNew);
     CHECK(held.proof(6, {0, 2, 0}) == "probe 5");
     CHECK(!held.gone(2));
+}
+
+// A peer that nobody has a use for is forgotten, and when it is met again, nothing was seen of it.
+TEST_CASE("rule 1: what the peer has forgotten is dead") {
+    constexpr Statement kFresh{8, 0, 0};  // all that it has dialed before is over
+    for (bool smaller : {false, true}) {
+        CAPTURE(smaller);
+        const auto meet = [&](Statement statement, bool after_ready, uint64_t incarnation = kOld) {
+            Machine one(smaller);
+            one.prove(1, 3);
+            one.ready(1);
+            one.hello(5, 9, incarnation);
+            return one.proof(5, statement, after_ready);
+        };
+        CHECK(meet(kFresh, true) == "supersede 1");
+        CHECK(meet({8, 2, 2}, true) == "supersede 1");          // it has seen older ones since
+        CHECK(meet({8, 3, 0}, true) == "supersede 1");          // it knows, as well
+        CHECK(meet({8, 3, 3}, true) == "close 5 XFER_EEXIST");  // it holds it, for all that it says
+        CHECK(meet(kFresh, false) == "close 5 XFER_EEXIST");    // said before it had seen it
+        CHECK(meet(kFresh, true, kNew) == "probe 1");           // of another one's it knows nothing
+    }
+    SUBCASE("its goodbye may be on its way") {
+        Machine one;
+        one.prove(1, 3);
+        one.ready(1);
+        one.hello(5, 9);
+        REQUIRE(one.proof(5, kFresh, true) == "supersede 1");
+        CHECK(one.parked(5));
+        CHECK(one.live() == 1);
+        SUBCASE("and comes") {
+            CHECK(one.lost(1) == "ready 5, live 5");
+        }
+        SUBCASE("and does not come") {
+            CHECK(one.answered(1) == "close 1 XFER_EPEERLOST, ready 5, live 5");
+        }
+        SUBCASE("and the newcomer goes before") {
+            CHECK(one.lost(5) == "");
+            CHECK(one.answered(1) == "close 1 XFER_EPEERLOST");
+            CHECK(may_dial(one.state));
+        }
+        SUBCASE("and it forgets again") {
+            one.hello(6, 10);
+            CHECK(one.proof(6, {9, 0, 0}, true) == "close 5 XFER_EPEERLOST, supersede 1");
+            CHECK(one.lost(1) == "ready 6, live 6");
+        }
+    }
+    SUBCASE("also when another incarnation was seen between") {
+        Machine one;
+        one.prove(1, 3);
+        one.ready(1);
+        one.hello(6, 1, kNew);
+        REQUIRE(one.proof(6) == "probe 1");
+        REQUIRE(one.answered(1) == "close 6 XFER_EIDENTITY");
+        one.hello(5, 9);
+        CHECK(one.proof(5, kFresh, true) == "supersede 1");
+    }
+    SUBCASE("of what it has dialed its statement tells") {
+        Machine one;
+        one.accept(4, 1);
+        one.hello(5, 2);
+        CHECK(one.proof(5, {0, 0, 0}, true) == "close 5 XFER_EEXIST");  // it waits for our ready
+        one.hello(6, 3);
+        CHECK(one.proof(6, {2, 0, 0}, true) == "supersede 4");
+    }
+    SUBCASE("of what is not ready here, too") {
+        Machine one(true);
+        one.prove(1, 3);
+        one.hello(5, 9);
+        CHECK(one.proof(5, kFresh) == "");
+        CHECK(!one.gone(1));
+        CHECK(one.parked(5));
+    }
+    SUBCASE("who comes too late is refused all the same") {
+        Machine one;
+        one.hello(4, 9);
+        REQUIRE(one.proof(4, kFresh) == "ready 4, live 4");
+        one.lost(4);
+        one.prove(1, 3);
+        one.ready(1, {9, 3, 3});
+        one.hello(5, 9);
+        CHECK(one.proof(5, kFresh, true) == "close 5 XFER_EPEERLOST");
+        one.hello(6, 11);
+        CHECK(one.proof(6, {8, 0, 0}, true) == "close 6 XFER_EEXIST");  // 4 ended unheard
+    }
 }
 
 // The goodbye of the old one, which was said before, is read behind the newcomer's words.

@@ -87,6 +87,7 @@ void Connection::send_ready(const Statement &statement) {
 void Connection::begin() {
     shard.loop.disarm(handshake_limit_);
     live_since_ = shard.now();
+    live_by_ = shard.loop.clock();
     touch();
     control().open();
     if (shard.engine.options().lanes != XFER_NONE) control().rail.window = kLaneWindow / 8;
@@ -166,6 +167,7 @@ void Connection::hear_half_open(const Hello &message, ConstBytes raw) {
     if (claimed.id == own.id && claimed.incarnation != own.incarnation)
         return refuse(XFER_EIDENTITY);
     sequence = claimed.sequence;
+    replied_at = shard.now();
     say(handshake.reply({}));  // if it is us, the dialing side learns it from this
 }
 

@@ -98,7 +98,8 @@ public:
     Peer *candidate =
         nullptr;       // of a half-open connection: its peer, once the application has let it in
     Statement proved;  // what such a one has said
-    std::string uri;   // that was dialed
+    uint64_t replied_at = 0;  // of a half-open connection: our reply was said no sooner
+    std::string uri;          // that was dialed
     Handshake handshake;
     LaneSet lanes{*this};
     Keepalive keepalive{*this};
@@ -109,6 +110,7 @@ public:
     bool closing() const { return is_closing(state_); }
     bool left_idle() const { return state_.left_idle; }
     uint64_t live_since() const { return live_since_; }
+    uint64_t live_by() const { return live_by_; }  // it was live no later
     uint64_t retry_ns() const { return retry_ns_; }
     uint64_t rtt_ns = 0;
     uint32_t staged = 0;            // copies from and to devices, which its end waits for
@@ -146,7 +148,7 @@ private:
     bool probe_over_ = false;
     uint64_t probes_ = 0;  // the pong of no other ping answers the last one
     Timer quiet_limit_;    // of what is on its way out of a region that has ended
-    uint64_t live_since_ = 0;
+    uint64_t live_since_ = 0, live_by_ = 0;
     uint64_t retry_ns_ = 0;  // the peer is busy: not before so long
     ConnectionState state_;
 };

@@ -31,6 +31,7 @@ void ConnectionMigration::move_half_open(Session &half_open, ShardCore &home, Co
     message->hello.assign(hello.begin(), hello.end());
     message->said.assign(reply.begin(), reply.end());
     message->listener_user = half_open.listener_user;
+    message->replied_at = half_open.replied_at;
     message->ticket = half_open.control().channel->detach();
     half_open.control().state = Lane::State::down;
     half_open.close({kDuplicate, 0, 0, "moved"});
@@ -142,6 +143,7 @@ std::unique_ptr<Session> ConnectionMigration::unpack(MigrationMessage &message) 
         std::make_unique<Session>(shard_, message.side, shard_.next_number(), message.sequence);
     connection->uri = message.uri;
     connection->listener_user = message.listener_user;
+    connection->replied_at = message.replied_at;
     if (message.side == Side::ours) {
         connection->handshake.resume(message.said);
     } else if (auto hello = decode_hello(message.hello)) {  // not a lane

@@ -24,6 +24,7 @@ struct MigrationMessage final : Message {
     std::vector<uint8_t> hello;  // theirs, with its proof: how it began
     uint64_t sequence = 0;
     uint64_t listener_user = 0;  // theirs
+    uint64_t replied_at = 0;     // theirs
     std::string uri;
     EngineId id{};                // ours: of who answered
     PeerMove pending_work;        // ours

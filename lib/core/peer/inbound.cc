@@ -128,6 +128,8 @@ void Inbound::admit(Session &half_open, const Hello &proof, ConstBytes raw) {
     let_in(peer, half_open);
 }
 
+// The reply may have been said by another loop. Its time is that of the turn, no later than the
+// reply; that of the ready one is the clock's, no earlier than the ready. So a later one is later.
 void Inbound::let_in(Peer &peer, Session &half_open) {
     if (!peer.dialer.take_slot()) {
         half_open.refuse(XFER_EOVERLOAD);
@@ -138,8 +140,10 @@ void Inbound::let_in(Peer &peer, Session &half_open) {
     half_open.candidate = nullptr;
     half_open.ListNode<InUndecided>::unlink();
     peer.adopt(half_open);
+    const Session *live = peer.live();
+    const bool after_ready = live && half_open.replied_at > live->live_by();
     peer.hear({Input::proof, half_open.number, half_open.sequence,
-               half_open.handshake.peer().incarnation, half_open.proved});
+               half_open.handshake.peer().incarnation, half_open.proved, after_ready});
 }
 
 void Inbound::admit_lane(Session &half_open, const Hello &message, ConstBytes raw) {

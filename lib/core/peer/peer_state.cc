@@ -19,6 +19,14 @@ bool is_over(const Attempt &contact, const Statement &statement) {
            contact.sequence != statement.held;
 }
 
+// Also one of ours that the peer no longer has. The peer had said ready on it before it heard our
+// reply to the newcomer, and who has one ready at a reply proves nothing (see reply()).
+bool is_over(const Attempt &live, const Input &proof) {
+    const bool forgotten =
+        proof.after_ready && live.side == Side::ours && live.sequence != proof.statement.held;
+    return forgotten || is_over(live, proof.statement);
+}
+
 // Until a probe or the end of another decides.
 bool waits(const Attempt &contact) {
     return contact.phase == Phase::parked || contact.phase == Phase::held;
@@ -157,7 +165,7 @@ void Step::proof(const Input &input) {
     if (input.statement.abandoned < state_.ended) return out(Output::close, number, kDuplicate);
     Attempt *live = in_phase(Phase::ready);
     const bool same = live && live->incarnation == proven.incarnation;
-    if (same && !is_over(*live, input.statement)) return out(Output::close, number, kDuplicate);
+    if (same && !is_over(*live, input)) return out(Output::close, number, kDuplicate);
     state_.attempts.push_back(proven);
     if (!live) return promote();
     live->over |= same;

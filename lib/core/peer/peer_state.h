@@ -5,7 +5,9 @@
 //
 // After proof, both sides apply the same three rules:
 //   1. A connection that its initiator lists as abandoned, or that the peer has seen and no longer
-//   holds, is over; how a READY one ended, its own end tells.
+//   holds, is over; how a READY one ended, its own end tells. A READY one of ours is over, too,
+//   when the peer proves itself on another that we answered since: who had it would not, and who
+//   has forgotten us can't say that it has seen it.
 //   2. Of two initiated by the same side the one that is READY lives; else the first to prove
 //   itself.
 //   3. Of two under way, one from each side, the one from the smaller engine id lives. A READY one
@@ -74,6 +76,7 @@ struct Input {
     uint64_t sequence = 0;
     uint64_t incarnation = 0;
     Statement statement;
+    bool after_ready = false;  // of a proof: our reply was said when the ready one was so already
 };
 
 struct Output {
