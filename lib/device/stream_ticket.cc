@@ -16,7 +16,7 @@ TicketStep ended(uint32_t word, TicketOutput of_run) {
     case Ticket::arrived:
         return {with(word, Ticket::over), TicketOutput::tell};
     case Ticket::running:
-        return {word | Ticket::kLast, word & Ticket::kLast ? TicketOutput::nothing : of_run};
+        return {word | Ticket::kLast, of_run};
     default:
         return {word, TicketOutput::nothing};
     }
