@@ -22,8 +22,8 @@ fn generate(include_paths: &[std::path::PathBuf]) {
         .map(|path| path.join("xfer"))
         .find(|path| path.join("text.h").exists())
         .expect("xfer.pc names no folder that has xfer/text.h");
-    let headers = ["text.h", "rdma.h", "cuda.h"]
-        .map(|name| include.join(name).to_str().map(String::from));
+    let headers =
+        ["text.h", "rdma.h", "cuda.h"].map(|name| include.join(name).to_str().map(String::from));
     let folder = std::path::PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets it"));
     bindgen::builder()
         .headers(headers.map(|path| path.expect("the header's path is UTF-8")))

@@ -33,7 +33,8 @@ fn layouts_match() {
     assert_eq!((of("sizeof"), of("_Alignof")), (structs, structs));
     assert_eq!(of("offsetof"), bindings.matches("Offset of field: ").count());
 
-    let mut source = "#include <xfer/cuda.h>\n#include <xfer/rdma.h>\n#include <xfer/text.h>\n".to_owned();
+    let mut source =
+        "#include <xfer/cuda.h>\n#include <xfer/rdma.h>\n#include <xfer/text.h>\n".to_owned();
     asserts.iter().for_each(|line| writeln!(source, "{line}").unwrap());
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("layouts.c");
     std::fs::write(&file, source).unwrap();
