@@ -20,6 +20,7 @@ import (
 	"context"
 	"runtime"
 	"sync"
+	"time"
 	"unsafe"
 )
 
@@ -43,6 +44,7 @@ type Batch struct {
 	calls   sync.Mutex // held by the one call that it takes at a time, and guards memory
 	memory  *runtime.Pinner
 	submits sync.WaitGroup // under way
+	stream  streamResult   // of the last submit
 }
 
 // Batch is an empty one.
@@ -178,6 +180,8 @@ type SubmitOptions struct {
 	Notify   *Note // tells the owner when all data were applied, or that the batch failed
 	Group    uint32
 	Trace    uint64
+	// RunTimeout is for SubmitOn alone, else [ErrInval]: of each run, from its begin; zero is that of the engine.
+	RunTimeout time.Duration
 }
 
 // Submit starts the batch, and waits for its event. It may be submitted again, unchanged or with more entries. Of a
@@ -192,11 +196,26 @@ func (b *Batch) Submit(ctx context.Context, options SubmitOptions) error {
 
 // Begin starts the batch, as [Batch.Submit] does, and returns. An error is that it was not started.
 func (b *Batch) Begin(ctx context.Context, options SubmitOptions) (*Pending, error) {
-	o := OpOption{group: options.Group, trace: options.Trace}
-	given, err := o.raw(ctx)
+	if options.RunTimeout != 0 {
+		return nil, refused(ErrInval, "RunTimeout is of runs on a stream")
+	}
+	given, err := OpOption{group: options.Group, trace: options.Trace}.raw(ctx)
 	if err != nil {
 		return nil, err
 	}
+	return b.submit(ctx, options, given, func(word C.uint64_t, raw *C.xfer_submit_options_t, data C.uintptr_t) C.xfer_status_t {
+		status := C.submit(b.raw, word, raw, data)
+		if status == C.XFER_OK {
+			b.stream.clear()
+		}
+		return status
+	})
+}
+
+// submission starts a batch; the data are those of the notification.
+type submission func(word C.uint64_t, raw *C.xfer_submit_options_t, data C.uintptr_t) C.xfer_status_t
+
+func (b *Batch) submit(ctx context.Context, options SubmitOptions, given C.xfer_op_options_t, begin submission) (*Pending, error) {
 	counted := b.use(func() C.xfer_status_t { // Close waits for it from here on
 		b.submits.Add(1)
 		return C.XFER_OK
@@ -204,12 +223,12 @@ func (b *Batch) Begin(ctx context.Context, options SubmitOptions) (*Pending, err
 	if err := failed(counted, nil); err != nil {
 		return nil, err
 	}
-	return b.ep.pend(ctx, b.handle, o.group, given, func(word C.uint64_t, given *C.xfer_op_options_t) C.xfer_status_t {
+	return b.ep.pend(ctx, b.handle, options.Group, given, func(word C.uint64_t, given *C.xfer_op_options_t) C.xfer_status_t {
 		var pins runtime.Pinner // for the call, which copies
 		defer pins.Unpin()
 		raw, data := options.raw(given), options.data()
 		pin(&pins, data)
-		return b.alone(func() C.xfer_status_t { return C.submit(b.raw, word, &raw, C.uintptr_t(uintptr(start(data)))) })
+		return b.alone(func() C.xfer_status_t { return begin(word, &raw, C.uintptr_t(uintptr(start(data)))) })
 	}, b.submits.Done)
 }
 

@@ -16,7 +16,7 @@ import "unsafe"
 // and after the Close of a [Region] of it, and of a Batch that has it in an entry. No slice of it may be left by then, nor a
 // Region, which has one: Go may get the same address for its heap, and the collector would take the slice for a pointer into
 // that. What streams write is complete before a put or a send begins, and streams that touch the memory are over before a get
-// or a receive begins.
+// or a receive begins; a batch of [Batch.SubmitOn] has its place in its stream.
 //
 // It panics as unsafe.Slice does, such as for a negative length. Go's own memory is passed as the slice that it is.
 func DeviceMemory(address uintptr, length int) []byte {

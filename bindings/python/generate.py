@@ -48,6 +48,21 @@ static uint64_t xfer_py_max_page(const void *pages, uint32_t size, uint64_t coun
 }
 """
 
+# A thread of the library writes it at the end of each run: flags, status, failures, runs.
+RESULT_NAME = (
+    "xfer_status_t xfer_py_stream_result(const xfer_cuda_result_t *from, xfer_cuda_result_t *to)"
+)
+RESULT = f"""
+static {RESULT_NAME} {{
+    if (!from) return XFER_EINVAL;
+    to->runs = __atomic_load_n(&from->runs, __ATOMIC_ACQUIRE);
+    to->failures = __atomic_load_n(&from->failures, __ATOMIC_RELAXED);
+    to->status = __atomic_load_n(&from->status, __ATOMIC_ACQUIRE);
+    to->flags = __atomic_load_n(&from->flags, __ATOMIC_RELAXED);
+    return XFER_OK;
+}}
+"""
+
 
 def declarations(header: str) -> str:
     _, begin, rest = header.partition("/* cdef:begin */")
@@ -74,11 +89,12 @@ def main(headers: Path, version: str, output: str) -> None:
         ffi.cdef(declarations((headers / header).read_text("utf-8")))
     ffi.cdef("uint64_t xfer_py_max_page(const void *pages, uint32_t size, uint64_t count);")
     ffi.cdef(f"{JOIN_NAME};")
+    ffi.cdef(f"{RESULT_NAME};")
     for kind in CLOSED:
         ffi.cdef(f"xfer_status_t xfer_py_{kind}_close(xfer_{kind}_t **slot);")
     closes = "".join(CLOSE.format(kind) for kind in CLOSED)
     includes = "#include <xfer/cuda.h>\n#include <xfer/rdma.h>\n#include <xfer/text.h>"
-    ffi.set_source("xfer._xfer", includes + JOIN + closes + MAX_PAGE)
+    ffi.set_source("xfer._xfer", includes + JOIN + closes + MAX_PAGE + RESULT)
     ffi.emit_c_code(output)
 
 

@@ -58,6 +58,7 @@ from xfer._values import (
     RegionInfo,
     State,
     Status,
+    StreamResult,
     Transport,
 )
 from xfer._xfer import ffi as _ffi
@@ -105,6 +106,7 @@ __all__ = [
     "Stale",
     "State",
     "Status",
+    "StreamResult",
     "TimedOut",
     "Transport",
     "Truncated",

@@ -7,12 +7,12 @@ import functools
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from xfer import _errors
+from xfer import _errors, _streams
 from xfer._buffers import Span, readable, writable
 from xfer._calls import Calls
 from xfer._handle import Freed
 from xfer._operation import Operation, bytes_moved, milliseconds, struct
-from xfer._values import BatchInfo, Ref
+from xfer._values import BatchInfo, Ref, StreamResult
 from xfer._xfer import ffi, lib
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 PUT, GET = lib.XFER_OP_PUT, lib.XFER_OP_GET
 INTEGERS = frozenset("iIlLqQ")  # as the struct module names them
+NOWHERE = ffi.new("const xfer_cuda_result_t **")
 
 
 class Batch(Freed):
@@ -28,15 +29,16 @@ class Batch(Freed):
     The memory of its entries is held for as long as they are in it, and touched only from submit()
     to the end of that submit. Of an array of a device, what its stream has under way is waited for
     when the entry is added, and not again: work that begins on it later must be over before
-    submit(). Offsets, lengths and strides are in bytes. What would reach beyond
-    local memory is refused with XferError (ERANGE), as is what would reach beyond what the ref
-    names; a call that is refused has added nothing. While a submit is under way what would change
-    the batch raises XferError (EBUSY). One thread at a time, but for cancel() and info.
+    submit(), or ahead of it in its stream. Offsets, lengths and strides are in bytes. What would
+    reach beyond local memory is refused with XferError (ERANGE), as is what would reach beyond what
+    the ref names; a call that is refused has added nothing. While a submit is under way what would
+    change the batch raises XferError (EBUSY). One thread at a time, but for cancel() and info.
     """
 
     def __init__(self, ep: Endpoint, slot: Any) -> None:
         self._ep = ep
         self._lent: list[Any] = []
+        self._result = NOWHERE
         calls = Calls(functools.partial(lib.xfer_py_batch_close, slot))
         super().__init__(ep._engine, slot[0], calls, calls.end)
 
@@ -250,15 +252,32 @@ class Batch(Freed):
         checksum: bool = False,
         timeout: float | None = None,
         group: int = 0,
+        stream: Any = None,
     ) -> Operation[int]:
         """Starts it; gives the number of bytes that were moved. Its error has as `index` the first
-        entry that failed, statuses() has them all. It waits for no stream: what streams have begun
-        on the memory of its entries since these were added must be over.
+        entry that failed, statuses() has them all. Without `stream` it waits for none: what streams
+        have begun on the memory of its entries since these were added must be over.
 
         notify    the key of a NOTIFY event that the owner gets, with at most 1024 bytes of `data`,
                   when all was applied, or when the batch has failed
         ordered   begins when all that was submitted on the endpoint before has ended
         checksum  a CRC-32C goes with every payload: XferError (ECHECKSUM)
+        stream    of CUDA: it begins when all that is in the stream so far is done, and what comes
+                  into the stream from now on waits for its end. A handle (CUstream, cudaStream_t),
+                  what has `__cuda_stream__`, or a stream of PyTorch or CuPy; 0 is the legacy
+                  default stream of the context that is current
+
+        On a stream it may begin late, and `timeout` counts from then. The stream goes on however it
+        ends, and stream_result tells how. It can't be `ordered` there: XferError (EUNSUPPORTED), as
+        without a driver of CUDA 11.7. With `io_threads="none"` nothing moves while the thread that
+        takes the events waits for the stream.
+
+        A stream that captures records it: nothing begins, and each launch of the graph moves the
+        bytes again, with the same options. The operation ends well when the last graph and instance
+        that have it are destroyed, also if runs have failed, and what it was lent is held until
+        then. To cancel it, or the task that awaits it, has the launches to come pass without it.
+        Between two runs rebind() and statuses() may be called. Add the entries before the capture,
+        as that may wait for streams.
         """
         options = ffi.NULL
         if notify is not None or ordered or checksum or timeout is not None:
@@ -271,9 +290,34 @@ class Batch(Freed):
             options.notify_key, options.notify_data = notify, shown.start
             options.notify_length = shown.length
         # `_lent` too: after close() the batch does not hold it any more.
-        return Operation(self, bytes_moved, self._lent, group)._begin(
-            self._calls, lib.xfer_batch_submit, self._raw, options=options
-        )
+        operation = Operation(self, bytes_moved, self._lent, group)
+        if stream is not None:
+            return self._submit_on(_streams.handle(stream), operation, options)
+        operation._begin(self._calls, lib.xfer_batch_submit, self._raw, options=options)
+        self._result = NOWHERE
+        return operation
+
+    def _submit_on(self, stream: int, operation: Operation[int], options: Any) -> Operation[int]:
+        before, self._result = self._result, ffi.new("const xfer_cuda_result_t **")
+        args = self._raw, ffi.cast("void *", stream), operation.word, options, self._result
+        try:
+            error = _errors.new_error()
+            return operation._call(self._calls, lib.xfer_cuda_submit, *args, error=error)
+        except _errors.XferError as refused:
+            if refused.status == lib.XFER_EBUSY:  # the submit before is under way
+                self._result = before
+            raise
+
+    @property
+    def stream_result(self) -> StreamResult:
+        """What has become of it on its stream, since the last submit. XferError: EINVAL if that was
+        on no stream, ECLOSED."""
+        raw = ffi.new("xfer_cuda_result_t *")
+        where = self._result[0]
+        _errors.check(self._calls(lib.xfer_py_stream_result, where, raw))
+        fenced = not raw.flags & lib.XFER_MAYBE_APPLIED
+        address = int(ffi.cast("uintptr_t", where))
+        return StreamResult(raw.status, fenced, raw.runs, raw.failures, address)
 
     def cancel(self) -> None:
         """Asks for an early end of the submit. XferError (EINVAL) if none is under way. Any

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Waits for the stream by which the content of a CUDA array comes.
+"""Finds the handle of a stream, and waits for the one by which the content of a CUDA array comes.
 
 The streams of libxfer are non-blocking, so they are ordered behind no other one, the default
 streams included. So the host waits, as CuPy and Numba do with an array of somebody else's. The
@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import operator
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,6 +26,28 @@ _CONTEXT = 1
 _DEVICE_ORDINAL = 9
 
 _RELAXED = 2  # CU_STREAM_CAPTURE_MODE_...
+
+
+def handle(stream: Any) -> int:
+    """The CUstream that it is, or has."""
+    try:
+        number = operator.index(_told(stream))
+    except TypeError:
+        raise TypeError(f"no stream of CUDA: {stream!r}") from None
+    if isinstance(stream, bool) or not 0 <= number < 1 << 64:
+        raise TypeError(f"no stream of CUDA: {stream!r}")
+    return number
+
+
+def _told(stream: Any) -> Any:
+    """By the protocol, which has one version, or as PyTorch and CuPy call it."""
+    if hasattr(stream, "__cuda_stream__"):
+        version, number = stream.__cuda_stream__()
+        return number if version == 0 else None
+    for name in ("cuda_stream", "ptr"):
+        if hasattr(stream, name):
+            return getattr(stream, name)
+    return stream
 
 
 @functools.cache

@@ -281,6 +281,17 @@ class BatchInfo(NamedTuple):
     first_failed: int
 
 
+class StreamResult(NamedTuple):
+    """What has become of a batch on a stream of CUDA, by its last run: the one of its submit, or in
+    a graph each launch."""
+
+    status: int  # OK before the first; why there was none, behind an early end
+    fenced: bool  # nothing of it can land any more; False: treat the range as undefined
+    runs: int  # that have ended since the submit
+    failures: int  # of them, those that did not end with OK
+    address: int  # of the xfer_cuda_result_t that kernels behind it may read, until the next submit
+
+
 class OptionInfo(NamedTuple):
     """An option of Engine."""
 

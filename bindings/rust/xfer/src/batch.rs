@@ -5,7 +5,9 @@ use crate::handle::Handle;
 use crate::memory::{Memory, Slice};
 use crate::operation::{End, Operation};
 use crate::reference::Ref;
+use crate::stream::{OnStream, StreamResult};
 use crate::{Endpoint, Error, Result, Status};
+use std::ffi::c_void;
 use std::mem::size_of;
 use std::ptr::{null, null_mut};
 use std::sync::Arc;
@@ -94,6 +96,7 @@ pub(crate) struct Filled {
     pub handle: Arc<Handle<sys::xfer_batch_t>>,
     pub lent: Vec<Memory>,
     entries: u64,
+    on_stream: Arc<OnStream>,
 }
 
 impl Filled {
@@ -150,11 +153,12 @@ pub struct Batch {
     pub(crate) filled: Filled,
 }
 
-/// Looks at a batch, also while it is under way.
+/// Looks at a batch, also while it is under way; and between two runs of a graph, rebinds it.
 #[derive(Clone)]
 pub struct BatchWatch {
     _endpoint: Endpoint,
     handle: Arc<Handle<sys::xfer_batch_t>>,
+    on_stream: Arc<OnStream>,
 }
 
 impl Endpoint {
@@ -171,7 +175,8 @@ impl Endpoint {
         Error::detailed(status, &detail)?;
         // SAFETY: the handle was just opened.
         let handle = Arc::new(unsafe { Handle::new(raw, sys::xfer_batch_close) });
-        let filled = Filled { handle, lent: Vec::new(), entries: 0 };
+        let on_stream = Arc::default();
+        let filled = Filled { handle, lent: Vec::new(), entries: 0, on_stream };
         Ok(Batch { endpoint: self.clone(), filled })
     }
 }
@@ -262,13 +267,7 @@ impl Batch {
     /// `ENOTFOUND` if nothing names `from`; `ERANGE` if `to` is shorter, `EACCESS` if it allows
     /// less; `EINVAL`, `EVERSION`, `EIDENTITY`.
     pub fn rebind(&mut self, from: &Ref, to: &Ref) -> Result<()> {
-        let (from, to, mut detail) = (from.raw(), to.raw(), sys::xfer_error_t::default());
-        // SAFETY: all are live during the call.
-        let status = self
-            .filled
-            .handle
-            .call(|raw| unsafe { sys::xfer_batch_rebind(raw, &from, &to, &mut detail) });
-        Error::detailed(status, &detail)
+        rebind(&self.filled.handle, from, to)
     }
 
     /// How many entries it has.
@@ -299,18 +298,16 @@ impl Batch {
     /// # Errors
     /// `EINVAL` if it was not submitted, or was emptied since.
     pub fn entries(&self) -> Result<Vec<Status>> {
-        let mut statuses = vec![0; info(&self.filled.handle)?.entries as usize];
-        let (start, count) = (statuses.as_mut_ptr(), statuses.len() as u64);
-        // SAFETY: there is room for as many.
-        let status =
-            self.filled.handle.call(|raw| unsafe { sys::xfer_batch_entries(raw, 0, count, start) });
-        Error::check(status)?;
-        Ok(statuses.into_iter().map(Status).collect())
+        entries(&self.filled.handle)
     }
 
     /// Looks at it, also while it is under way.
     pub fn watch(&self) -> BatchWatch {
-        BatchWatch { _endpoint: self.endpoint.clone(), handle: self.filled.handle.clone() }
+        BatchWatch {
+            _endpoint: self.endpoint.clone(),
+            handle: self.filled.handle.clone(),
+            on_stream: self.filled.on_stream.clone(),
+        }
     }
 
     /// Starts it. It comes back with the number of bytes.
@@ -318,6 +315,65 @@ impl Batch {
     /// Errors: the first that failed, which [`entry`](Error::entry) names; `EAGAIN`, `ECLOSED`,
     /// `ETOOBIG`.
     pub fn submit(self, how: &Submit<'_>) -> Operation<(Result<u64>, Batch)> {
+        let on_stream = self.filled.on_stream.clone();
+        self.begin(how, |raw, word, options, _| {
+            // SAFETY: handle and memory are lent until the event.
+            let status = unsafe { sys::xfer_batch_submit(raw, word, options) };
+            if status == sys::XFER_OK {
+                on_stream.clear();
+            }
+            status
+        })
+    }
+
+    /// Puts it into a stream of CUDA (`CUstream`, `cudaStream_t`), and returns: it begins when all
+    /// that is in the stream so far is done, and what comes into the stream from here on waits for
+    /// its end, without a thread that waits. NULL is the legacy default stream of the context that is
+    /// current. It comes back as from [`submit`](Self::submit).
+    ///
+    /// The stream goes on however it ends; [`BatchWatch::stream_result`] says how, also to kernels. A
+    /// deadline counts from the begin. The operation dropped, the batch ends early, begun or not, and
+    /// the stream passes. Without I/O threads nothing moves while the thread that takes the events
+    /// waits for the stream.
+    ///
+    /// A stream that captures records it, and nothing begins: each launch of the graph moves the bytes
+    /// again, with the same options. The operation ends well when the last graph and instance that have
+    /// it are destroyed, also if runs have failed. Between two runs it may be
+    /// [rebound](BatchWatch::rebind) meanwhile. The operation dropped or canceled, the launches to come
+    /// pass without it.
+    ///
+    /// Errors: as [`submit`](Self::submit), without `EAGAIN`; `EUNSUPPORTED` if it is ordered, or
+    /// without a driver of CUDA 11.7; `EIO` if the driver refuses.
+    ///
+    /// # Safety
+    /// During the call `stream` is NULL, or a live stream of this process. Between the begin and the
+    /// end of a run no other stream writes what it puts, or touches what it gets: the memory of all
+    /// entries is borrowed until the event. What is ahead of it in the stream is over by the begin, and
+    /// what is behind it begins after the end.
+    pub unsafe fn submit_on(
+        self,
+        stream: *mut c_void,
+        how: &Submit<'_>,
+    ) -> Operation<(Result<u64>, Batch)> {
+        let on_stream = self.filled.on_stream.clone();
+        self.begin(how, |raw, word, options, detail| {
+            on_stream.replace(|result| {
+                // SAFETY: handle and memory are lent until the event; the stream is as the caller says.
+                unsafe { sys::xfer_cuda_submit(raw, stream, word, options, result, detail) }
+            })
+        })
+    }
+
+    fn begin(
+        self,
+        how: &Submit<'_>,
+        submit: impl FnOnce(
+            *mut sys::xfer_batch_t,
+            u64,
+            &sys::xfer_submit_options_t,
+            &mut sys::xfer_error_t,
+        ) -> sys::xfer_status_t,
+    ) -> Operation<(Result<u64>, Batch)> {
         let call = self.endpoint.call;
         let mut options = sys::xfer_submit_options_t {
             size: size_of::<sys::xfer_submit_options_t>() as u32,
@@ -341,9 +397,8 @@ impl Batch {
         let (engine, handle) = (endpoint.engine().clone(), filled.handle.clone());
         let finish =
             |end: End, filled| (end.result().map(|()| end.bytes), Batch { endpoint, filled });
-        Operation::begin(&engine, call.group, Box::new(filled), finish, |word, _| {
-            // SAFETY: handle and memory are lent until the event.
-            handle.call(|raw| unsafe { sys::xfer_batch_submit(raw, word, &options) })
+        Operation::begin(&engine, call.group, Box::new(filled), finish, |word, detail| {
+            handle.call(|raw| submit(raw, word, &options, detail))
         })
     }
 }
@@ -356,6 +411,46 @@ impl BatchWatch {
     pub fn info(&self) -> Result<BatchInfo> {
         info(&self.handle)
     }
+
+    /// What has become of it on its stream, since the last submit.
+    ///
+    /// # Errors
+    /// `EINVAL` if that was on no stream.
+    pub fn stream_result(&self) -> Result<StreamResult> {
+        self.on_stream.read().ok_or_else(|| Error::of(sys::XFER_EINVAL))
+    }
+
+    /// As [`Batch::rebind`], also between two runs of a graph.
+    ///
+    /// # Errors
+    /// As there; `EBUSY` while it runs, is under way otherwise, or another call has it.
+    pub fn rebind(&self, from: &Ref, to: &Ref) -> Result<()> {
+        rebind(&self.handle, from, to)
+    }
+
+    /// As [`Batch::entries`], also between two runs of a graph.
+    ///
+    /// # Errors
+    /// As there; `EBUSY` while it runs, is under way otherwise, or another call has it.
+    pub fn entries(&self) -> Result<Vec<Status>> {
+        entries(&self.handle)
+    }
+}
+
+fn rebind(handle: &Handle<sys::xfer_batch_t>, from: &Ref, to: &Ref) -> Result<()> {
+    let (from, to, mut detail) = (from.raw(), to.raw(), sys::xfer_error_t::default());
+    // SAFETY: all are live during the call.
+    let status = handle.call(|raw| unsafe { sys::xfer_batch_rebind(raw, &from, &to, &mut detail) });
+    Error::detailed(status, &detail)
+}
+
+fn entries(handle: &Handle<sys::xfer_batch_t>) -> Result<Vec<Status>> {
+    let mut statuses = vec![0; info(handle)?.entries as usize];
+    let (start, count) = (statuses.as_mut_ptr(), statuses.len() as u64);
+    // SAFETY: there is room for as many.
+    let status = handle.call(|raw| unsafe { sys::xfer_batch_entries(raw, 0, count, start) });
+    Error::check(status)?;
+    Ok(statuses.into_iter().map(Status).collect())
 }
 
 fn info(handle: &Handle<sys::xfer_batch_t>) -> Result<BatchInfo> {

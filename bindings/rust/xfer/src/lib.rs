@@ -26,6 +26,7 @@ mod region;
 mod slab;
 mod stats;
 mod status;
+mod stream;
 mod sync;
 mod table;
 #[cfg(feature = "tokio")]
@@ -53,6 +54,7 @@ pub use reference::{Id, Ref, RefInfo};
 pub use region::{Access, Region, RegionInfo, RegionOptions};
 pub use stats::{EndpointStats, EngineStats, OpStats};
 pub use status::Status;
+pub use stream::StreamResult;
 #[cfg(feature = "tokio")]
 pub use tokio::Driver;
 pub use version::Version;

@@ -55,8 +55,9 @@ impl Memory {
     /// [`into_inner`](Self::into_inner): what frees the memory in its drop, or `()`.
     ///
     /// What streams write is complete before a put or a send of it begins, and streams that touch it
-    /// are over before a get or a receive begins. While it is lent as a region, streams leave alone
-    /// what peers use.
+    /// are over before a get or a receive begins; a batch that is
+    /// [submitted on a stream](crate::Batch::submit_on) has its place in that. While it is lent as a
+    /// region, streams leave alone what peers use.
     ///
     /// ```no_run
     /// use std::sync::Arc;

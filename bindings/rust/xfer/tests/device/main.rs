@@ -2,6 +2,8 @@
 //! Memory of a device by its address, on a driver without a device: what the CPU touches there is a
 //! SIGSEGV. A process of its own, which takes that driver for the system's.
 
+mod streams;
+
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr, CString};
 use std::mem::transmute_copy;
 use std::sync::{OnceLock, PoisonError, RwLock};
@@ -27,6 +29,19 @@ struct Driver {
     write: unsafe extern "C" fn(*mut c_void, *const c_void, usize),
     read: unsafe extern "C" fn(*mut c_void, *const c_void, usize),
     hold: unsafe extern "C" fn(c_int),
+    hold_copies: unsafe extern "C" fn(c_int),
+    hold_stream: unsafe extern "C" fn(*mut c_void, c_int),
+    stream: unsafe extern "C" fn() -> *mut c_void,
+    end_stream: unsafe extern "C" fn(*mut c_void),
+    idle: unsafe extern "C" fn(*mut c_void, c_uint) -> c_int,
+    write_on: unsafe extern "C" fn(*mut c_void, *mut c_void, *const c_void, usize),
+    copy_on: unsafe extern "C" fn(*mut c_void, *mut c_void, *const c_void, usize),
+    capture: unsafe extern "C" fn(*mut c_void),
+    end_capture: unsafe extern "C" fn(*mut c_void) -> *mut c_void,
+    instantiate: unsafe extern "C" fn(*mut c_void) -> *mut c_void,
+    launch: unsafe extern "C" fn(*mut c_void, *mut c_void),
+    free_graph: unsafe extern "C" fn(*mut c_void),
+    free_exec: unsafe extern "C" fn(*mut c_void),
     calls: unsafe extern "C" fn(*const c_char) -> c_uint,
 }
 
@@ -53,6 +68,19 @@ fn load(path: String) -> Driver {
             write: function(library, c"fake_cuda_write"),
             read: function(library, c"fake_cuda_read"),
             hold: function(library, c"fake_cuda_hold"),
+            hold_copies: function(library, c"fake_cuda_hold_copies"),
+            hold_stream: function(library, c"fake_cuda_hold_stream"),
+            stream: function(library, c"fake_cuda_stream"),
+            end_stream: function(library, c"fake_cuda_end_stream"),
+            idle: function(library, c"fake_cuda_idle"),
+            write_on: function(library, c"fake_cuda_write_on"),
+            copy_on: function(library, c"fake_cuda_copy_on"),
+            capture: function(library, c"fake_cuda_capture"),
+            end_capture: function(library, c"fake_cuda_end_capture"),
+            instantiate: function(library, c"fake_cuda_instantiate"),
+            launch: function(library, c"fake_cuda_launch"),
+            free_graph: function(library, c"fake_cuda_free_graph"),
+            free_exec: function(library, c"fake_cuda_free_exec"),
             calls: function(library, c"fake_cuda_calls"),
         }
     }
@@ -78,19 +106,30 @@ impl Driver {
 
     /// Copies begin, and none goes on until that is dropped.
     fn hold(&'static self) -> Held {
-        // SAFETY: a call of no memory.
-        unsafe { (self.hold)(1) }
-        Held(self)
+        Held::by(self.hold)
+    }
+
+    /// The same for the library's copies alone.
+    fn hold_copies(&'static self) -> Held {
+        Held::by(self.hold_copies)
     }
 }
 
 /// Dropped ahead of the engines, which wait for their copies.
-struct Held(&'static Driver);
+struct Held(unsafe extern "C" fn(c_int));
+
+impl Held {
+    fn by(hold: unsafe extern "C" fn(c_int)) -> Self {
+        // SAFETY: a call of no memory.
+        unsafe { hold(1) }
+        Held(hold)
+    }
+}
 
 impl Drop for Held {
     fn drop(&mut self) {
         // SAFETY: a call of no memory.
-        unsafe { (self.0.hold)(0) }
+        unsafe { (self.0)(0) }
     }
 }
 
