@@ -42,8 +42,8 @@ typedef struct xfer_cuda_result {
  *
  * The stream goes on however the batch ends: a kernel that depends on its bytes looks at `*result`, or the host at the
  * event; a thread that polls it meanwhile loads atomically. Deadline and stall limit count from the begin; while it
- * waits for the stream, the batch has none. Where nothing can stop a device's copy when they have passed, the stream
- * goes on a second later, with XFER_MAYBE_APPLIED in the result, and the memory is quiet at the event.
+ * waits for the stream, the batch has none. Where its memory is not quiet a second after they have passed, as where
+ * nothing can stop a copy of the device, the stream goes on, with XFER_MAYBE_APPLIED in the result; the event waits.
  *
  * Where the stream captures, the batch is recorded, and nothing begins: each launch of the graph is a run, with the
  * same options, and without an event. The batch is in flight until its one event, which comes when the last graph and
@@ -52,9 +52,9 @@ typedef struct xfer_cuda_result {
  * one instance runs at a time; one that is updated (cuGraphExecUpdate) must have no batch in it, before and after.
  *
  * What ends the batch early lets its stream through, now and in all launches to come: a cancel, a close of the batch,
- * its endpoint or engine, a drain (XFER_ECLOSED) once it is not running, and a run of a graph that has to leave its
- * stream before the memory is quiet. After an error of its context, or a reset, CUDA calls nobody: a batch that waits
- * is ended by such a thing alone.
+ * its endpoint or engine, a drain (XFER_ECLOSED), and a run of a graph that its stream has left before the memory was
+ * quiet. A drain waits for a run that is under way. Ended in a run, the batch tells how that has ended. After an error
+ * of its context, or a reset, CUDA calls nobody: a batch that waits is ended by a cancel or a close alone.
  *
  * The engine moves the bytes, so its loops have to turn while the stream waits: with XFER_DISPATCH_POLL or LOOP and no
  * I/O threads, do not wait for the stream on the thread that polls or runs the loop; nor in any callback.

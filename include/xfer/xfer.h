@@ -812,7 +812,7 @@ XFER_API xfer_status_t xfer_batch_submit(xfer_batch_t *batch, uint64_t user, con
  * Returns: XFER_OK; XFER_EINVAL if the batch is not in flight. */
 XFER_API xfer_status_t xfer_batch_cancel(xfer_batch_t *batch);
 
-enum { XFER_BATCH_IDLE = 1, XFER_BATCH_INFLIGHT = 2 }; /* in flight from xfer_batch_submit to its event */
+enum { XFER_BATCH_IDLE = 1, XFER_BATCH_INFLIGHT = 2 }; /* in flight from its submit to its event */
 
 /* Of the submit that is under way, or else of the last one. */
 typedef struct xfer_batch_info {

@@ -21,13 +21,13 @@ public:
         if (status == XFER_OK && works) status = check_open(batch->ep);
         if (status != XFER_OK) return;
         held_ = take(Batch::State::idle, Batch::State::building);
-        mends_ = !held_ && use >= Use::work_between_runs && batch->on_stream.recorded() &&
-                 take(Batch::State::on_stream, Batch::State::mending);
-        if (!held_ && !mends_) status = XFER_EBUSY;
+        edits_ = !held_ && use >= Use::work_between_runs && batch->on_stream.recorded() &&
+                 take(Batch::State::on_stream, Batch::State::editing);
+        if (!held_ && !edits_) status = XFER_EBUSY;
     }
     ~Building() {
         if (held_) batch->state.store(Batch::State::idle);
-        if (mends_) batch->on_stream.user_is_done();
+        if (edits_) batch->on_stream.user_is_done();
     }
     void keep_busy() { held_ = false; }  // the flight has begun
 
@@ -40,7 +40,7 @@ private:
     }
 
     bool held_ = false;
-    bool mends_ = false;  // it goes back to its graph
+    bool edits_ = false;  // it goes back to its graph
 };
 
 }  // namespace xfer

@@ -57,7 +57,7 @@ Failure submit(xfer_batch_t *handle, void *stream, uint64_t user,
     batch.submitted_entries.store(batch.list.entries());
     if (result) *result = &call->result();
     building.keep_busy();
-    batch.on_stream.put_in(call, captures);
+    batch.on_stream.bind(call, captures);
     return {};
 }
 

@@ -123,9 +123,9 @@ std::unique_ptr<StreamEntry> CudaDevice::enter_stream(void *stream) const {
 namespace {
 
 // Asks the driver for its calls, by their names and versions.
-class Resolver {
+class CallFinder {
 public:
-    explicit Resolver(PFN_cuGetProcAddress_v11030 find) : find_(find) {}
+    explicit CallFinder(PFN_cuGetProcAddress_v11030 find) : find_(find) {}
 
     template <typename Function>
     bool operator()(const char *name, int version, Function &function) const {
@@ -139,7 +139,7 @@ private:
     const PFN_cuGetProcAddress_v11030 find_;
 };
 
-bool resolve_copies(const Resolver &resolve, CudaTable &table) {
+bool resolve_copies(const CallFinder &resolve, CudaTable &table) {
     return resolve("cuDeviceGet", 2000, table.cuDeviceGet) &&
            resolve("cuDevicePrimaryCtxGetState", 7000, table.cuDevicePrimaryCtxGetState) &&
            resolve("cuDevicePrimaryCtxRetain", 7000, table.cuDevicePrimaryCtxRetain) &&
@@ -160,7 +160,7 @@ bool resolve_copies(const Resolver &resolve, CudaTable &table) {
            resolve("cuMemHostRegister", 6050, table.cuMemHostRegister);
 }
 
-bool resolve_stream_calls(const Resolver &resolve, CudaTable &table) {
+bool resolve_stream_calls(const CallFinder &resolve, CudaTable &table) {
     return resolve("cuStreamGetCtx", 9020, table.cuStreamGetCtx) &&
            resolve("cuStreamGetCaptureInfo", 11030, table.cuStreamGetCaptureInfo) &&
            resolve("cuLaunchHostFunc", 10000, table.cuLaunchHostFunc) &&
@@ -180,7 +180,7 @@ bool load_cuda(CudaTable &table) {
     const auto find =
         reinterpret_cast<PFN_cuGetProcAddress_v11030>(::dlsym(driver, "cuGetProcAddress"));
     if (!find) return false;
-    const Resolver resolve(find);
+    const CallFinder resolve(find);
     if (!resolve("cuPointerGetAttributes", 7000, table.cuPointerGetAttributes)) return false;
     table.copies = resolve_copies(resolve, table);
     if (table.copies) resolve("cuDeviceGetAttribute", 2000, table.cuDeviceGetAttribute);

@@ -68,7 +68,7 @@ CUresult CudaStreamEntry::give_to_graph(StreamCall &call) {
     return given;
 }
 
-// What was put in before something fails does nothing: the host function finds its ticket over.
+// What was put in before something fails holds nobody: the host function finds its ticket over.
 int32_t CudaStreamEntry::put_in(StreamCall &call) {
     if (graph_) {
         if (const CUresult result = give_to_graph(call)) return result;

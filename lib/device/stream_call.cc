@@ -18,7 +18,7 @@ void StreamCall::begin(bool in_graph) {
     word().store(Ticket::begin(in_graph));
 }
 
-void StreamCall::tell(xfer_status_t status, uint32_t flags) {
+void StreamCall::write_status(xfer_status_t status, uint32_t flags) {
     std::atomic_ref(result().flags).store(flags, std::memory_order_relaxed);
     std::atomic_ref(result().status).store(status, std::memory_order_release);
 }
@@ -35,7 +35,7 @@ void StreamCall::arrived() noexcept {
     if (apply(TicketInput::arrive) == TicketOutput::ring) return ring();
     const bool passes_by = Ticket::phase(word().load()) == Ticket::over;
     if (passes_by && std::atomic_ref(result().status).load() == XFER_OK)
-        tell(XFER_ECANCELED, XFER_FENCED);
+        write_status(XFER_ECANCELED, XFER_FENCED);
 }
 
 void StreamCall::forgotten() noexcept {

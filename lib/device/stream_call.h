@@ -37,7 +37,7 @@ public:
     std::atomic<uint32_t> &word() const { return memory.line()->word; }
     xfer_cuda_result_t &result() const { return memory.line()->result; }
     // Kernels, and threads of the application, read it whenever they like.
-    void tell(xfer_status_t status, uint32_t flags);
+    void write_status(xfer_status_t status, uint32_t flags);
     void count_run(bool failed);
     bool has_arrived() const { return Ticket::phase(word().load()) == Ticket::arrived; }
     TicketOutput apply(TicketInput input) { return xfer::apply(word(), input); }

@@ -24,7 +24,8 @@ TicketStep ended(uint32_t word, TicketOutput of_run) {
 
 TicketStep done(uint32_t word) {
     const Ticket::Phase phase = Ticket::phase(word);
-    if (phase != Ticket::running && phase != Ticket::deserted) return {word, TicketOutput::nothing};
+    if (phase != Ticket::running && phase != Ticket::abandoned)
+        return {word, TicketOutput::nothing};
     const bool again = (word & Ticket::kGraph) && !(word & Ticket::kLast);
     if (again) return {with(word, Ticket::waiting), TicketOutput::again};
     return {with(word, Ticket::over), TicketOutput::tell};
@@ -43,14 +44,14 @@ TicketStep step(uint32_t word, TicketInput input) {
         break;
     case TicketInput::end:
         return ended(word, TicketOutput::cancel);
-    case TicketInput::gone:  // the graph, but for a run that is under way
+    case TicketInput::finish:  // the graph, but for a run that is under way
         if (word & Ticket::kGraph) return ended(word, TicketOutput::nothing);
         break;
     case TicketInput::done:
         return done(word);
     case TicketInput::give_up:
         if (phase == Ticket::running)
-            return {with(word, Ticket::deserted) | Ticket::kLast, TicketOutput::nothing};
+            return {with(word, Ticket::abandoned) | Ticket::kLast, TicketOutput::nothing};
         break;
     }
     return {word, TicketOutput::nothing};

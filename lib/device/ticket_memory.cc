@@ -15,9 +15,10 @@ namespace xfer {
 
 namespace {
 
-constexpr uint64_t kPage = 4096;  // 64 lines: a bit each. Larger pages of a system are cut
-constexpr uint64_t kLines = kPage / sizeof(TicketLine);
-// Of a page: others lie between two uses of one line, whose first stream may not have looked yet.
+constexpr uint64_t kTicketPage = 4096;  // 64 lines: a bit each. Larger pages of a system are cut
+constexpr uint64_t kTicketLines = kTicketPage / sizeof(TicketLine);
+// A page keeps lines free, so that one that was given back is not used again at once: the stream
+// before may not have looked yet.
 constexpr int kMostTaken = 48;
 
 }  // namespace
@@ -26,16 +27,18 @@ struct TicketMemory::Page {
     TicketLine *lines;
     uint64_t context;
     uint64_t used = 0;  // by bits
-    int next = 0;       // where it is looked for one that is free: last the one given back last
+    int next = 0;       // the next search begins here, so that a line is used again late
 
     TicketLine *take() {  // there is one
         const uint64_t from_next = std::rotr(used, next);
-        const int at = (next + std::countr_one(from_next)) % static_cast<int>(kLines);
+        const int at = (next + std::countr_one(from_next)) % static_cast<int>(kTicketLines);
         used |= uint64_t{1} << at;
-        next = (at + 1) % static_cast<int>(kLines);
+        next = (at + 1) % static_cast<int>(kTicketLines);
         return &lines[at];
     }
-    bool holds(const TicketLine *line) const { return line >= lines && line < lines + kLines; }
+    bool holds(const TicketLine *line) const {
+        return line >= lines && line < lines + kTicketLines;
+    }
 };
 
 // Never destroyed: engines, and graphs, may end behind statics.
@@ -52,7 +55,7 @@ struct TicketMemory::Kept {
     // One of that context that has room; null: there is none.
     Page *find(uint64_t context) {
         for (Page &page : pages)
-            if (page.context == context && std::popcount(page.used) <= kMostTaken) return &page;
+            if (page.context == context && std::popcount(page.used) < kMostTaken) return &page;
         return nullptr;
     }
 
@@ -64,7 +67,7 @@ struct TicketMemory::Kept {
         if (made == MAP_FAILED) return nullptr;
         ::madvise(made, length, MADV_DONTFORK);  // what a device looks at stays the parent's
         auto *const lines = static_cast<TicketLine *>(made);
-        for (uint64_t i = 0; i < kLines; ++i)
+        for (uint64_t i = 0; i < kTicketLines; ++i)
             new (&lines[i]) TicketLine{{Ticket::over}, 0, {}};
         pages.push_back({lines, context});
         return &pages.back();
@@ -86,14 +89,15 @@ TicketMemory TicketMemory::take(uint64_t context, Registry &registry) {
         taken.line_ = page->take();
         lines = page->lines;
     }
-    if (!registry.add(lines, kPage)) return {};
+    if (!registry.add(lines, kTicketPage)) return {};
     return taken;
 }
 
 // The child of a fork has not got it.
 TicketMemory::~TicketMemory() {
+    if (!line_) return;
     Kept &kept = Kept::of_process();
-    if (!line_ || ::getpid() != kept.pid) return;
+    if (::getpid() != kept.pid) return;
     line_->word.store(Ticket::over, std::memory_order_release);
     const std::lock_guard lock(kept.mutex);
     for (Page &page : kept.pages)

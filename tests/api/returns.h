@@ -6,6 +6,7 @@
 #ifndef XFER_TESTS_API_RETURNS_H
 #define XFER_TESTS_API_RETURNS_H
 
+#include <xfer/cuda.h>
 #include <xfer/text.h>
 
 #include "fixture.h"

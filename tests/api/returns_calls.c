@@ -266,6 +266,13 @@ static xfer_status_t batch_submit(const Scene *s) {
                                      .notify_length = 8};
     return xfer_batch_submit(s->batch, 1, INPUT(s, &options));
 }
+static xfer_status_t cuda_submit(const Scene *s) {
+    xfer_submit_options_t options = {.size = sizeof options,
+                                     .flags = XFER_SUBMIT_NOTIFY,
+                                     .notify_data = THERE(s, s->local),
+                                     .notify_length = 8};
+    return xfer_cuda_submit(s->batch, NULL, 1, INPUT(s, &options), NULL, NULL);
+}
 static xfer_status_t batch_cancel(const Scene *s) {
     return xfer_batch_cancel(s->batch);
 }
@@ -357,6 +364,7 @@ const Function functions[] = {
     {"xfer_batch_add_pages", add_pages, kAdd | kBig | kReadOnly, 0},
     {"xfer_batch_rebind", batch_rebind, kLook | kClosed | kVersion | kInFlight, 0},
     {"xfer_batch_submit", batch_submit, kOp | kWraps | kKind | kInFlight, 0},
+    {"xfer_cuda_submit", cuda_submit, kWork | kStruct | kWraps | kKind | kInFlight, 0},
     {"xfer_batch_cancel", batch_cancel, kHandle, kMemory},
     {"xfer_batch_info", batch_info, kLook, kClosed | kMemory},
     {"xfer_batch_entries", batch_entries, kLook | kInFlight, 0},

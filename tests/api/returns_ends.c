@@ -118,6 +118,8 @@ const End ends[] = {
     {XFER_EVENT_LOOKUP, XFER_ENOTFOUND, no_such_name, NULL},
     END_ELSEWHERE(XFER_EVENT_LOOKUP, XFER_EVERSION, "hostile/later.py"),
     END_ELSEWHERE(XFER_EVENT_LOOKUP, XFER_EOVERLOAD, "api/bounds.c"),
+    END_ELSEWHERE(XFER_EVENT_BATCH, XFER_ECANCELED, "api/device_stream_end.c"),
+    END_ELSEWHERE(XFER_EVENT_BATCH, XFER_ECLOSED, "api/device_stream_end.c"),
     {XFER_EVENT_SEND, XFER_OK, sent, NULL},
     {XFER_EVENT_SEND, XFER_ECANCELED, sent_to_canceled, NULL},
     {XFER_EVENT_RECV, XFER_ETRUNC, received_part, NULL},

@@ -426,6 +426,17 @@ static xfer_status_t submit_long(Scene *s) {
                                      .notify_length = 1025};
     return xfer_batch_submit(s->batch, 1, &options);
 }
+static xfer_status_t cuda_submit_long(Scene *s) {
+    xfer_submit_options_t options = {.size = sizeof options,
+                                     .flags = XFER_SUBMIT_NOTIFY,
+                                     .notify_data = s->local,
+                                     .notify_length = 1025};
+    return xfer_cuda_submit(s->batch, NULL, 1, &options, NULL, NULL);
+}
+static xfer_status_t cuda_submit_ordered(Scene *s) {
+    xfer_submit_options_t options = {.size = sizeof options, .flags = XFER_SUBMIT_ORDERED};
+    return xfer_cuda_submit(s->batch, NULL, 1, &options, NULL, NULL);
+}
 static xfer_status_t rebind_unnamed(Scene *s) {
     return xfer_batch_rebind(s->batch, &s->ref, &s->ref, NULL);
 }
@@ -607,6 +618,9 @@ const Row rows[] = {
     ROW(xfer_counter_open, XFER_EEXIST, counter_again),
     ROW(xfer_batch_get, XFER_EACCESS, batch_get_access),
     ROW(xfer_batch_submit, XFER_ETOOBIG, submit_long),
+    ROW(xfer_cuda_submit, XFER_ETOOBIG, cuda_submit_long),
+    ROW(xfer_cuda_submit, XFER_EUNSUPPORTED, cuda_submit_ordered),
+    ROW_ELSEWHERE(xfer_cuda_submit, XFER_EIO, "api/device_stream.c"),
     ROW(xfer_batch_rebind, XFER_ENOTFOUND, rebind_unnamed),
     ROW(xfer_batch_rebind, XFER_ERANGE, rebind_shorter),
     ROW(xfer_batch_rebind, XFER_ENOMEM, rebind_no_memory),

@@ -34,31 +34,31 @@ const Row kTable[] = {
     {Ticket::arrived, In::end, Ticket::over, Out::tell},
     {Ticket::running, In::end, Ticket::running | kLast, Out::cancel},
     {Ticket::running, In::done, Ticket::over, Out::tell},
-    {Ticket::running, In::give_up, Ticket::deserted | kLast, Out::nothing},
+    {Ticket::running, In::give_up, Ticket::abandoned | kLast, Out::nothing},
     {Ticket::running | kLast, In::end, Ticket::running | kLast, Out::cancel},
     {Ticket::running | kLast, In::done, Ticket::over | kLast, Out::tell},
-    {Ticket::running | kLast, In::give_up, Ticket::deserted | kLast, Out::nothing},
-    {Ticket::deserted | kLast, In::done, Ticket::over | kLast, Out::tell},
+    {Ticket::running | kLast, In::give_up, Ticket::abandoned | kLast, Out::nothing},
+    {Ticket::abandoned | kLast, In::done, Ticket::over | kLast, Out::tell},
 
     {Ticket::waiting | kGraph, In::arrive, Ticket::arrived | kGraph, Out::ring},
     {Ticket::waiting | kGraph, In::end, Ticket::over | kGraph, Out::tell},
-    {Ticket::waiting | kGraph, In::gone, Ticket::over | kGraph, Out::tell},
+    {Ticket::waiting | kGraph, In::finish, Ticket::over | kGraph, Out::tell},
     {Ticket::arrived | kGraph, In::start, Ticket::running | kGraph, Out::start},
     {Ticket::arrived | kGraph, In::end, Ticket::over | kGraph, Out::tell},
-    {Ticket::arrived | kGraph, In::gone, Ticket::over | kGraph, Out::tell},
+    {Ticket::arrived | kGraph, In::finish, Ticket::over | kGraph, Out::tell},
     {Ticket::running | kGraph, In::end, Ticket::running | kGraph | kLast, Out::cancel},
-    {Ticket::running | kGraph, In::gone, Ticket::running | kGraph | kLast, Out::nothing},
+    {Ticket::running | kGraph, In::finish, Ticket::running | kGraph | kLast, Out::nothing},
     {Ticket::running | kGraph, In::done, Ticket::waiting | kGraph, Out::again},
-    {Ticket::running | kGraph, In::give_up, Ticket::deserted | kGraph | kLast, Out::nothing},
+    {Ticket::running | kGraph, In::give_up, Ticket::abandoned | kGraph | kLast, Out::nothing},
     // What a drain, or the end of the graph, lets go on, a cancel may still end.
     {Ticket::running | kGraph | kLast, In::end, Ticket::running | kGraph | kLast, Out::cancel},
     {Ticket::running | kGraph | kLast, In::done, Ticket::over | kGraph | kLast, Out::tell},
-    {Ticket::running | kGraph | kLast, In::give_up, Ticket::deserted | kGraph | kLast,
+    {Ticket::running | kGraph | kLast, In::give_up, Ticket::abandoned | kGraph | kLast,
      Out::nothing},
-    {Ticket::deserted | kGraph | kLast, In::done, Ticket::over | kGraph | kLast, Out::tell},
+    {Ticket::abandoned | kGraph | kLast, In::done, Ticket::over | kGraph | kLast, Out::tell},
 };
 
-constexpr In kInputs[] = {In::arrive, In::start, In::end, In::gone, In::done, In::give_up};
+constexpr In kInputs[] = {In::arrive, In::start, In::end, In::finish, In::done, In::give_up};
 
 std::vector<uint32_t> reachable_words() {
     std::set<uint32_t> known{Ticket::begin(false), Ticket::begin(true)};
@@ -199,14 +199,14 @@ std::vector<World> possible(const World &world, const Rules &rules) {
     for (const Stream &stream : world.streams)
         launched |= stream.waits;
     if (rules.graph && !launched && !world.gone)
-        add([](World &w) { w.gone = true, put_in(w, In::gone); });
+        add([](World &w) { w.gone = true, put_in(w, In::finish); });
     return next;
 }
 
 void check_world(const World &world) {
     const Ticket::Phase phase = Ticket::phase(world.word);
     CHECK(world.told == (phase == Ticket::over ? 1 : 0));
-    CHECK(world.in_flight == (phase == Ticket::running || phase == Ticket::deserted));
+    CHECK(world.in_flight == (phase == Ticket::running || phase == Ticket::abandoned));
     // Somebody comes for who waits.
     if (phase == Ticket::arrived) CHECK((world.message || world.held));
 }

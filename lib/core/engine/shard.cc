@@ -393,7 +393,7 @@ void Shard::begin_drain(uint64_t limit) {
     if (closing_) return;
     draining_ = true;
     inbound.close({XFER_ECLOSED, 0, 0, "the engine drains"});
-    engine.submissions().end_all(*this, nullptr, XFER_ECLOSED, TicketInput::gone);
+    engine.submissions().end_all(*this, nullptr, XFER_ECLOSED, TicketInput::finish);
     for (Peer &peer : peers.all())
         peer.drain();
     if (limit) loop.arm(drain_limit_, now() + limit);

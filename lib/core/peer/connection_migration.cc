@@ -111,8 +111,8 @@ void ConnectionMigration::move_dialed(Session &connection,
 
 void ConnectionMigration::arrive(MigrationMessage &message) {
     adopt(message);
-    if (shard_.draining())  // its endpoints' batches on streams were on no loop that was told so
-        shard_.engine.submissions().end_all(shard_, nullptr, XFER_ECLOSED, TicketInput::gone);
+    if (shard_.draining())  // batches on streams may come from a loop that was not told yet
+        shard_.engine.submissions().end_all(shard_, nullptr, XFER_ECLOSED, TicketInput::finish);
     shard_.arrived();
 }
 

@@ -24,8 +24,6 @@ void Batch::ended() {
 
 void Batch::settle(FirstFailure &failures) {
     Transfer::settle(failures);
-    final_status.store(event.status);
-    first_failed.store(event.index);
     again_ = on_stream.bound() && on_stream.run_ends();
 }
 

@@ -14,8 +14,8 @@ namespace xfer {
 
 class Batch final : public Handle, public RefCounted<Batch>, public Transfer {
 public:
-    // on_stream: submitted there, and not running. mending: the same, while its user changes it.
-    enum class State : uint32_t { idle, building, inflight, on_stream, mending };
+    // on_stream: submitted there, and not running. editing: the same, while its user changes it.
+    enum class State : uint32_t { idle, building, inflight, on_stream, editing };
 
     explicit Batch(Endpoint &endpoint);
     void withdraw() override;

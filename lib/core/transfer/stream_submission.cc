@@ -15,7 +15,7 @@ namespace xfer {
 // The stream may have come already, and the endpoint may be closed, or the engine: who closes sets
 // that and then looks for what is bound, as we do the other way round. Meanwhile the batch may end,
 // and be submitted again, or closed, by the callback of its event.
-void StreamSubmission::put_in(Ref<StreamCall> call, bool in_graph) {
+void StreamSubmission::bind(const Ref<StreamCall> &call, bool in_graph) {
     const Ref<Batch> held(batch_);
     const Endpoint &ep = *batch_.ep;
     call_ = call;
@@ -26,9 +26,9 @@ void StreamSubmission::put_in(Ref<StreamCall> call, bool in_graph) {
     batch_.ended();
     batch_.retain();  // until its event was told
     ep.engine.submissions().add(*this);
-    batch_.state.store(Batch::State::on_stream);
     bound_.store(true);
-    if (ep.ended.load() || ep.engine.refuses() || call->has_arrived()) ring();
+    batch_.state.store(Batch::State::on_stream);
+    if (ep.ended.load() || ep.engine.refuses() || has_work(*call)) ring();
 }
 
 // ---- threads that come
@@ -36,6 +36,11 @@ void StreamSubmission::put_in(Ref<StreamCall> call, bool in_graph) {
 void StreamSubmission::ask_end(Status why) {
     end_wanted_.store(why);
     ring();
+}
+
+// Something has come that a batch which was busy kept waiting.
+bool StreamSubmission::has_work(const StreamCall &call) const {
+    return call.has_arrived() || call.is_gone() || end_wanted_.load() != XFER_OK;
 }
 
 // Nothing is read of what may have ended by then.
@@ -56,7 +61,7 @@ void StreamSubmission::ring() noexcept {
 
 // ---- the loop of its endpoint
 
-// Who has found it rung had changed before what is looked at now.
+// Who finds `rung_` set has made its change before this look.
 void StreamSubmission::arrive(ShardCore &shard) {
     rung_.exchange(false);
     if (is_on(shard, nullptr))
@@ -76,10 +81,10 @@ void StreamSubmission::look(ShardCore &shard) {
     const Endpoint &ep = *batch_.ep;
     if (const Status why = end_wanted_.load(); why != XFER_OK)
         return end(shard, why, TicketInput::end);
-    if (call_->is_gone()) return end(shard, XFER_OK, TicketInput::gone);
+    if (call_->is_gone()) return end(shard, XFER_OK, TicketInput::finish);
     if (ep.closing || shard.closing() || !ep.peer)
         return end(shard, XFER_ECANCELED, TicketInput::end);
-    if (shard.draining()) return end(shard, XFER_ECLOSED, TicketInput::gone);
+    if (shard.draining()) return end(shard, XFER_ECLOSED, TicketInput::finish);
     if (!call_->has_arrived() || !take_batch()) return;
     call_->apply(TicketInput::start);
     batch_.flight.fetch_add(1);
@@ -96,14 +101,16 @@ bool StreamSubmission::take_batch() {
 void StreamSubmission::end(ShardCore &shard, Status why, TicketInput input) {
     if (!bound_.load()) return;
     const uint32_t phase = Ticket::phase(call_->word().load());
-    const bool runs = phase == Ticket::running || phase == Ticket::deserted;
+    const bool runs = phase == Ticket::running || phase == Ticket::abandoned;
     if (why != XFER_OK && (!runs || input == TicketInput::end)) end_wanted_.store(why);
     if (runs) {
-        if (call_->apply(input) == TicketOutput::cancel) batch_.cancel_message.ask();
+        const TicketOutput output = call_->apply(input);
+        if (output == TicketOutput::cancel) batch_.cancel_message.ask();
+        if (output == TicketOutput::tell) ring();  // another loop has ended the run meanwhile
         return;
     }
     if (!take_batch()) return;
-    if (why != XFER_OK) call_->tell(why, XFER_FENCED);
+    if (why != XFER_OK) call_->write_status(why, XFER_FENCED);
     call_->apply(TicketInput::end);
     tell(shard, why);
 }
@@ -134,7 +141,7 @@ void StreamSubmission::unbind() {
 // ---- its runs
 
 TicketOutput StreamSubmission::write_end_of_run() {
-    call_->tell(batch_.event.status, batch_.event.flags);
+    call_->write_status(batch_.event.status, batch_.event.flags);
     call_->count_run(batch_.event.status != XFER_OK);
     return call_->apply(TicketInput::done);
 }
@@ -154,7 +161,7 @@ void StreamSubmission::run_over() {
     const Ref<StreamCall> call = call_;
     batch_.state.store(Batch::State::on_stream);
     const bool over = write_end_of_run() != TicketOutput::again;
-    if (over || call->has_arrived() || call->is_gone() || end_wanted_.load() != XFER_OK) ring();
+    if (over || has_work(*call)) ring();
 }
 
 // A copy of a device can't be taken back, and may itself wait behind the stream that waits for it.
@@ -169,7 +176,7 @@ void StreamSubmission::quiet() {
 
 void StreamSubmission::on_timer(Timer &) {
     patience_on_ = nullptr;
-    call_->tell(batch_.status, XFER_MAYBE_APPLIED);
+    call_->write_status(batch_.status, XFER_MAYBE_APPLIED);
     call_->apply(TicketInput::give_up);
 }
 

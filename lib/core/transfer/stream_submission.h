@@ -37,7 +37,7 @@ public:
     // ---- who submits, and has the batch for itself
     Ref<StreamCall> make_call() { return Ref<StreamCall>::adopt(new StreamCall(*this)); }
     // What is in the stream: from now on it may run, and any thread may end it.
-    void put_in(Ref<StreamCall> call, bool in_graph);
+    void bind(const Ref<StreamCall> &call, bool in_graph);
 
     // ---- any thread
     bool bound() const { return bound_.load(); }  // its batch is on a stream
@@ -62,6 +62,7 @@ private:
     void arrive(ShardCore &shard) override;
     void on_timer(Timer &timer) override;
     void look(ShardCore &shard);
+    bool has_work(const StreamCall &call) const;
     bool take_batch();
     void tell(ShardCore &shard, Status why);
     void unbind();
@@ -83,7 +84,7 @@ class StreamSubmissions {
 public:
     void add(StreamSubmission &submission);
     void remove(StreamSubmission &submission);
-    // Those whose endpoint is on that loop, and is `ep` if that is given; all on it.
+    // Those whose endpoint is on that loop, and is `ep`; null: of every endpoint there.
     void end_all(ShardCore &shard, const Endpoint *ep, Status why, TicketInput input);
     void cancel(ShardCore &shard, const CancelScope &scope);
     bool any_on(const ShardCore &shard);
