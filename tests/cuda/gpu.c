@@ -13,15 +13,15 @@ static void *driver;
 #define NAME_OF(call) #call
 #define NAME(call) NAME_OF(call)
 
+#define LOAD(call)                                   \
+    *(void **)&gpu.call = dlsym(driver, NAME(call)); \
+    if (gpu.call == NULL) return "libcuda.so.1 has no " NAME(call);
+
 static const char *load(void) {
     static char why[128];
     driver = dlopen("libcuda.so.1", RTLD_NOW);
     if (driver == NULL) return "no libcuda.so.1";
-#define LOAD(call)                                   \
-    *(void **)&gpu.call = dlsym(driver, NAME(call)); \
-    if (gpu.call == NULL) return "libcuda.so.1 has no " NAME(call);
     GPU_CALLS(LOAD)
-#undef LOAD
     CUresult result = gpu.cuInit(0);
     if (result == CUDA_SUCCESS) {
         CUdevice device;
@@ -40,6 +40,13 @@ const char *gpu_open(void) {
     tried = true;
     if (why == NULL) GPU(cuCtxSetCurrent(gpu.context));
     return why;
+}
+
+const char *gpu_open_streams(void) {
+    const char *const why = gpu_open();
+    if (why != NULL) return why;
+    GPU_STREAM_CALLS(LOAD)
+    return NULL;
 }
 
 void gpu_check(CUresult result, const char *call, const char *file, int line) {

@@ -51,6 +51,25 @@ extern "C" {
     X(cuModuleGetFunction)           \
     X(cuLaunchKernel)
 
+/* Those of batches on streams: older drivers have not all of them. */
+#define GPU_STREAM_CALLS(X)        \
+    X(cuDeviceGetCount)            \
+    X(cuStreamCreate)              \
+    X(cuStreamDestroy)             \
+    X(cuStreamQuery)               \
+    X(cuMemsetD8Async)             \
+    X(cuMemcpyDtoDAsync)           \
+    X(cuMemcpyAsync)               \
+    X(cuMemHostGetDevicePointer)   \
+    X(cuLaunchHostFunc)            \
+    X(cuStreamWaitValue32)         \
+    X(cuStreamBeginCapture)        \
+    X(cuStreamEndCapture)          \
+    X(cuGraphInstantiateWithFlags) \
+    X(cuGraphLaunch)               \
+    X(cuGraphDestroy)              \
+    X(cuGraphExecDestroy)
+
 typedef struct Gpu {
 #ifdef __cplusplus
 #define GPU_FIELD(call) decltype(&::call) call;
@@ -58,6 +77,7 @@ typedef struct Gpu {
 #define GPU_FIELD(call) __typeof__(&call) call;
 #endif
     GPU_CALLS(GPU_FIELD)
+    GPU_STREAM_CALLS(GPU_FIELD) /* NULL before gpu_open_streams */
 #undef GPU_FIELD
     CUcontext context; /* the primary one of device 0 */
 } Gpu;
@@ -67,6 +87,8 @@ extern Gpu gpu;
 /* Initialises the driver, once, and makes the context current in this thread. Why there is no GPU,
  * or NULL. */
 const char *gpu_open(void);
+/* The same, with the calls of streams. */
+const char *gpu_open_streams(void);
 
 /* Ends the program with a word about what failed. */
 #define GPU(call) gpu_check(gpu.call, #call, __FILE__, __LINE__)

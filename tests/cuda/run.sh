@@ -8,7 +8,7 @@
 # XFER_CUDA_BUILD=DIR: a build folder of another place.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-programs=(cuda_pointers cuda_operations cuda_broken)
+programs=(cuda_pointers cuda_operations cuda_streams cuda_broken)
 
 build() {
     local root build
@@ -32,7 +32,7 @@ run() {
     local name=$1 log status=0 p f s
     shift
     log=$(mktemp)
-    env XFER_LOG=off "${@:1:$#-1}" timeout 120 "$folder/${*: -1}" >"$log" 2>&1 || status=$?
+    env XFER_LOG=off "${@:1:$#-1}" timeout 240 "$folder/${*: -1}" >"$log" 2>&1 || status=$?
     p=$(grep -cE '^\[       OK \] ' "$log" || true)
     f=$(sed -nE 's/^\[  FAILED  \] ([0-9]+) test\(s\).*/\1/p' "$log" | head -n 1)
     s=$(sed -nE 's/^\[  SKIPPED \] ([0-9]+) test\(s\).*/\1/p' "$log" | head -n 1)
@@ -65,6 +65,8 @@ run pointers cuda_pointers
 run 'operations by tcp' XFER_TRANSPORTS=loopback,tcp,unix cuda_operations
 run 'operations near' cuda_operations
 run 'operations by shm' XFER_TEST_TRANSPORT=shm cuda_operations
+run 'streams by tcp' XFER_TRANSPORTS=loopback,tcp,unix cuda_streams
+run 'streams near' cuda_streams
 run 'a broken context' cuda_broken
 echo "$passed passed, $failed failed, $skipped skipped"
 [ $failed -eq 0 ]
