@@ -145,7 +145,8 @@ static void restart(OnStream *on, const Mode *mode) {
     char uri[sizeof on->pair.server->uri];
     snprintf(uri, sizeof uri, "%s", on->pair.server->uri);
     host_end(on->pair.server);
-    wait_event(on->pair.client, XFER_EVENT_PEER_DOWN, 0, kPatience); /* else a run is lost with it */
+    wait_event(on->pair.client, XFER_EVENT_PEER_DOWN, 0,
+               kPatience); /* else a run is lost with it */
     on->pair.server = host_open(mode);
     host_listen(on->pair.server, uri);
     memset(on->pair.memory, 0, kBytes);

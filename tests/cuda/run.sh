@@ -32,7 +32,7 @@ run() {
     local name=$1 log status=0 p f s
     shift
     log=$(mktemp)
-    env XFER_LOG=off "${@:1:$#-1}" timeout 240 "$folder/${*: -1}" >"$log" 2>&1 || status=$?
+    env XFER_LOG=error "${@:1:$#-1}" timeout 240 "$folder/${*: -1}" >"$log" 2>&1 || status=$?
     p=$(grep -cE '^\[       OK \] ' "$log" || true)
     f=$(sed -nE 's/^\[  FAILED  \] ([0-9]+) test\(s\).*/\1/p' "$log" | head -n 1)
     s=$(sed -nE 's/^\[  SKIPPED \] ([0-9]+) test\(s\).*/\1/p' "$log" | head -n 1)
