@@ -35,15 +35,18 @@ import (
 
 // SubmitOn puts the batch into a stream of CUDA, by its handle (CUstream, cudaStream_t), and returns. It begins when all that
 // is in the stream so far is done, and what comes into the stream from here on waits for its end, without a goroutine or a
-// thread that waits. Zero is the legacy default stream of the context that is current in the thread.
+// thread that waits. Zero is the legacy default stream of the context that is current in the thread, which a goroutine has
+// to itself by [runtime.LockOSThread].
 //
-// The stream goes on however the batch ends: [Batch.StreamResult] tells how, to kernels as well. The end of the context, also
+// The stream goes on however the batch ends: [Batch.StreamResult] tells how, to kernels as well. Where that is not Fenced,
+// copies may still touch the memory of the entries until what is pending ends. The end of the context, also
 // by its deadline, is that of the batch, begun or not: its stream passes. Ordered is [ErrUnsupported], and so is all of it
 // where the driver is older than CUDA 11.7.
 //
 // A stream that captures records the batch, and nothing begins: each launch of the graph moves the bytes again, with the
 // same options. What is pending ends when the last graph and instance that have it are destroyed, without an error also if
-// runs have failed, and memory stays pinned until then. Between two runs Rebind and Entries are allowed. After Cancel, Close
+// runs have failed, and memory stays pinned until then. Between two runs Rebind and Entries are allowed. It is at
+// one place of one graph, of which one instance runs at a time, and no instance that has it is updated. After Cancel, Close
 // or the end of the context launches pass without it.
 func (b *Batch) SubmitOn(ctx context.Context, stream uintptr, options SubmitOptions) (*Pending, error) {
 	given, err := OpOption{group: options.Group, trace: options.Trace}.raw(ctx)
@@ -77,7 +80,7 @@ type StreamResult struct {
 	Address uintptr
 }
 
-// StreamResult is of the last submit; [ErrInval] if that was on no stream.
+// StreamResult is of the last submit; [ErrInval] if that was on no stream. Read beside a run, fields may be of two.
 func (b *Batch) StreamResult() (StreamResult, error) {
 	defer runtime.KeepAlive(b)
 	var result StreamResult
@@ -91,13 +94,13 @@ type streamResult struct {
 	at    *C.xfer_cuda_result_t
 }
 
-// replace is for a submit on a stream: only what is in flight keeps the one before.
+// replace is for a submit on a stream: where it is refused, the one before stays.
 func (r *streamResult) replace(submit func(**C.xfer_cuda_result_t) C.xfer_status_t) C.xfer_status_t {
-	r.mutex.Lock()
-	defer r.mutex.Unlock()
 	var found *C.xfer_cuda_result_t
 	status := submit(&found)
-	if status != C.XFER_EBUSY {
+	if status == C.XFER_OK {
+		r.mutex.Lock()
+		defer r.mutex.Unlock()
 		r.at = found
 	}
 	return status

@@ -131,14 +131,15 @@ static void end_of_silence(Scene *scene) {
 
 /* Its copies are held: nothing tells the event before they have ended. A stream does not wait so
  * long, but for a drain, which lets the batch go on. */
-static void end_of_copies(Scene *scene, Ending ending) {
+static void end_of_copies(Scene *scene, Ending ending, uint64_t start) {
     OnStream *const on = &scene->on;
-    const uint64_t start = now_ms();
     if (ending != by_drain) {
         assert_true(passes(on->stream, kPatience));
-        assert_true(now_ms() - start + 100 >= kQuietMs);
-        assert_status(on->result->status, XFER_ECANCELED);
-        assert_int_equal(on->result->flags, XFER_MAYBE_APPLIED);
+        assert_true(now_ms() - start + 1 >= kQuietMs);
+        if (on->batch) { /* not closed, and with it the result */
+            assert_status(on->result->status, XFER_ECANCELED);
+            assert_int_equal(on->result->flags, XFER_MAYBE_APPLIED);
+        }
     } else {
         pass_ms(50);
         assert_true(fake_cuda_waits(on->stream));
@@ -179,8 +180,9 @@ static void play(const Mode *mode, Place place, bool recorded, Ending ending) {
     set_scene(&scene, mode, place, recorded);
     OnStream *const on = &scene.on;
     memset(on->pair.memory, 0, kBytes);
+    const uint64_t start = now_ms();
     ending(&scene);
-    if (place == kCopies) end_of_copies(&scene, ending);
+    if (place == kCopies) end_of_copies(&scene, ending, start);
     if (place == kSilent && ending == by_drain) end_of_silence(&scene);
     const xfer_event_t event = the_event(&scene, ending);
     if (place == kWaits) {

@@ -18,7 +18,8 @@ static struct {
 static int taken_count;
 static CUstream streams[kMost];
 static int stream_count;
-static uint8_t *gates; /* a line each */
+static CUstream capturing; /* NULL: none */
+static uint8_t *gates;     /* a line each */
 static volatile sig_atomic_t alarms;
 static int shared = -1;
 static uint8_t *seen;
@@ -77,6 +78,16 @@ bool has_streams(void) {
     return why == NULL;
 }
 
+/* One that a test has left, or that was broken: nothing else can be done in this thread before its
+ * end. */
+static void capture_ends(void) {
+    CUgraph graph = NULL;
+    if (capturing == NULL) return;
+    if (gpu.cuStreamEndCapture(capturing, &graph) == CUDA_SUCCESS && graph != NULL)
+        GPU(cuGraphDestroy(graph));
+    capturing = NULL;
+}
+
 static bool streams_end(void) {
     const uint64_t limit = now_ms() + kStreamPatience;
     bool all = true;
@@ -130,6 +141,7 @@ int begin_stream_test(void **state) {
 /* Memory that a stream may still use stays. */
 int end_stream_test(void **state) {
     open_gates();
+    capture_ends();
     int failed = fixture_teardown(state);
     if (!streams_end()) {
         print_error("ERROR: a stream waits, though all engines have ended\n");
@@ -211,12 +223,14 @@ void spin(CUstream stream) {
 
 void begin_capture(CUstream stream) {
     GPU(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    capturing = stream;
 }
 
 CUgraphExec end_capture(CUstream stream) {
     CUgraph graph;
     CUgraphExec exec;
-    GPU(cuStreamEndCapture(stream, &graph));
+    capturing = NULL;
+    if (gpu.cuStreamEndCapture(stream, &graph) != CUDA_SUCCESS) fail_msg("the capture was broken");
     GPU(cuGraphInstantiateWithFlags(&exec, graph, 0));
     GPU(cuGraphDestroy(graph));
     return exec;

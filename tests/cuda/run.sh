@@ -67,6 +67,8 @@ run 'operations near' cuda_operations
 run 'operations by shm' XFER_TEST_TRANSPORT=shm cuda_operations
 run 'streams by tcp' XFER_TRANSPORTS=loopback,tcp,unix cuda_streams
 run 'streams near' cuda_streams
+run 'streams, one queue' CUDA_DEVICE_MAX_CONNECTIONS=1 cuda_streams
+run 'streams, 32 queues' CUDA_DEVICE_MAX_CONNECTIONS=32 cuda_streams
 run 'a broken context' cuda_broken
 echo "$passed passed, $failed failed, $skipped skipped"
 [ $failed -eq 0 ]

@@ -213,13 +213,13 @@ def deadline() -> None:
     """It counts from the begin of a run, and the stream goes on where a copy does not."""
     with on_stream() as on:
         on.hold(True)
-        operation = on.batch.submit(stream=on.stream, timeout=1)
+        operation = on.batch.submit(stream=on.stream, timeout=3)
         with pytest.raises(TimeoutError):
-            operation.result(1.1)
+            operation.result(3.1)
         on.hold(False)
         assert operation.result(PATIENCE) == LENGTH
         on.driver.fake_cuda_hold_copies(1)
-        operation = on.batch.submit(stream=on.stream, timeout=0.3)
+        operation = on.batch.submit(stream=on.stream, timeout=3)
         assert on.passes()
         result = on.batch.stream_result
         assert (result.status, result.fenced, result.runs) == (Status.ETIMEDOUT, False, 0)

@@ -152,7 +152,7 @@ func TestGraph(t *testing.T) {
 func TestEarlyEnds(t *testing.T) {
 	onStream(t, func(s *streaming) {
 		s.stream.Hold(true)
-		limited, cancel := context.WithTimeout(s.ctx, 20*time.Millisecond)
+		limited, cancel := context.WithTimeout(s.ctx, 500*time.Millisecond)
 		defer cancel()
 		begun := must(s.batch.SubmitOn(limited, uintptr(s.stream), xfer.SubmitOptions{}))
 		s.fails(context.DeadlineExceeded, begun.Wait())
@@ -207,13 +207,13 @@ func TestStreamRefusals(t *testing.T) {
 func TestRunTimeout(t *testing.T) {
 	onStream(t, func(s *streaming) {
 		s.stream.Hold(true)
-		begun := s.submit(xfer.SubmitOptions{RunTimeout: time.Second})
-		s.true(under(begun, 1100*time.Millisecond), "it did not wait for the stream")
+		begun := s.submit(xfer.SubmitOptions{RunTimeout: 3 * time.Second})
+		s.true(under(begun, 3100*time.Millisecond), "it did not wait for the stream")
 		s.stream.Hold(false)
 		s.ok(begun.Wait())
 		fakecuda.HoldCopies(true)
 		defer fakecuda.HoldCopies(false)
-		begun = s.submit(xfer.SubmitOptions{RunTimeout: 300 * time.Millisecond})
+		begun = s.submit(xfer.SubmitOptions{RunTimeout: 3 * time.Second})
 		s.passes()
 		r := must(s.batch.StreamResult())
 		s.true(r.Status == xfer.ErrTimedOut && !r.Fenced && r.Runs == 0, fmt.Sprint(r))

@@ -264,20 +264,22 @@ class Batch(Freed):
         checksum  a CRC-32C goes with every payload: XferError (ECHECKSUM)
         stream    of CUDA: it begins when all that is in the stream so far is done, and what comes
                   into the stream from now on waits for its end. A handle (CUstream, cudaStream_t),
-                  what has `__cuda_stream__`, or a stream of PyTorch or CuPy; 0 is the legacy
-                  default stream of the context that is current
+                  what has `__cuda_stream__`, or a stream of PyTorch or CuPy; 0, as the default
+                  stream of PyTorch has it, is the legacy one of the device that is current
 
         On a stream it may begin late, and `timeout` counts from then. The stream goes on however it
-        ends, and stream_result tells how. It can't be `ordered` there: XferError (EUNSUPPORTED), as
-        without a driver of CUDA 11.7. With `io_threads="none"` nothing moves while the thread that
-        takes the events waits for the stream.
+        ends, and stream_result tells how: where that is not `fenced`, copies may still touch the
+        memory of the entries until the operation ends. It can't be `ordered` there: XferError
+        (EUNSUPPORTED), as without a driver of CUDA 11.7. With `io_threads="none"` nothing moves
+        while the thread that takes the events waits for the stream.
 
         A stream that captures records it: nothing begins, and each launch of the graph moves the
         bytes again, with the same options. The operation ends well when the last graph and instance
         that have it are destroyed, also if runs have failed, and what it was lent is held until
-        then. To cancel it, or the task that awaits it, has the launches to come pass without it.
-        Between two runs rebind() and statuses() may be called. Add the entries before the capture,
-        as that may wait for streams.
+        then. It is at one place of one graph, of which one instance runs at a time, and no instance
+        that has it is updated (cuGraphExecUpdate). To cancel it, or the task that awaits it, has
+        the launches to come pass without it. Between two runs rebind() and statuses() may be
+        called. Add the entries before the capture, as that may wait for streams.
         """
         options = ffi.NULL
         if notify is not None or ordered or checksum or timeout is not None:
@@ -298,20 +300,16 @@ class Batch(Freed):
         return operation
 
     def _submit_on(self, stream: int, operation: Operation[int], options: Any) -> Operation[int]:
-        before, self._result = self._result, ffi.new("const xfer_cuda_result_t **")
-        args = self._raw, ffi.cast("void *", stream), operation.word, options, self._result
-        try:
-            error = _errors.new_error()
-            return operation._call(self._calls, lib.xfer_cuda_submit, *args, error=error)
-        except _errors.XferError as refused:
-            if refused.status == lib.XFER_EBUSY:  # the submit before is under way
-                self._result = before
-            raise
+        found, error = ffi.new("const xfer_cuda_result_t **"), _errors.new_error()
+        args = self._raw, ffi.cast("void *", stream), operation.word, options, found
+        operation._call(self._calls, lib.xfer_cuda_submit, *args, error=error)
+        self._result = found  # where it is refused, that of the submit before stays
+        return operation
 
     @property
     def stream_result(self) -> StreamResult:
-        """What has become of it on its stream, since the last submit. XferError: EINVAL if that was
-        on no stream, ECLOSED."""
+        """What has become of it on its stream, since the last submit; read beside a run, fields may
+        be of two. XferError: EINVAL if that was on no stream, ECLOSED."""
         raw = ffi.new("xfer_cuda_result_t *")
         where = self._result[0]
         _errors.check(self._calls(lib.xfer_py_stream_result, where, raw))

@@ -346,10 +346,12 @@ impl Batch {
     /// without a driver of CUDA 11.7; `EIO` if the driver refuses.
     ///
     /// # Safety
-    /// During the call `stream` is NULL, or a live stream of this process. Between the begin and the
-    /// end of a run no other stream writes what it puts, or touches what it gets: the memory of all
-    /// entries is borrowed until the event. What is ahead of it in the stream is over by the begin, and
-    /// what is behind it begins after the end.
+    /// During the call `stream` is NULL, a default stream's handle, or a live stream of this process.
+    /// Between the begin and the end of a run no other stream writes what it puts, or touches what it
+    /// gets: the memory of all entries is borrowed until the event. What is ahead of it in the stream is
+    /// over by the begin. What is behind it begins after the end, or, where the result is not `fenced`,
+    /// beside copies that have not ended. In graphs it is at one place of one, of which one instance
+    /// runs at a time, and no instance that has it is updated (`cuGraphExecUpdate`).
     pub unsafe fn submit_on(
         self,
         stream: *mut c_void,
@@ -412,7 +414,8 @@ impl BatchWatch {
         info(&self.handle)
     }
 
-    /// What has become of it on its stream, since the last submit.
+    /// What has become of it on its stream, since the last submit. Read beside a run, fields may be of
+    /// two.
     ///
     /// # Errors
     /// `EINVAL` if that was on no stream.

@@ -23,8 +23,7 @@ pub struct StreamResult {
     pub address: u64,
 }
 
-/// The result in the library's memory, until the next submit; NULL of a batch on no stream. It is
-/// read under the lock, and so is it replaced.
+/// The result in the library's memory, until the next submit; NULL of a batch on no stream.
 pub(crate) struct OnStream(Mutex<*const sys::xfer_cuda_result_t>);
 
 // SAFETY: what it leads to may be read by any thread, and written by none of this process but the
@@ -48,15 +47,15 @@ impl OnStream {
         *self.lock() = null();
     }
 
-    /// By a submit. Only what is in flight keeps the one before.
+    /// By a submit. Where that is refused, the one before stays.
     pub fn replace(
         &self,
         submit: impl FnOnce(&mut *const sys::xfer_cuda_result_t) -> sys::xfer_status_t,
     ) -> sys::xfer_status_t {
-        let (mut at, mut found) = (self.lock(), null());
+        let mut found = null();
         let status = submit(&mut found);
-        if status != sys::XFER_EBUSY {
-            *at = found;
+        if status == sys::XFER_OK {
+            *self.lock() = found;
         }
         status
     }
@@ -67,9 +66,8 @@ impl OnStream {
         if address.is_null() {
             return None;
         }
-        // SAFETY: it stays until the batch is submitted again, which waits for the lock, or closed,
-        // which waits for whoever has it; the library writes it by atomic stores: flags, status,
-        // failures, runs.
+        // SAFETY: lines of results are never unmapped, so that one of a submit before is at worst
+        // another batch's; the library writes it by atomic stores: flags, status, failures, runs.
         let (runs, failures, status, flags) = unsafe {
             (
                 AtomicU64::from_ptr(addr_of!((*address).runs).cast_mut()).load(Ordering::Acquire),

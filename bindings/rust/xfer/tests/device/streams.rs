@@ -231,10 +231,10 @@ fn stream_refusals() {
 fn a_deadline() {
     on_device(|driver, p| {
         let stream = Stream::new(driver);
-        let (_memory, batch) = filled_by(driver, &p, &p.ep.within(Duration::from_secs(1)));
+        let (_memory, batch) = filled_by(driver, &p, &p.ep.within(Duration::from_secs(3)));
         stream.hold(true);
         let mut operation = stream.submit(batch, &Submit::default());
-        assert!(operation.wait_for(Duration::from_millis(1100)).is_none());
+        assert!(operation.wait_for(Duration::from_millis(3100)).is_none());
         stream.hold(false);
         end(operation).0.unwrap();
     });
@@ -246,7 +246,7 @@ fn a_copy_that_hangs() {
     let _alone = HOLDS.write().unwrap_or_else(PoisonError::into_inner);
     on_each_path(|driver, p| {
         let stream = Stream::new(driver);
-        let (_memory, batch) = filled_by(driver, &p, &p.ep.within(Duration::from_millis(300)));
+        let (_memory, batch) = filled_by(driver, &p, &p.ep.within(Duration::from_secs(3)));
         let watch = batch.watch();
         let held = driver.hold_copies();
         let operation = stream.submit(batch, &Submit::default());
