@@ -231,7 +231,8 @@ def captures() -> None:
     array = Array(driver, b"few", stream=1)
     array.write_later(b"new")
     for before in (0, 1, 2):  # global, of the thread, relaxed
-        exchange(ctypes.addressof(ctypes.c_int(before)))
+        began = ctypes.c_int(before)
+        exchange(ctypes.addressof(began))
         readable(array)
         with pytest.raises(BufferError, match="CUDA error"):
             readable(Array(driver, b"few", stream=4096))
@@ -268,14 +269,12 @@ def stall() -> None:
         assert refused.value.status == Status.EMEMKIND
 
 
-@pytest.mark.skipif(not FAKE, reason="built without the headers of CUDA")
-@pytest.mark.parametrize("what", ["move", "streams", "regions", "captures", "stall"])
-def test_memory_of_a_device(what: str) -> None:
+def run_alone(module: str, what: str) -> None:
     """In a process of its own: the driver stays with it."""
-    program = f"import test_device; test_device.{what}()"
+    program = f"import {module}; {module}.{what}()"
     here = os.path.dirname(__file__)
     ran = subprocess.run(
-        [sys.executable, "-c", program],
+        [sys.executable, "-X", "dev", "-c", program],
         env={**os.environ, "PYTHONPATH": here},
         capture_output=True,
         text=True,
@@ -283,6 +282,12 @@ def test_memory_of_a_device(what: str) -> None:
         check=False,
     )
     assert ran.returncode == 0, ran.stderr
+
+
+@pytest.mark.skipif(not FAKE, reason="built without the headers of CUDA")
+@pytest.mark.parametrize("what", ["move", "streams", "regions", "captures", "stall"])
+def test_memory_of_a_device(what: str) -> None:
+    run_alone("test_device", what)
 
 
 @pytest.mark.parametrize("memory", [WithGrad(), HostWithGrad()])

@@ -6,15 +6,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ctypes
-import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from conftest import is_lent
-from test_device import FAKE, PATIENCE, Array, load
+from test_device import FAKE, PATIENCE, Array, load, run_alone
 
 from xfer import (
     READ,
@@ -303,18 +301,7 @@ def shapes() -> None:
     "what", ["order", "graph", "cancel", "deadline", "lent", "refusals", "notify", "shapes"]
 )
 def test_batch_on_a_stream(what: str) -> None:
-    """In a process of its own: the driver stays with it."""
-    program = f"import test_on_stream; test_on_stream.{what}()"
-    here = os.path.dirname(__file__)
-    ran = subprocess.run(
-        [sys.executable, "-X", "dev", "-c", program],
-        env={**os.environ, "PYTHONPATH": here},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stderr
+    run_alone("test_on_stream", what)
 
 
 def test_handles_of_streams() -> None:
