@@ -27,7 +27,10 @@ int32_t put_in(StreamCall &call, StreamEntry &stream, bool &captures) {
     if (const int32_t error = stream.prepare(call, captures)) return error;
     call.begin(captures);
     const int32_t error = stream.put_in(call);
-    if (error) call.apply(TicketInput::end), call.leave();
+    if (error) {
+        call.apply(TicketInput::end);
+        call.leave();
+    }
     return error;
 }
 

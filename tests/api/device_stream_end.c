@@ -27,7 +27,6 @@ static const char *const place_names[] = {"waits", "copies", "silent", "between"
 
 typedef struct Scene {
     OnStream on;
-    xfer_ep_t *ep;
     Place place;
     bool recorded;
     int hole;
@@ -47,15 +46,9 @@ static void begin(Scene *scene) {
 /* The batch is where it is to end. */
 static void set_scene(Scene *scene, const Mode *mode, Place place, bool recorded) {
     OnStream *const on = &scene->on;
-    char uri[64];
     *scene = (Scene){.place = place, .recorded = recorded, .hole = -1};
     on_stream_open(on, mode);
-    scene->ep = on->pair.ep;
-    if (place == kSilent) {
-        scene->hole = black_hole(uri, sizeof uri);
-        scene->ep = open_ep(on->pair.client, uri);
-        on_stream_use(on, scene->ep);
-    }
+    if (place == kSilent) scene->hole = on_stream_to_nobody(on);
     if (recorded) record(on, kUser, NULL);
     if (recorded && place != kSilent) { /* one that goes well */
         launch(on);
@@ -83,7 +76,7 @@ static void by_cancel(Scene *scene) {
 static void by_user(Scene *scene) {
     xfer_engine_t *const engine = scene->on.pair.client->engine;
     assert_status(xfer_cancel(engine, NULL, kUser + 16, UINT64_MAX), XFER_OK); /* of none */
-    assert_status(xfer_cancel(engine, scene->ep, kUser, UINT64_MAX), XFER_OK);
+    assert_status(xfer_cancel(engine, scene->on.ep, kUser, UINT64_MAX), XFER_OK);
 }
 
 static void by_batch_close(Scene *scene) {
@@ -92,7 +85,7 @@ static void by_batch_close(Scene *scene) {
 }
 
 static void by_ep_close(Scene *scene) {
-    assert_status(xfer_ep_close(scene->ep), XFER_OK);
+    assert_status(xfer_ep_close(scene->on.ep), XFER_OK);
 }
 
 static void by_engine_close(Scene *scene) {
@@ -110,7 +103,7 @@ static void by_drain(Scene *scene) {
 static xfer_event_t the_event(Scene *scene, Ending ending) {
     Host *const client = scene->on.pair.client;
     const xfer_event_t event = only_event(client, kUser);
-    if (ending == by_ep_close) wait_closed(client, scene->ep);
+    if (ending == by_ep_close) wait_closed(client, scene->on.ep);
     if (ending == by_engine_close) wait_closed(client, client->engine);
     assert_int_equal(count_events(client, XFER_EVENT_BATCH, kUser), 1);
     return event;

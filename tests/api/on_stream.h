@@ -16,6 +16,7 @@ typedef struct OnStream {
     Pair pair;
     void *stream;
     uint8_t *device; /* kBytes of it */
+    xfer_ep_t *ep;   /* of the batch */
     xfer_batch_t *batch;
     const xfer_cuda_result_t *result;
     void *exec; /* once it is recorded */
@@ -24,6 +25,8 @@ typedef struct OnStream {
 void on_stream_open(OnStream *on, const Mode *mode);
 /* The same with entries of its own, and an endpoint of its own. */
 void on_stream_use(OnStream *on, xfer_ep_t *ep);
+/* The same, to where nobody answers: a socket, to be closed at the end. */
+int on_stream_to_nobody(OnStream *on);
 void submit_on(OnStream *on, uint64_t user, const xfer_submit_options_t *options);
 /* As the one node of a graph, with an instance. */
 void record(OnStream *on, uint64_t user, const xfer_submit_options_t *options);
